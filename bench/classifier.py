@@ -43,7 +43,7 @@ STRANGERS2 = TASKS / "strangers2.jsonl"
 """Whole request bodies as people and their tools send them, by another hand.
 Its mistakes were looked at.
 """
-LOOKED_AT = TASKS / "looked_at.json"
+BLIND_SET_USES = TASKS / "looked_at.json"
 HALVES: dict[str, Callable[[], list[LabelledPrompt]]] = {
     "tuned": lambda: [row for row in load() if not row.is_held_out],
     "held-out": lambda: [row for row in load() if row.is_held_out],
@@ -64,8 +64,8 @@ NEVER_SEEN = 2048
 _LOG_LINE = "2026-03-11T10:14:{:02}Z WARN depot.queue request {} timed out after 30 s, retrying"
 
 
-class Look(msgspec.Struct):
-    """`times`: how often a set was looked at; `first`: what was seen then."""
+class BlindSetUse(msgspec.Struct):
+    """`times`: how often a set was measured; `first`: the figures of the first time."""
 
     times: int = 0
     first: dict[str, float] = {}
@@ -169,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(machine.headline(facts))
     print(_shown(seen, name, costs, sides))
     if name not in ("tuned", "both"):
-        print(_looked_at(name, {"accuracy": seen.accuracy, **{side: figure for side, _, figure in sides}}))
+        print(_count_use(name, {"accuracy": seen.accuracy, **{side: figure for side, _, figure in sides}}))
     if found.errors:
         print(_errors(rows))
     if found.json is not None:
@@ -211,13 +211,15 @@ def by_side(rows: Sequence[LabelledPrompt]) -> list[tuple[str, int, float]]:
     ]
 
 
-def _looked_at(name: str, figures: dict[str, float]) -> str:
-    looks = msgspec.json.decode(LOOKED_AT.read_bytes(), type=dict[str, Look]) if LOOKED_AT.exists() else {}
-    look = looks.setdefault(name, Look())
-    look.times += 1
-    look.first = look.first or {key: round(figure, 4) for key, figure in figures.items()}
-    LOOKED_AT.write_bytes(msgspec.json.format(msgspec.json.encode(looks), indent=1) + b"\n")
-    return f"{name}: looked at {look.times} times; accuracy at first contact {look.first['accuracy']:.3f}"
+def _count_use(name: str, figures: dict[str, float]) -> str:
+    uses = (
+        msgspec.json.decode(BLIND_SET_USES.read_bytes(), type=dict[str, BlindSetUse]) if BLIND_SET_USES.exists() else {}
+    )
+    use = uses.setdefault(name, BlindSetUse())
+    use.times += 1
+    use.first = use.first or {key: round(figure, 4) for key, figure in figures.items()}
+    BLIND_SET_USES.write_bytes(msgspec.json.format(msgspec.json.encode(uses), indent=1) + b"\n")
+    return f"{name}: looked at {use.times} times; accuracy at first contact {use.first['accuracy']:.3f}"
 
 
 def _shown(seen: ClassifierScore, half: str, costs: dict[str, float], sides: Sequence[tuple[str, int, float]]) -> str:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from random import Random
 
-from bench.figures import percentile, show, table
+from bench.figures import nearest_rank, show, table
 from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import Command, Cut, Grant, Reassign, Reject, StartSwap, WakeAt
@@ -145,7 +145,7 @@ def watch_memory(requests: int = 1_000_000) -> int:
 def _microseconds(seconds: list[float]) -> str:
     """Median and 95th percentile."""
     values = [1e6 * one for one in seconds]
-    return f"{show(percentile(values, 0.5))}, {show(percentile(values, 0.95))}"
+    return f"{show(nearest_rank(values, 0.5))}, {show(nearest_rank(values, 0.95))}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Kind(NamedTuple):
+class EngineSetup(NamedTuple):
     """Two serves in one slot, `a` and `b` where nothing else is said. `weights` is empty for the scripted engine."""
 
     name: str
@@ -19,25 +19,25 @@ class Kind(NamedTuple):
     weights: tuple[Path, ...] = ()
 
 
-def llama(weights: tuple[Path, Path], about: str) -> Kind:
+def llama(weights: tuple[Path, Path], about: str) -> EngineSetup:
     """Embedded llama.cpp."""
     serves = _llama(zip("ab", weights, strict=True), "context = 512\nparallel = 1\nthreads = 1")
-    return Kind("llama.cpp", f"embedded llama.cpp, {about}", serves, weights)
+    return EngineSetup("llama.cpp", f"embedded llama.cpp, {about}", serves, weights)
 
 
-def talking(weights: tuple[Path, Path], keep: bool) -> Kind:
+def talking(weights: tuple[Path, Path], keep: bool) -> EngineSetup:
     """Embedded llama.cpp with a context of 16,384 tokens; `keep`: conversations are saved at a swap."""
     kept = "true" if keep else "false"
     keys = f"context = 16384\nparallel = 1\nkeep_conversations = {kept}"
     serves = _llama(zip("ab", weights, strict=True), keys)
-    return Kind(f"conversation-{'kept' if keep else 'lost'}", "random weights, context 16,384", serves, weights)
+    return EngineSetup(f"conversation-{'kept' if keep else 'lost'}", "random weights, context 16,384", serves, weights)
 
 
-def loading(big: Path, small: Path) -> Kind:
+def loading(big: Path, small: Path) -> EngineSetup:
     """Embedded llama.cpp on every core, as `big` and `small`."""
     keys = f"context = 256\nparallel = 1\nthreads = {len(os.sched_getaffinity(0))}"
     serves = _llama((("big", big), ("small", small)), keys)
-    return Kind("warm", "embedded llama.cpp, random weights", serves, (big, small))
+    return EngineSetup("warm", "embedded llama.cpp, random weights", serves, (big, small))
 
 
 def _llama(serves: Iterable[tuple[str, Path]], keys: str) -> str:
@@ -55,7 +55,7 @@ slot = "gpu0"
     )
 
 
-def scripted(load: float, service: float) -> Kind:
+def scripted(load: float, service: float) -> EngineSetup:
     """An engine that takes `load` seconds to come up and `service` seconds to answer."""
     serves = "".join(
         f"""
@@ -68,7 +68,7 @@ parallel = 1
 """
         for name in "ab"
     )
-    return Kind(f"scripted-{load:g}s", f"scripted engine, {load:g} s to load", serves)
+    return EngineSetup(f"scripted-{load:g}s", f"scripted engine, {load:g} s to load", serves)
 
 
 def _scripted(name: str, load: float, service: float) -> list[str]:
@@ -82,7 +82,7 @@ HYSTERESIS_ON = ""
 """The defaults."""
 
 
-def configuration(kind: Kind, folder: Path, port: int, swap: str) -> str:
+def configuration(kind: EngineSetup, folder: Path, port: int, swap: str) -> str:
     """The whole file. The caller's key is in the environment, as STOKER_BENCH_KEY."""
     return f"""\
 [front_door]

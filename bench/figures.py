@@ -20,8 +20,9 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(median(values), min(values), max(values)) if values else None
 
 
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """The nearest-rank percentile (`share` 0.99 = p99): a value that was really seen. None if there is none."""
+def nearest_rank(values: Sequence[float], share: float) -> float | None:
+    """The percentile by nearest rank (`share` 0.99: p99), which is one of the values; `stats.percentile` interpolates.
+    None: there are no values."""
     if not values:
         return None
     ordered = sorted(values)

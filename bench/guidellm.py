@@ -51,7 +51,7 @@ class Times(NamedTuple):
     tpot: float
 
 
-def ours(port: int, clients: int, folder: Path) -> Times:
+def run_stoker(port: int, clients: int, folder: Path) -> Times:
     """As a person would measure it."""
     words = f"--concurrency {clients} --prompt-tokens {PROMPT} --output-tokens {OUTPUT} --requests {REQUESTS[clients]}"
     command = [
@@ -69,7 +69,7 @@ def ours(port: int, clients: int, folder: Path) -> Times:
     return Times(numbers["ttft_p50"], numbers["tpot_p50"])
 
 
-def theirs(python: Path, port: int, clients: int, folder: Path) -> Times:
+def run_guidellm(python: Path, port: int, clients: int, folder: Path) -> Times:
     out = folder / "guidellm.json"
     command = [
         str(python.parent / "guidellm"), "run", "--disable-console",
@@ -93,7 +93,7 @@ def theirs(python: Path, port: int, clients: int, folder: Path) -> Times:
 def write_prompts(port: int, path: Path) -> None:
     """Of just the length that ours have, each in an order of its own."""
 
-    async def made() -> list[str]:
+    async def prompts() -> list[str]:
         target = Target("127.0.0.1", port, "", "big")
         counter = PromptCounter(MeasuredEndpoint("direct", target, target))
         try:
@@ -102,7 +102,7 @@ def write_prompts(port: int, path: Path) -> None:
             counter.close()
         return [prompt.text(10_000_000 + salt) for salt in range(500)]
 
-    lines = [json.dumps({"prompt": text, "output_tokens_count": OUTPUT}) for text in asyncio.run(made())]
+    lines = [json.dumps({"prompt": text, "output_tokens_count": OUTPUT}) for text in asyncio.run(prompts())]
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -149,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             write_prompts(port, folder / "prompts.jsonl")
             for clients, bound in BOUNDS.items():
                 pairs = [
-                    (ours(port, clients, folder), theirs(found.python, port, clients, folder))
+                    (run_stoker(port, clients, folder), run_guidellm(found.python, port, clients, folder))
                     for _ in range(found.rounds)
                 ]
                 raw.append({"clients": clients, "rounds": pairs})

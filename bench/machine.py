@@ -26,7 +26,7 @@ def facts() -> dict[str, object]:
         "load_average": [round(value, 2) for value in os.getloadavg()],
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "packages": {name: version for name in _PACKAGES if (version := _version(name)) is not None},
-        "nginx": _said(["nginx", "-v"]),
+        "nginx": _output_of(["nginx", "-v"]),
         "commit": _commit(),
     }
 
@@ -64,7 +64,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _said(command: list[str]) -> str | None:
+def _output_of(command: list[str]) -> str | None:
     if shutil.which(command[0]) is None:
         return None
     done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)

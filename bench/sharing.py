@@ -174,12 +174,12 @@ async def fairness(flood: int) -> dict[str, float]:
             while b"listening on" not in await program.stdout.readline():
                 pass
             await asyncio.sleep(1.0)
-            alone = [await one(port, "B") for _ in range(5)]
+            alone = [await ask_once(port, "B") for _ in range(5)]
             async with asyncio.TaskGroup() as group:
                 for _ in range(flood):
-                    group.create_task(one(port, "A"))
+                    group.create_task(ask_once(port, "A"))
                 await asyncio.sleep(0.5)
-                beside = [await one(port, "B") for _ in range(min(40, flood // 5))]
+                beside = [await ask_once(port, "B") for _ in range(min(40, flood // 5))]
         finally:
             program.terminate()
             await program.wait()
@@ -193,7 +193,7 @@ async def fairness(flood: int) -> dict[str, float]:
     }
 
 
-async def one(port: int, key: str) -> float:
+async def ask_once(port: int, key: str) -> float:
     began = time.perf_counter()
     given = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
     async with RawClient(port, timeout=120) as client:

@@ -18,16 +18,16 @@ from pathlib import Path
 import msgspec
 
 from bench import engines, machine
-from bench.engines import Kind
+from bench.engines import EngineSetup
 from bench.figures import show_spread, spread, table
 from bench.processes import end_on_sigterm
 from bench.swap.plane import Plane
 from bench.up import program
 
-MOST_HELP = 200.0
-MOST_UP = 1000.0
+MAX_HELP = 200.0
+MAX_UP = 1000.0
 
-_NOTHING = Kind("nothing", "no serve is started", engines.scripted(0, 0).serves)
+_NOTHING = EngineSetup("nothing", "no serve is started", engines.scripted(0, 0).serves)
 
 
 def measure_help(stoker: str, times: int) -> list[float]:
@@ -68,8 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     rows = []
     for what, values, limit in (
-        ("`stoker --help`", seen["help"], MOST_HELP),
-        ("`stoker up` to front door ready", seen["up"], MOST_UP),
+        ("`stoker --help`", seen["help"], MAX_HELP),
+        ("`stoker up` to front door ready", seen["up"], MAX_UP),
     ):
         figure = spread(values)
         word = "reached" if figure is not None and figure.median < limit else "MISSED"

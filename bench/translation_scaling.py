@@ -26,7 +26,7 @@ from stoker.request.translate.translate import AnswerTranslator, Written
 
 SIZE = 200
 """Bytes of a fragment."""
-MOST = 3.0
+MAX_RATIO = 3.0
 """How much more the double may take."""
 
 
@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             worst = max(worst, two / one)
             rows.append([f"{upstream} -> {client}", f"{one:.1f}", f"{two:.1f}", f"{two / one:.2f}"])
     sys.stdout.write(table(["pair", f"{pieces} fragments, ms", f"{2 * pieces}, ms", "factor"], rows) + "\n")
-    return 0 if worst < MOST else 1
+    return 0 if worst < MAX_RATIO else 1
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import psutil
 
 from bench import machine
-from bench.figures import percentile, table
+from bench.figures import nearest_rank, table
 from bench.processes import free_port
 from bench.up import Up
 
@@ -155,7 +155,7 @@ def run(megabytes: int, counts: Sequence[int]) -> tuple[str, bool]:
                     is_reached = is_reached and found.intact and found.rise < LIMIT * count
                     rows.append([
                         f"{count} x {megabytes} MB", f"{found.rise:.1f}", f"{found.seconds:.2f}",
-                        f"{percentile(found.late, 0.5) or 0:.1f}", f"{percentile(found.late, 0.99) or 0:.1f}",
+                        f"{nearest_rank(found.late, 0.5) or 0:.1f}", f"{nearest_rank(found.late, 0.99) or 0:.1f}",
                         f"{max(found.late):.1f}", "yes" if found.intact else "NO",
                     ])  # fmt: skip
     finally:

@@ -127,14 +127,14 @@ def spelling_of(parameter: Any) -> str:
     return ", ".join(f"`{name}`" if parameter.is_flag else f"`{name} {value}`" for name in names)
 
 
-def gates(_: str) -> str:
+def checks(_: str) -> str:
     rows = ["| check | proves | cannot see |", "|---|---|---|"]
-    return "\n".join([*rows, *(f"| `{gate.name}` | {gate.proves} | {gate.cannot_see} |" for gate in CHECKS)])
+    return "\n".join([*rows, *(f"| `{check.name}` | {check.proves} | {check.cannot_see} |" for check in CHECKS)])
 
 
 TABLES: dict[str, Callable[[str], str]] = {
     "config": keys_of,
-    "gates": gates,
+    "checks": checks,
     "options": options_of,
     "script": lambda _: script.table(),
     "quirks": lambda _: quirks.table(),

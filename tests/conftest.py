@@ -8,6 +8,7 @@ import signal
 import pytest
 from tests.examples import load_profile
 from tests.order import place
+from tests.slow import is_slow
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Begun in the background by a shell without job control: programs that the tests start would ignore Ctrl-C, too.
@@ -17,7 +18,11 @@ load_profile()
 gc.disable()  # ten thousand tests are collected, none of which is garbage; each of the workers collects them all
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker("slow")
     items.sort(key=lambda item: place(item.nodeid))
 
 

@@ -6,7 +6,7 @@ LONGEST = (
     "scenarios/test_orchestrating.py",
     "fleet/drivers/test_docker_real.py",
     "scenarios/test_compose_example.py",
-    "measure/preflight/test_gates_ember.py",
+    "measure/preflight/test_checks_ember.py",
     "scenarios/test_orchestrating_leaving.py",
     "fleet/drivers/test_systemd_driver.py",
     "scenarios/test_moving_in.py",

@@ -49,7 +49,7 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _keep(outcome: Outcome, folder: Path) -> None:
+def _write_transcript(outcome: Outcome, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{outcome.client}-{outcome.serve}"
     (folder / f"{name}.md").write_text(report.transcript(outcome))
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             shutil.rmtree(folder, ignore_errors=True)  # a client's last breath may still write into its home
     if found.transcripts is not None:
         for outcome in outcomes:
-            _keep(outcome, found.transcripts)
+            _write_transcript(outcome, found.transcripts)
     if found.json:
         print(json.dumps({"outcomes": [report.document(one) for one in outcomes],
                           "missing": [one.name for one in missing]}, indent=1))  # fmt: skip

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from bench.agents import heard, task
-from bench.agents.heard import Said
+from bench.agents import request_parts, task
+from bench.agents.request_parts import RequestPart
 from bench.agents.task import Answers
 from stoker.domain.dialect import Dialect
 
@@ -20,7 +20,7 @@ def calls(dialect: Dialect, documents: Sequence[dict[str, Any]], answers: Answer
     told = [[block for block in one["blocks"] if block["type"] == "call"] for one in answers if "when" not in one]
     told.pop()  # nothing comes back after the last answer
     steps = [step for step in told if step]
-    longest = max((heard.said(dialect, one) for one in documents), key=len, default=[])
+    longest = max((request_parts.request_parts(dialect, one) for one in documents), key=len, default=[])
     groups = _steps(longest)
     if len(groups) != len(steps):
         yield f"{len(groups)} steps with calls came back, not {len(steps)}"
@@ -28,12 +28,12 @@ def calls(dialect: Dialect, documents: Sequence[dict[str, Any]], answers: Answer
         yield from (f"step {number}: {problem}" for problem in _step(group, step, _FOUND[number]))
 
 
-def _steps(all_said: Sequence[Said]) -> list[list[Said]]:
+def _steps(parts: Sequence[RequestPart]) -> list[list[RequestPart]]:
     """An assistant's turn with calls, and all up to the next turn of the assistant."""
-    groups: list[list[Said]] = []
-    own: list[Said] = []
+    groups: list[list[RequestPart]] = []
+    own: list[RequestPart] = []
     was_own = False
-    for one in all_said:
+    for one in parts:
         is_own = one.role == "assistant"
         if is_own and not was_own:
             own = []
@@ -43,7 +43,7 @@ def _steps(all_said: Sequence[Said]) -> list[list[Said]]:
     return [group for group in groups if any(one.kind == "call" for one in group)]
 
 
-def _step(group: Sequence[Said], step: Sequence[dict[str, Any]], found: Sequence[str]) -> Iterator[str]:
+def _step(group: Sequence[RequestPart], step: Sequence[dict[str, Any]], found: Sequence[str]) -> Iterator[str]:
     called = [(one.id, one.text) for one in group if one.kind == "call"]
     wanted = [(block["id"], block["name"]) for block in step]
     if called != wanted:
@@ -61,7 +61,7 @@ def _step(group: Sequence[Said], step: Sequence[dict[str, Any]], found: Sequence
 
 def thoughts(dialect: Dialect, documents: Sequence[dict[str, Any]]) -> tuple[str, list[str]]:
     """How the model's thinking came back (`all`, `none`, `2 of 3`), and what is wrong with it."""
-    longest = max((heard.said(dialect, one) for one in documents), key=len, default=[])
+    longest = max((request_parts.request_parts(dialect, one) for one in documents), key=len, default=[])
     back = [one for one in longest if one.kind == "thinking"]
     wrong = [f"thinking {one.text!r} is none of the model's" for one in back if one.text not in task.THOUGHTS]
     if dialect is Dialect.MESSAGES:
@@ -75,16 +75,16 @@ def thoughts(dialect: Dialect, documents: Sequence[dict[str, Any]]) -> tuple[str
 
 def edits(dialect: Dialect, documents: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Of a client without tools: what the test said reached the model."""
-    last = heard.said(dialect, documents[-1]) if documents else []
+    last = request_parts.request_parts(dialect, documents[-1]) if documents else []
     if not any("AssertionError" in one.text and "Hallo" in one.text for one in last if one.role == "user"):
         yield "the test's output did not come back"
 
 
 def prefixes(dialect: Dialect, documents: Sequence[dict[str, Any]]) -> int:
     """How many requests did not begin as the one before."""
-    return sum(not heard.is_continued(dialect, before, now) for before, now in pairwise(documents))
+    return sum(not request_parts.is_continued(dialect, before, now) for before, now in pairwise(documents))
 
 
 def is_task(dialect: Dialect, document: dict[str, Any]) -> bool:
     """Whether a request belongs to the conversation about the task: not to one about a title."""
-    return not any("Generate a title" in one.text for one in heard.said(dialect, document))
+    return not any("Generate a title" in one.text for one in request_parts.request_parts(dialect, document))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.agents.place import Place
+from bench.agents.session_paths import SessionPaths
 from bench.agents.task import Answers
 from stoker.domain.dialect import Dialect
 
@@ -28,8 +28,8 @@ class Client(NamedTuple):
     program: str
     dialect: Dialect
     install: str
-    setup: Callable[[Place], Setup]
-    answers: Callable[[Place, Dialect], Answers]
+    setup: Callable[[SessionPaths], Setup]
+    answers: Callable[[SessionPaths, Dialect], Answers]
     """`Dialect`: what the serve speaks."""
     serves: tuple[str, ...] = ("chat", "messages", "responses", "local")
     """What it is run against unless somebody chooses; names of `serves.KINDS`."""
@@ -54,9 +54,9 @@ def find(client: Client, path: str) -> Path | None:
     return None if found is None else Path(found)
 
 
-def environment(place: Place, variables: dict[str, str], path: str) -> dict[str, str]:
+def environment(paths: SessionPaths, variables: dict[str, str], path: str) -> dict[str, str]:
     """A home of its own, no proxy, and nothing of whoever runs this."""
-    home = str(place.home)
+    home = str(paths.home)
     bare = {"HOME": home, "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "NO_COLOR": "1", "USER": "user"}
     for name, folder in (
         ("CONFIG", ".config"),
@@ -65,7 +65,7 @@ def environment(place: Place, variables: dict[str, str], path: str) -> dict[str,
         ("STATE", ".local/state"),
     ):
         bare[f"XDG_{name}_HOME"] = f"{home}/{folder}"
-    return {**bare, "STOKER_KEY": place.key, **variables}
+    return {**bare, "STOKER_KEY": paths.key, **variables}
 
 
 def write(files: dict[Path, str]) -> None:

@@ -7,27 +7,27 @@ from functools import partial
 
 from bench.agents import task
 from bench.agents.clients import Client, Setup
-from bench.agents.place import MODEL, Place
+from bench.agents.session_paths import MODEL, SessionPaths
 from bench.agents.task import ASKED, FINAL, NEW, OLD, Answers, Tools
 from stoker.domain.dialect import Dialect
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 
 
-def _answers(place: Place, dialect: Dialect, tools: Tools) -> Answers:
-    return task.answers(tools, place.work, sealed=dialect is RESPONSES)
+def _answers(paths: SessionPaths, dialect: Dialect, tools: Tools) -> Answers:
+    return task.answers(tools, paths.work, sealed=dialect is RESPONSES)
 
 
 # -- pi -------------------------------------------------------------------------------------------------------
 
 
-def _pi(place: Place, api: str) -> Setup:
+def _pi(paths: SessionPaths, api: str) -> Setup:
     model = {"id": MODEL, "contextWindow": 100_000, "maxTokens": 8000, "reasoning": True}
-    address = place.root if api == "anthropic-messages" else place.base_url
-    provider = {"baseUrl": address, "api": api, "apiKey": place.key, "models": [model]}
+    address = paths.root if api == "anthropic-messages" else paths.base_url
+    provider = {"baseUrl": address, "api": api, "apiKey": paths.key, "models": [model]}
     document = json.dumps({"providers": {"stoker": provider}})
     arguments = ("--offline", "--provider", "stoker", "--model", MODEL, "-p", ASKED)
-    return Setup(arguments, {}, {place.home / ".pi" / "agent" / "models.json": document})
+    return Setup(arguments, {}, {paths.home / ".pi" / "agent" / "models.json": document})
 
 
 _PI_TOOLS = Tools(
@@ -44,11 +44,11 @@ _PI_APIS = (
 # -- nanocoder ------------------------------------------------------------------------------------------------
 
 
-def _nanocoder(place: Place) -> Setup:
-    provider = {"name": "stoker", "baseUrl": place.base_url, "apiKey": place.key, "models": [MODEL]}
+def _nanocoder(paths: SessionPaths) -> Setup:
+    provider = {"name": "stoker", "baseUrl": paths.base_url, "apiKey": paths.key, "models": [MODEL]}
     document = json.dumps({"nanocoder": {"providers": [provider]}})
     arguments = ("--provider", "stoker", "--model", MODEL, "--mode", "yolo", "--trust-directory", "run", ASKED)
-    return Setup(arguments, {}, {place.work / "agents.config.json": document})
+    return Setup(arguments, {}, {paths.work / "agents.config.json": document})
 
 
 _NANOCODER_TOOLS = Tools(
@@ -60,11 +60,11 @@ _NANOCODER_TOOLS = Tools(
 # -- Copilot CLI ----------------------------------------------------------------------------------------------
 
 
-def _copilot(place: Place, kind: str, wire_api: str) -> Setup:
+def _copilot(paths: SessionPaths, kind: str, wire_api: str) -> Setup:
     variables = {
-        "COPILOT_PROVIDER_BASE_URL": place.root if kind == "anthropic" else place.base_url,
+        "COPILOT_PROVIDER_BASE_URL": paths.root if kind == "anthropic" else paths.base_url,
         "COPILOT_PROVIDER_TYPE": kind,
-        "COPILOT_PROVIDER_API_KEY": place.key,
+        "COPILOT_PROVIDER_API_KEY": paths.key,
         "COPILOT_PROVIDER_WIRE_API": wire_api,
         "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": "100000",
         "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS": "8000",
@@ -88,12 +88,12 @@ _COPILOT_APIS = (
 # -- gptme ----------------------------------------------------------------------------------------------------
 
 
-def _gptme(place: Place) -> Setup:
+def _gptme(paths: SessionPaths) -> Setup:
     arguments = (
         "--non-interactive", "--no-stream", "--tool-format", "tool", "--tools", "read,patch,shell",
         "--model", f"local/{MODEL}", ASKED,
     )  # fmt: skip
-    return Setup(arguments, {"OPENAI_BASE_URL": place.base_url, "OPENAI_API_KEY": place.key}, {})
+    return Setup(arguments, {"OPENAI_BASE_URL": paths.base_url, "OPENAI_API_KEY": paths.key}, {})
 
 
 _GPTME_TOOLS = Tools(
@@ -108,13 +108,13 @@ _GPTME_TOOLS = Tools(
 # -- mini-swe-agent -------------------------------------------------------------------------------------------
 
 
-def _mini(place: Place) -> Setup:
-    arguments = ("-m", f"openai/{MODEL}", "-t", ASKED, "-y", "--exit-immediately", "-o", str(place.home / "run.json"))
+def _mini(paths: SessionPaths) -> Setup:
+    arguments = ("-m", f"openai/{MODEL}", "-t", ASKED, "-y", "--exit-immediately", "-o", str(paths.home / "run.json"))
     variables = {
         "MSWEA_CONFIGURED": "true",
         "MSWEA_COST_TRACKING": "ignore_errors",
-        "OPENAI_API_BASE": place.base_url,
-        "OPENAI_API_KEY": place.key,
+        "OPENAI_API_BASE": paths.base_url,
+        "OPENAI_API_KEY": paths.key,
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     return Setup(arguments, variables, {})
@@ -127,9 +127,9 @@ _MINI_TOOLS = Tools(
 )
 
 
-def _mini_answers(place: Place, dialect: Dialect) -> Answers:
+def _mini_answers(paths: SessionPaths, dialect: Dialect) -> Answers:
     """It ends by a command, not by words alone."""
-    *steps, _, title = _answers(place, dialect, _MINI_TOOLS)
+    *steps, _, title = _answers(paths, dialect, _MINI_TOOLS)
     command = {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}
     end = [
         {"type": "text", "text": FINAL},

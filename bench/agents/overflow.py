@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.agents import clients, place, serves, session, task
+from bench.agents import clients, serves, session, session_paths, task
 from bench.agents.clients import Client
-from bench.agents.serves import Kind
+from bench.agents.serves import ServeKind
 from bench.swap.plane import Plane
 
 LIMIT = 120.0
@@ -45,7 +45,7 @@ class Overflow(NamedTuple):
     """What the client printed."""
 
 
-def run(client: Client, command: Path, path: str, kind: Kind, folder: Path) -> Overflow:
+def run(client: Client, command: Path, path: str, kind: ServeKind, folder: Path) -> Overflow:
     """A session in `folder`, which must not exist. Raises RuntimeError: `stoker up` does not come up."""
     folder.mkdir(parents=True)
     answers_file = folder / "answers.json"
@@ -54,10 +54,10 @@ def run(client: Client, command: Path, path: str, kind: Kind, folder: Path) -> O
         script={**kind.script, "error_status": 400, "error_body": json.dumps(REFUSALS[kind.name])},
     )
     with Plane(serves.serves(refusing, answers_file), folder / "plane", "") as plane:
-        here = place.make(folder, plane.port, plane.key, task.FILES)
-        setup = client.setup(here)
+        paths = session_paths.make(folder, plane.port, plane.key, task.FILES)
+        setup = client.setup(paths)
         clients.write(setup.files)
-        code = session.run_client(command, here, setup, path, LIMIT)
+        code = session.run_client(command, paths, setup, path, LIMIT)
         steps = session.decisions(folder / "plane" / "stoker.toml", plane.key)
     said = (folder / "client.log").read_text(errors="replace")
-    return Overflow(code, len(steps), here.told(said))
+    return Overflow(code, len(steps), paths.redacted(said))

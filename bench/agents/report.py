@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from bench.agents import heard, task
+from bench.agents import request_parts, task
 from bench.agents.clients import Client
 from bench.agents.serves import KINDS
 from bench.agents.session import Outcome
@@ -81,9 +81,9 @@ def _got(outcome: Outcome) -> list[str]:
     """The last request in full outline; of the ones before their size."""
     dialect = KINDS[outcome.serve].dialect
     lines = [f"request {at}: {_outline(one)}" for at, one in enumerate(outcome.documents, 1)]
-    longest = max(outcome.documents, key=lambda one: len(heard.said(dialect, one)))
+    longest = max(outcome.documents, key=lambda one: len(request_parts.request_parts(dialect, one)))
     lines += ["", "the longest conversation:"]
-    for one in heard.said(dialect, longest):
+    for one in request_parts.request_parts(dialect, longest):
         text = " ".join(one.text.split())
         text = text if len(text) <= 90 else f"{text[:80]} ..."
         extra = f" [{one.id}]" if one.id else f" (signed {one.signature[:20]}...)" if one.signature else ""
@@ -103,7 +103,7 @@ def _outline(document: dict[str, Any]) -> str:
             fields.append(f"{name}={str(value)[:20]}")
         else:
             fields.append(name)
-    return f"{heard.size(document) / 1000:.0f} kB: {' '.join(fields)}"
+    return f"{request_parts.size(document) / 1000:.0f} kB: {' '.join(fields)}"
 
 
 def document(outcome: Outcome) -> dict[str, Any]:

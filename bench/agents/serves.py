@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.agents.place import MODEL
-from bench.engines import Kind as Serves
+from bench.agents.session_paths import MODEL
+from bench.engines import EngineSetup
 from stoker.domain.dialect import Dialect
 from stoker.testing.script.script import Script
 
@@ -16,7 +16,7 @@ ALIASES = ["gpt-5.5", "gpt-5.6-sol"]
 """Names under which a client behaves in another way."""
 
 
-class Kind(NamedTuple):
+class ServeKind(NamedTuple):
     name: str
     title: str
     dialect: Dialect
@@ -28,25 +28,25 @@ class Kind(NamedTuple):
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind(
+        ServeKind(
             "chat", "chat, strict as OpenAI's", Dialect.CHAT, {"strict_chat": True},
             {"cloud": True, "thinking_field": "reasoning_content", "custom_tools": False}, "/v1/chat/completions",
         ),
-        Kind(
+        ServeKind(
             "messages", "Messages, strict as Anthropic's", Dialect.MESSAGES, {"strict_messages": True},
             {"cloud": True}, "/v1/messages",
         ),
-        Kind(
+        ServeKind(
             "responses", "Responses", Dialect.RESPONSES, {},
             {"cloud": True, "custom_tools": False}, "/v1/responses",
         ),
-        Kind("local", "chat, as local engines", Dialect.CHAT, {}, {}, "/v1/chat/completions"),
-        Kind("llama.cpp", "llama.cpp", Dialect.CHAT, {}, {}, "/v1/chat/completions"),
+        ServeKind("local", "chat, as local engines", Dialect.CHAT, {}, {}, "/v1/chat/completions"),
+        ServeKind("llama.cpp", "llama.cpp", Dialect.CHAT, {}, {}, "/v1/chat/completions"),
     )
 }  # fmt: skip
 
 
-def serves(kind: Kind, answers: Path, quirks: str = "") -> Serves:
+def serves(kind: ServeKind, answers: Path, quirks: str = "") -> EngineSetup:
     """The configuration's part. `answers`: a file of rich answers; `quirks`: as `Script` has them."""
     keys: dict[str, object] = {"name": MODEL, "aliases": ALIASES, "slot": "gpu0", "parallel": 4}
     if kind.name == "llama.cpp":
@@ -58,7 +58,7 @@ def serves(kind: Kind, answers: Path, quirks: str = "") -> Serves:
         if kind.translation:
             keys["translation"] = kind.translation
     lines = (f"{key} = {_toml(value)}" for key, value in keys.items())
-    return Serves(kind.name, kind.title, "\n".join(["", "[[serve]]", *lines, ""]))
+    return EngineSetup(kind.name, kind.title, "\n".join(["", "[[serve]]", *lines, ""]))
 
 
 def _toml(value: object) -> str:

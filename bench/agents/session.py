@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.agents import checks, clients, place, serves, task
+from bench.agents import checks, clients, serves, session_paths, task
 from bench.agents.clients import Client, Setup
-from bench.agents.place import MODEL, Place
-from bench.agents.serves import Kind
+from bench.agents.serves import ServeKind
+from bench.agents.session_paths import MODEL, SessionPaths
 from bench.processes import Child, identify
 from bench.swap.calls import get
 from bench.swap.plane import Plane
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
         return [code.removeprefix("lossy:") for code in dict.fromkeys(words) if code.startswith("lossy:")]
 
 
-def run(client: Client, command: Path, path: str, kind: Kind, folder: Path, quirks: str = "") -> Outcome:
+def run(client: Client, command: Path, path: str, kind: ServeKind, folder: Path, quirks: str = "") -> Outcome:
     """A session in `folder`, which must not exist. `quirks`: habits of the scripted serve.
 
     Raises RuntimeError: `stoker up` does not come up.
@@ -68,13 +68,13 @@ def run(client: Client, command: Path, path: str, kind: Kind, folder: Path, quir
     answers_file = folder / "answers.json"
     answers_file.write_text("[]")
     with Plane(serves.serves(kind, answers_file, quirks), folder / "plane", "") as plane:
-        here = place.make(folder, plane.port, plane.key, task.FILES)
-        answers = client.answers(here, kind.dialect)
+        paths = session_paths.make(folder, plane.port, plane.key, task.FILES)
+        answers = client.answers(paths, kind.dialect)
         answers_file.write_text(json.dumps(answers))  # read when the serve starts: at the first request
-        setup = client.setup(here)
+        setup = client.setup(paths)
         clients.write(setup.files)
         began = time.monotonic()
-        code = run_client(command, here, setup, path, client.limit)
+        code = run_client(command, paths, setup, path, client.limit)
         seconds = time.monotonic() - began
         with contextlib.suppress(RuntimeError, OSError, http.client.HTTPException):
             plane.status()
@@ -83,20 +83,22 @@ def run(client: Client, command: Path, path: str, kind: Kind, folder: Path, quir
     said = (folder / "client.log").read_text(errors="replace")
     about = [one for one in documents if checks.is_task(kind.dialect, one)]
     thinking, wrong = checks.thoughts(kind.dialect, about)
-    problems = [*_ends(code, steps, said, client, kind, here), *wrong]
+    problems = [*_ends(code, steps, said, client, kind, paths), *wrong]
     if kind.name != "llama.cpp":
         found = checks.calls(kind.dialect, about, answers) if client.has_tools else checks.edits(kind.dialect, about)
         problems += found
     printed = [str(command.name), *setup.arguments]
-    documents = [json.loads(here.told(json.dumps(one))) for one in documents]
+    documents = [json.loads(paths.redacted(json.dumps(one))) for one in documents]
     return Outcome(
-        client.name, kind.name, [here.told(one) for one in problems], round(seconds, 1), code, steps, thinking,
-        checks.prefixes(kind.dialect, about), documents, [here.told(one) for one in printed], _told(here, setup),
-        here.told(said),
+        client.name, kind.name, [paths.redacted(one) for one in problems], round(seconds, 1), code, steps, thinking,
+        checks.prefixes(kind.dialect, about), documents, [paths.redacted(one) for one in printed],
+        _redacted(paths, setup), paths.redacted(said),
     )  # fmt: skip
 
 
-def _ends(code: int | None, steps: list[Step], said: str, client: Client, kind: Kind, here: Place) -> Iterator[str]:
+def _ends(
+    code: int | None, steps: list[Step], said: str, client: Client, kind: ServeKind, paths: SessionPaths
+) -> Iterator[str]:
     """What is wrong at the client's end."""
     if code != 0:
         yield "it did not end in time" if code is None else f"exit code {code}"
@@ -109,7 +111,7 @@ def _ends(code: int | None, steps: list[Step], said: str, client: Client, kind: 
         if task.I_AM not in said:
             yield "the model's words were not printed"
         return
-    if task.RIGHT not in (here.work / task.FILE).read_text():
+    if task.RIGHT not in (paths.work / task.FILE).read_text():
         yield f"{task.FILE} was not corrected"
     final = task.FINAL if client.has_tools else "the test passed"
     if final not in said:
@@ -121,13 +123,13 @@ def _left_at_the_end(step: Step) -> bool:
     return step.outcome == "client_left" and step.tokens[1] is not None
 
 
-def run_client(command: Path, here: Place, setup: Setup, path: str, limit: float) -> int | None:
+def run_client(command: Path, paths: SessionPaths, setup: Setup, path: str, limit: float) -> int | None:
     """The exit code; None if it had to be ended. Nothing that it started is left."""
-    log = here.folder / "client.log"
-    env = clients.environment(here, setup.variables, path)
+    log = paths.folder / "client.log"
+    env = clients.environment(paths, setup.variables, path)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [str(command), *setup.arguments], cwd=here.work, env=env, stdin=subprocess.DEVNULL, stdout=output,
+            [str(command), *setup.arguments], cwd=paths.work, env=env, stdin=subprocess.DEVNULL, stdout=output,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     child = Child("client", process, log)
@@ -137,7 +139,7 @@ def run_client(command: Path, here: Place, setup: Setup, path: str, limit: float
         return None
     finally:
         child.end(grace=5)
-        _end_all(str(here.home))
+        _end_all(str(paths.home))
 
 
 def _end_all(home: str) -> None:
@@ -170,7 +172,7 @@ def _step(record: dict[str, Any]) -> Step:
     return Step(record["endpoint"], record["outcome"], record["status"], record.get("translation") or "", tokens)
 
 
-def _record(plane: Plane, kind: Kind) -> list[dict[str, Any]]:
+def _record(plane: Plane, kind: ServeKind) -> list[dict[str, Any]]:
     """The documents that came in at the serve's path for inference."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         port = plane.serve(MODEL)["port"]
@@ -181,7 +183,7 @@ def _record(plane: Plane, kind: Kind) -> list[dict[str, Any]]:
     return []
 
 
-def _told(here: Place, setup: Setup) -> Setup:
-    variables = {name: here.told(value) for name, value in setup.variables.items()}
-    files = {Path(here.told(str(path))): here.told(text) for path, text in setup.files.items()}
-    return Setup(tuple(map(here.told, setup.arguments)), variables, files)
+def _redacted(paths: SessionPaths, setup: Setup) -> Setup:
+    variables = {name: paths.redacted(value) for name, value in setup.variables.items()}
+    files = {Path(paths.redacted(str(path))): paths.redacted(text) for path, text in setup.files.items()}
+    return Setup(tuple(map(paths.redacted, setup.arguments)), variables, files)

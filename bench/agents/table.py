@@ -10,7 +10,7 @@ from typing import Any
 from bench.agents import task
 from bench.agents.clients import Client, Setup
 from bench.agents.more_clients import MORE_CLIENTS
-from bench.agents.place import MODEL, Place
+from bench.agents.session_paths import MODEL, SessionPaths
 from bench.agents.task import ASKED, NEW, OLD, Answers, Call, Tools
 from stoker.domain.dialect import Dialect
 from stoker.request.translate.neutral.calls import short_name
@@ -22,8 +22,8 @@ def _json(document: object) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _told(place: Place, dialect: Dialect, tools: Tools, before: int = 0) -> Answers:
-    return task.answers(tools, place.work, before, dialect is RESPONSES)
+def _answers(paths: SessionPaths, dialect: Dialect, tools: Tools, before: int = 0) -> Answers:
+    return task.answers(tools, paths.work, before, dialect is RESPONSES)
 
 
 def _named(tool: str, path: str, *, old: str = "old_string", new: str = "new_string") -> Any:
@@ -45,10 +45,10 @@ def _command(tool: str, name: str = "command") -> Any:
 # -- Claude Code ----------------------------------------------------------------------------------------------
 
 
-def _claude_code(place: Place) -> Setup:
+def _claude_code(paths: SessionPaths) -> Setup:
     variables = {
-        "ANTHROPIC_BASE_URL": place.root,
-        "ANTHROPIC_AUTH_TOKEN": place.key,
+        "ANTHROPIC_BASE_URL": paths.root,
+        "ANTHROPIC_AUTH_TOKEN": paths.key,
         "ANTHROPIC_MODEL": MODEL,
         "ANTHROPIC_DEFAULT_HAIKU_MODEL": MODEL,
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
@@ -81,8 +81,8 @@ wire_api = "responses"
 """
 
 
-def _codex(place: Place, model: str) -> Setup:
-    files = {place.home / ".codex" / "config.toml": _CODEX.format(model=model, base_url=place.base_url)}
+def _codex(paths: SessionPaths, model: str) -> Setup:
+    files = {paths.home / ".codex" / "config.toml": _CODEX.format(model=model, base_url=paths.base_url)}
     return Setup(
         ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", ASKED),
         {},
@@ -100,26 +100,26 @@ _BY_SHELL = ("exec_command", {"cmd": f"apply_patch <<'EOF'\n{task.PATCH}EOF"})
 _BY_PATCH = ("apply_patch", {"input": task.PATCH})
 
 
-def _codex_answers(place: Place, dialect: Dialect) -> Answers:
-    return task.answers(_codex_tools(_BY_SHELL), place.work, sealed=dialect is RESPONSES)
+def _codex_answers(paths: SessionPaths, dialect: Dialect) -> Answers:
+    return task.answers(_codex_tools(_BY_SHELL), paths.work, sealed=dialect is RESPONSES)
 
 
-def _codex_gpt_answers(place: Place, dialect: Dialect) -> Answers:
+def _codex_gpt_answers(paths: SessionPaths, dialect: Dialect) -> Answers:
     """Under an OpenAI model's name it offers `apply_patch` as a tool without a schema, which others see as a function;
     the scripted server has functions alone, so that in Responses the patch goes by the shell."""
     return task.answers(
-        _codex_tools(_BY_SHELL if dialect is RESPONSES else _BY_PATCH), place.work, sealed=dialect is RESPONSES
+        _codex_tools(_BY_SHELL if dialect is RESPONSES else _BY_PATCH), paths.work, sealed=dialect is RESPONSES
     )
 
 
-def _codex_code_answers(place: Place, dialect: Dialect) -> Answers:
+def _codex_code_answers(paths: SessionPaths, dialect: Dialect) -> Answers:
     """Under the newest models' names its one tool is JavaScript, and the tools are functions in there."""
     tools = Tools(
         lambda file: (_EXEC, {"input": _script("exec_command", {"cmd": f"cat {file.name}"})}),
         lambda file: (_EXEC, {"input": f"text(await tools.apply_patch({json.dumps(task.PATCH)}));"}),
         lambda line: (_EXEC, {"input": _script("exec_command", {"cmd": line})}),
     )
-    return task.answers(tools, place.work)
+    return task.answers(tools, paths.work)
 
 
 _EXEC = short_name("functions.exec", 64)
@@ -133,12 +133,12 @@ def _script(tool: str, arguments: dict[str, str]) -> str:
 # -- opencode -------------------------------------------------------------------------------------------------
 
 
-def _opencode(place: Place, npm: str) -> Setup:
+def _opencode(paths: SessionPaths, npm: str) -> Setup:
     model = {"name": MODEL, "limit": {"context": 100_000, "output": 8000}, "tool_call": True}
     provider = {
         "npm": npm,
         "name": "Stoker",
-        "options": {"baseURL": place.base_url, "apiKey": "{env:STOKER_KEY}"},
+        "options": {"baseURL": paths.base_url, "apiKey": "{env:STOKER_KEY}"},
         "models": {MODEL: model},
     }
     config = {
@@ -151,7 +151,7 @@ def _opencode(place: Place, npm: str) -> Setup:
         "provider": {"stoker": provider},
     }
     variables = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-    return Setup(("run", ASKED), variables, {place.work / "opencode.json": _json(config)})
+    return Setup(("run", ASKED), variables, {paths.work / "opencode.json": _json(config)})
 
 
 _OPENCODE_TOOLS = Tools(
@@ -170,7 +170,7 @@ _SDKS = (
 # -- aider ----------------------------------------------------------------------------------------------------
 
 
-def _aider(place: Place) -> Setup:
+def _aider(paths: SessionPaths) -> Setup:
     """`--auto-test` is the tool: what the test prints goes to the model. `-B`: two edits within a second and of one
     length look alike to Python's cache of compiled files."""
     arguments = (
@@ -180,12 +180,12 @@ def _aider(place: Place) -> Setup:
         "--no-auto-lint", "--map-tokens", "0", task.FILE,
     )  # fmt: skip
     variables = {
-        "OPENAI_API_BASE": place.base_url,
-        "OPENAI_API_KEY": place.key,
+        "OPENAI_API_BASE": paths.base_url,
+        "OPENAI_API_KEY": paths.key,
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     about = {"max_input_tokens": 100_000, "max_output_tokens": 8000, "litellm_provider": "openai", "mode": "chat"}
-    return Setup(arguments, variables, {place.work / ".aider.model.metadata.json": _json({f"openai/{MODEL}": about})})
+    return Setup(arguments, variables, {paths.work / ".aider.model.metadata.json": _json({f"openai/{MODEL}": about})})
 
 
 # -- llm ------------------------------------------------------------------------------------------------------
@@ -216,18 +216,18 @@ def shell(command: str) -> str:
 """
 
 
-def _llm(place: Place, *arguments: str) -> Setup:
-    folder = place.home / ".config" / "io.datasette.llm"
+def _llm(paths: SessionPaths, *arguments: str) -> Setup:
+    folder = paths.home / ".config" / "io.datasette.llm"
     files = {
-        folder / "extra-openai-models.yaml": _LLM_MODEL.format(model=MODEL, base_url=place.base_url),
-        folder / "keys.json": _json({"stoker": place.key}),
+        folder / "extra-openai-models.yaml": _LLM_MODEL.format(model=MODEL, base_url=paths.base_url),
+        folder / "keys.json": _json({"stoker": paths.key}),
     }
     return Setup(("-m", MODEL, *arguments), {"LLM_USER_PATH": str(folder)}, files)
 
 
-def _llm_with_tools(place: Place) -> Setup:
-    tools = place.home / "tools.py"
-    plain = _llm(place, "--functions", str(tools), "--td", ASKED)
+def _llm_with_tools(paths: SessionPaths) -> Setup:
+    tools = paths.home / "tools.py"
+    plain = _llm(paths, "--functions", str(tools), "--td", ASKED)
     return plain._replace(files={**plain.files, tools: _LLM_TOOLS})
 
 
@@ -238,8 +238,8 @@ _LLM_NAMES = Tools(
 # -- the others -----------------------------------------------------------------------------------------------
 
 
-def _cline(place: Place) -> Setup:
-    settings = {"provider": "openai-compatible", "apiKey": place.key, "model": MODEL, "baseUrl": place.base_url}
+def _cline(paths: SessionPaths) -> Setup:
+    settings = {"provider": "openai-compatible", "apiKey": paths.key, "model": MODEL, "baseUrl": paths.base_url}
     entry = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
     document = {
         "version": 1,
@@ -247,7 +247,7 @@ def _cline(place: Place) -> Setup:
         "modes": {},
         "providers": {"openai-compatible": entry},
     }
-    file = place.home / ".cline" / "data" / "settings" / "providers.json"
+    file = paths.home / ".cline" / "data" / "settings" / "providers.json"
     arguments = ("-P", "openai-compatible", "-m", MODEL, "--auto-approve", "true", "-t", "90", ASKED)
     return Setup(arguments, {"CLINE_SESSION_BACKEND_MODE": "local"}, {file: _json(document)})
 
@@ -273,18 +273,18 @@ models:
 """
 
 
-def _continue(place: Place) -> Setup:
-    file = place.home / ".continue" / "config.yaml"
-    text = _CONTINUE.format(model=MODEL, base_url=place.base_url, key=place.key)
+def _continue(paths: SessionPaths) -> Setup:
+    file = paths.home / ".continue" / "config.yaml"
+    text = _CONTINUE.format(model=MODEL, base_url=paths.base_url, key=paths.key)
     return Setup(("--config", str(file), "--auto", "-p", ASKED), {"CONTINUE_TELEMETRY_ENABLED": "0"}, {file: text})
 
 
 _CONTINUE_TOOLS = Tools(lambda file: ("Read", {"filepath": str(file)}), _named("Edit", "file_path"), _command("Bash"))
 
 
-def _qwen(place: Place) -> Setup:
+def _qwen(paths: SessionPaths) -> Setup:
     arguments = (
-        "--auth-type", "openai", "--openai-api-key", place.key, "--openai-base-url", place.base_url, "--model", MODEL,
+        "--auth-type", "openai", "--openai-api-key", paths.key, "--openai-base-url", paths.base_url, "--model", MODEL,
         "--yolo", ASKED,
     )  # fmt: skip
     return Setup(arguments, {}, {})
@@ -298,22 +298,23 @@ _QWEN_TOOLS = Tools(
 
 CLIENTS = (
     Client("claude-code", "claude", MESSAGES, "npm i @anthropic-ai/claude-code@2.1.330", _claude_code,
-           partial(_told, tools=_CLAUDE_TOOLS)),
+           partial(_answers, tools=_CLAUDE_TOOLS)),
     Client("codex", "codex", RESPONSES, "npm i @openai/codex@0.169.0", partial(_codex, model=MODEL), _codex_answers),
     Client("codex-gpt", "codex", RESPONSES, "npm i @openai/codex@0.169.0", partial(_codex, model="gpt-5.5"),
            _codex_gpt_answers),
     Client("codex-code", "codex", RESPONSES, "npm i @openai/codex@0.169.0", partial(_codex, model="gpt-5.6-sol"),
            _codex_code_answers, serves=("chat", "messages", "local")),
     *(Client(name, "opencode", dialect, "npm i opencode-ai@1.18.33", partial(_opencode, npm=npm),
-             partial(_told, tools=_OPENCODE_TOOLS)) for name, dialect, npm in _SDKS),
-    Client("aider", "aider", CHAT, "pip install aider-chat==0.86.2", _aider, lambda place, _: task.edits(place.work),
+             partial(_answers, tools=_OPENCODE_TOOLS)) for name, dialect, npm in _SDKS),
+    Client("aider", "aider", CHAT, "pip install aider-chat==0.86.2", _aider, lambda paths, _: task.edits(paths.work),
            has_tools=False),
-    Client("llm", "llm", CHAT, "pip install llm==0.36", _llm_with_tools, partial(_told, tools=_LLM_NAMES)),
-    Client("cline", "cline", CHAT, "npm i cline@3.0.65", _cline, partial(_told, tools=_CLINE_TOOLS)),
-    Client("continue", "cn", CHAT, "npm i @continuedev/cli@1.5.47", _continue, partial(_told, tools=_CONTINUE_TOOLS)),
+    Client("llm", "llm", CHAT, "pip install llm==0.36", _llm_with_tools, partial(_answers, tools=_LLM_NAMES)),
+    Client("cline", "cline", CHAT, "npm i cline@3.0.65", _cline, partial(_answers, tools=_CLINE_TOOLS)),
+    Client("continue", "cn", CHAT, "npm i @continuedev/cli@1.5.47", _continue,
+           partial(_answers, tools=_CONTINUE_TOOLS)),
     Client("qwen-code", "qwen", CHAT, "npm i @qwen-code/qwen-code@0.15.10", _qwen,
-           partial(_told, tools=_QWEN_TOOLS, before=1)),
-    Client("llm-plain", "llm", CHAT, "pip install llm==0.36", lambda place: _llm(place, task.WHO), lambda place, _: [],
+           partial(_answers, tools=_QWEN_TOOLS, before=1)),
+    Client("llm-plain", "llm", CHAT, "pip install llm==0.36", lambda paths: _llm(paths, task.WHO), lambda paths, _: [],
            serves=("llama.cpp",), has_tools=False),
     *MORE_CLIENTS,
 )  # fmt: skip

@@ -13,7 +13,7 @@ import msgspec
 KEPT = Path(__file__).with_name("kept.json")
 ALLOWED = 1.03
 """How much of a kept count is no rise."""
-SHOWN = 8
+MAX_SHOWN = 8
 """Functions named for one rise."""
 
 
@@ -83,4 +83,4 @@ def rises(kept: Mapping[str, Counts], now: Mapping[str, Counts]) -> list[Rise]:
 
 def _grown(before: Counts, now: Counts) -> tuple[tuple[str, float], ...]:
     more = Counter({name: times - before.bytecode.get(name, 0.0) for name, times in now.bytecode.items()})
-    return tuple((name, times) for name, times in more.most_common(SHOWN) if times >= 1)
+    return tuple((name, times) for name, times in more.most_common(MAX_SHOWN) if times >= 1)

@@ -13,7 +13,7 @@ import msgspec
 
 from bench import machine
 from bench.gates import subjects
-from bench.gates.subjects import Place
+from bench.gates.subjects import RunningSubject
 from bench.processes import end_on_sigterm
 from stoker.domain.run import Outcome, Run
 from stoker.measure.preflight.run import PreflightOptions
@@ -25,7 +25,7 @@ SUBJECTS = ("engine", "assistant")
 
 
 class Row(NamedTuple):
-    """One fault of one subject, and which gates failed."""
+    """One fault of one subject, and which checks failed."""
 
     subject: str
     fault: str
@@ -94,51 +94,58 @@ async def measure(
     for kind in kinds:
         here = [name for name in names if kind == "engine" or not FAULTS[name].needs_real_engine]
         share = clean // len(kinds) + (clean % len(kinds) if kind == kinds[0] else 0)
-        async with subjects.engine(model) if kind == "engine" else subjects.assistant() as place:
+        async with subjects.engine(model) if kind == "engine" else subjects.assistant() as subject:
             for name in here:
-                rows.append(await under(place, name))
+                rows.append(await under(subject, name))
             for turn in range(share):
-                runs.append(await clean_run(place, turn))
+                runs.append(await clean_run(subject, turn))
                 if turn % 10 == 9:
                     alarms = [alarm for run in runs for alarm in run.alarms]
                     print(f"{kind}: {turn + 1} clean runs, {len(alarms)} false alarms so far", flush=True)
     return rows, runs
 
 
-async def under(place: Place, name: str) -> Row:
+async def under(subject: RunningSubject, name: str) -> Row:
     """Preflight of a subject behind this fault."""
     fault = FAULTS[name]
-    run = await subjects.behind(place, fault, PreflightOptions(ignore_known_gaps="parallel" in fault.needed_abilities))
+    run = await subjects.behind(
+        subject, fault, PreflightOptions(ignore_known_gaps="parallel" in fault.needed_abilities)
+    )
     failed = [finding for finding in run.findings if finding.outcome is Outcome.FAILED]
     failed = [one for one in failed if "parallel" not in fault.needed_abilities or one.name != "tool-none"]
     naming = [finding for finding in failed if finding.name in fault.checks]
     row = Row(
-        place.name, name, bool(naming), [one.name for one in failed], run.seconds, naming[0].seen if naming else ""
+        subject.name,
+        name,
+        bool(naming),
+        [one.name for one in failed],
+        run.seconds,
+        naming[0].observed if naming else "",
     )
     word = "named " if row.named else "MISSED"
-    print(f"{word} {place.name:9} {name:24} {row.seconds:5.1f} s  {', '.join(row.failed) or '-'}", flush=True)
+    print(f"{word} {subject.name:9} {name:24} {row.seconds:5.1f} s  {', '.join(row.failed) or '-'}", flush=True)
     if row.seen:
         print(f"{'':49}{row.seen[:150]}", flush=True)
     return row
 
 
-async def clean_run(place: Place, turn: int) -> Clean:
+async def clean_run(subject: RunningSubject, turn: int) -> Clean:
     """Other words each time; the engine every third time behind a proxy that plays pictures; the assistant each time
     in another legal variation."""
     options = PreflightOptions(seed=turn + 1)
-    if place.name == "engine" and turn % 3 == 0:
-        run = await subjects.behind(place, NONE, options, ["vision"])
-    elif place.name == "engine":
-        run = await subjects.asked(place.target, place.target.port, options)
+    if subject.name == "engine" and turn % 3 == 0:
+        run = await subjects.behind(subject, NONE, options, ["vision"])
+    elif subject.name == "engine":
+        run = await subjects.asked(subject.target, subject.target.port, options)
     else:
         async with subjects.assistant(subjects.variation(turn)) as other:
             run = await subjects.asked(other.target, other.target.port, options)
-    return Clean(place.name, run.seconds, _alarms(f"{place.name} {turn + 1}", run))
+    return Clean(subject.name, run.seconds, _alarms(f"{subject.name} {turn + 1}", run))
 
 
 def _alarms(what: str, run: Run) -> list[str]:
     fine = (Outcome.PASSED, Outcome.NOT_APPLICABLE)
-    return [f"{what}: {one.name}: {one.seen}" for one in run.findings if one.outcome not in fine]
+    return [f"{what}: {one.name}: {one.observed}" for one in run.findings if one.outcome not in fine]
 
 
 if __name__ == "__main__":

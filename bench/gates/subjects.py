@@ -40,7 +40,7 @@ VARIATIONS: Sequence[dict[str, object]] = (
 """Habits of real servers that are no faults."""
 
 
-class Place(NamedTuple):
+class RunningSubject(NamedTuple):
     """A subject that listens."""
 
     name: str
@@ -50,22 +50,22 @@ class Place(NamedTuple):
 
 
 @asynccontextmanager
-async def engine(model: str) -> AsyncIterator[Place]:
+async def engine(model: str) -> AsyncIterator[RunningSubject]:
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         port = free_port()
         child = Child.start("engine", command(model, port), Path(folder) / "log")
         try:
             target = Target("127.0.0.1", port, "", model)
             await _ready(target)
-            yield Place("engine", target, ())
+            yield RunningSubject("engine", target, ())
         finally:
             child.end()
 
 
 @asynccontextmanager
-async def assistant(script: Script = ASSISTANT) -> AsyncIterator[Place]:
+async def assistant(script: Script = ASSISTANT) -> AsyncIterator[RunningSubject]:
     async with ScriptedServer(script) as server:
-        yield Place("assistant", Target("127.0.0.1", server.port, "", script.id), ("parallel", "thinking"))
+        yield RunningSubject("assistant", Target("127.0.0.1", server.port, "", script.id), ("parallel", "thinking"))
 
 
 def variation(turn: int) -> Script:
@@ -80,12 +80,12 @@ def command(model: str, port: int) -> list[str]:
 
 
 async def behind(
-    place: Place, fault: ServingFault, options: PreflightOptions, grafts: Sequence[str] | None = None
+    subject: RunningSubject, fault: ServingFault, options: PreflightOptions, grafts: Sequence[str] | None = None
 ) -> Run:
     """Preflight of the subject behind this fault."""
-    names = [name for name in (fault.needed_abilities if grafts is None else grafts) if name not in place.plays]
-    async with FaultProxy(place.target, fault, [GRAFTS[name] for name in names]) as proxy:
-        return await asked(place.target, proxy.port, options)
+    names = [name for name in (fault.needed_abilities if grafts is None else grafts) if name not in subject.plays]
+    async with FaultProxy(subject.target, fault, [GRAFTS[name] for name in names]) as proxy:
+        return await asked(subject.target, proxy.port, options)
 
 
 async def asked(target: Target, port: int, options: PreflightOptions) -> Run:
@@ -95,11 +95,11 @@ async def asked(target: Target, port: int, options: PreflightOptions) -> Run:
 
 
 async def _ready(target: Target) -> None:
-    look, until = PageClient(target), time.monotonic() + _START
+    pages, deadline = PageClient(target), time.monotonic() + _START
     try:
-        while (await look.get("/health")).status != 200:
-            if time.monotonic() > until:
+        while (await pages.get("/health")).status != 200:
+            if time.monotonic() > deadline:
                 raise SystemExit("the engine did not come up")
             await asyncio.sleep(0.05)
     finally:
-        look.close()
+        pages.close()

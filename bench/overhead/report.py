@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from bench.figures import Spread, percentile, ratio, show, show_spread, spread, table
+from bench.figures import Spread, nearest_rank, ratio, show, show_spread, spread, table
 from bench.load import Result
 from bench.overhead.rounds import Record, Run
 from bench.overhead.scenarios import Scenario
@@ -86,7 +86,7 @@ def cpu_per_stream(results: Sequence[Result], scenario: Scenario) -> float | Non
 
 def _first(record: Record, share: float) -> float | None:
     """A percentile of the time to the first token (or byte) over all counted passes, milliseconds."""
-    seen = percentile([value for one in record.results if one.name != "warm" for value in one.first], share)
+    seen = nearest_rank([value for one in record.results if one.name != "warm" for value in one.first], share)
     return None if seen is None else seen * 1e3
 
 

@@ -123,7 +123,7 @@ class Bench:
         ]
         return Run(records, memory, self._missing, self._cpus is not None)
 
-    def _keep(self, child: Child) -> Child:
+    def _track(self, child: Child) -> Child:
         def end() -> None:
             for pid in child.end():
                 self._say(f"{child.name} had left process {pid} behind; it was ended")
@@ -135,7 +135,7 @@ class Bench:
         port = free_port()
         argv = (sys.executable, "-m", "bench.upstream", str(port))
         others = self._cpus[1] if self._cpus else None
-        child = self._keep(Child.start("upstream", argv, self._folder / "upstream.log", cpus=others))
+        child = self._track(Child.start("upstream", argv, self._folder / "upstream.log", cpus=others))
         self._await_answer(port, Launch(argv, {}), child)
         return port
 
@@ -153,7 +153,7 @@ class Bench:
             return None
         self._say(f"starting {name}")
         cpus = self._cpus[0] if self._cpus else None
-        child = self._keep(Child.start(name, launch.argv, folder / "output.log", launch.env, cpus))
+        child = self._track(Child.start(name, launch.argv, folder / "output.log", launch.env, cpus))
         try:
             self._await_answer(port, launch, child)
         except RuntimeError as error:

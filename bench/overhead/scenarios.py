@@ -45,7 +45,7 @@ def _paced(name: str, title: str, body: int, seconds: float, rate: float) -> Sce
 def _streams(count: int, gap: float, long: tuple[int, int], short: tuple[int, int], spread: float) -> Scenario:
     """`long` and `short` are (events, repeats); `gap` and `spread` are seconds."""
 
-    def one(name: str, events: int, repeats: int) -> Pass:
+    def run_of(name: str, events: int, repeats: int) -> Pass:
         nominal = (events * gap) * repeats + spread
         return Pass(
             name,
@@ -60,7 +60,7 @@ def _streams(count: int, gap: float, long: tuple[int, int], short: tuple[int, in
 
     warm = Pass("warm", SMALL, stream=True, events=2, gap=1000, repeats=1, spread=min(0.5, count / 1000))
     title = f"{count:,} stream{'s' if count > 1 else ''}, {gap * 1e3:.0f} ms apart"
-    return Scenario(f"streams-{count}", title, count, (warm, one("short", *short), one("long", *long)))
+    return Scenario(f"streams-{count}", title, count, (warm, run_of("short", *short), run_of("long", *long)))
 
 
 def scenarios(quick: bool) -> tuple[Scenario, ...]:

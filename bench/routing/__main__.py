@@ -15,8 +15,8 @@ from bench import machine
 from bench.processes import end_on_sigterm
 from bench.routing import answers, asking, cloud, figures, page, paired, picture, policies, report
 from bench.routing.asking import Cell
-from bench.routing.figures import Found
-from bench.routing.place import CLOUD, COSTS, LOCAL, Place
+from bench.routing.figures import RoutingFigures
+from bench.routing.routing_stoker import CLOUD, COSTS, LOCAL, RoutingStoker
 from stoker.domain.tier import ProfileRow
 from stoker.measure.suites.fixture import Fixture
 
@@ -29,7 +29,7 @@ SETTINGS = (LOCAL, LOCAL[:1])
 """Local tiers beside the cloud: both models; and the weak one alone, where the cloud is needed."""
 
 
-class Seen(msgspec.Struct):
+class RawAnswers(msgspec.Struct):
     """Everything that was asked."""
 
     asked: dict[str, list[Cell]]
@@ -46,7 +46,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         description="What routing by measured quality saves, and what it costs in quality.",
         epilog="1 if a figure is missed.",
     )
-    parser.add_argument("--n", type=int, default=report.LEAST_FIXTURES, help="fixtures of the paired set")
+    parser.add_argument("--n", type=int, default=report.MIN_FIXTURES, help="fixtures of the paired set")
     parser.add_argument("--seed", type=int, default=7, help="of the fixtures, the cloud's mistakes and the intervals")
     parser.add_argument("--quick", action="store_true", help=f"only {QUICK} fixtures: to see that it runs")
     parser.add_argument(
@@ -70,33 +70,33 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def see(fixtures: list[Fixture], seed: int, suites: Path | None) -> Seen:
+def ask_all(fixtures: list[Fixture], seed: int, suites: Path | None) -> RawAnswers:
     """A profile first, then every fixture to every tier, then through the router; that once more without ember."""
     shipped = paired.shipped()
     mistaken = answers.mistaken(fixtures, WRONG, seed) | answers.mistaken(shipped, WRONG, seed)
-    seen = Seen({}, [], [])
+    raw = RawAnswers({}, [], [])
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
         cloud.Cloud(cloud.book([*shipped, *fixtures], mistaken)) as sky,
     ):
         for local in SETTINGS:
-            with Place(Path(folder) / "-".join(local), sky.port, local) as place:
+            with RoutingStoker(Path(folder) / "-".join(local), sky.port, local) as stoker:
                 _say(f"bootstrap of {' and '.join(local)}")
-                rows = place.bootstrap(suites)
-                if not seen.asked:
-                    seen.rows += rows
-                    seen.rows += figures.as_rows(asking.ask_tier(place, CLOUD, shipped))
-                    seen.asked |= {tier: asking.ask_tier(place, tier, fixtures) for tier in COSTS}
-                ways = {way: asking.ask_auto(place, fixtures, way == figures.DECLARED) for way in figures.WAYS}
-                seen.routed.append(ways)
-    return seen
+                rows = stoker.bootstrap(suites)
+                if not raw.asked:
+                    raw.rows += rows
+                    raw.rows += figures.as_rows(asking.ask_tier(stoker, CLOUD, shipped))
+                    raw.asked |= {tier: asking.ask_tier(stoker, tier, fixtures) for tier in COSTS}
+                ways = {way: asking.ask_auto(stoker, fixtures, way == figures.DECLARED) for way in figures.WAYS}
+                raw.routed.append(ways)
+    return raw
 
 
-def founds(seen: Seen, seed: int) -> list[Found]:
+def figures_by_setting(raw: RawAnswers, seed: int) -> list[RoutingFigures]:
     """The figures of each setting."""
     return [
-        figures.found(policies.pairs(seen.asked.values(), ways), seen.rows, (*local, CLOUD), seed)
-        for local, ways in zip(SETTINGS, seen.routed, strict=True)
+        figures.routing_figures(policies.pairs(raw.asked.values(), ways), raw.rows, (*local, CLOUD), seed)
+        for local, ways in zip(SETTINGS, raw.routed, strict=True)
     ]
 
 
@@ -104,15 +104,15 @@ class Document(msgspec.Struct):
     """What `--json` writes, and `--from` reads."""
 
     machine: dict[str, Any]
-    found: list[Found]
-    seen: Seen | None = None
+    figures: list[RoutingFigures] = msgspec.field(name="found")
+    raw: RawAnswers | None = msgspec.field(default=None, name="seen")
 
 
-def write(path: Path, found: list[Found]) -> None:
+def write(path: Path, all_figures: list[RoutingFigures]) -> None:
     """The page, and the picture that it shows: beside it, by its name."""
     before = path.read_text() if path.exists() else page.EMPTY
-    path.with_suffix(".svg").write_text(picture.picture(found))
-    path.write_text(page.put(before, page.block(found, path.with_suffix(".svg").name)))
+    path.with_suffix(".svg").write_text(picture.picture(all_figures))
+    path.write_text(page.put(before, page.block(all_figures, path.with_suffix(".svg").name)))
 
 
 def run(given: argparse.Namespace) -> Document:
@@ -120,9 +120,9 @@ def run(given: argparse.Namespace) -> Document:
     end_on_sigterm()
     facts = machine.facts()
     fixtures = paired.paired(QUICK if given.quick else given.n, given.seed, paired.shipped())
-    seen = see(fixtures, given.seed, given.suites)
+    raw = ask_all(fixtures, given.seed, given.suites)
     _say("intervals")
-    return Document(facts, founds(seen, given.seed), seen)
+    return Document(facts, figures_by_setting(raw, given.seed), raw)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -134,9 +134,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.json is not None:
         given.json.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1))
     if given.page is not None:
-        write(given.page, document.found)
-    print("\n\n".join([machine.headline(document.machine), *(report.shown(one) for one in document.found)]))
-    return 0 if all(is_so for one in document.found for *_, is_so in report.reached(one)) else 1
+        write(given.page, document.figures)
+    print("\n\n".join([machine.headline(document.machine), *(report.shown(one) for one in document.figures)]))
+    return 0 if all(is_so for one in document.figures for *_, is_so in report.reached(one)) else 1
 
 
 if __name__ == "__main__":

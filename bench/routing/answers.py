@@ -19,11 +19,11 @@ from stoker.measure.suites.fixture import Fixture, by_class
 UNKNOWN = "I am not sure."
 
 
-def said(text: str) -> Answer:
+def text_answer(text: str) -> Answer:
     return Answer("", "", [Text(text)], StopReason.END)
 
 
-def made(calls: Iterable[tuple[str, dict[str, Any]]]) -> Answer:
+def calls_answer(calls: Iterable[tuple[str, dict[str, Any]]]) -> Answer:
     blocks = [ToolCall(f"call_{number}", name, json.dumps(values)) for number, (name, values) in enumerate(calls, 1)]
     return Answer("", "", list(blocks), StopReason.CALLS)
 
@@ -36,7 +36,7 @@ def right(one: Fixture) -> Answer:
 def wrong(one: Fixture) -> Answer:
     check = _main(one.check)
     if isinstance(check, check_kinds.AbstainCheck):
-        return made([(one.request["tools"][0]["function"]["name"], {})])
+        return calls_answer([(one.request["tools"][0]["function"]["name"], {})])
     return WRONG[type(check)](check)
 
 
@@ -50,30 +50,30 @@ def _main(check: check_kinds.FixtureCheck) -> check_kinds.FixtureCheck:
 
 
 def _contains(check: check_kinds.ContainsCheck) -> Answer:
-    return said(" ".join([*check.all, *check.any[:1]]))
+    return text_answer(" ".join([*check.all, *check.any[:1]]))
 
 
 def _calls(check: check_kinds.CallsCheck) -> Answer:
-    return made((one.name, one.arguments) for one in check.calls)
+    return calls_answer((one.name, one.arguments) for one in check.calls)
 
 
 def _steps(count: int, check: check_kinds.PlanCheck) -> Answer:
     topic = " and ".join(mention[0] for mention in check.mentions)
-    return said("\n".join(f"{number}. Do part {number} of the {topic}." for number in range(1, count + 1)))
+    return text_answer("\n".join(f"{number}. Do part {number} of the {topic}." for number in range(1, count + 1)))
 
 
 def _json(value: Any) -> Answer:
-    return said(json.dumps(value))
+    return text_answer(json.dumps(value))
 
 
 RIGHT: Mapping[type, Callable[[Any], Answer]] = {
     check_kinds.CallsCheck: _calls,
-    check_kinds.AbstainCheck: lambda check: said("Hello, I am here."),
+    check_kinds.AbstainCheck: lambda check: text_answer("Hello, I am here."),
     check_kinds.ContainsCheck: _contains,
-    check_kinds.CopyCheck: lambda check: said(check.text),
+    check_kinds.CopyCheck: lambda check: text_answer(check.text),
     check_kinds.JsonCheck: lambda check: _json(check.values),
-    check_kinds.NumberCheck: lambda check: said(check.value),
-    check_kinds.NeedleCheck: lambda check: said(f"It is {check.value}."),
+    check_kinds.NumberCheck: lambda check: text_answer(check.value),
+    check_kinds.NeedleCheck: lambda check: text_answer(f"It is {check.value}."),
     check_kinds.PlanCheck: lambda check: _steps(check.least, check),
 }
 
@@ -88,12 +88,12 @@ def _off(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 WRONG: Mapping[type, Callable[[Any], Answer]] = {
-    check_kinds.CallsCheck: lambda check: made((one.name, _off(one.arguments)) for one in check.calls),
-    check_kinds.ContainsCheck: lambda check: said(UNKNOWN),
-    check_kinds.CopyCheck: lambda check: said(f"{check.text} too"),
+    check_kinds.CallsCheck: lambda check: calls_answer((one.name, _off(one.arguments)) for one in check.calls),
+    check_kinds.ContainsCheck: lambda check: text_answer(UNKNOWN),
+    check_kinds.CopyCheck: lambda check: text_answer(f"{check.text} too"),
     check_kinds.JsonCheck: lambda check: _json(_off(check.values)),
-    check_kinds.NumberCheck: lambda check: said(str(int(check.value) + 1)),
-    check_kinds.NeedleCheck: lambda check: said(UNKNOWN),
+    check_kinds.NumberCheck: lambda check: text_answer(str(int(check.value) + 1)),
+    check_kinds.NeedleCheck: lambda check: text_answer(UNKNOWN),
     check_kinds.PlanCheck: lambda check: _steps(check.most + 1, check),
 }
 

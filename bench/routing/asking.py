@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bench.routing.place import CLOUD, COSTS, Place
+from bench.routing.routing_stoker import CLOUD, COSTS, RoutingStoker
 from stoker.domain.dialect import Dialect
 from stoker.measure.suites.fixture import Fixture
 from stoker.measure.suites.grading import SAMPLING, check_in_sandbox
@@ -32,9 +32,9 @@ class Cell(msgspec.Struct, frozen=True):
     cost: float
     """By the usage that was reported, thrown-away attempts included."""
     seconds: float
-    told: str = ""
+    failure: str = msgspec.field(default="", name="told")
     """Why it did not pass."""
-    found: str = ""
+    routed_class: str = msgspec.field(default="", name="found")
     """The class by which it was routed; empty: it named its tier."""
     why: str = ""
     """What spoke for that class."""
@@ -46,34 +46,36 @@ class Cell(msgspec.Struct, frozen=True):
         return self.tier not in ("", CLOUD)
 
 
-def ask_tier(place: Place, tier: str, fixtures: Iterable[Fixture]) -> list[Cell]:
+def ask_tier(stoker: RoutingStoker, tier: str, fixtures: Iterable[Fixture]) -> list[Cell]:
     """Each of them to that tier by name."""
 
     def cell(one: Fixture, reply: Reply) -> Cell:
         usage = reply.body.get("usage") or {}
         cost = COSTS[tier].of(int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0)))
-        passed, told = reply.grade(one)
-        return Cell(one.id, one.task_class, tier, passed, cost, reply.seconds, told)
+        passed, failure = reply.grade(one)
+        return Cell(one.id, one.task_class, tier, passed, cost, reply.seconds, failure)
 
-    return [cell(one, reply) for one, reply in _asked(place, fixtures, lambda one: tier)]
+    return [cell(one, reply) for one, reply in _asked(stoker, fixtures, lambda one: tier)]
 
 
-def ask_auto(place: Place, fixtures: list[Fixture], declares: bool) -> list[Cell]:
+def ask_auto(stoker: RoutingStoker, fixtures: list[Fixture], declares: bool) -> list[Cell]:
     """Each of them as `auto`, or as `auto:CLASS`. Who served it, and at what cost, the decisions say."""
     model: Callable[[Fixture], str] = (lambda one: f"auto:{one.task_class}") if declares else (lambda one: "auto")
-    replies = list(_asked(place, fixtures, model))
-    decisions = place.decisions(len(replies) + 50)
+    replies = list(_asked(stoker, fixtures, model))
+    decisions = stoker.decisions(len(replies) + 50)
     return [_routed(one, reply, decisions.get(reply.id, {}).get("routed") or {}) for one, reply in replies]
 
 
 def _routed(one: Fixture, reply: Reply, routed: dict[str, Any]) -> Cell:
     attempts = routed.get("attempts", [])
-    passed, told = reply.grade(one)
+    passed, failure = reply.grade(one)
     cost = sum(each["cost"] or 0.0 for each in attempts)
     why = ", ".join([routed.get("source", ""), *routed.get("notes", [])])
     tried = tuple(each["tier"] for each in attempts)
-    found = routed.get("task", "")
-    return Cell(one.id, one.task_class, routed.get("tier", ""), passed, cost, reply.seconds, told, found, why, tried)
+    routed_class = routed.get("task", "")
+    return Cell(
+        one.id, one.task_class, routed.get("tier", ""), passed, cost, reply.seconds, failure, routed_class, why, tried
+    )
 
 
 class Reply(msgspec.Struct):
@@ -93,11 +95,11 @@ class Reply(msgspec.Struct):
 
 
 def _asked(
-    place: Place, fixtures: Iterable[Fixture], model: Callable[[Fixture], str]
+    stoker: RoutingStoker, fixtures: Iterable[Fixture], model: Callable[[Fixture], str]
 ) -> Iterator[tuple[Fixture, Reply]]:
     """One at a time over one connection: nobody's answer depends on who else is being answered."""
-    headers = {"content-type": "application/json", "authorization": f"Bearer {place.key}"}
-    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=120)
+    headers = {"content-type": "application/json", "authorization": f"Bearer {stoker.key}"}
+    connection = http.client.HTTPConnection("127.0.0.1", stoker.port, timeout=120)
     with contextlib.closing(connection):
         for number, one in enumerate(fixtures, 1):
             body = {**SAMPLING, "stream": False, **one.request, "model": model(one)}

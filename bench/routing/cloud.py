@@ -77,18 +77,18 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        self._tell(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+        self._answer(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
         asked = {"messages": request.get("messages"), "tools": request.get("tools")}
         answer = cast(_Server, self.server).known.get(question(request))
         if answer is None or request.get("stream"):
-            self._tell(400, {"error": {"message": "not in the book", "type": "invalid_request_error"}})
+            self._answer(400, {"error": {"message": "not in the book", "type": "invalid_request_error"}})
         else:
-            self._tell(200, completion(answer, len(json.dumps(asked))))
+            self._answer(200, completion(answer, len(json.dumps(asked))))
 
-    def _tell(self, status: int, document: dict[str, Any]) -> None:
+    def _answer(self, status: int, document: dict[str, Any]) -> None:
         body = json.dumps(document).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")

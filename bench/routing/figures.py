@@ -11,9 +11,9 @@ import msgspec
 from bench.routing import curve, policies
 from bench.routing.asking import Cell
 from bench.routing.curve import Point
-from bench.routing.place import CLOUD
 from bench.routing.policies import Pair, Policy
 from bench.routing.resample import TIMES, Figure, figure
+from bench.routing.routing_stoker import CLOUD
 from stoker.domain.tier import ProfileRow
 from stoker.measure.statistics import stats
 from stoker.measure.statistics.stats import ROW_VERDICTS
@@ -35,7 +35,7 @@ class Line(msgspec.Struct, frozen=True):
     """Share of requests that a local tier served."""
 
 
-class Kind(msgspec.Struct, frozen=True):
+class ClassFigures(msgspec.Struct, frozen=True):
     """One class, asked in one way."""
 
     name: str
@@ -43,7 +43,7 @@ class Kind(msgspec.Struct, frozen=True):
     n: int
     tiers: dict[str, int]
     """Who served it."""
-    found: dict[str, int]
+    routed_classes: dict[str, int] = msgspec.field(name="found")
     """What it was taken for."""
     quality: float
     beside_cloud: Figure
@@ -61,7 +61,7 @@ class Curve(msgspec.Struct, frozen=True):
     cpt80: float | None
 
 
-class Found(msgspec.Struct, frozen=True):
+class RoutingFigures(msgspec.Struct, frozen=True):
     """Of one set of tiers."""
 
     tiers: tuple[str, ...]
@@ -75,7 +75,7 @@ class Found(msgspec.Struct, frozen=True):
     rates: dict[str, dict[str, float]]
     """Pass rates on the paired set, by class and tier."""
     lines: list[Line]
-    kinds: list[Kind]
+    classes: list[ClassFigures] = msgspec.field(name="kinds")
     curves: list[Curve]
     beside_static: dict[str, Figure]
     """Quality less that of the static table, by way of asking."""
@@ -175,18 +175,18 @@ class Work:
 
     # -- classes -------------------------------------------------------------------------------------------------------
 
-    def kinds(self, way: str) -> list[Kind]:
-        return [self._kind(group, way) for group in self.groups]
+    def classes(self, way: str) -> list[ClassFigures]:
+        return [self._class_figures(group, way) for group in self.groups]
 
-    def _kind(self, group: Sequence[Pair], way: str) -> Kind:
+    def _class_figures(self, group: Sequence[Pair], way: str) -> ClassFigures:
         policy = policies.routed(way)
         cells = [policy(pair) for pair in group]
-        return Kind(
+        return ClassFigures(
             group[0].task_class,
             way,
             len(group),
             dict(Counter(cell.tier or "none" for cell in cells).most_common()),
-            dict(Counter(cell.found for cell in cells).most_common()),
+            dict(Counter(cell.routed_class for cell in cells).most_common()),
             quality(policy, group),
             self.beside(policy, policies.always(CLOUD), [group]),
             self.beside(policy, policies.by_class(self.static), [group]),
@@ -235,13 +235,13 @@ def _area(drawn: Sequence[tuple[int, ...]]) -> float | None:
     return curve.apgr(points, points[0].quality, points[-1].quality)
 
 
-def found(
+def routing_figures(
     pairs: Sequence[Pair], rows: Sequence[ProfileRow], tiers: Sequence[str], seed: int, times: int = TIMES
-) -> Found:
+) -> RoutingFigures:
     work = Work(pairs, rows, tiers, seed, times)
     rates = {group[0].task_class: {t: quality(policies.always(t), group) for t in work.tiers} for group in work.groups}
-    kinds_of_local = dict.fromkeys(((work.local[0],), (work.local[-1],), tuple(work.local)))
-    return Found(
+    local_sets = dict.fromkeys(((work.local[0],), (work.local[-1],), tuple(work.local)))
+    return RoutingFigures(
         tuple(tiers),
         len(work.pairs),
         seed,
@@ -250,8 +250,8 @@ def found(
         work.hindsight,
         rates,
         work.lines(),
-        [kind for way in WAYS for kind in work.kinds(way)],
-        [work.curve(local, way) for way in WAYS for local in kinds_of_local],
+        [one for way in WAYS for one in work.classes(way)],
+        [work.curve(local, way) for way in WAYS for local in local_sets],
         {way: work.beside(policies.routed(way), policies.by_class(work.static)) for way in WAYS},
         work.aiq(),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.routing import report
-from bench.routing.figures import Found
-from bench.routing.place import COSTS
+from bench.routing.figures import RoutingFigures
+from bench.routing.routing_stoker import COSTS
 
 BEGIN, END = "<!-- bench.routing -->", "<!-- /bench.routing -->"
 EMPTY = f"# Routing\n\n## What routing saves, and what it costs\n\n{BEGIN}\n{END}\n"
@@ -21,35 +21,35 @@ def put(text: str, block: str) -> str:
     return f"{before}{BEGIN}\n{block.strip()}\n{END}{after}"
 
 
-def block(founds: Sequence[Found], picture: str = "") -> str:
+def block(all_figures: Sequence[RoutingFigures], picture: str = "") -> str:
     """Markdown: a section for each set of tiers. No date and no machine: quality does not depend on them. `picture`: a
     file beside the page.
     """
+    first = all_figures[0]
     costs = ", ".join(f"{name} {cost.input:g} / {cost.output:g}" for name, cost in COSTS.items())
     head = (
-        f"Made by `python -m bench.routing --n {founds[0].n} --seed {founds[0].seed}`. A million tokens in / out cost: "
-        f"{costs}."
+        f"Made by `python -m bench.routing --n {first.n} --seed {first.seed}`. A million tokens in / out cost: {costs}."
     )
     shown = [f"![Quality over cost: the curve, and where each policy lies]({picture})"] if picture else []
-    return "\n\n".join([head, *shown, *(section(one) for one in founds)])
+    return "\n\n".join([head, *shown, *(section(one) for one in all_figures)])
 
 
-def section(found: Found) -> str:
+def section(figures: RoutingFigures) -> str:
     """The texts between the tables say what these hold; what they mean is for the page to say."""
     parts = (
-        f"### Tiers: {', '.join(found.tiers)}",
-        report.reached_table(found),
+        f"### Tiers: {', '.join(figures.tiers)}",
+        report.reached_table(figures),
         "**The tiers.** Passed at the suites and the verdict that follows, then the share that was right on the "
         "paired set. The cloud's suite row is for the static table only: it is in no profile.",
-        report.tiers_table(found),
+        report.tiers_table(figures),
         "**The policies.** In brackets 95 % intervals by resampling fixtures, paired.",
-        report.policies_table(found),
+        report.policies_table(figures),
         "**Class by class.**",
-        report.kinds_table(found.kinds),
+        report.classes_table(figures.classes),
         "**The curve.** Each class goes to the cheapest local tier whose lower bound in the profile (Wilson, 95 %) is "
         "at least a threshold, else to the cloud. The threshold goes from 0 (all to the cheapest) to above 1 (all to "
         "the cloud); between two of them lies every mix by chance.",
-        report.curves_table(found.curves),
-        f"AIQ: {', '.join(f'{name} {value:.4f}' for name, value in found.aiq.items())}.",
+        report.curves_table(figures.curves),
+        f"AIQ: {', '.join(f'{name} {value:.4f}' for name, value in figures.aiq.items())}.",
     )
     return "\n\n".join(parts)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from bench.routing.curve import Point
-from bench.routing.figures import AUTO, DECLARED, WAYS, Curve, Found, Line
-from bench.routing.place import CLOUD
+from bench.routing.figures import AUTO, DECLARED, WAYS, Curve, Line, RoutingFigures
+from bench.routing.routing_stoker import CLOUD
 from stoker.measure.reports import plots
 from stoker.measure.reports.plots import PlotMark
 
@@ -33,15 +33,15 @@ svg {{ --ground: #12161c; --ink: #e6eaf0; --soft: #98a3b3; --rule: #2c3541; {plo
 {plots.STYLE}"""
 
 
-def picture(founds: Sequence[Found]) -> str:
+def picture(all_figures: Sequence[RoutingFigures]) -> str:
     """The whole file. It needs nothing else, and follows the reader's theme."""
-    low = _low(founds)
+    low = _low(all_figures)
     parts, top = [], 0.0
-    for found in founds:
+    for figures in all_figures:
         top += HEAD
-        head = html.escape(f"Tiers: {', '.join(found.tiers)}")
+        head = html.escape(f"Tiers: {', '.join(figures.tiers)}")
         parts.append(f'<text class="head" x="{SIDE}" y="{top - 6:.0f}">{head}</text>')
-        parts.append(_at(panel(found, low), top))
+        parts.append(_at(panel(figures, low), top))
         top += plots.HEIGHT
     rows = [_curve_key(*key) for key in CURVES] + [_mark_key(*key) for key in KEYS]
     for row in rows:
@@ -55,26 +55,26 @@ def picture(founds: Sequence[Found]) -> str:
     )
 
 
-def panel(found: Found, low: float) -> str:
+def panel(figures: RoutingFigures, low: float) -> str:
     """One set of tiers: what could be had by choosing a threshold or by chance, and where each policy lies."""
-    ends = [_place(_line(found, f"always {tier}")) for tier in (found.tiers[0], CLOUD)]
+    ends = [_place(_line(figures, f"always {tier}")) for tier in (figures.tiers[0], CLOUD)]
     chance = plots.PlotLine("by chance", points_of(ends), is_dashed=True)
     drawn = [(chance, 7)]
     for way, (colour, is_dashed, name) in zip(WAYS, CURVES, strict=False):
-        drawn.append((plots.PlotLine(name, points_of(_whole(found, way).points), is_dashed), colour))
-    return plots.curve_plot(drawn, marks(found), "cost of 1,000 requests", "right, %", low)
+        drawn.append((plots.PlotLine(name, points_of(_whole(figures, way).points), is_dashed), colour))
+    return plots.curve_plot(drawn, marks(figures), "cost of 1,000 requests", "right, %", low)
 
 
-def marks(found: Found) -> list[PlotMark]:
+def marks(figures: RoutingFigures) -> list[PlotMark]:
     """Each policy by its figures; what is known in hindsight only is left to the tables."""
     named = [
-        *((f"always {tier}", "square", 4 if tier == CLOUD else 2) for tier in found.tiers),
+        *((f"always {tier}", "square", 4 if tier == CLOUD else 2) for tier in figures.tiers),
         ("best per class, by the suites", "diamond", 3),
         ("oracle", "triangle", 5),
-        *((f"{found.tiers[0]} or cloud by chance, at the cost of {way}", "cross", 7) for way in WAYS),
+        *((f"{figures.tiers[0]} or cloud by chance, at the cost of {way}", "cross", 7) for way in WAYS),
         *((f"routed: {way}", "circle", colour) for colour, way in enumerate(WAYS)),
     ]
-    return [_mark(_line(found, name), shape, colour) for name, shape, colour in named]
+    return [_mark(_line(figures, name), shape, colour) for name, shape, colour in named]
 
 
 def _mark(line: Line, shape: str, colour: int) -> PlotMark:
@@ -82,8 +82,8 @@ def _mark(line: Line, shape: str, colour: int) -> PlotMark:
     return PlotMark(line.name, at.cost, 100 * at.quality, shape, colour)
 
 
-def _line(found: Found, name: str) -> Line:
-    return next(one for one in found.lines if one.name == name)
+def _line(figures: RoutingFigures, name: str) -> Line:
+    return next(one for one in figures.lines if one.name == name)
 
 
 def _place(line: Line) -> Point:
@@ -91,9 +91,9 @@ def _place(line: Line) -> Point:
     return Point(1 - line.local, line.quality.value, line.cost)
 
 
-def _whole(found: Found, way: str) -> Curve:
+def _whole(figures: RoutingFigures, way: str) -> Curve:
     """With all local tiers."""
-    return next(one for one in found.curves if one.way == way and one.local == found.tiers[:-1])
+    return next(one for one in figures.curves if one.way == way and one.local == figures.tiers[:-1])
 
 
 def points_of(points: Sequence[Point]) -> list[plots.PlotPoint]:
@@ -105,9 +105,9 @@ def _mix(one: Point, other: Point, share: float) -> Point:
     return Point(*(a + share * (b - a) for a, b in zip(one, other, strict=True)))
 
 
-def _low(founds: Sequence[Found]) -> float:
+def _low(all_figures: Sequence[RoutingFigures]) -> float:
     """The bottom of all panels: the same, so that they can be compared."""
-    least = min(mark.y for found in founds for mark in marks(found))
+    least = min(mark.y for figures in all_figures for mark in marks(figures))
     return max(0.0, 20.0 * (least // 20))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bench.routing.asking import Cell
-from bench.routing.place import CLOUD
+from bench.routing.routing_stoker import CLOUD
 from stoker.domain.tier import ProfileRow
 from stoker.measure.statistics.stats import wilson
 
@@ -93,7 +93,7 @@ def threshold(least: float, lows: Bounds, local: Sequence[str], way: str) -> Pol
     """
 
     def policy(pair: Pair) -> Cell:
-        name = pair.routed[way].found
+        name = pair.routed[way].routed_class
         chosen = next((tier for tier in local if lows.get((name, tier), 0.0) >= least), CLOUD)
         return pair.cells[chosen]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from bench.figures import table
-from bench.routing.figures import WAYS, Curve, Found, Kind, Line
-from bench.routing.place import CLOUD
+from bench.routing.figures import WAYS, ClassFigures, Curve, Line, RoutingFigures
 from bench.routing.resample import Figure
+from bench.routing.routing_stoker import CLOUD
 
-LEAST_FIXTURES = 1500
-MOST_BELOW_CLOUD = -0.02
-LEAST_LOCAL = 0.5
-LEAST_APGR = 0.75
+MIN_FIXTURES = 1500
+MIN_DIFFERENCE_TO_CLOUD = -0.02
+MIN_LOCAL = 0.5
+MIN_APGR = 0.75
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -40,24 +40,24 @@ def counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
-def tiers_table(found: Found) -> str:
+def tiers_table(figures: RoutingFigures) -> str:
     """What the suites said before, and what came out on the paired set."""
-    rows = {(row.task_class, row.tier): row for row in found.suites}
+    rows = {(row.task_class, row.tier): row for row in figures.suites}
 
     def cell(name: str, tier: str) -> str:
-        row, rate = rows.get((name, tier)), percent(found.rates[name][tier])
+        row, rate = rows.get((name, tier)), percent(figures.rates[name][tier])
         return rate if row is None else f"{row.passed}/{row.n} {row.verdict.value}; {rate}"
 
-    head = ["class", *found.tiers, "best by the suites", "in hindsight"]
+    head = ["class", *figures.tiers, "best by the suites", "in hindsight"]
     return table(
         head,
-        [[name, *(cell(name, tier) for tier in found.tiers), found.static.get(name, "-"), found.hindsight[name]]
-         for name in found.rates],
+        [[name, *(cell(name, tier) for tier in figures.tiers), figures.static.get(name, "-"), figures.hindsight[name]]
+         for name in figures.rates],
     )  # fmt: skip
 
 
-def policies_table(found: Found) -> str:
-    dear = next(line.cost for line in found.lines if line.name == f"always {CLOUD}")
+def policies_table(figures: RoutingFigures) -> str:
+    dear = next(line.cost for line in figures.lines if line.name == f"always {CLOUD}")
     head = ["policy", "right", "beside always cloud, points", "of 1,000 requests local", "cost of 1,000", "saved"]
 
     def row(line: Line) -> list[str]:
@@ -65,17 +65,17 @@ def policies_table(found: Found) -> str:
         right = percent(line.quality.value)
         return [line.name, right, points(line.beside), f"{1000 * line.local:.0f}", f"{line.cost:.4f}", saved]
 
-    return table(head, [row(line) for line in found.lines])
+    return table(head, [row(line) for line in figures.lines])
 
 
-def kinds_table(kinds: Iterable[Kind]) -> str:
+def classes_table(classes: Iterable[ClassFigures]) -> str:
     head = ["class", "asked as", "taken for", "served by", "right", "beside cloud", "beside best by the suites"]
     return table(
         head,
         [
-            [one.name, one.way, counted(one.found), counted(one.tiers), percent(one.quality), points(one.beside_cloud),
-             points(one.beside_static)]
-            for one in kinds
+            [one.name, one.way, counted(one.routed_classes), counted(one.tiers), percent(one.quality),
+             points(one.beside_cloud), points(one.beside_static)]
+            for one in classes
         ],
     )  # fmt: skip
 
@@ -93,20 +93,20 @@ def curves_table(curves: Iterable[Curve]) -> str:
     )  # fmt: skip
 
 
-def reached(found: Found) -> list[tuple[str, str, str, bool]]:
+def reached(figures: RoutingFigures) -> list[tuple[str, str, str, bool]]:
     """Each figure to reach, for each way of asking: what, bound, measured, reached. By the value that was seen."""
-    rows = [("fixtures", f"at least {LEAST_FIXTURES}", str(found.n), found.n >= LEAST_FIXTURES)]
+    rows = [("fixtures", f"at least {MIN_FIXTURES}", str(figures.n), figures.n >= MIN_FIXTURES)]
     for way in WAYS:
-        line = next(one for one in found.lines if one.name == f"routed: {way}")
-        static = found.beside_static[way]
-        pair = next(one for one in found.curves if one.way == way and one.local == found.tiers[:1])
+        line = next(one for one in figures.lines if one.name == f"routed: {way}")
+        static = figures.beside_static[way]
+        pair = next(one for one in figures.curves if one.way == way and one.local == figures.tiers[:1])
         rows += [
             (f"{way}: quality beside always cloud", "at least -2 points", points(line.beside),
-             _is_at_least(line.beside, MOST_BELOW_CLOUD)),
-            (f"{way}: requests that stay local", "at least half", percent(line.local), line.local >= LEAST_LOCAL),
+             _is_at_least(line.beside, MIN_DIFFERENCE_TO_CLOUD)),
+            (f"{way}: requests that stay local", "at least half", percent(line.local), line.local >= MIN_LOCAL),
             (f"{way}: quality beside best per class", "not below", points(static), _is_at_least(static, 0.0)),
-            (f"{way}: APGR, {found.tiers[0]} and cloud", f"at least {LEAST_APGR}", plain(pair.apgr),
-             _is_at_least(pair.apgr, LEAST_APGR)),
+            (f"{way}: APGR, {figures.tiers[0]} and cloud", f"at least {MIN_APGR}", plain(pair.apgr),
+             _is_at_least(pair.apgr, MIN_APGR)),
         ]  # fmt: skip
     return rows
 
@@ -115,22 +115,22 @@ def _is_at_least(seen: Figure, bound: float) -> bool:
     return seen.value is not None and seen.value >= bound
 
 
-def reached_table(found: Found) -> str:
-    rows = [(what, bound, value, "reached" if is_so else "MISSED") for what, bound, value, is_so in reached(found)]
+def reached_table(figures: RoutingFigures) -> str:
+    rows = [(what, bound, value, "reached" if is_so else "MISSED") for what, bound, value, is_so in reached(figures)]
     return table(("figure to reach", "bound", "measured", "result"), rows)
 
 
-def shown(found: Found) -> str:
+def shown(figures: RoutingFigures) -> str:
     parts = (
-        ("Tiers: passed at the suites, verdict; right on the paired set", tiers_table(found)),
-        ("Policies", policies_table(found)),
-        ("Class by class", kinds_table(found.kinds)),
-        ("Curves", curves_table(found.curves)),
-        ("AIQ", table(("", "AIQ"), [[name, f"{value:.4f}"] for name, value in found.aiq.items()])),
-        ("Figures", reached_table(found)),
+        ("Tiers: passed at the suites, verdict; right on the paired set", tiers_table(figures)),
+        ("Policies", policies_table(figures)),
+        ("Class by class", classes_table(figures.classes)),
+        ("Curves", curves_table(figures.curves)),
+        ("AIQ", table(("", "AIQ"), [[name, f"{value:.4f}"] for name, value in figures.aiq.items()])),
+        ("Figures", reached_table(figures)),
     )
-    return "\n\n".join([_title(found), *(f"{title}\n\n{text}" for title, text in parts)])
+    return "\n\n".join([_title(figures), *(f"{title}\n\n{text}" for title, text in parts)])
 
 
-def _title(found: Found) -> str:
-    return f"== tiers: {', '.join(found.tiers)} =="
+def _title(figures: RoutingFigures) -> str:
+    return f"== tiers: {', '.join(figures.tiers)} =="

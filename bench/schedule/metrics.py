@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from bench.figures import percentile
+from bench.figures import nearest_rank
 from bench.schedule.simulation import SimulationResult
 from bench.schedule.traces import Trace
 
@@ -57,8 +57,8 @@ def measure(trace: Trace, result: SimulationResult) -> ScheduleMetrics:
         loads=result.loads,
         wait_sum=sum(waits),
         wait_mean=fmean(waits) if waits else 0.0,
-        wait_p50=percentile(waits, 0.5) or 0.0,
-        wait_p95=percentile(waits, 0.95) or 0.0,
+        wait_p50=nearest_rank(waits, 0.5) or 0.0,
+        wait_p95=nearest_rank(waits, 0.95) or 0.0,
         wait_max=max(waits, default=0.0),
         per_minute=60 * (len(result.requests) - failed) / (max(ends) or 1.0),
         cached=cached / tokens if tokens else None,

@@ -9,7 +9,7 @@ from bench.schedule.report import InstanceReport
 from stoker.measure.reports import plots
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 300, 56, 16, 64
-MOST = 6.0
+MAX_RATIO = 6.0
 """The largest ratio that is drawn; greater ones lie on this line."""
 _STYLE = f"""text {{ font-family: system-ui, -apple-system, "Segoe UI", sans-serif; }}
 svg {{ --ground: #fff; --ink: #1b2330; --soft: #66707f; --rule: #e1e5ea; {plots.LIGHT} }}
@@ -23,7 +23,7 @@ def ratio_picture(reports: Sequence[InstanceReport]) -> str:
     """The whole file. Each line is one policy's ratios, the best instance first."""
     right, low = WIDTH - 16, HEIGHT - BOTTOM
     parts = []
-    for level in range(1, int(MOST) + 1):
+    for level in range(1, int(MAX_RATIO) + 1):
         y = _y(level)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
         parts.append(f'<text class="axis" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{level}</text>')
@@ -45,4 +45,4 @@ def ratio_picture(reports: Sequence[InstanceReport]) -> str:
 
 
 def _y(ratio: float) -> float:
-    return TOP + (HEIGHT - BOTTOM - TOP) * (1 - (min(ratio, MOST) - 1) / (MOST - 1))
+    return TOP + (HEIGHT - BOTTOM - TOP) * (1 - (min(ratio, MAX_RATIO) - 1) / (MAX_RATIO - 1))

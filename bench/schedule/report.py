@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
-from bench.figures import percentile, show, table
+from bench.figures import nearest_rank, show, table
 from bench.schedule.metrics import ScheduleMetrics, measure
 from bench.schedule.optimum import least_waiting, windowed_bound
 from bench.schedule.policies import FirstComeFirstServed, FixedReplicas, LlamaSwap
@@ -88,7 +88,7 @@ def instance_table(reports: Sequence[InstanceReport]) -> str:
     for name, ratios in columns.items():
         worst = reports[ratios.index(max(ratios))]
         over = sum(ratio > WORST_GOAL for ratio in ratios)
-        rows.append((name, show(median(ratios), 2), show(percentile(ratios, 0.9), 2), show(max(ratios), 2),
+        rows.append((name, show(median(ratios), 2), show(nearest_rank(ratios, 0.9), 2), show(max(ratios), 2),
                      str(worst.seed), str(over)))  # fmt: skip
     return table(("policy", "median", "p90", "worst", "its seed", f"above {WORST_GOAL:.0f}"), rows)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.decision import Decision
+from stoker.measure.load.replay import Arrival
 
 BLOCK = 512
 """Tokens of one block of a prompt; Mooncake's traces use it."""
@@ -52,17 +53,9 @@ class Trace:
         return all(request.after is None for request in self.requests)
 
 
-class MooncakeLine(msgspec.Struct):
-    """One line of a trace of Mooncake: `timestamp` is milliseconds, a hash stands for 512 tokens of the prompt."""
-
-    timestamp: float
-    input_length: int
-    output_length: int
-    hash_ids: list[int] = []
-
-
 def from_mooncake(lines: Iterable[str | bytes], serves: Sequence[str]) -> list[TraceRequest]:
-    """Mooncake's traces name no model: a conversation (the first block after the shared one) picks one of `serves`.
+    """Traces of Mooncake (`measure.load.replay`) name no model: a conversation picks one of `serves`. Its number is the
+    first block after the shared one.
 
     Raises msgspec.ValidationError.
     """
@@ -70,7 +63,7 @@ def from_mooncake(lines: Iterable[str | bytes], serves: Sequence[str]) -> list[T
     for line in lines:
         if not line.strip():
             continue
-        one = msgspec.json.decode(line, type=MooncakeLine)
+        one = msgspec.json.decode(line, type=Arrival)
         conversation = next(iter(one.hash_ids[1:2] or one.hash_ids), 0)
         serve = serves[conversation % len(serves)]
         blocks = tuple(one.hash_ids)
@@ -81,7 +74,7 @@ def from_mooncake(lines: Iterable[str | bytes], serves: Sequence[str]) -> list[T
 def to_mooncake(requests: Iterable[TraceRequest]) -> list[bytes]:
     """Lines without line ends. The serve, the key and what follows what are lost: the format has no field for them."""
     return [
-        msgspec.json.encode(MooncakeLine(round(r.at * 1000, 3), r.input_tokens, r.output_tokens, list(r.blocks)))
+        msgspec.json.encode(Arrival(round(r.at * 1000, 3), r.input_tokens, r.output_tokens, list(r.blocks)))
         for r in requests
     ]
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from bench import engines, machine, weights
-from bench.engines import Kind
+from bench.engines import EngineSetup
 from bench.processes import end_on_sigterm
 from bench.swap import alternate, conversation, phases, report
 from bench.swap.alternate import Alternation
@@ -66,7 +66,7 @@ class _Bench:
         self.phases: list[Phases] = []
         self.alternations: list[Alternation] = []
         self.conversations: list[Case] = []
-        self._llama: Kind | None = None
+        self._llama: EngineSetup | None = None
         try:
             found, about = weights.find(folder)
             self._llama = engines.llama(found, about)
@@ -106,13 +106,13 @@ class _Bench:
             )
             self._keep(kind, work, self.conversations)
 
-    def _alternations(self) -> Iterator[tuple[Kind, int, float]]:
+    def _alternations(self) -> Iterator[tuple[EngineSetup, int, float]]:
         requests = 4 if self._quick else 50
         yield engines.scripted(0.5 if self._quick else SWAP, SERVICE), requests, 600.0
         if self._llama is not None and not self._quick:
             yield self._llama, requests, 300.0
 
-    def _keep(self, kind: Kind, work: Callable[[], Found], into: list[Found]) -> None:
+    def _keep(self, kind: EngineSetup, work: Callable[[], Found], into: list[Found]) -> None:
         try:
             into.append(work())
         except (RuntimeError, OSError, KeyError, StopIteration, http.client.HTTPException) as error:

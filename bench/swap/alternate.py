@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.engines import Kind
+from bench.engines import EngineSetup
 from bench.swap import calls
 from bench.swap.plane import Plane
 
@@ -58,7 +58,9 @@ class _Client(threading.Thread):
                 time.sleep(THINK)
 
 
-def run(kind: Kind, folder: Path, requests: int, swap: str, deadline: float, say: Callable[[str], None]) -> Alternation:
+def run(
+    kind: EngineSetup, folder: Path, requests: int, swap: str, deadline: float, say: Callable[[str], None]
+) -> Alternation:
     """Both clients start together on an empty slot; `swap` is the configuration's [swap] table."""
     hysteresis = not swap
     say(f"{kind.title}: two clients, {requests} requests each, hysteresis {'on' if hysteresis else 'off'}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from bench import engines
-from bench.engines import Kind
+from bench.engines import EngineSetup
 from bench.swap import calls
 from bench.swap.plane import Plane
 
@@ -48,7 +48,7 @@ class Case(msgspec.Struct, frozen=True):
     rounds: list[Round]
 
 
-def measure(kind: Kind, folder: Path, rounds: int, kept: bool, say: Callable[[str], None]) -> Case:
+def measure(kind: EngineSetup, folder: Path, rounds: int, kept: bool, say: Callable[[str], None]) -> Case:
     """Every round is a new conversation. Raises RuntimeError or calls.Failed if something does not come up."""
     dice = random.Random(11)
     with Plane(kind, folder, engines.HYSTERESIS_OFF) as plane:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bench import engines
-from bench.engines import Kind
+from bench.engines import EngineSetup
 from bench.swap import alone
 from bench.swap.alone import Own
 from bench.swap.plane import Plane
@@ -52,7 +52,7 @@ class Phases(msgspec.Struct, frozen=True):
     rounds: list[Round]
 
 
-def measure(kind: Kind, folder: Path, rounds: int, with_switch: bool, say: Callable[[str], None]) -> Phases:
+def measure(kind: EngineSetup, folder: Path, rounds: int, with_switch: bool, say: Callable[[str], None]) -> Phases:
     """Stoker and the engine by itself, in turn. Raises RuntimeError or calls.Failed if something does not come up."""
     with Plane(kind, folder, engines.HYSTERESIS_OFF) as plane:
         plane.first_token("b")  # not counted: the interpreter's files come from disk
@@ -63,7 +63,7 @@ def measure(kind: Kind, folder: Path, rounds: int, with_switch: bool, say: Calla
         return Phases(kind.name, kind.title, seen)
 
 
-def _round(plane: Plane, kind: Kind, folder: Path, with_switch: bool) -> Round:
+def _round(plane: Plane, kind: EngineSetup, folder: Path, with_switch: bool) -> Round:
     log = folder / "alone.log"
     plane.unload_all()
     cold = still = None
@@ -89,7 +89,7 @@ def _round(plane: Plane, kind: Kind, folder: Path, with_switch: bool) -> Round:
     return Round(cached, cached_own, swapped, loaded, loaded_own, facts, switch, cold, cold_own, still)
 
 
-def _drop(kind: Kind) -> float | None:
+def _drop(kind: EngineSetup) -> float | None:
     """The largest share of a file that is still in the page cache; None where it cannot be told."""
     for path in kind.weights:
         page_cache.evict(str(path))

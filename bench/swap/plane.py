@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import engines
-from bench.engines import Kind
+from bench.engines import EngineSetup
 from bench.processes import free_port
 from bench.swap import calls
 from bench.swap.alone import Command, command_of
@@ -19,7 +19,7 @@ from bench.up import Up
 class Plane(Up):
     """With two serves in one slot. `key`: of an operator."""
 
-    def __init__(self, kind: Kind, folder: Path, swap: str) -> None:
+    def __init__(self, kind: EngineSetup, folder: Path, swap: str) -> None:
         """As `Up` does."""
         port, self.key = free_port(), "sk-" + secrets.token_hex(16)
         super().__init__(folder, engines.configuration(kind, folder, port, swap), port, {"STOKER_BENCH_KEY": self.key})

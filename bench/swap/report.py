@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from bench.figures import Spread, percentile, show, show_spread, spread, table
+from bench.figures import Spread, nearest_rank, show, show_spread, spread, table
 from bench.swap.alternate import Alternation
 from bench.swap.conversation import Case
 from bench.swap.phases import Phases, Round
 
-MOST_OVERHEAD = 40.0
+MAX_OVERHEAD = 40.0
 """Milliseconds beyond the engine's own stop, load and first token."""
 FEWER_SWAPS = 5.0
 FASTER = 3.0
@@ -135,8 +135,8 @@ def render_alternations(found: Sequence[Alternation]) -> str:
             f"2 x {one.requests}",
             str(one.swaps),
             show(one.total),
-            show(percentile(one.waits, 0.5), 2),
-            show(percentile(one.waits, 0.99), 2),
+            show(nearest_rank(one.waits, 0.5), 2),
+            show(nearest_rank(one.waits, 0.99), 2),
             show(max(one.waits, default=None), 2),
             str(len(one.failures)),
         )
@@ -190,7 +190,7 @@ def verdicts(phases: Sequence[Phases], alternations: Sequence[Alternation]) -> l
             extra = overhead(state, one.rounds)
             if state.bounded and extra is not None:
                 what = f"overhead, {one.kind}, {state.name}"
-                found.append(Verdict(what, f"< {MOST_OVERHEAD:g} ms", show(extra.median), extra.median < MOST_OVERHEAD))
+                found.append(Verdict(what, f"< {MAX_OVERHEAD:g} ms", show(extra.median), extra.median < MAX_OVERHEAD))
     scripted = [one for one in alternations if one.kind.startswith("scripted")]
     off = next((one for one in scripted if not one.hysteresis), None)
     on = next((one for one in scripted if one.hysteresis), None)

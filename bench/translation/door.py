@@ -44,7 +44,7 @@ queue = 4096
 
 
 class Row(NamedTuple):
-    """One client's dialect. `first` and `whole` are medians in seconds, `event` is CPU seconds of Stoker alone."""
+    """One client's dialect. `whole`: median seconds; `event`: CPU seconds of Stoker per event."""
 
     client: str
     whole: float

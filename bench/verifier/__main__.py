@@ -13,8 +13,8 @@ import msgspec
 
 from bench.verifier.report import measure, shown
 
-MOST_REJECTED = 0.005
-LEAST_CAUGHT = 0.99
+MAX_REJECTED = 0.005
+MIN_CAUGHT = 0.99
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = msgspec.json.encode(report).decode() if given.json else shown(report, given.missed)
     sys.stdout.write(text + "\n")
     (bad, clean), (found, faults) = report.rejected, report.caught
-    return 0 if bad <= MOST_REJECTED * clean and found >= LEAST_CAUGHT * faults else 1
+    return 0 if bad <= MAX_REJECTED * clean and found >= MIN_CAUGHT * faults else 1
 
 
 if __name__ == "__main__":

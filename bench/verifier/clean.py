@@ -68,13 +68,13 @@ def fenced(label: str, code: str, indent: str = "", fence: str = "```") -> str:
     return "\n".join(indent + line if line else line for line in lines)
 
 
-def _said(kind: str, text: str, **settings: Any) -> Case:
+def _text_case(kind: str, text: str, **settings: Any) -> Case:
     return Case(kind, prompt(**settings), answer(Text(text)))
 
 
 def _prose(rng: Random, kind: str) -> Case:
     language = rng.choice(list(SENTENCES))
-    return _said(kind, "\n\n".join(paragraph(rng, language) for _ in range(rng.randint(1, 12))))
+    return _text_case(kind, "\n\n".join(paragraph(rng, language) for _ in range(rng.randint(1, 12))))
 
 
 def _markdown(rng: Random, kind: str) -> Case:
@@ -82,52 +82,52 @@ def _markdown(rng: Random, kind: str) -> Case:
     for i in range(rng.randint(2, 9)):
         lines.append(f"{i + 1}. **{rng.choice(WORDS)}**: {paragraph(rng, most=2)}")
         lines.extend(f"   - {paragraph(rng, most=1)}" for _ in range(rng.randint(0, 3)))
-    return _said(kind, "\n".join([*lines, "", "---", "", "> " + paragraph(rng)]))
+    return _text_case(kind, "\n".join([*lines, "", "---", "", "> " + paragraph(rng)]))
 
 
 def _table(rng: Random, kind: str) -> Case:
     rows = [f"| {rng.choice(WORDS)} | {rng.randint(0, 3)} | - | yes |" for _ in range(rng.randint(2, 120))]
-    return _said(kind, "\n".join(["| name | n | x | ok |", "|---|---|---|---|", *rows]))
+    return _text_case(kind, "\n".join(["| name | n | x | ok |", "|---|---|---|---|", *rows]))
 
 
 def _log(rng: Random, kind: str) -> Case:
     lines = [f"2026-03-0{i % 9 + 1}T00:00:00Z INFO worker ready" for i in range(rng.randint(5, 200))]
-    return _said(kind, "Here is what it prints:\n\n" + fenced(rng.choice(("", "text", "log")), "\n".join(lines)))
+    return _text_case(kind, "Here is what it prints:\n\n" + fenced(rng.choice(("", "text", "log")), "\n".join(lines)))
 
 
 def _repeats(rng: Random, kind: str) -> Case:
     line = rng.choice(("I will not talk in class.", "0, 0, 0, 0, 0, 0, 0, 0,", "na na na na hey hey hey"))
-    return _said(kind, "\n".join([line] * rng.randint(10, 100)))
+    return _text_case(kind, "\n".join([line] * rng.randint(10, 100)))
 
 
 def _python(rng: Random, kind: str) -> Case:
     code = "\n\n".join(fill(rng, rng.choice(PYTHON)) for _ in range(rng.randint(1, 3)))
     label = rng.choice(("python", "py", "Python", 'python title="a.py"'))
     indent = rng.choice(("", "", "   "))
-    return _said(kind, f"{paragraph(rng)}\n\n{fenced(label, code, indent)}\n\n{paragraph(rng)}")
+    return _text_case(kind, f"{paragraph(rng)}\n\n{fenced(label, code, indent)}\n\n{paragraph(rng)}")
 
 
 def _snippet(rng: Random, kind: str) -> Case:
-    return _said(kind, f"{paragraph(rng)}\n\n{fenced('python', fill(rng, rng.choice(SNIPPETS)))}\n")
+    return _text_case(kind, f"{paragraph(rng)}\n\n{fenced('python', fill(rng, rng.choice(SNIPPETS)))}\n")
 
 
 def _other_code(rng: Random, kind: str) -> Case:
     parts = []
     for label in rng.sample(list(OTHER_CODE), rng.randint(1, 4)):
         parts += [paragraph(rng), fenced(label, fill(rng, OTHER_CODE[label]), fence=rng.choice(("```", "````", "~~~")))]
-    return _said(kind, "\n\n".join(parts))
+    return _text_case(kind, "\n\n".join(parts))
 
 
 def _nested_fences(rng: Random, kind: str) -> Case:
     inner = fenced(rng.choice(("python", "bash", "json")), fill(rng, OTHER_CODE["bash"]))
     text = f"# {rng.choice(WORDS)}\n\n{inner}\n\n{paragraph(rng)}"
-    return _said(kind, f"{paragraph(rng)}\n\n{fenced('markdown', text, fence=rng.choice(('```', '````')))}\n")
+    return _text_case(kind, f"{paragraph(rng)}\n\n{fenced('markdown', text, fence=rng.choice(('```', '````')))}\n")
 
 
 def _json_fence(rng: Random, kind: str) -> Case:
     found = value(rng, schema(rng))
     text = json.dumps(found, indent=rng.choice((None, 2)), ensure_ascii=rng.random() < 0.5)
-    return _said(kind, f"{paragraph(rng)}\n\n{fenced('json', text)}\n")
+    return _text_case(kind, f"{paragraph(rng)}\n\n{fenced('json', text)}\n")
 
 
 JSON_LIKE = (
@@ -144,7 +144,7 @@ JSON_LIKE = (
 
 
 def _json_like(rng: Random, kind: str) -> Case:
-    return _said(kind, f"{paragraph(rng)}\n\n{fenced('json', rng.choice(JSON_LIKE))}\n\n{paragraph(rng)}")
+    return _text_case(kind, f"{paragraph(rng)}\n\n{fenced('json', rng.choice(JSON_LIKE))}\n\n{paragraph(rng)}")
 
 
 def _wanted_json(rng: Random, kind: str) -> Case:
@@ -152,7 +152,7 @@ def _wanted_json(rng: Random, kind: str) -> Case:
     has_schema = rng.random() < 0.7
     text = json.dumps(value(rng, wanted), indent=rng.choice((None, 2, 4)), ensure_ascii=rng.random() < 0.5)
     form = AnswerFormat(Raw(msgspec.json.encode(wanted)) if has_schema else None)
-    return _said(kind, rng.choice(("", "\n")) + text + rng.choice(("", "\n")), format=form)
+    return _text_case(kind, rng.choice(("", "\n")) + text + rng.choice(("", "\n")), format=form)
 
 
 def _diff(rng: Random, kind: str) -> Case:
@@ -171,7 +171,7 @@ def _diff(rng: Random, kind: str) -> Case:
         if rng.random() < 0.4:
             lines = [line.rstrip() or line for line in lines]  # what editors do
         texts.append("\n".join(lines))
-    return _said(kind, f"{paragraph(rng)}\n\n{fenced(rng.choice(('diff', 'patch')), chr(10).join(texts))}\n")
+    return _text_case(kind, f"{paragraph(rng)}\n\n{fenced(rng.choice(('diff', 'patch')), chr(10).join(texts))}\n")
 
 
 def _edits(rng: Random, kind: str) -> Case:
@@ -247,12 +247,13 @@ def _about_templates(rng: Random, kind: str) -> Case:
         "<|im_start|> begins a turn, and\n<|im_end|>\nends it.",
         "    <tool_call>\n\nis how Hermes does it.",
     )
-    return _said(kind, rng.choice(texts), turns=[Turn(Role.USER, [Text("What do <|im_start|> and <|im_end|> mean?")])])
+    turn = Turn(Role.USER, [Text("What do <|im_start|> and <|im_end|> mean?")])
+    return _text_case(kind, rng.choice(texts), turns=[turn])
 
 
 def _lost_letters(rng: Random, kind: str) -> Case:
     turn = Turn(Role.USER, [Text("Why do I see caf\ufffd?")])
-    return _said(kind, "You see caf\ufffd because the file is Latin-1.", turns=[turn])
+    return _text_case(kind, "You see caf\ufffd because the file is Latin-1.", turns=[turn])
 
 
 def _small_budget(rng: Random, kind: str) -> Case:
@@ -268,7 +269,7 @@ def _stop_string(rng: Random, kind: str) -> Case:
 
 def _prefilled(rng: Random, kind: str) -> Case:
     turns = [Turn(Role.USER, [Text("As JSON.")]), Turn(Role.ASSISTANT, [Text("{")])]
-    return _said(kind, f'"a": {rng.randint(0, 9)}}}', turns=turns, continues=True, format=AnswerFormat())
+    return _text_case(kind, f'"a": {rng.randint(0, 9)}}}', turns=turns, continues=True, format=AnswerFormat())
 
 
 def _thinking(rng: Random, kind: str) -> Case:
@@ -282,7 +283,8 @@ def _refusal(rng: Random, kind: str) -> Case:
 
 
 def _short(rng: Random, kind: str) -> Case:
-    return _said(kind, rng.choice(("42", "Yes", "B", "👍", "}", "C++", "是", "0.5,", "\\boxed{\\frac{1}{3}}", "a\tb")))
+    texts = ("42", "Yes", "B", "👍", "}", "C++", "是", "0.5,", "\\boxed{\\frac{1}{3}}", "a\tb")
+    return _text_case(kind, rng.choice(texts))
 
 
 def _raw_document(rng: Random, kind: str) -> Case:
@@ -293,7 +295,7 @@ def _raw_document(rng: Random, kind: str) -> Case:
         fill(rng, PYTHON[0]),
         "=" * 40 + "\n" + paragraph(rng) + "\n" + "-" * 80,
     )
-    return _said(kind, rng.choice(texts))
+    return _text_case(kind, rng.choice(texts))
 
 
 Make = Callable[[Random, str], Case]

@@ -14,7 +14,7 @@ from bench.warm.holder import Holder
 from stoker.fleet.warm import page_cache
 
 COLD, WARM = "cold", "warm"
-MOST_COLD, LEAST_WARM = 0.05, page_cache.ENOUGH
+MAX_COLD, MIN_WARM = 0.05, page_cache.ENOUGH
 """Share of the weights in the page cache up to which a start is cold, and from which it is warm."""
 HOT = 5
 """Requests to the loaded model per round."""
@@ -79,7 +79,7 @@ def _start(plane: Plane, big: Path, temperature: str) -> Start:
     resident = page_cache.cached_share(str(big))
     if resident is None:
         raise RuntimeError("this kernel does not tell what is in the page cache: a cold start cannot be proved")
-    if (temperature == COLD and resident > MOST_COLD) or (temperature == WARM and resident < LEAST_WARM):
+    if (temperature == COLD and resident > MAX_COLD) or (temperature == WARM and resident < MIN_WARM):
         raise RuntimeError(
             f"{resident:.0%} of the weights are in the page cache before a {temperature} start: "
             "use --folder for a directory on a disk, not on a tmpfs"

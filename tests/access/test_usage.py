@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from stoker.access.access_file import USAGE_COLUMNS, AccessFile, UsageRow
 from stoker.access.usage import HOUR, STOKER, UsageTotals
 from stoker.domain.decision import Decision
@@ -46,8 +48,22 @@ def test_a_request_counts_what_each_serve_used_that_it_asked() -> None:
 
 def test_numbers_that_a_serve_did_not_report_count_as_nothing() -> None:
     totals = UsageTotals(Clock())
-    totals.record(KEY, ended(outcome="failed"), [ServeUsage("s")])
+    totals.record(KEY, ended(outcome="upstream_failed"), [ServeUsage("s")])
     assert by_place(totals.pending()) == {(10, "ann", "team", "s", ""): {"requests": 1, "failed": 1}}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "failed"),
+    [
+        ("served", 200, 0), ("client_left", 200, 0), ("refused", 404, 0), ("refused", 429, 0), ("refused", 503, 1),
+        ("upstream_failed", 200, 1), ("cut", 200, 1), ("stalled", 504, 1), ("bug", 500, 1),
+    ],
+)  # fmt: skip
+def test_what_is_a_clients_own_doing_is_no_failure(outcome: str, status: int, failed: int) -> None:
+    totals = UsageTotals(Clock())
+    totals.record(KEY, ended(outcome=outcome, status=status), [])
+    ((_, amounts),) = totals.pending()
+    assert dict(zip(USAGE_COLUMNS, amounts, strict=True))["failed"] == failed
 
 
 def test_looking_at_what_is_pending_changes_nothing() -> None:

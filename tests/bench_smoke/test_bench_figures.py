@@ -24,11 +24,11 @@ LOAD = {one.name: one for one in scenarios(quick=False)}
 
 def test_a_percentile_is_a_value_that_was_seen() -> None:
     values = [float(n) for n in range(1, 101)]
-    assert figures.percentile(values, 0.5) == 50.0
-    assert figures.percentile(values, 0.99) == 99.0
-    assert figures.percentile([3.0, 1.0, 2.0], 0.5) == 2.0
-    assert figures.percentile([3.0], 0.99) == 3.0
-    assert figures.percentile([], 0.5) is None
+    assert figures.nearest_rank(values, 0.5) == 50.0
+    assert figures.nearest_rank(values, 0.99) == 99.0
+    assert figures.nearest_rank([3.0, 1.0, 2.0], 0.5) == 2.0
+    assert figures.nearest_rank([3.0], 0.99) == 3.0
+    assert figures.nearest_rank([], 0.5) is None
 
 
 def test_nothing_measured_is_absent_not_zero() -> None:

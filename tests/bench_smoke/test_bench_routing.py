@@ -30,7 +30,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def cell(tier: str, passed: bool, task_class: str = "chat", found: str = "chat") -> Cell:
-    return Cell("one", task_class, tier, passed, {"spark": 1.0, "cloud": 9.0}[tier], 0.1, found=found)
+    return Cell("one", task_class, tier, passed, {"spark": 1.0, "cloud": 9.0}[tier], 0.1, routed_class=found)
 
 
 def pair(task_class: str, spark: bool, sky: bool, routed: str, found: str = "") -> Pair:
@@ -140,7 +140,7 @@ def test_what_is_mostly_not_defined_has_no_interval() -> None:
 
 
 def test_the_figures_of_four_fixtures_are_what_one_reckons() -> None:
-    found = figures.found([*EASY, *HARD], ROWS, TIERS, seed=1, times=50)
+    found = figures.routing_figures([*EASY, *HARD], ROWS, TIERS, seed=1, times=50)
     lines = {line.name: line for line in found.lines}
     right = {name: line.quality.value for name, line in lines.items()}
     assert (right["always spark"], right["always cloud"], right["oracle"]) == (0.5, 0.75, 1.0)
@@ -168,7 +168,7 @@ def test_the_page_keeps_what_stands_around_the_marks() -> None:
 
 def saved(tmp_path: Path) -> Path:
     """The JSON of a run of four fixtures."""
-    found = figures.found(EASY + HARD, ROWS, TIERS, seed=1, times=50)
+    found = figures.routing_figures(EASY + HARD, ROWS, TIERS, seed=1, times=50)
     path = tmp_path / "run.json"
     path.write_bytes(msgspec.json.encode(command.Document(machine.facts(), [found])))
     return path
@@ -260,3 +260,11 @@ def test_the_cloud_answers_what_is_in_its_book_and_refuses_the_rest() -> None:
     assert [status for status, _ in heard] == [200] * 12
     assert right == [False, *[True] * 11]
     assert strange == 400
+
+
+def test_a_saved_run_keeps_its_field_names(tmp_path: Path) -> None:
+    document = json.loads(saved(tmp_path).read_bytes())
+    [found] = document["found"]
+    assert {"found", "seen"} <= document.keys()
+    assert "found" in found["kinds"][0]
+    assert {"told", "found"} <= msgspec.to_builtins(cell("spark", True)).keys()

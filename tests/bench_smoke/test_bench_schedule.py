@@ -184,6 +184,7 @@ def tiny_instances(draw: st.DrawFn) -> ScheduleInstance:
     return ScheduleInstance(slots, swap_times, tuple(draw(seconds) for _ in range(serves)), tuple(sorted(arrivals)))
 
 
+@pytest.mark.timeout(300)
 @settings(max_examples=examples(60), deadline=None)
 @given(tiny_instances())
 def test_the_optimum_is_what_trying_everything_finds(instance: ScheduleInstance) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.fake_stoker import FakeStoker, serve_status
 
-from stoker.cli.console.installation import Installation
 from stoker.cli.main import run
 from stoker.fleet.memory.device import Accounting, Device
 from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.probe import Machine
+from stoker.store.state_dir import StateDir
 
 Captured = pytest.CaptureFixture[str]
 GIB = 2**30
@@ -137,10 +139,33 @@ def test_a_file_that_is_no_model_fails_with_a_sentence(tmp_path: Path, capsys: C
     assert "is not a GGUF file" in capsys.readouterr().err
 
 
-def test_beside_a_demo_which_has_no_configuration_a_model_has_to_be_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Path]:
+    """The state directory of a Stoker that runs without a configuration file."""
+    with contextlib.closing(FakeStoker(StateDir(tmp_path).socket_path)) as fake:
+        fake.status(
+            serve_status("spark", model=str(SPARK), context=512, aliases=["gpt-x"]),
+            serve_status("far", driver="external"),
+        )
+        yield tmp_path
+
+
+@pytest.mark.parametrize("words", [[], ["spark"], ["gpt-x"]])
+def test_without_a_configuration_the_serves_of_the_stoker_that_runs_are_judged(
+    demo: Path, words: list[str], capsys: Captured
 ) -> None:
-    beside = "stoker.cli.console.installation.find_installation"
-    monkeypatch.setattr(beside, lambda config: Installation(tmp_path, tmp_path, "stoker up --demo"))
-    assert run(["fit"]) == 2
-    assert "there is no configuration file: name a model" in capsys.readouterr().err
+    assert run(["fit", *words, "--state", str(demo), "--json"]) == 0
+    [found] = documents(capsys)
+    assert (found["serve"], found["context"], found["parallel"]) == ("spark", 512, 4)
+    assert run(["fit", *words, "--state", str(demo)]) == 0
+    assert f"next: stoker serves up spark --state {demo}\n" in capsys.readouterr().out
+
+
+def test_a_serve_that_the_stoker_that_runs_does_not_have_is_named(demo: Path, capsys: Captured) -> None:
+    assert run(["fit", "sparc", "--state", str(demo)]) == 2
+    assert "did you mean 'spark'" in capsys.readouterr().err
+
+
+def test_where_nothing_runs_a_model_can_be_named(tmp_path: Path, capsys: Captured) -> None:
+    assert run(["fit", "--state", str(tmp_path)]) == 1
+    assert "or name a model: stoker fit PATH/TO/MODEL.gguf" in capsys.readouterr().err

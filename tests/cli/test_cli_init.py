@@ -108,7 +108,12 @@ def test_without_models_the_shipped_ones_are_used(
             "context eight: {context} tokens of 131072 that it was trained for, for each of 2 requests at once",
         ),
         (640, 131072, "context eight: 131072 tokens, all that it was trained for, for each of 2 requests"),
-        (64, 8192, "agents  coding agents need a context of about 32768 tokens or more, which eight cannot give"),
+        (
+            64,
+            8192,
+            "agents  most coding agents need a context of up to 32768 tokens, some up to 57344, "
+            "which eight cannot give",
+        ),
     ],
 )
 def test_the_context_is_what_fits_and_no_more_than_the_model_was_trained_for(

@@ -189,7 +189,9 @@ def phase(*serves: dict[str, Any], **more: Any) -> load_progress.LoadPhase:
 
 def test_the_phase_is_that_of_the_swap_that_the_serve_waits_for() -> None:
     fast, slow = serve_status("fast", "draining", in_flight=3), serve_status("slow")
-    assert phase(fast, slow, swap=swap("draining", "slow", ["fast"])).words == "draining fast (3 in flight)"
+    assert phase(fast, slow, swap=swap("draining", "slow", ["fast"])) == load_progress.LoadPhase(
+        "draining fast (3 in flight)", 1.0, None
+    )
     assert phase(fast, slow, swap=swap("starting", "slow", ["fast"])).words == "stopping fast"
     assert phase(fast, slow, swap=swap("starting", "slow", [])) == load_progress.LoadPhase("starting slow", 1.0, 4.0)
     assert phase(fast, slow, swap=swap("restoring", "fast", [])).words == "restoring fast"

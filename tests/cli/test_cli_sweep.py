@@ -50,7 +50,7 @@ def says(text: str) -> tuple[str, ...]:
 def test_a_variant_that_does_not_start_says_why_by_name(text: str, failure: str, tmp_path: Path) -> None:
     row = ended(says(text), tmp_path)
     assert (row.outcome, row.failure) == ("failed", failure)
-    assert text[:20] in row.seen
+    assert text[:20] in row.observed
 
 
 def test_a_start_that_takes_too_long_has_its_own_name(tmp_path: Path) -> None:
@@ -64,19 +64,19 @@ def test_what_its_engine_cannot_express_is_not_started(tmp_path: Path) -> None:
     engine = OwnEngine(Serve("a", engine="openai", cmd=SCRIPTED), tmp_path / "log", 1)
     asyncio.run(sweep_variant.measure_variant(row, serve, engine, LOAD, Subject("a", "a", "")))
     assert (row.outcome, row.failure) == ("failed", "unsupported")
-    assert "q7_9" in row.seen
+    assert "q7_9" in row.observed
     assert not (tmp_path / "log").exists()
 
 
 def test_an_engine_without_a_list_of_models_is_not_asked_for_its_identity(tmp_path: Path) -> None:
     row = ended((*SCRIPTED, "--absent", "/v1/models"), tmp_path, identity=ServeIdentity.NONE, probe="/health")
-    assert row.seen.startswith("echo: "), "the next check"
+    assert row.observed.startswith("echo: "), "the next check"
 
 
 def test_a_variant_that_answers_wrongly_is_not_measured(tmp_path: Path) -> None:
     row = ended((*SCRIPTED, "--shown-id", "a"), tmp_path)  # it says tok0 tok1, whatever it is asked
     assert (row.outcome, row.failure) == ("failed", "smoke_failed")
-    assert row.seen.startswith("echo: ")
+    assert row.observed.startswith("echo: ")
 
 
 def test_a_variant_that_runs_is_measured_and_one_that_takes_too_long_is_given_up(
@@ -84,7 +84,7 @@ def test_a_variant_that_runs_is_measured_and_one_that_takes_too_long_is_given_up
 ) -> None:
     monkeypatch.setattr(sweep_variant, "SMOKE", ("model",))
     row = ended(SCRIPTED, tmp_path)
-    assert (row.outcome, row.failure, row.numbers["parallel"]) == ("measured", "", 2), row.seen
+    assert (row.outcome, row.failure, row.numbers["parallel"]) == ("measured", "", 2), row.observed
     assert (row.numbers["output_rate"] or 0) > 0
     assert row.numbers["clients"] == 2
     slow = (*SCRIPTED, "--first-event-after", "30")
@@ -92,7 +92,7 @@ def test_a_variant_that_runs_is_measured_and_one_that_takes_too_long_is_given_up
     assert (late.outcome, late.failure) == ("failed", "timeout")
     dies = (*slow, "--crash-after", "4", "--last-words", "out of memory")
     died = ended(dies, tmp_path)
-    assert (died.outcome, died.failure) == ("failed", "out_of_memory"), died.seen
+    assert (died.outcome, died.failure) == ("failed", "out_of_memory"), died.observed
 
 
 def test_the_slot_is_taken_and_given_back_whatever_happens(

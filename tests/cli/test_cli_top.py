@@ -75,7 +75,9 @@ def test_the_rate_is_the_tokens_between_two_looks() -> None:
 def test_a_swap_under_way_and_the_slots_memory() -> None:
     now = status(serve_status("fast", "draining"), swap=swap("draining", "slow", ["fast"]))
     now["slots"][0] |= {"memory": 8 * 2**30, "memory_used": 2 * 2**30}
-    assert row(drawn(now), "gpu0") == "gpu0 | fast | 2.0 GiB of 8.0 GiB | draining slow, 1.0 s of about 4.0 s | 1 | 3"
+    assert row(drawn(now), "gpu0") == "gpu0 | fast | 2.0 GiB of 8.0 GiB | draining slow, 1.0 s | 1 | 3"
+    now["slots"][0]["swap"] = swap("starting", "slow", [])
+    assert "starting slow, 1.0 s of about 4.0 s" in drawn(now)
 
 
 def test_a_parked_serve_says_so_and_events_are_below() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import sys
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.fake_stoker import FakeStoker, status
 
 from stoker.cli.commands import serves_experiment
 from stoker.cli.main import run
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Status
+from stoker.store.state_dir import StateDir
 
 Captured = pytest.CaptureFixture[str]
 
@@ -35,6 +38,7 @@ class Ran:
     resume: bool = False
     replace: bool = False
     self_check: Callable[[Settings], object] | None = None
+    welcome: Callable[[bool], str] = lambda needs_key: ""
 
 
 @pytest.fixture
@@ -45,6 +49,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Ran]:
     def run_app(settings: Settings, **given: Any) -> int:
         calls.append(Ran(settings, **given))
         given["announce"](f"listening on http://127.0.0.1:{settings.front_door.port}")
+        given["announce"](given["welcome"](False))
         return int(app.code)
 
     app = types.ModuleType("stoker.app.run")
@@ -151,10 +156,26 @@ def test_the_examples_of_the_demo_are_valid_python(port: int) -> None:
     from stoker.cli.commands import demo_screen
     from stoker.config.demo import demo as settings
 
-    screen = demo_screen.screen(settings(Path("/s"), port))
-    for package in ("openai", "anthropic"):
-        start = screen.index(f"from {package} import")
-        ast.parse(screen[start : screen.index("\n\n", start)])
+    for needs_key in (False, True):
+        screen = demo_screen.screen(settings(Path("/s"), port), needs_key)
+        for package in ("openai", "anthropic"):
+            start = screen.index(f"from {package} import")
+            code = screen[start : screen.index("\n\n", start)]
+            ast.parse(code)
+            assert ('os.environ["STOKER_KEY"]' in code, '"none"' in code) == (needs_key, not needs_key)
+
+
+def test_where_keys_were_made_the_examples_of_the_demo_read_one_from_the_environment(port: int) -> None:
+    from stoker.cli.commands import demo_screen
+    from stoker.config.demo import demo as settings
+
+    keyless, screen = (demo_screen.screen(settings(Path("/s"), port), needs_key) for needs_key in (False, True))
+    assert "STOKER_KEY" not in keyless
+    assert 'api_key="none"' not in screen
+    assert '-H "authorization: Bearer $STOKER_KEY"' in screen
+    assert screen.count("\nimport os\nfrom ") == 2
+    assert "Requests need a key" in screen
+    assert "keys create another --state /s\n" in screen
 
 
 def test_the_demo_names_the_command_as_another_terminal_finds_it(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,16 +194,22 @@ def test_the_demo_names_the_command_as_another_terminal_finds_it(port: int, monk
     assert f'export PATH="{own.parent}:$PATH"' in screen
 
 
-def test_a_failed_start_shows_no_examples(capsys: Captured) -> None:
-    from stoker.cli.commands.up import announcer
-    from stoker.config.demo import demo as settings
-
-    announce = announcer(settings(Path("/s"), 8000), "SCREEN")
-    announce("stoker: cannot listen on 127.0.0.1:8000: address in use")
-    assert "SCREEN" not in capsys.readouterr().out
-    announce("listening on http://127.0.0.1:8000")
-    announce("listening on http://127.0.0.1:8000")
-    assert capsys.readouterr().out.count("SCREEN") == 1
+def test_a_second_demo_is_told_where_the_first_one_answers_and_how_to_run_beside_it(
+    home: Path, port: int, ran: list[Ran], capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = home / ".local" / "state" / "stoker" / "demo"
+    state.mkdir(parents=True)
+    with contextlib.closing(FakeStoker(StateDir(state).socket_path)):
+        assert run(["up", "--demo"]) == 1
+        told = capsys.readouterr().err
+        pid = status()["pid"]
+        assert f"process {pid}, http://127.0.0.1:8000/v1" in told
+        assert f"`kill {pid}`" in told
+        assert "XDG_STATE_HOME=DIR stoker up --demo --port 8001" in told
+        assert ran == []
+        monkeypatch.setenv("XDG_STATE_HOME", str(home / "other"))
+        assert run(["up", "--demo", "--port", str(port)]) == 0
+        assert ran[0].settings.paths.state == str(home / "other" / "stoker" / "demo")
 
 
 @pytest.mark.parametrize("more", [["--config", "x.toml"], ["--leave-running"]], ids=str)

@@ -28,7 +28,7 @@ def one(name: str, state: str, seen: dict[str, Any] | None = None, **more: Any) 
 def test_all_verified_is_0_and_one_line(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:
     stoker.status(one("fast", "ready"), one("slow", "stopped", {}))
     assert run(["watchdog", "--once"]) == 0
-    assert capsys.readouterr().out == "1 of 1 running serves are verified, nothing is wrong\n"
+    assert capsys.readouterr().out == "1 of 1 running serve verified, nothing is wrong\n"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_is_unknown_is_said_and_is_no_failure(stoker: FakeStoker, capsys: p
     stoker.status(one("fast", "ready", watched("unknown")), serve_status("slow", "ready"))
     assert run(["watchdog", "--once"]) == 0
     out = capsys.readouterr().out
-    assert "0 of 2 running serves are verified" in out
+    assert "0 of 2 running serves verified" in out
     assert "fast is unknown: context: it has 2048 tokens" in out
     assert "slow is unknown: not checked yet" in out
 

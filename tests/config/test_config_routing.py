@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,12 +14,13 @@ from stoker.domain.access import Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass
 from stoker.domain.serve import Driver
-from stoker.domain.task import HIGH_RISK
+from stoker.domain.task import HIGH_RISK, UNKNOWN
 from stoker.domain.tier import Cost, Tier, Verify
 
 Loaded = Callable[[str], Settings]
 Problems = Callable[[str], list[str]]
-PAGE = (Path(__file__).parents[2] / "docs/reference/configuration.md").read_text(encoding="utf-8")
+REFERENCE = Path(__file__).parents[2] / "docs/reference"
+PAGE, CLASSES = ((REFERENCE / page).read_text(encoding="utf-8") for page in ("configuration.md", "task-classes.md"))
 SHADOW = "[router.shadow]\nrate = 0.25\njudge = 'cloud'\ntimeout = '90s'\n"
 
 KEPT = "[[serve]]\nname = 'kept'\nmodel = 'x.gguf'\n"
@@ -236,9 +238,8 @@ class TestRouter:
             "planning", "reasoning", "contracts",
         }  # fmt: skip
 
-    def test_the_page_lists_every_built_in_class(self, routed: Callable[[str], RouterSettings]) -> None:
-        part = PAGE.split("\n## [router]\n")[1].split("The built-in classes are ")[1].split(". ")[0]
-        assert tuple(word.strip(" `") for word in part.replace("\n", " ").replace(" and ", ", ").split(",")) == (
+    def test_the_page_of_classes_defines_every_built_in_class(self, routed: Callable[[str], RouterSettings]) -> None:
+        assert tuple(name for name in re.findall(r"^## (.+)$", CLASSES, re.MULTILINE) if name != UNKNOWN) == (
             routed(LOCAL).known
         )
 

@@ -154,17 +154,22 @@ NOT_RUN = {
     '\'{"model": "tts-1", "input": "go forward ten meters", "voice": "en-us", "response_format": "wav"}\'': SPEECH,
     "curl -s http://127.0.0.1:8000/v1/audio/transcriptions -F model=whisper-1 -F file=@speech.wav": SPEECH,
     "pip install --upgrade stoker": REGISTRY,
+    "uv tool upgrade stoker": REGISTRY,
     'uv tool install "stoker[llama]"': REGISTRY,
     'uv tool install --offline --no-index --find-links wheels "stoker[llama]"': REGISTRY,
     'pip download --dest wheels "stoker[llama]"': REGISTRY,
     "scripts/release deb": DEBIAN,
     "scripts/release notes": "prints a section of the changelog, as tests/release/test_changelog.py reads it",
     "docker build -f deploy/containers/Dockerfile --target cpu -t stoker:cpu .": IMAGE,
+    "docker build -f deploy/containers/llama.cpp.Dockerfile --build-arg VARIANT=server-cuda -t stoker:cuda .": IMAGE,
     "docker run --rm --network host stoker:cpu stoker up --demo": IMAGE,
     "docker run -d --name stoker --restart unless-stopped -p 127.0.0.1:8000:8000 --read-only --tmpfs /tmp "
     '--cap-drop ALL --security-opt no-new-privileges -v "$PWD/config:/etc/stoker:ro" -v "$HOME/models:/models:ro" '
     "-v stoker-state:/var/lib/stoker -e STOKER_KEY --stop-timeout 45 stoker:cpu": IMAGE,
     "docker exec stoker stoker serves status": IMAGE,
+    "docker build -f deploy/containers/Dockerfile --target gateway "
+    "-t registry.example.com/stoker:0.1.0-gateway .": IMAGE,
+    "docker push registry.example.com/stoker:0.1.0-gateway": HELM,
     "kubectl create secret generic stoker-keys --from-literal=STOKER_KEY=sk-$(openssl rand -hex 32)": HELM,
     "helm install stoker deploy/helm/stoker --set image.repository=registry.example.com/stoker -f values.yaml": HELM,
     "kubectl port-forward service/stoker 8000": HELM,
@@ -178,7 +183,6 @@ NOT_RUN = {
     "cd deploy/prometheus": PROMETHEUS,
     "promtool check config prometheus.yml": PROMETHEUS,
     "prometheus --config.file=prometheus.yml": PROMETHEUS,
-    "pip install 'stoker[otel]'": REGISTRY,
     "sudo systemctl restart stoker": "needs a service of the machine; tests/scenarios/test_replacing.py restarts one",
 }
 """The reason why no test runs the command."""

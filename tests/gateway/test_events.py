@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from tests.gateway.event_reader import Heard, Reader
@@ -160,6 +161,28 @@ async def test_observe_reads_everything_but_logs_which_need_admin(stage: EventSt
     await (await stage.reader("logs:b", **bearer("k-boss"))).next()
     assert await refusal(stage, "logs:b", "k-part") == (404, "unknown_serve")
     assert await refusal(stage, "logs:b", "k-eye") == (403, "scope"), "although somebody reads it"
+
+
+@event_story()
+async def test_a_reader_without_a_key_reads_no_longer_once_keys_are_asked_for(stage: EventStage) -> None:
+    reader = await stage.reader("status")
+    await reader.next()
+    stage.door.configure(replace(stage.front_door, keys=KEYS))
+    assert await reader.ends()
+    assert (await stage.get("/events?topics=status")).status == 401
+    await stage.until(lambda: stage.events.is_idle)
+
+
+@event_story(keys=KEYS)
+async def test_who_may_read_no_longer_is_not_told_more_and_the_others_are(stage: EventStage) -> None:
+    gone, lowered = await stage.reader("status", **bearer("k-eye")), await stage.reader("logs:a", **bearer("k-boss"))
+    stays = await stage.reader("decisions", **bearer("k-boss"))
+    await gone.next(), await lowered.next(), await stays.next()
+    boss = Key("boss", Secret("k-boss", "env:A"), Scope.OBSERVE)
+    stage.door.configure(replace(stage.front_door, keys=(boss,)))
+    assert [await gone.ends(), await lowered.ends()] == [True, True]
+    stage.decide()
+    assert await ids(stays, 1) == ["req-1"]
 
 
 @event_story()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.domain.swap import EndedSwap
 from stoker.gateway.explain.explanation import explain
@@ -43,6 +45,21 @@ def test_a_request_that_waited_for_a_swap_names_it_its_phases_and_who_kept_the_s
     at = next(place for place, line in enumerate(text) if line.startswith("  waited"))
     assert text[at].split(maxsplit=1)[1] == "5.0 s until coder was loaded"
     assert "1.2 s: chat kept the slot" in text[at + 1]
+
+
+def test_who_kept_the_slot_was_in_use_or_was_kept_though_unused() -> None:
+    in_use = "chat kept the slot: in use"
+    unused = "chat kept the slot: not in use, but within the time for which it stays loaded"
+    for ended, wanted in (
+        (1001.0, [(in_use, 0, 1.0), (unused, 1.0, 1.24)]),
+        (1001.23, [(in_use, 0, 1.24)]),
+        (1003.0, [(in_use, 0, 1.24)]),
+        (999.0, [(unused, 0, 1.24)]),
+    ):
+        user = request(id="u", serve="chat", at=995.0, queued=None, ttft=0.5, latency=ended - 995.0)
+        other = request(id="o", serve="bge", at=999.0, queued=None, latency=2.0)
+        places = [one for one in explain(request(), [SWAP], [user, other]).spans if one.kind is SpanKind.PLACE]
+        assert [(one.words, round(one.start, 2), round(one.end, 2)) for one in places] == wanted
 
 
 def test_swaps_of_other_slots_and_of_another_time_are_not_named() -> None:
@@ -96,6 +113,21 @@ def test_nothing_begins_before_its_start_or_lasts_longer_than_the_request() -> N
         spans = explain(request(**changes), [SWAP]).spans
         assert all(0 <= one.start <= one.end <= 8.0 for one in spans), changes
         assert all(one.kind is not SpanKind.PROMPT for one in spans if changes == {"stream": False})
+
+
+def test_an_answer_that_came_whole_has_no_first_token_and_says_so() -> None:
+    found = explain(request(stream=False, ttft=None), [SWAP])
+    assert "first token  not timed: the answer came whole" in as_text("r", found.facts)
+    assert shown(found.spans)[-1] == ("answer", 5, 8)
+    assert found.spans[-1].words.endswith(" answered")
+
+
+@pytest.mark.parametrize(("output_tokens", "latency", "shown"), [(21, 10.5, True), (4, 10.5, False), (21, 5.54, False)])
+def test_a_rate_is_shown_only_of_answers_that_are_long_enough_to_tell(
+    output_tokens: int, latency: float, shown: bool
+) -> None:
+    found = explain(request(ttft=5.5, input_tokens=9, output_tokens=output_tokens, latency=latency))
+    assert (" tokens/s after the first" in as_text("r", found.facts)) is shown
 
 
 def test_what_a_translation_lost_is_said_in_words_and_so_are_error_codes() -> None:

@@ -26,6 +26,7 @@ from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Tier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
+from stoker.measure.artifacts import record_file
 from stoker.measure.classifier import proof as proofs
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.quality.classifier_model import ClassifierModel
@@ -73,7 +74,7 @@ class House:
         path = proofs.path_of(self.state, "teller")
         path.parent.mkdir(exist_ok=True)
         lines = [proofs.ClassifierAnswer(row.digest, word or row.task_class, 0.01) for row in held_out()[:rows]]
-        path.write_bytes(b"".join([proofs.answers_line(proofs.header_of(mark)), *map(proofs.answers_line, lines)]))
+        path.write_bytes(b"".join([record_file.line(proofs.header_of(mark)), *map(record_file.line, lines)]))
         self.begin()
 
     def begin(self) -> None:

@@ -85,6 +85,24 @@ async def test_each_event_reaches_the_client_as_it_comes(stage: Stage) -> None:
     assert decision.ttft is not None
 
 
+@pytest.mark.parametrize(("stream", "status"), [(False, "200 OK"), (True, "400 Bad Request")])
+def test_what_comes_whole_has_no_first_token(stream: bool, status: str) -> None:
+    @story()
+    async def tell(stage: Stage) -> None:
+        client = await stage.client()
+        await client.send(ask(stream=stream))
+        talk = await stage.asked()
+        talk.reply({"error": {"message": "no"}} if stream else {}, status)
+        head = await client.head()
+        assert head.status == int(status[:3])
+        decision = await stage.sealed()
+        assert decision.attempts == 1
+        assert decision.latency is not None
+        assert decision.ttft is None
+
+    tell()
+
+
 @pytest.mark.parametrize("how", ["close", "abort", "end", "mid-frame", "not-http", "speaks-of-the-end"])
 def test_an_upstream_that_breaks_off_is_one_error_event(how: str) -> None:
     @story()

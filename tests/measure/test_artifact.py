@@ -14,6 +14,7 @@ from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts import result_file
 from stoker.measure.artifacts.machine import machine
+from stoker.measure.trials.sweep import Variant
 
 
 def run(run_id: str = "20261121T175901Z-canary-fast-3f2a") -> Run:
@@ -79,3 +80,10 @@ def test_a_result_is_found_by_file_id_and_beginning(tmp_path: Path) -> None:
     for name in ("20261121T", "nothing", "../../x"):
         with pytest.raises(StokerError):
             result_file.find(name, tmp_path)
+
+
+def test_stored_findings_and_variants_keep_their_field_name() -> None:
+    finding = msgspec.json.decode(b'{"name":"eos","outcome":"passed","seen":"24 of 24"}', type=Finding)
+    variant = msgspec.json.decode(b'{"variant":{"parallel":"4"},"seen":"24 requests answered"}', type=Variant)
+    assert (finding.observed, variant.observed) == ("24 of 24", "24 requests answered")
+    assert all("seen" in msgspec.to_builtins(one) for one in (finding, variant))

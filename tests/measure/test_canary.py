@@ -114,7 +114,7 @@ def test_given_a_canary_mismatch_once_then_repeats_decide_and_it_is_recorded_as_
     baseline = Baseline("d", [BaselineReply(reply("42"))])
     finding = canary.findings(canary.CanaryResult([reply("43")], [once]), baseline)[0]
     assert finding.outcome is Outcome.PASSED
-    assert "anomaly" in finding.seen
+    assert "anomaly" in finding.observed
     numbers = canary.numbers(canary.CanaryResult([reply("43")], [once]), baseline)
     assert (numbers["anomalies"], numbers["canary.passed"], numbers["canary.n"]) == (1, 1, 1)
     assert canary.findings(canary.CanaryResult([reply("43")], [always]), baseline)[0].outcome is Outcome.FAILED
@@ -229,3 +229,10 @@ def test_the_shipped_models_are_asked_in_their_own_words() -> None:
     assert digest(WORDINGS["tiny"]) != digest(WORDINGS["assistant"])
     for chosen in WORDINGS.values():
         assert len({one.name for one in chosen}) == len(chosen) == 16
+
+
+def test_stored_replies_keep_their_field_names() -> None:
+    stored = b'{"name":"sum","prompt_tokens":5,"words":["0a1b2c3d"],"first":{"4e5f6a7b":-0.5}}'
+    kept = msgspec.json.decode(stored, type=CanaryReply)
+    assert (kept.word_digests, kept.first_token_logprobs) == (["0a1b2c3d"], {"4e5f6a7b": -0.5})
+    assert {"words", "first"} <= msgspec.to_builtins(kept).keys()

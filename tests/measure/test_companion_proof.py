@@ -13,12 +13,12 @@ from scripts import held_out as script
 from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import HIGH_RISK, ClassSource, Outline, Task
+from stoker.measure.artifacts import record_file
 from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, held_out, score, why_not_better
 from stoker.measure.classifier.proof import (
     AnswersHeader,
     ClassifierAnswer,
     ClassifierAnswers,
-    answers_line,
     header_of,
     load_answers,
     parse_answers,
@@ -124,10 +124,10 @@ def test_high_risk_that_the_built_in_one_is_sure_of_is_not_brought_down() -> Non
 def test_answers_are_read_back_and_torn_lines_are_not(tmp_path: Path) -> None:
     said = [ClassifierAnswer("a", "chat", 0.1), ClassifierAnswer("b", "", 30.0)]
     body = (
-        answers_line(AnswersHeader("i", "e"))
-        + answers_line(said[0])
+        record_file.line(AnswersHeader("i", "e"))
+        + record_file.line(said[0])
         + b'{"digest": "c", "wo\n'
-        + answers_line(said[1])
+        + record_file.line(said[1])
         + b'{"dig'
     )
     path = path_of(tmp_path, "x")
@@ -140,7 +140,9 @@ def test_answers_are_read_back_and_torn_lines_are_not(tmp_path: Path) -> None:
 
 def test_what_was_said_to_other_words_or_is_no_file_says_nothing(tmp_path: Path) -> None:
     assert (
-        parse_answers(answers_line(AnswersHeader("i", "e", "older")) + answers_line(ClassifierAnswer("a", "chat", 0.1)))
+        parse_answers(
+            record_file.line(AnswersHeader("i", "e", "older")) + record_file.line(ClassifierAnswer("a", "chat", 0.1))
+        )
         == ClassifierAnswers()
     )
     assert load_answers(tmp_path / "none.jsonl") == ClassifierAnswers()

@@ -43,7 +43,7 @@ def test_what_is_not_measured_yet_is_to_be_run_once_each() -> None:
     asked = gate("preflight", "ttft_p95 < 2s", "tools.lower >= 0.8", "tpot_p50 < 1s", "canary")
     assert missing_kinds(asked, [run(RunKind.CANARY)]) == [RunKind.PREFLIGHT, RunKind.BENCHMARK]
     assert [finding.outcome for finding in judge_gate(asked, [])] == [UNDECIDED] * 5
-    assert "no benchmark was measured on this serve" in judge_gate(asked, [])[1].seen
+    assert "no benchmark was measured on this serve" in judge_gate(asked, [])[1].observed
 
 
 def test_only_measurements_of_just_this_serve_as_it_is_now_count() -> None:
@@ -65,9 +65,9 @@ def test_only_measurements_of_just_this_serve_as_it_is_now_count() -> None:
 def test_a_whole_measurement_counts_as_it_went_the_newest_first() -> None:
     bad = run(RunKind.PREFLIGHT, 2.0, FAILED, findings=[Finding("needle", FAILED), Finding("echo", PASSED)])
     (found,) = judge_gate(gate("preflight"), [bad, run(RunKind.PREFLIGHT, 1.0)])
-    assert (found.outcome, found.seen) == (FAILED, "preflight preflight-2.0: failed: needle")
+    assert (found.outcome, found.observed) == (FAILED, "preflight preflight-2.0: failed: needle")
     (found,) = judge_gate(gate("preflight"), [run(RunKind.PREFLIGHT)])
-    assert (found.outcome, found.seen) == (PASSED, "preflight preflight-1.0: passed")
+    assert (found.outcome, found.observed) == (PASSED, "preflight preflight-1.0: passed")
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ def test_a_rate_passes_fails_or_is_not_decided_by_its_interval(
 ) -> None:
     (found,) = judge_gate(gate(text), [run(RunKind.PREFLIGHT, numbers={"tools.passed": passed, "tools.n": n})])
     assert found.outcome is outcome
-    assert f"{passed} of {n}" in found.seen
+    assert f"{passed} of {n}" in found.observed
 
 
 def test_a_number_is_compared_and_one_that_is_not_there_decides_nothing() -> None:
     measured = [run(RunKind.BENCHMARK, numbers={"ttft_p95": 1500.0, "c4.ttft_p95": 2500.0, "tpot_p50": None})]
     found = judge_gate(gate("ttft_p95 < 2s", "ttft_p95 < 1s", "tpot_p50 < 1s", "c4.ttft_p95 < 2s"), measured)
     assert [finding.outcome for finding in found] == [PASSED, FAILED, UNDECIDED, FAILED]
-    assert found[0].seen == "ttft_p95 = 1500 ms"
+    assert found[0].observed == "ttft_p95 = 1500 ms"
     (found_rate,) = judge_gate(gate("needle.lower > 0.5"), [run(RunKind.PREFLIGHT)])
     assert found_rate.outcome is UNDECIDED
 
@@ -113,14 +113,14 @@ def test_a_serve_that_is_slower_by_a_second_and_a_half_fails_the_documented_gate
     asked = gate("ttft_p95 < 2s")
     for ttft, outcome in ((600.0, PASSED), (600.0 + 1500.0, FAILED)):
         (found,) = judge_gate(asked, [benchmark(("c1", {"ttft_p95": ttft}))])
-        assert (found.outcome, f"= {ttft:.4g} ms over 60 requests" in found.seen) == (outcome, True)
+        assert (found.outcome, f"= {ttft:.4g} ms over 60 requests" in found.observed) == (outcome, True)
 
 
 @pytest.mark.parametrize(("n", "text"), [(59, "ttft_p95 < 2s"), (9, "ttft_p50 < 2s"), (59, "ttft_max < 2s")])
 def test_too_few_requests_decide_nothing_and_are_measured_again(n: int, text: str) -> None:
     few = benchmark(("c1", {"requests_ok": n, "ttft_p50": 1.0, "ttft_p95": 1.0, "ttft_max": 1.0}))
     (found,) = judge_gate(gate(text), [few])
-    assert (found.outcome, f"{n} requests were answered, {n + 1} are needed" in found.seen) == (UNDECIDED, True)
+    assert (found.outcome, f"{n} requests answered, {n + 1} needed" in found.observed) == (UNDECIDED, True)
     assert missing_kinds(gate(text), [few]) == [RunKind.BENCHMARK]
 
 
@@ -137,14 +137,14 @@ def test_a_figure_of_survivors_proves_nothing() -> None:
     broken = benchmark(("c1", {"ttft_p95": 10.0, "requests_ok": 60, "requests_failed": 3}))
     found = judge_gate(gate("ttft_p95 < 2s", "requests_failed == 0"), [broken])
     assert [one.outcome for one in found] == [FAILED, FAILED]
-    assert "3 of 63 requests failed" in found[0].seen
+    assert "3 of 63 requests failed" in found[0].observed
 
 
 def test_a_benchmark_of_cached_prompts_is_no_evidence() -> None:
     cached = benchmark(("prefix-cached.c1", {"ttft_p95": 10.0}), modes="prefix-cached")
     assert missing_kinds(gate("ttft_p95 < 2s"), [cached]) == [RunKind.BENCHMARK]
     (found,) = judge_gate(gate("ttft_p95 < 2s"), [cached])
-    assert (found.outcome, "fresh prompts" in found.seen) == (UNDECIDED, True)
+    assert (found.outcome, "fresh prompts" in found.observed) == (UNDECIDED, True)
 
 
 def suite(passed: int, n: int, whole: bool = True) -> Run:
@@ -155,7 +155,7 @@ def suite(passed: int, n: int, whole: bool = True) -> Run:
 @pytest.mark.parametrize(("passed", "outcome"), [(55, PASSED), (50, UNDECIDED), (30, FAILED)])
 def test_a_class_is_judged_by_the_interval_of_its_whole_suite(passed: int, outcome: Outcome) -> None:
     (found,) = judge_gate(gate("code-write.lower >= 0.8"), [suite(passed, 60)])
-    assert (found.outcome, f"{passed} of 60" in found.seen) == (outcome, True)
+    assert (found.outcome, f"{passed} of 60" in found.observed) == (outcome, True)
 
 
 def test_a_suite_that_was_ended_as_soon_as_it_looked_good_is_gone_on_with() -> None:
@@ -166,7 +166,7 @@ def test_a_suite_that_was_ended_as_soon_as_it_looked_good_is_gone_on_with() -> N
 def test_a_rate_says_how_many_samples_it_takes_where_it_has_too_few() -> None:
     measured = run(RunKind.PREFLIGHT, numbers={"tools.passed": 24, "tools.n": 24})
     (found,) = judge_gate(gate("tools.lower >= 0.95"), [measured])
-    assert (found.outcome, "even if all pass, 73 samples are needed" in found.seen) == (UNDECIDED, True)
+    assert (found.outcome, "even if all pass, 73 samples are needed" in found.observed) == (UNDECIDED, True)
 
 
 def test_what_cannot_be_known_of_a_serve_may_be_set_aside_and_is_named() -> None:
@@ -175,7 +175,7 @@ def test_what_cannot_be_known_of_a_serve_may_be_set_aside_and_is_named() -> None
     assert outcome_of(judge_gate(asked, measured)) is UNDECIDED
     found = judge_gate(asked, measured, unknown=("tpot_p50 < 1s", "preflight"))
     assert [one.outcome for one in found] == [PASSED, Outcome.NOT_APPLICABLE, UNDECIDED]
-    assert found[1].seen.startswith("unknown, and ignored")
+    assert found[1].observed.startswith("unknown, and ignored")
     assert outcome_of(found[:2]) is PASSED
     assert outcome_of(found[1:2]) is UNDECIDED, "nothing is left that passed"
 

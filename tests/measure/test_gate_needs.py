@@ -19,7 +19,7 @@ from stoker.measure.gate.measurements import (
     why_undecidable,
 )
 from stoker.measure.load.presets import BenchmarkOptions
-from stoker.measure.statistics.stats import ENOUGH, wilson
+from stoker.measure.statistics.stats import MIN_SAMPLES, wilson
 
 FIXTURES = {"code-write": 60}
 
@@ -27,17 +27,17 @@ FIXTURES = {"code-write": 60}
 @pytest.mark.parametrize(
     ("text", "step", "requests"),
     [
-        ("ttft_p95 < 2s", "c1", ENOUGH[0.95]),
-        ("c4.ttft_p95 < 2s", "c4", ENOUGH[0.95]),
-        ("c4.ttft_p99 < 2s", "c4", ENOUGH[0.99]),
-        ("ttft_max < 2s", "c1", ENOUGH[0.95]),
+        ("ttft_p95 < 2s", "c1", MIN_SAMPLES[0.95]),
+        ("c4.ttft_p95 < 2s", "c4", MIN_SAMPLES[0.95]),
+        ("c4.ttft_p99 < 2s", "c4", MIN_SAMPLES[0.99]),
+        ("ttft_max < 2s", "c1", MIN_SAMPLES[0.95]),
         ("ttft_p50 < 2s", "c1", 10),
         ("itl_p95 < 50ms", "c1", 10),
         ("output_rate > 20", "c1", 10),
         ("c8.output_rate > 20", "c8", 16),
-        ("r2.ttft_p95 < 2s", "r2", ENOUGH[0.95]),
+        ("r2.ttft_p95 < 2s", "r2", MIN_SAMPLES[0.95]),
         ("r2.5.e2e_p50 < 2s", "r2.5", 10),
-        ("ttfo_p95 < 2s", "c1", ENOUGH[0.95]),
+        ("ttfo_p95 < 2s", "c1", MIN_SAMPLES[0.95]),
         ("c2.decode_rate > 5", "c2", 10),
         ("requests_failed == 0", "c1", 10),
     ],

@@ -193,7 +193,7 @@ def test_until_it_decides_the_count_says_what_the_sequential_test_says(samples: 
     fed = Sprt()
     for n, passed in enumerate(itertools.accumulate(samples), 1):
         said = fed.feed(samples[n - 1])
-        assert Sprt().of(passed, n) is said
+        assert Sprt().result_for(passed, n) is said
         if said is not Decided.UNDECIDED:
             break
 
@@ -206,7 +206,7 @@ def test_a_good_tier_is_hardly_ever_denied_however_long_one_looks_on() -> None:
         passed, test = 0, Sprt()
         for n in range(1, 501):
             passed += chance.random() < 0.95
-            if test.of(passed, n) is Decided.DENY:
+            if test.result_for(passed, n) is Decided.DENY:
                 denied += 1
                 break
     assert denied <= 400 / 19 * 1.5

@@ -13,7 +13,7 @@ from stoker.measure.load.figures import StepSample, counts, figures, summary
 from stoker.measure.load.generator import is_punctual
 from stoker.measure.load.prompts import BenchmarkPrompt, PromptSharing, word_row
 from stoker.measure.requests.client import ModelClient
-from stoker.measure.requests.timing import Objectives, RequestTiming, Window, is_good
+from stoker.measure.requests.timing import RequestTiming, Slo, Window, is_good
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -27,7 +27,8 @@ def timed(
     many = (n or 11) if chunks is None else chunks
     last = t0 + ttft + tpot * ((n or 11) - 1)
     gaps = [(last - t0 - ttft) / (many - 1)] * (many - 1) if many > 1 else []
-    given = {"scheduled": t0, "ended": last + 0.001, "first": t0 + ttft, "visible": t0 + ttft, "last": last}
+    given = {"scheduled": t0, "ended": last + 0.001, "first_token_at": t0 + ttft,
+             "first_output_at": t0 + ttft, "last_token_at": last}  # fmt: skip
     return RequestTiming(**{"t0": t0, "gaps": gaps, "chunks": many, "tokens": Tokens(20, 0, None, n), **given, **more})
 
 
@@ -86,13 +87,13 @@ def test_trap_4_an_error_frame_after_the_200_is_a_failure() -> None:
 
 def test_trap_5_a_single_token_is_judged_on_ttft_and_e2e_only_and_counted() -> None:
     single = timed(n=1)
-    assert is_good(single, Objectives(ttft=0.2, tpot=0.0001))
-    found = one(single, timed(), slo=Objectives(tpot=0.02))
+    assert is_good(single, Slo(ttft=0.2, tpot=0.0001))
+    found = one(single, timed(), slo=Slo(tpot=0.02))
     assert (found["n_single_token"], found["goodput_share"]) == (1, 1.0)
 
 
 def test_trap_6_failures_stay_among_all() -> None:
-    found = one(*(timed() for _ in range(7)), failed(), slo=Objectives(ttft=1.0))
+    found = one(*(timed() for _ in range(7)), failed(), slo=Slo(ttft=1.0))
     assert found["goodput_share"] == pytest.approx(7 / 8)
     assert summary(found) == "7 ok, 1 failed (http_503 1)"  # behaviour 53
 
@@ -152,7 +153,7 @@ def test_repeats_give_a_median_and_a_spread_percentiles_are_over_all() -> None:
 
 
 def test_nothing_at_all_gives_no_zeroes() -> None:
-    found = figures([StepSample([], Window(0.0, 0.0))], slo=Objectives(ttft=1.0))
+    found = figures([StepSample([], Window(0.0, 0.0))], slo=Slo(ttft=1.0))
     assert (found["requests_ok"], found["requests_failed"]) == (0, 0)
     names = ("ttft_p50", "output_rate", "tpot_p50", "goodput_share", "cached_share", "stall_max", "request_rate")
     assert {found[name] for name in names} == {None}

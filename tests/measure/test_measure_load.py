@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stoker.measure.load.generator import (
-    HOPELESS,
+    MAX_FAILURES_IN_A_ROW,
     LoadClock,
     StepLength,
     StepRequests,
@@ -90,7 +90,7 @@ def test_a_step_goes_on_until_it_has_requests_enough() -> None:
 
 def test_a_step_never_starts_more_than_it_may() -> None:
     world, sent = World(), StepRequests()
-    world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1, most=5), sent, world.time))
+    world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1, max_requests=5), sent, world.time))
     assert len(sent.requests) == 5
 
 
@@ -107,7 +107,7 @@ def test_a_server_that_is_gone_is_given_up_and_what_it_did_before_is_kept() -> N
     world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1), sent, world.time))
     assert sent.has_given_up
     assert sum(one.is_ok for one in sent.requests) == 5
-    assert HOPELESS <= sum(not one.is_ok for one in sent.requests) <= HOPELESS + 2 * 2 + 1
+    assert MAX_FAILURES_IN_A_ROW <= sum(not one.is_ok for one in sent.requests) <= MAX_FAILURES_IN_A_ROW + 2 * 2 + 1
 
 
 def test_whoever_is_cancelled_keeps_what_was_heard() -> None:
@@ -152,4 +152,4 @@ def test_poisson_arrivals_have_the_rate_and_the_same_seed_gives_the_same() -> No
     mean = sum(gaps) / len(gaps)
     spread = (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5
     assert spread / mean == pytest.approx(1.0, rel=0.1)  # exponential: as wide as it is long
-    assert len(poisson_arrivals(0.1, 1.0, least=4)) == 4
+    assert len(poisson_arrivals(0.1, 1.0, at_least=4)) == 4

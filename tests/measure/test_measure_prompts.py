@@ -107,7 +107,7 @@ def test_the_server_counts_in_whichever_way_it_can(engine: str, how: str) -> Non
         async with ScriptedServer(Script(engine=engine)) as server:
             counter = PromptCounter(MeasuredEndpoint("public", Target("127.0.0.1", server.port, "", "scripted")))
             try:
-                return await counter("one two three"), counter.how
+                return await counter("one two three"), counter.counted_by
             finally:
                 counter.close()
 
@@ -138,7 +138,7 @@ def test_the_embedded_llama_counts_what_was_asked_for(engine: Target, target: in
         client = ModelClient(engine)
         try:
             prompt = await make_prompt(target, counter)
-            assert counter.how == "the engine's own count"
+            assert counter.counted_by == "the engine's own count"
             assert prompt.tokens == target
             asked = [
                 await client.ask({"messages": [{"role": "user", "content": prompt.text(seed, mode)}], "max_tokens": 1})

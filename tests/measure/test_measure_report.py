@@ -35,20 +35,20 @@ FAST = Script(tokens=5, first_event_after=0.002, gap=0.0005, slots=64)
 def bench(
     wanted: BenchmarkOptions, script: Script = FAST, routes: tuple[str, ...] = ("front-door",),
     trace: tuple[Arrival, ...] = (),
-    during: Callable[[ScriptedServer, Benchmark], None] | None = None, watch: BenchmarkObserver | None = None,
+    during: Callable[[ScriptedServer, Benchmark], None] | None = None, observer: BenchmarkObserver | None = None,
 ) -> tuple[Benchmark, ScriptedServer]:  # fmt: skip
     async def run() -> tuple[Benchmark, ScriptedServer]:
         async with ScriptedServer(script) as server:
             servers = [MeasuredEndpoint(route, Target("127.0.0.1", server.port, "", script.id)) for route in routes]
-            made = Benchmark(servers, wanted, plan_benchmark(wanted, None, trace), token_sizes(wanted, None), watch)
-            made_watch = made.watch.show
+            made = Benchmark(servers, wanted, plan_benchmark(wanted, None, trace), token_sizes(wanted, None), observer)
+            made_show = made.observer.show
 
             def show(*given: Any) -> None:
-                made_watch(*given)
+                made_show(*given)
                 if during is not None:
                     during(server, made)
 
-            made.watch = BenchmarkObserver(show, made.watch.is_full)
+            made.observer = BenchmarkObserver(show, made.observer.is_full)
             await made.run()
             return made, server
 
@@ -66,7 +66,7 @@ SHORT: dict[str, Any] = {"prompt_tokens": 50, "output_tokens": 5, "seconds": 0.0
 def test_a_ladder_climbs_to_its_top_and_ends_with_rates_and_the_first_rung_again() -> None:
     told: list[tuple[str, float, float]] = []
     wanted = BenchmarkOptions(**SHORT)
-    made, server = bench(wanted, watch=BenchmarkObserver(lambda *given: told.append(given), lambda: len(told) > 60))
+    made, server = bench(wanted, observer=BenchmarkObserver(lambda *given: told.append(given), lambda: len(told) > 60))
     found = result(made)
     names = [one.name for one in found.findings]
     assert names[:2] == ["c1", "c2"]
@@ -107,7 +107,7 @@ def test_a_failed_request_fails_the_run_and_nothing_is_hidden() -> None:
         BenchmarkOptions(**{**SHORT, "repeats": 1, "requests": 8, "seconds": 0.0}, concurrency=(1,)), during=breaks
     )
     found = result(made)
-    assert (found.outcome, found.findings[0].seen) == (Outcome.FAILED, "7 ok, 1 failed (http_503 1)")
+    assert (found.outcome, found.findings[0].observed) == (Outcome.FAILED, "7 ok, 1 failed (http_503 1)")
     assert "7 ok, 1 failed (http_503 1)" in benchmark_page([found])
 
 
@@ -299,4 +299,4 @@ def test_prompts_that_came_from_a_cache_though_they_are_new_are_told(
     wanted = BenchmarkOptions(**{**SHORT, "repeats": 1, "seconds": 0.0}, concurrency=(1,), modes=(mode,))
     made, _ = bench(wanted, replace(FAST, cached_tokens=cached))
     found = [one for one in result(made).findings if one.name == "cached"]
-    assert [("8%" in one.seen, one.outcome) for one in found] == ([(True, Outcome.UNDECIDED)] if warns else [])
+    assert [("8%" in one.observed, one.outcome) for one in found] == ([(True, Outcome.UNDECIDED)] if warns else [])

@@ -95,7 +95,7 @@ def test_given_a_soak_of_an_hour_with_a_period_of_ten_minutes_then_six_cycles_st
     assert stage.kinds() == ["began", "ended"]
     assert stage.record.events[-1].elapsed == pytest.approx(60 * MINUTE)
     assert stage.times.now() == pytest.approx(60 * MINUTE)
-    assert stage.times.sleeps <= 60 * MINUTE / soak.SLICE + 6, "it does not spin"
+    assert stage.times.sleeps <= 60 * MINUTE / soak.CHECK_INTERVAL + 6, "it does not spin"
     assert soak.outcome(stage.record) is Outcome.PASSED
     assert soak.numbers(stage.record)["output_rate"] == 100.0
 

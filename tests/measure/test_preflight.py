@@ -1,4 +1,4 @@
-"""The run through the gates: what ends it early, what is kept, what a failure says."""
+"""The run through the checks: what ends it early, what is kept, what a failure says."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_scripted_server_passes_what_it_can_and_says_what_the_rest_is() -> Non
 
 
 @pytest.mark.parametrize(
-    ("script", "gate", "cause"),
+    ("script", "check", "cause"),
     [
         (Script(shown_id="other"), "model", "another model"),
         (Script(usage=False), "usage", "counts wrongly"),
@@ -71,8 +71,8 @@ def test_a_scripted_server_passes_what_it_can_and_says_what_the_rest_is() -> Non
         (Script(die_after=3), "frames", "refused or interrupted"),
     ],
 )
-def test_a_failure_has_its_likely_cause_and_a_fix(script: Script, gate: str, cause: str) -> None:
-    [found] = prove(script, [gate]).findings
+def test_a_failure_has_its_likely_cause_and_a_fix(script: Script, check: str, cause: str) -> None:
+    [found] = prove(script, [check]).findings
     assert found.outcome is Outcome.FAILED, found
     assert cause in found.cause
     assert found.fix
@@ -98,7 +98,7 @@ def test_what_breaks_clients_is_one(quirk: str, word: str) -> None:
     [found] = prove(Script(answers=[WEATHER], quirks=quirk), ["tool-named"]).findings
     assert found.outcome is Outcome.FAILED
     assert word in found.cause or found.name == "tool-named"
-    assert any(one in found.seen for one in ("argument", "finish", "index"))
+    assert any(one in found.observed for one in ("argument", "finish", "index"))
 
 
 def test_a_named_tool_may_be_proved_with_another_than_the_one_that_came() -> None:
@@ -120,7 +120,7 @@ def test_a_model_that_always_thinks_is_none_the_worse_and_gets_room_for_it() -> 
 
     found, room = asyncio.run(run())
     assert outcomes(found) == {"thinking": "passed", "frames": "passed"}
-    assert "no switch" in found.findings[0].seen
+    assert "no switch" in found.findings[0].observed
     assert max(room) > 4096
 
 
@@ -147,10 +147,10 @@ def test_two_calls_at_once_have_to_be_two() -> None:
 
 
 def test_a_server_that_dies_leaves_what_is_finished() -> None:
-    """The gate under way and those after it are interrupted."""
+    """The check under way and those after it are interrupted."""
 
     def tell(server: ScriptedServer, step: PreflightProgress) -> None:
-        if step.gate == "usage" and step.finding is None:
+        if step.check == "usage" and step.finding is None:
             tasks.append(asyncio.get_running_loop().create_task(server.close()))
 
     tasks: list[Any] = []
@@ -159,7 +159,7 @@ def test_a_server_that_dies_leaves_what_is_finished() -> None:
     assert found["model"] == "passed"
     assert [found[name] for name in ("usage", "frames", "bleed")] == ["interrupted"] * 3
     assert run.outcome is Outcome.INTERRUPTED
-    assert "gone" in next(one.seen for one in run.findings if one.name == "usage")
+    assert "gone" in next(one.observed for one in run.findings if one.name == "usage")
 
 
 def test_nobody_there_is_no_verdict() -> None:
@@ -172,7 +172,7 @@ def test_nobody_there_is_no_verdict() -> None:
 def test_ctrl_c_keeps_what_is_finished() -> None:
     def tell(server: ScriptedServer, step: PreflightProgress) -> None:
         task = asyncio.current_task()
-        if step.gate == "frames" and step.finding is None and task is not None:
+        if step.check == "frames" and step.finding is None and task is not None:
             task.cancel()
 
     assert outcomes(prove(Script(), ["model", "usage", "frames"], tell)) == {
@@ -201,12 +201,12 @@ def test_a_baseline_holds_prompts_to_the_tokens_that_they_cost() -> None:
     first = prove(script, ["prompt-tokens"])
     if first.outcome is Outcome.PASSED:
         counts = recorded_numbers(first)
-        assert prove(script, ["prompt-tokens"], baseline=counts).findings[0].seen.endswith("as recorded")
+        assert prove(script, ["prompt-tokens"], baseline=counts).findings[0].observed.endswith("as recorded")
         [changed] = prove(script, ["prompt-tokens"], baseline=counts | {"plain": 1}).findings
         assert (changed.outcome, "changed since" in changed.cause) == (Outcome.FAILED, True)
     answers = recorded_numbers(prove(script, ["same-model"]))
     assert sorted(answers) == ["answer-1", "answer-2", "answer-3", "answer-4"]
-    assert prove(script, ["same-model"], baseline=answers).findings[0].seen.endswith("as recorded")
+    assert prove(script, ["same-model"], baseline=answers).findings[0].observed.endswith("as recorded")
     [changed] = prove(script, ["same-model"], baseline=dict.fromkeys(answers, 1)).findings
     assert (changed.outcome, "another model" in changed.cause) == (Outcome.FAILED, True)
     assert recorded_numbers(Run("", first.kind, 0, 0, WHERE, Outcome.PASSED, [Finding("x", Outcome.PASSED)])) == {}

@@ -51,26 +51,26 @@ def looked(*looks: list[str], model: Model | None = None) -> list[Finding]:
 def test_what_it_says_first_is_kept_and_later_compared() -> None:
     first, second = looked(["x", "y"], ["x", "y"])
     assert (first.outcome, second.outcome) == (Outcome.PASSED, Outcome.PASSED)
-    assert second.seen == "2 answers as before"
+    assert second.observed == "2 answers as before"
 
 
 def test_one_odd_answer_is_asked_again_and_decides_nothing_but_is_told() -> None:
     """Behaviour 55."""
     found = looked(["x", "y"], ["x", "odd", "y", "y", "odd"])[1]
     assert (found.outcome, found.numbers) == (Outcome.PASSED, {"differing": 2, "n": 1 + REPEATS})
-    assert "question 2 was answered differently, also in 1 of 3 repeats" in found.seen
+    assert "question 2 was answered differently, also in 1 of 3 repeats" in found.observed
 
 
 @pytest.mark.parametrize("repeats", [["odd", "odd", "y"], ["odd", "odd", "odd"], ["!broke_off", "y", "!broke_off"]])
 def test_most_of_the_repeats_decide(repeats: list[str]) -> None:
     found = looked(["x", "y"], ["x", "odd", *repeats])[1]
     assert found.outcome is Outcome.FAILED
-    assert ("broke_off" in found.seen) == ("!broke_off" in repeats)
+    assert ("broke_off" in found.observed) == ("!broke_off" in repeats)
 
 
 def test_one_that_does_not_answer_its_first_look_has_failed() -> None:
     (found,) = looked(["x", "!http_500"])
-    assert (found.outcome, found.seen) == (Outcome.FAILED, "no answer to the first questions: http_500")
+    assert (found.outcome, found.observed) == (Outcome.FAILED, "no answer to the first questions: http_500")
 
 
 @pytest.mark.parametrize(

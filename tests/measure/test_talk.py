@@ -62,11 +62,11 @@ def test_what_is_said_is_heard_streamed_and_not(dialect: Dialect) -> None:
         assert [(call.name, call.arguments.replace(" ", "")) for call in found.calls] == [("look", '{"at":"it"}')]
         assert (found.timing.status, found.timing.is_ok) == (200, True)
         assert found.timing.tokens.output is not None
-    assert (whole.timing.first, whole.frames) == (None, [])
+    assert (whole.timing.first_token_at, whole.frames) == (None, [])
     assert flow.frames
-    assert flow.timing.visible is not None
-    assert flow.timing.first is not None
-    assert flow.timing.visible > flow.timing.first
+    assert flow.timing.first_output_at is not None
+    assert flow.timing.first_token_at is not None
+    assert flow.timing.first_output_at > flow.timing.first_token_at
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -20,6 +20,7 @@ from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Tier
 from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.swapping.conductor import Conductor
+from stoker.measure.artifacts import record_file
 from stoker.measure.classifier import proof as proofs
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.quality.classifier_model import ClassifierModel
@@ -112,7 +113,7 @@ def test_a_classifier_model_that_is_cancelled_in_the_moment_of_its_grant_keeps_n
     path = proofs.path_of(tmp_path, "far")
     path.parent.mkdir()
     lines = [proofs.ClassifierAnswer(row.digest, row.task_class, 0.01) for row in held_out()]
-    path.write_bytes(b"".join([proofs.answers_line(proofs.header_of(MARK)), *map(proofs.answers_line, lines)]))
+    path.write_bytes(b"".join([record_file.line(proofs.header_of(MARK)), *map(record_file.line, lines)]))
     unsure = Task("chat", ClassSource.LEARNED, ("sure:50%",), sure=0.5, risk=0.2)
 
     def asking(leases: CancelledAtGrant, router: TierRouter) -> Coroutine[Any, Any, object]:

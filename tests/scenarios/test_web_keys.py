@@ -166,6 +166,27 @@ def test_who_may_only_look_sees_usage_and_nothing_of_what_keys_may_do(browser: B
         assert [url for url in asked if "/admin/keys" in url] == []
 
 
+def test_an_open_page_asks_for_a_key_once_the_first_one_is_made_and_goes_on_after_signing_in(browser: Browser) -> None:
+    with running(serve("a")) as plane, opened(browser, plane) as page:
+        expect(page.locator(".link")).to_have_text("live")
+        status, made = plane.admin("keys", name="me", settings={"scope": "admin"})
+        assert status == 200, made
+        page.get_by_label("Key", exact=True).fill(made["key"])
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.locator(".link")).to_have_text("live")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.get_by_role("link", name="Keys").click()
+        expect(page.get_by_role("region", name="All keys")).to_contain_text("me")
+
+
+def test_whatever_call_is_refused_for_its_key_leads_to_signing_in(browser: Browser, plane: Plane) -> None:
+    with looking(browser, plane, "keys") as page:
+        expect(page.get_by_role("region", name="All keys")).to_contain_text("bot")
+        page.context.clear_cookies()
+        page.get_by_role("link", name="bot").click()
+        expect(page.get_by_label("Key", exact=True)).to_be_visible()
+
+
 def test_usage_is_saved_as_the_command_prints_it(browser: Browser, plane: Plane, tmp_path: Path) -> None:
     with looking(browser, plane) as page:
         found: dict[str, bytes] = {}

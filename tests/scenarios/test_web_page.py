@@ -9,13 +9,16 @@ import re
 import signal
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from tests.scenarios.plane import Plane, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
+from stoker.domain.decision import Decision
 from stoker.domain.merge_patch import merge_patch
+from stoker.store.labels import OUTCOMES
 from stoker.testing.script.script import Script
 
 pytestmark = needs_browser
@@ -122,7 +125,81 @@ def test_an_open_page_reads_the_events_and_asks_for_nothing_again_and_again(brow
             lane = page.locator(".lane li").filter(has=page.get_by_role("link", name=name, exact=True))
             expect(lane.locator(".state")).to_contain_text("ready")
         assert asked[before:] == []
-        assert [url.rpartition("/")[2] for url in asked if "/events" in url] == ["events?topics=status,decisions"]
+        assert [url.rpartition("/")[2] for url in asked if "/events" in url] == ["events?topics=status,decisions,swaps"]
+
+
+def test_a_page_that_is_opened_later_draws_the_swaps_that_it_did_not_see(browser: Browser) -> None:
+    with running(*serves()) as plane:
+        for name in ("a", "b", "a"):
+            assert plane.admin("switch", serve=name)[0] == 200
+        began = plane.status()["started_at"]
+        with opened(browser, plane) as page:
+            page.get_by_text("As a table").click()
+            rows = page.get_by_role("table", name="What gpu0 did").get_by_role("row")
+            for name in ("a", "b"):
+                of_serve = rows.filter(has=page.get_by_role("rowheader", name=name, exact=True))
+                expect(of_serve.filter(has_text="loading")).to_have_count(2 if name == "a" else 1)
+                expect(of_serve.filter(has_text="ready")).to_have_count(2 if name == "a" else 1)
+            clock = page.evaluate("at => new Date(at * 1000).toLocaleTimeString('en-GB')", began)
+            expect(page.locator("main")).to_contain_text(f"known since {clock}, when Stoker started")
+
+
+@pytest.mark.parametrize(
+    ("swap", "words"),
+    [
+        ({"phase": "draining", "stopping": ["b"], "elapsed": 9}, "b ends its requests first, then about 4.0 s to load"),
+        ({"phase": "draining", "stopping": []}, "the slot is made free first, then about 4.0 s to load"),
+        ({"phase": "starting", "elapsed": 1}, "ready in about 3.0 s"),
+        ({"phase": "starting", "elapsed": 3.9}, "ready any moment"),
+        ({"phase": "starting", "elapsed": 4.8}, "ready any moment"),
+        ({"phase": "starting", "elapsed": 6}, "ready any moment: it takes longer than usual"),
+        ({"phase": "starting", "elapsed": 60, "assumed": True}, "it is being loaded"),
+    ],
+)
+def test_who_waits_for_a_load_is_told_until_when_and_that_it_is_late_only_if_it_is(
+    browser: Browser, plane: Plane, swap: dict[str, Any], words: str
+) -> None:
+    waiting = {"name": "a", "state": "starting", "swap_seconds": 4, "swap_seconds_assumed": swap.pop("assumed", False)}
+    slot = {"resident": [], "swap": {"target": "a", "stopping": [], "expected": 4, **swap}}
+    with opened(browser, plane) as page:
+        told = "async ([serve, slot]) => (await import('/ui/waiting.js')).waitingFor(serve, slot)"
+        assert page.evaluate(told, [waiting, slot]) == words
+
+
+def test_the_page_calls_failed_what_usage_calls_failed(browser: Browser, plane: Plane) -> None:
+    ends = [(outcome, status) for outcome in sorted(OUTCOMES) for status in (200, 404, 429, 503)]
+    with opened(browser, plane) as page:
+        count = "async (all) => all.map((await import('/ui/outcomes.js')).isFailed)"
+        shown = page.evaluate(count, [{"outcome": outcome, "status": status} for outcome, status in ends])
+    assert shown == [Decision("r", 0.0, "", outcome=outcome, status=status).is_failed for outcome, status in ends]
+
+
+def test_the_past_of_slots_follows_from_the_swaps_that_ended(browser: Browser, plane: Plane) -> None:
+    phases = {"drain": 2, "check": 0, "stop": 1, "start": 3, "ready": 1}
+    swaps = [  # the newest first: a was there at 100; b replaced it; b left; a start of a failed
+        {"at": 160, "serve": "a", "victims": [], "outcome": "failed", "phases": {"drain": 0, "check": 0, "stop": 0}},
+        {"at": 150, "serve": None, "victims": ["b"], "outcome": "stopped", "phases": {"drain": 0, "stop": 2}},
+        {"at": 120, "serve": "b", "victims": ["a"], "outcome": "ready", "phases": phases},
+        {"at": 105, "serve": "b", "victims": ["a"], "outcome": "failed", "phases": {"drain": 1, "check": 0.5}},
+    ]
+    with opened(browser, plane) as page:
+        past = page.evaluate(
+            "async (swaps) => [...(await import('/ui/past.js')).pastOf(swaps, 100)]"
+            ".map(([name, bars]) => [name, bars.map((one) => [one.state, one.from, one.to])])",
+            swaps,
+        )
+        assert dict(past) == {
+            "a": [["ready", 100, 113], ["draining", 113, 115], ["stopping", 115, 116]],
+            "b": [["starting", 116, 120], ["ready", 120, 148], ["stopping", 148, 150]],
+        }
+        seen = [{"state": "ready", "from": 105, "to": 150, "seen": 130}]
+        old = [{"state": "starting", "from": 104, "to": 110}, {"state": "ready", "from": 110, "to": 140}]
+        joined = page.evaluate(
+            "async (given) => (await import('/ui/past.js')).joined(...given)"
+            ".map((one) => [one.state, one.from, one.to])",
+            [old, seen, [{"from": 130, "to": 150}]],
+        )
+        assert joined == [["starting", 104, 110], ["ready", 110, 130], ["ready", 130, 150]]
 
 
 def test_the_page_applies_changes_of_the_status_as_stoker_makes_them(browser: Browser, plane: Plane) -> None:
@@ -366,7 +443,7 @@ def test_problems_are_shown_with_what_to_do_and_a_reload_with_what_it_changes(br
         expect(dialog.get_by_role("listitem")).to_have_text([f"Apply this setting: {setting}."])
         assert plane.admin("reload", dry_run=True)[1]["settings"] == [setting], "nothing has happened yet"
         dialog.get_by_role("button", name="Reload").click()
-        expect(dialog).to_contain_text("one setting changed")
+        expect(dialog).to_contain_text("1 setting changed")
         assert plane.admin("reload", dry_run=True)[1]["settings"] == []
     plane.write(good)
     assert plane.admin("reload")[0] == 200

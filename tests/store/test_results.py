@@ -157,7 +157,7 @@ def test_without_an_index_the_files_are_read_and_what_cannot_be_entered_is_said(
 def test_samples_of_any_size_are_not_read_where_they_are_not_wanted(state: Path, results: Results) -> None:
     run = made(1)
     run.raw = msgspec.Raw(b'["' + b"x" * (2 * HEAD) + b'"]')
-    run.findings[0].seen = '\n "raw": in a text is no end'
+    run.findings[0].observed = '\n "raw": in a text is no end'
     result_file.save(run, state / "results")
     found = results.load_without_samples(run.id)
     assert (found.findings, found.settings, bytes(found.raw)) == (run.findings, run.settings, b"null")
@@ -167,7 +167,7 @@ def test_samples_of_any_size_are_not_read_where_they_are_not_wanted(state: Path,
 
 def test_a_result_that_is_too_large_before_its_samples_is_an_error(state: Path, results: Results) -> None:
     run = made(1)
-    run.findings[0].seen = "x" * (2 * HEAD)
+    run.findings[0].observed = "x" * (2 * HEAD)
     result_file.save(run, state / "results")
     for wanted in (run.id, "20261121T175901Z-canary-none"):
         with pytest.raises(StokerError) as caught:

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.errors import ClientError, OurBug, StokerError
-from stoker.store.state_dir import StateDir
+from stoker.store.state_dir import WITHOUT_FILE, StateDir
 
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from stoker.store.state_dir import StateDir
+from stoker.store.state_dir import WITHOUT_FILE, StateDir
 state = StateDir(Path(sys.argv[1]))
 state.lock()
 state.bind_socket()
@@ -108,6 +108,13 @@ def test_a_second_one_is_refused_and_told_who_is_there(state: StateDir) -> None:
     for piece in (str(state.path), f"process {os.getpid()}", "stoker slot status", f"kill {os.getpid()}"):
         assert piece in caught.value.message
     assert (state.path / "lock").read_text() == f"{os.getpid()}\n", "and the first one is not disturbed"
+
+
+def test_without_a_configuration_file_nobody_is_told_to_edit_one(state: StateDir) -> None:
+    state.lock()
+    with pytest.raises(ClientError, match="XDG_STATE_HOME") as caught:
+        StateDir(state.path, WITHOUT_FILE).lock()
+    assert "[paths]" not in caught.value.message
 
 
 def test_a_holder_that_has_not_yet_said_who_it_is_gives_a_message_too(state: StateDir) -> None:

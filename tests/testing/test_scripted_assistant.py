@@ -92,7 +92,7 @@ def test_it_stops_at_a_marker_and_refuses_what_it_cannot_take() -> None:
     assert ask(chat("word " * 5000), context=4096).timing.status == 400
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
     refused = ask({"messages": [{"role": "user", "content": [picture]}]})
-    assert (refused.timing.status, refused.refusal) == (400, "this model takes text only")
+    assert (refused.timing.status, refused.error_message) == (400, "this model takes text only")
 
 
 def test_a_form_gets_the_plainest_value_that_fits() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from stoker.access.limits import Account, Amounts
 from stoker.domain.errors import ClientError
+from stoker.domain.figures import counted
 from stoker.domain.key import UsageLimits
 from stoker.domain.tier import Cost
 
@@ -43,7 +44,8 @@ class Quota:
     def check(self, at: float) -> None:
         """Raises ClientError 429 if no further request may begin."""
         if self.max_active is not None and self.active >= self.max_active:
-            text = f"{self.account.owner} already runs {self.max_active} requests, its max_active"
+            running = counted(self.max_active, "request")
+            text = f"{self.account.owner} already runs {running}, its max_active"
             raise ClientError(text, code="key_limit", status=429, retry_after=1.0)
         self.account.check_request(at)
 

@@ -16,6 +16,8 @@ from stoker.store.state_dir import StateDir
 SelfCheck = Callable[[], dict[str, Any]]
 Announce = Callable[[str], None]
 """Shows a line to the person who started the program."""
+Welcome = Callable[[bool], str]
+"""What such a person is told first; empty: nothing. It takes whether requests need a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class RunOptions:
     """What ran last in each slot is started again, as after a reboot."""
     self_check: SelfCheck | None = None
     """What is wrong with configuration and machine; None: nobody can say."""
+    welcome: Welcome = lambda needs_key: ""
+    """Announced once Stoker listens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ import uvicorn
 
 from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration, placed_serves
-from stoker.app.context import Announce, RunOptions, SelfCheck
+from stoker.app.context import Announce, RunOptions, SelfCheck, Welcome
 from stoker.app.fleet_parts import follow_edges
 from stoker.app.inherited_sockets import inherited_socket
 from stoker.app.parts import ProgramParts
@@ -34,7 +34,7 @@ from stoker.gateway.front import Front
 from stoker.gateway.log_file import logging_to
 from stoker.gateway.server import BACKLOG, Server, ServerOptions, close, event_loop, listen
 from stoker.request.accept.connection import WireProtocol
-from stoker.store.state_dir import StateDir
+from stoker.store.state_dir import IN_FILE, WITHOUT_FILE, StateDir
 
 GC_THRESHOLD = 20_000
 """Objects between two garbage collections: a request leaves about ten, so one comes every two thousand requests."""
@@ -54,21 +54,23 @@ def run(
     read: Callable[[], Settings] | None = None,
     force: frozenset[str] = frozenset(),
     self_check: SelfCheck | None = None,
+    welcome: Welcome = lambda needs_key: "",
 ) -> int:
     """Serve in the foreground until SIGTERM or Ctrl-C. Returns 0 after an orderly end, 1 if it could not start.
 
     `leave_running`: serves outlive the program. `resume`: what ran last in each slot is started again, as after a
     reboot. `replace`: the Stoker that runs on the same state directory, if any, hands its sockets over and ends.
     `read` reads the configuration again. `force`: rejected and blocked serves that may run. `self_check`: what
-    `GET /admin/doctor` answers with; it is called in a thread.
+    `GET /admin/doctor` answers with; it is called in a thread. `welcome`: what to announce once Stoker listens; it is
+    told whether requests need a key.
 
     A second signal ends now: streams are cut, serves are killed, within 2 s in all.
     """
-    options = RunOptions(announce, read, force, leave_running, replace, resume, self_check)
+    options = RunOptions(announce, read, force, leave_running, replace, resume, self_check, welcome)
     with contextlib.ExitStack() as resources:
         try:
             configuration = first_configuration(settings)
-            state = StateDir(Path(settings.paths.state))
+            state = StateDir(Path(settings.paths.state), IN_FILE if settings.source else WITHOUT_FILE)
             sockets = _open_sockets(settings, state, options, resources)
         except (StokerError, OSError) as error:
             announce(f"stoker: {error}")
@@ -130,7 +132,7 @@ async def _main(configuration: Configuration, state: StateDir, options: RunOptio
     door, certificate = configuration.settings.front_door, parts.gateway.certificate
     server_options = ServerOptions(
         door.shutdown_grace,
-        lambda: _announce_open(active.settings.front_door, parts.access.control.asks_for_keys, options.announce),
+        lambda: _announce_open(active.settings.front_door, parts.access.control.asks_for_keys, options),
         parts.quality.grader.stop,
         options.leave_running,
         None if certificate is None else certificate.context,
@@ -189,12 +191,16 @@ async def _serve(
         await asyncio.gather(*watching, return_exceptions=True)
 
 
-def _announce_open(door: FrontDoor, asks_for_keys: bool, announce: Announce) -> None:
+def _announce_open(door: FrontDoor, asks_for_keys: bool, options: RunOptions) -> None:
+    announce = options.announce
     announce(f"listening on {door.scheme}://{door.host}:{door.port}")
     if asks_for_keys and not door.keys:
         announce("requests need one of the keys that `stoker keys create` made: see `stoker keys list`")
     if door.auth is False and door.host not in ("127.0.0.1", "::1", "localhost"):
         announce(f'warning: auth = "none" on {door.host}: anyone who reaches this port can use your models')
+    welcome = options.welcome(asks_for_keys)
+    if welcome:
+        announce(welcome)
 
 
 def _uvicorn_config(front: Front, door: FrontDoor) -> uvicorn.Config:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from stoker.app.context import Announce
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.figures import counted
 from stoker.gateway.socket_channel import MessageKind, close_all, receive, send
 from stoker.store.state_dir import StateDir
 
@@ -138,7 +139,7 @@ class _Receiver:
     def _report(self, number: int) -> None:
         if time.monotonic() >= self._report_at:
             self._report_at = time.monotonic() + _REPORT
-            self._announce(f"waiting for {number} requests to end")
+            self._announce(f"waiting for {counted(number, 'request')} to end")
 
 
 def _has_locked(state: StateDir) -> bool:

@@ -202,7 +202,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         stall_timeout=door.stall_timeout,
         keep_alive=door.keep_alive,
         loading=door.loading,
-        auth=False if door.auth == "none" else True if doc.holds(("front_door", "auth")) else None,
+        auth=None if door.auth is None else door.auth == "keys",
         keys=keys,
         allowed_hosts=tuple(door.allowed_hosts),
         allowed_origins=tuple(door.allowed_origins),

@@ -15,6 +15,7 @@ from stoker.config.units import show_size
 from stoker.domain.access import Settings
 from stoker.domain.cluster import runs_here
 from stoker.domain.edge import EDGE_SCHEME, Edge
+from stoker.domain.figures import counted
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot, share_slot
@@ -138,7 +139,8 @@ def _certificate(settings: Settings) -> Iterator[str]:
         yield f"{tls.key}: other users of this machine can read or change this key; type `chmod 600 {tls.key}`"
     days = load_certificate(tls, time.time()).days_left(time.time())
     if days < WARN_DAYS:
-        yield f"{tls.cert} expires in {days:.0f} days: renew it; Stoker takes the new file without a restart"
+        left = counted(round(days), "day")
+        yield f"{tls.cert} expires in {left}: renew it; Stoker takes the new file without a restart"
 
 
 def _slots(settings: Settings) -> Iterator[str]:

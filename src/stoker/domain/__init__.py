@@ -4,7 +4,7 @@ dialect   the API formats that clients and serves speak, and the endpoints of ea
 serve     Serve, Slot, SwapPolicy: what may run where, as configured
 access    Settings: the whole configuration
 lease     Lease, Target: the right to use a serve now, and where it answers
-decision  Decision: the record of one request, without its content
+decision  Decision: the record of one request, without its content; speed: how fast its answer was written
 events    what happened, in the past tense; each part publishes to the `notify` that it was built with
 swap      SwapReport: what a swap did
 errors    errors by fault, each with its HTTP status

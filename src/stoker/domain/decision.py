@@ -78,6 +78,10 @@ class OrchestratedRecord(msgspec.Struct):
     """Output that is no part of the answer, estimated from its length."""
 
 
+FAILURES = frozenset({"upstream_failed", "stalled", "cut", "bug"})
+"""Outcomes that are no caller's fault."""
+
+
 class Decision(msgspec.Struct):
     """One record per request. Times are seconds; None means unknown, never 0."""
 
@@ -116,3 +120,10 @@ class Decision(msgspec.Struct):
     """None: the request was about text."""
     unrecorded: int = 0
     """How many requests with the same key were refused for the same reason before this one, without a record."""
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether there was no whole answer, through no fault of the caller: refusals for want of a place count, wrong
+        requests, limits and callers that left do not.
+        """
+        return self.outcome in FAILURES or self.status >= 500

@@ -36,6 +36,12 @@ def size(value: int | None) -> str:
     return f"{amount:.1f} TiB"
 
 
+def counted(amount: float | None, noun: str) -> str:
+    """`1 request`, `3 requests`, for nouns that take an s."""
+    shown = UNKNOWN if amount is None else f"{amount:g}" if isinstance(amount, float) else str(amount)
+    return f"{shown} {noun}{'' if amount == 1 else 's'}"
+
+
 def number(value: int | None) -> str:
     return UNKNOWN if value is None else str(value)
 

@@ -64,7 +64,7 @@ class Finding(msgspec.Struct):
 
     name: str
     outcome: Outcome
-    seen: str = ""
+    observed: str = msgspec.field(default="", name="seen")
     """One sentence with the numbers."""
     cause: str = ""
     """The usual cause of this failure."""

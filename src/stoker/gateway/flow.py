@@ -46,7 +46,7 @@ from stoker.exchange.loading_notes import LoadingNotes
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.key_rules import apply_rules, show_limits
 from stoker.gateway.media import read_media, requested_units
-from stoker.gateway.outcome import record_answer, report_failure
+from stoker.gateway.outcome import first_token, record_answer, report_failure
 from stoker.gateway.response_turns import ResponseTurns
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
@@ -365,7 +365,7 @@ class Flow:
     def _finish(self, call: Call) -> None:
         reply, decision = call.reply, call.decision
         decision.status = reply.status
-        decision.ttft = None if reply.first_byte_at is None else reply.first_byte_at - call.received_at
+        decision.ttft = first_token(call)
         decision.latency = self._clock.now() - call.received_at
         self._seal(decision)
         if call.trace is not None and self._tracer is not None:

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -192,7 +193,8 @@ class Front:
                     require(caller, Scope.OBSERVE)
                     self._json(call, self._endpoints.status.document())
                 case RouteKind.EVENTS if self._endpoints.events is not None:
-                    await self._endpoints.events.handle(call, caller, _query(wire))
+                    admit = partial(self.door.admit, wire.headers, wire.is_local, wire.scheme)
+                    await self._endpoints.events.handle(call, admit, _query(wire))
                 case RouteKind.SESSION if self._endpoints.page is not None:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)

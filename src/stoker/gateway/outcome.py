@@ -11,6 +11,21 @@ _SILENCE = (408, 504)
 """Statuses of `stalled`: the client, or the serve, was silent for too long."""
 
 
+_SPEECH = "/v1/audio/speech"
+"""Its answer comes in pieces, although no stream is asked for."""
+
+
+def first_token(call: Call) -> float | None:
+    """Seconds from a request's arrival to the first piece of its answer. None: there is none yet, the answer comes
+    whole, so that its first piece is its end, or it is an error.
+    """
+    first, decision = call.reply.first_byte_at, call.decision
+    comes_in_pieces = decision.stream or decision.endpoint == _SPEECH
+    if first is None or not comes_in_pieces or call.reply.status >= 400:
+        return None
+    return first - call.received_at
+
+
 def record_answer(call: Call) -> None:
     """The reply is complete. If it is the serve's own error, it is recorded as such."""
     reply = call.reply

@@ -6,6 +6,7 @@ from typing import Any
 
 from stoker.exchange.call import Call
 from stoker.gateway.flow import Flow
+from stoker.gateway.outcome import first_token
 
 MAX_LISTED = 500
 """Requests that are told; those that arrived first."""
@@ -27,8 +28,10 @@ def _entry(call: Call) -> dict[str, Any]:
     entry = {
         "at": decision.at, "endpoint": decision.endpoint, "model": decision.model, "key": decision.key,
         "serve": decision.serve, "replica": decision.replica, "stream": decision.stream, "state": _state(call),
-        "attempts": decision.attempts, "queued": decision.queued, "ttft": _first_token(call),
+        "attempts": decision.attempts, "queued": decision.queued,
     }  # fmt: skip
+    if (first := first_token(call)) is not None:
+        entry["ttft"] = round(first, 3)
     if decision.routed is not None:
         entry |= {"class": decision.routed.task, "tier": decision.routed.tier}
     return {name: value for name, value in entry.items() if value not in ("", None)}
@@ -43,9 +46,3 @@ def _state(call: Call) -> str:
     if call.relay is None:
         return "reading"
     return "prompt" if call.reply.first_byte_at is None else "answering"
-
-
-def _first_token(call: Call) -> float | None:
-    """Seconds since its arrival; None: there is none yet."""
-    first = call.reply.first_byte_at
-    return None if first is None else round(first - call.received_at, 3)

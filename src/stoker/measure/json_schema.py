@@ -1,4 +1,4 @@
-"""Does a value fit a JSON schema? The keywords that the gates use, checked strictly. Pure."""
+"""Does a value fit a JSON schema? The keywords that the checks use, checked strictly. Pure."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def merge_grade(
     is_same = row is not None and (row.identity, row.execution) == (fingerprint.identity, fingerprint.execution)
     n, good = (row.n, row.passed) if row is not None and is_same else (0, 0)
     n, good = n + 1, good + passed
-    verdict = stats.ROW_VERDICTS[stats.Sprt().of(good, n)]
+    verdict = stats.ROW_VERDICTS[stats.Sprt().result_for(good, n)]
     return ProfileRow(tier, task, fingerprint.identity, fingerprint.execution, n, good, verdict, source=LIVE, at=at)
 
 

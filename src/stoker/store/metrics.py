@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stoker.domain.decision import Decision
+from stoker.domain.speed import tokens_per_second
 from stoker.domain.usage import MediaUnits
 from stoker.store import labels
 from stoker.store.histogram import REQUEST_BOUNDS, SWAP_BOUNDS, Histogram
@@ -13,8 +14,6 @@ from stoker.store.orchestrated import OrchestratedCounts
 from stoker.store.routed import RoutedCounts
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SHORTEST_RATE = 0.01
-"""Seconds after the first token below which tokens per second say nothing: the reply came in one piece."""
 
 
 class ServeSeries:
@@ -102,11 +101,8 @@ class Metrics:
         output, rate = d.output_tokens, None
         if output is not None:
             series.output += output
-            is_timed = d.stream and d.orchestrated is None  # blocks are sent whole: their times are not the worker's
-            if is_timed and output > 1 and latency is not None and d.ttft is not None and d.outcome == "served":
-                seconds = latency - d.ttft
-                if seconds >= SHORTEST_RATE:
-                    series.rate = rate = (output - 1) / seconds
+            rate = tokens_per_second(d) if d.outcome == "served" else None
+            series.rate = rate or series.rate
         if d.replica:
             self.replicas.setdefault(d.replica, ReplicaTotals()).add(output or 0, rate)
         if d.input_tokens is not None:

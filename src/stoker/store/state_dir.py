@@ -13,7 +13,9 @@ from stoker.store import control_socket, signing_key
 from stoker.store.files.directories import make_directory, unusable
 
 _log = logging.getLogger(__name__)
-_ELSEWHERE = "choose another one with `state` under [paths]"
+IN_FILE = "choose another one with `state` under [paths]"
+WITHOUT_FILE = "choose another one with the environment variable XDG_STATE_HOME"
+"""How to use another state directory; the demo has no configuration file."""
 
 
 class StateDir:
@@ -23,7 +25,9 @@ class StateDir:
     Errors are StokerErrors that say what to type. A crash leaves no lock: the kernel drops it with the process.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, elsewhere: str = IN_FILE) -> None:
+        """`elsewhere`: how to use another directory, for messages."""
+        self._elsewhere = elsewhere
         self.path = path.absolute()
         self._lock: int | None = None
         self._socket: Path | None = None
@@ -52,7 +56,7 @@ class StateDir:
 
     def prepare(self) -> None:
         """Create the directory 0700. StokerError `state_unusable` if others own it or can write into it."""
-        make_directory(self.path, _ELSEWHERE)
+        make_directory(self.path, self._elsewhere)
 
     def lock(self) -> None:
         """Prepare the directory and lock it. Never waits: ClientError `state_locked` names the owner."""
@@ -110,7 +114,9 @@ class StateDir:
             # Not inheritable: an engine that outlives Stoker must not hold the lock.
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise unusable(f"{path} cannot be opened ({error.strerror}): check its owner, or {_ELSEWHERE}") from error
+            raise unusable(
+                f"{path} cannot be opened ({error.strerror}): check its owner, or {self._elsewhere}"
+            ) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not _leads_to(path, handle):
@@ -124,7 +130,9 @@ class StateDir:
             raise self._held(holder) from error
         except OSError as error:
             os.close(handle)
-            raise unusable(f"{path} cannot be locked ({error.strerror}): free some space, or {_ELSEWHERE}") from error
+            raise unusable(
+                f"{path} cannot be locked ({error.strerror}): free some space, or {self._elsewhere}"
+            ) from error
         return handle
 
     def _held(self, content: bytes) -> ClientError:
@@ -132,12 +140,12 @@ class StateDir:
         if pid.isdigit():
             message = (
                 f"the state directory {self.path} is in use by another Stoker (process {pid}): look at it with "
-                f"`stoker slot status`, end it with `kill {pid}`, or {_ELSEWHERE}"
+                f"`stoker slot status`, end it with `kill {pid}`, or {self._elsewhere}"
             )
         else:
             message = (
                 f"the state directory {self.path} is being locked or unlocked by another Stoker: "
-                f"look at it with `stoker slot status`, try again, or {_ELSEWHERE}"
+                f"look at it with `stoker slot status`, try again, or {self._elsewhere}"
             )
         return ClientError(message, code="state_locked", status=409)
 

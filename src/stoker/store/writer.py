@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.decision import Decision
+from stoker.domain.figures import counted
 from stoker.store.database import Database, Row, is_beyond_use, set_aside
 
 INTERVAL = 0.25
@@ -72,7 +73,7 @@ class DecisionWriter:
             if isinstance(error, sqlite3.DatabaseError | OSError) and not isinstance(error, _OUR_FAULT):
                 return self._recover(error)
             # These records would fail for ever, and hold up all that come after them.
-            _log.exception("%d decisions were discarded, they do not fit into %s", len(self._in_hand), self._path)
+            _log.exception("%s discarded: they do not fit into %s", counted(len(self._in_hand), "decision"), self._path)
             self.discarded += len(self._in_hand)
             self._in_hand = []
             return False

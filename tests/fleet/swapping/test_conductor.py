@@ -24,6 +24,7 @@ from stoker.domain.lease import Lease
 from stoker.domain.protocols import SwapEntry
 from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
 from stoker.domain.swap import SwapReport
+from stoker.fleet.swapping import status_report
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.testing.fleet import FakeFleet
 
@@ -602,6 +603,29 @@ async def test_what_is_kept_loaded_has_its_weights_fetched_without_a_request() -
     while "ready a" not in fleet.journal:
         await asyncio.sleep(0)
     assert fleet.journal == ["fetch a", "start a", "ready a"]
+    await c.close(False)
+
+
+@story
+async def test_the_time_of_a_load_is_counted_from_the_end_of_the_drain_as_what_it_usually_takes_is() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a(), a("b"), max_wait=0.0, drain_timeout=60.0)
+    lease = await leased(c.acquire("a"))
+    waiting = c.acquire("b")
+
+    def shown() -> dict[str, Any]:
+        return dict(status_report.slots(c, LoopClock().now())[0]["swap"] or {"phase": ""})
+
+    while shown()["phase"] != "draining" or shown()["elapsed"] < 0.05:
+        await asyncio.sleep(0.001)
+    gate = fleet.gates["b"] = asyncio.Event()
+    lease.release()
+    while shown()["phase"] != "starting":
+        assert shown()["phase"] in ("draining", "checking")
+        await asyncio.sleep(0)
+    assert shown()["elapsed"] < 0.05
+    gate.set()
+    (await leased(waiting)).release()
     await c.close(False)
 
 

@@ -1,4 +1,4 @@
-"""The scripted assistant thinks and calls tools in parallel: clean it passes, broken it fails by the right gate."""
+"""The scripted assistant thinks and calls tools in parallel: clean it passes, broken it fails by the right check."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ def alarms(run: Run) -> list[Finding]:
 def test_clean_it_raises_no_alarm(changes: dict[str, Any]) -> None:
     run = behind(NONE, **changes)
     assert alarms(run) == []
-    assert [one.name for one in run.findings] == [gate.name for gate in CHECKS]
+    assert [one.name for one in run.findings] == [check.name for check in CHECKS]
 
 
 @pytest.mark.parametrize("fault", BROKEN)
 def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
     if fault.delay:
-        fault = fault._replace(delay=0.12 if fault.every > 1 else 0.3)
+        fault = fault._replace(delay=0.25 if fault.every > 1 else 0.3)
     changes = {"gap": 0.001} if "pace" in fault.checks else {}
     found = alarms(behind(fault, sorted(fault.checks), **changes))
     assert found
-    assert all(one.cause and one.fix and one.seen for one in found)
+    assert all(one.cause and one.fix and one.observed for one in found)
 
 
 @pytest.mark.parametrize(
-    ("name", "gate", "word"),
+    ("name", "check", "word"),
     [
         ("arguments-object", "tool-single", "an object, not text"),
         ("shared-index", "tool-parallel", "two calls share the index 0"),
@@ -87,9 +87,9 @@ def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
         ("other-model", "model", "'another-model'"),
     ],
 )
-def test_the_sentence_says_what_was_seen(name: str, gate: str, word: str) -> None:
-    [found] = alarms(behind(FAULTS[name], [gate]))
-    assert word in found.seen
+def test_the_sentence_says_what_was_seen(name: str, check: str, word: str) -> None:
+    [found] = alarms(behind(FAULTS[name], [check]))
+    assert word in found.observed
 
 
 def test_a_server_that_refuses_tools_forms_and_pictures_is_told_so_and_not_blamed() -> None:
@@ -97,12 +97,12 @@ def test_a_server_that_refuses_tools_forms_and_pictures_is_told_so_and_not_blame
         if {"tools", "response_format"} & document.keys() or "image_url" in str(document.get("messages")):
             document["messages"] = [{"role": "user", "content": "too long " * 20_000}]
 
-    gates = [gate.name for gate in CHECKS if gate.name.startswith(("tool-", "json", "image", "prompt"))]
-    run = behind(ServingFault("refuses", "", frozenset(("model",)), request=refuse), gates)
+    checks = [check.name for check in CHECKS if check.name.startswith(("tool-", "json", "image", "prompt"))]
+    run = behind(ServingFault("refuses", "", frozenset(("model",)), request=refuse), checks)
     assert alarms(run) == []
-    refused = {one.name for one in run.findings if "it refuses" in one.seen}
+    refused = {one.name for one in run.findings if "it refuses" in one.observed}
     assert refused == {one.name for one in run.findings} - {"prompt-tokens"}
 
 
-def test_each_gate_says_what_it_cannot_see() -> None:
-    assert all(gate.cannot_see and gate.proves for gate in CHECKS)
+def test_each_check_says_what_it_cannot_see() -> None:
+    assert all(check.cannot_see and check.proves for check in CHECKS)

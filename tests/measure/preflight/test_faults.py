@@ -1,4 +1,4 @@
-"""The faults: enough of them, each with gates that exist, and a proxy that without one changes nothing."""
+"""The faults: enough of them, each with checks that exist, and a proxy that without one changes nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_there_are_enough_and_each_names_gates_that_there_are() -> None:
 
 
 def test_every_gate_that_judges_has_a_fault_that_it_names() -> None:
-    named = {gate for fault in FAULTS.values() for gate in fault.checks}
+    named = {check for fault in FAULTS.values() for check in fault.checks}
     assert set(NAMES) - named == {"tool-none"}
 
 

@@ -1,4 +1,4 @@
-"""Values against the keywords of JSON Schema that the gates use."""
+"""Values against the keywords of JSON Schema that the checks use."""
 
 from __future__ import annotations
 

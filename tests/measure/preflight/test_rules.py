@@ -1,4 +1,4 @@
-"""The rules behind the gates: damage is told from another answer, a rhythm from noise."""
+"""The rules behind the checks: damage is told from another answer, a rhythm from noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The questions as data: each wording has what every gate needs."""
+"""The questions as data: each wording has what every check needs."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_the_wording_is_chosen_by_the_last_part_of_the_id(model: str, name: str)
 
 
 def test_every_gate_has_a_cause_and_no_cause_is_for_nobody() -> None:
-    assert {gate for gate, _ in CAUSES} <= set(NAMES)
-    for gate in CHECKS:
-        found = cause(gate.name, "whatever")
+    assert {check for check, _ in CAUSES} <= set(NAMES)
+    for check in CHECKS:
+        found = cause(check.name, "whatever")
         assert bool(found.cause) is bool(found.fix)
-        assert found.cause or gate.name == "model", gate.name
+        assert found.cause or check.name == "model", check.name
     assert cause("tool-required", "double") == CAUSES["tool-single", "double"]
     assert "slowly" in cause("echo", "timeout").cause
     assert "refused" in cause("echo", "no-answer").cause

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker.measure.artifacts import record_file
 from stoker.measure.validator.planted_faults import PlantedFault, blocks_to_judge, planted_faults
 from stoker.measure.validator.rates import (
     StoredVerdict,
@@ -16,7 +17,6 @@ from stoker.measure.validator.rates import (
     load_verdicts,
     path_of,
     rates_of,
-    verdicts_line,
 )
 
 
@@ -77,6 +77,8 @@ def test_what_was_not_asked_is_not_measured() -> None:
 def test_a_torn_line_is_left_out(tmp_path: Path) -> None:
     path = path_of(tmp_path, "small", "a prompt")
     path.parent.mkdir()
-    path.write_bytes(verdicts_line(VerdictsHeader("i", "e")) + verdicts_line(StoredVerdict("d", "pass", 1.0)) + b'{"di')
+    path.write_bytes(
+        record_file.line(VerdictsHeader("i", "e")) + record_file.line(StoredVerdict("d", "pass", 1.0)) + b'{"di'
+    )
     assert list(load_verdicts(path).verdicts) == ["d"]
     assert load_verdicts(path_of(tmp_path, "small", "another prompt")).header is None

@@ -60,7 +60,7 @@ def test_alternates_languages_and_hard_negatives_are_measured_apart(requests: Pa
 def test_each_look_is_counted_and_the_figures_of_the_first_are_kept(
     requests: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(classifier, "LOOKED_AT", tmp_path / "looked_at.json")
+    monkeypatch.setattr(classifier, "BLIND_SET_USES", tmp_path / "looked_at.json")
     monkeypatch.setattr(classifier, "microseconds", lambda texts: 1.0)  # takes seconds
     main(["--file", str(requests)])
     main(["--file", str(requests)])

@@ -22,7 +22,7 @@ from stoker.request.decide.names import Names
 
 DEFAULT_VARIABLE = "STOKER_KEY"
 STEP = 1024
-MOST_OUTPUT = 32_768
+MAX_OUTPUT = 32_768
 ASSUMED_OUTPUT = 4096
 """Tokens of a reply where no ceiling is known: what Stoker itself asks for where a client gives no limit."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -95,7 +95,7 @@ def budgets(ceiling: int | None) -> tuple[int | None, int]:
     """
     if ceiling is None:
         return None, ASSUMED_OUTPUT
-    output = max(min(ceiling // 4, MOST_OUTPUT), 1)
+    output = max(min(ceiling // 4, MAX_OUTPUT), 1)
     rest = ceiling - output
     return rest - rest % STEP if ceiling >= 4 * STEP else rest, output
 

@@ -61,7 +61,7 @@ def status(
     chosen = [cluster for cluster in settings.clusters if name in (None, cluster.name)]
     if name is not None and not chosen:
         raise UsageError(_unknown(name, [cluster.name for cluster in settings.clusters]))
-    found = [_seen(cluster, settings.slots) for cluster in chosen]
+    found = [_examined(cluster, settings.slots) for cluster in chosen]
     if json:
         terminal.emit([_document(one) for one in found])
     elif not found:
@@ -69,7 +69,7 @@ def status(
     else:
         for one in found:
             _show(one)
-    if any(isinstance(one, _Unseen) for one in found):
+    if any(isinstance(one, _UnreachedCluster) for one in found):
         raise typer.Exit(FAILED)
 
 
@@ -83,27 +83,27 @@ def up_example(
     terminal.say(EXAMPLE.format(head=head).rstrip())
 
 
-class _Seen(NamedTuple):
+class _ReachedCluster(NamedTuple):
     cluster: Cluster
     view: ClusterView
     unmet: Mapping[str, str]
     """Slots that no node could serve, and why."""
 
 
-class _Unseen(NamedTuple):
+class _UnreachedCluster(NamedTuple):
     cluster: Cluster
     problem: ClusterProblem
 
 
-def _seen(cluster: Cluster, slots: Iterable[Slot]) -> _Seen | _Unseen:
+def _examined(cluster: Cluster, slots: Iterable[Slot]) -> _ReachedCluster | _UnreachedCluster:
     import asyncio
 
     from stoker.fleet.cluster.examine import ClusterProblem, examine, slots_without_node
 
     found = asyncio.run(examine(cluster))
     if isinstance(found, ClusterProblem):
-        return _Unseen(cluster, found)
-    return _Seen(cluster, found, slots_without_node(cluster, slots, found))
+        return _UnreachedCluster(cluster, found)
+    return _ReachedCluster(cluster, found, slots_without_node(cluster, slots, found))
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
@@ -112,8 +112,8 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     return f"there is no cluster '{name}'; there is {', '.join(known)}: stoker cluster status {known[0]}"
 
 
-def _show(one: _Seen | _Unseen) -> None:
-    if isinstance(one, _Unseen):
+def _show(one: _ReachedCluster | _UnreachedCluster) -> None:
+    if isinstance(one, _UnreachedCluster):
         problem = one.problem
         terminal.say(f"{one.cluster.name}: {problem.message}\n  {problem.fix}\n  next: {problem.next}\n")
         return
@@ -151,9 +151,9 @@ def _jobs(view: ClusterView) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _document(one: _Seen | _Unseen) -> dict[str, Any]:
+def _document(one: _ReachedCluster | _UnreachedCluster) -> dict[str, Any]:
     document: dict[str, Any] = {"name": one.cluster.name, "address": one.cluster.address}
-    if isinstance(one, _Unseen):
+    if isinstance(one, _UnreachedCluster):
         return document | {"problem": one.problem.message, "fix": one.problem.fix, "next": one.problem.next}
     view = one.view
     nodes = [

@@ -9,6 +9,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.installation import config_warnings, is_running, load_beside_running, load_settings
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -36,11 +37,11 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
     for warning in found:
         terminal.note(f"warning: {warning}")
     serves = sum(not serve.from_tier for serve in settings.serves)
-    counts = [_count(serves, "serve"), *([_count(len(settings.router.tiers), "tier")] if settings.router else ())]
+    counts = [counted(serves, "serve"), *([counted(len(settings.router.tiers), "tier")] if settings.router else ())]
     if settings.orchestrators:
-        counts.append(_count(len(settings.orchestrators), "orchestrator"))
+        counts.append(counted(len(settings.orchestrators), "orchestrator"))
     if settings.edges:
-        counts.append(_count(len(settings.edges), "edge"))
+        counts.append(counted(len(settings.edges), "edge"))
     terminal.say(f"{settings.source}: no problems; {', '.join(counts)}")
     terminal.say("next: stoker reload" if is_running(settings) else f"next: stoker up --config {settings.source}")
 
@@ -56,10 +57,6 @@ def checked(config: str | None) -> tuple[Settings, list[str]]:
     if settings.router is not None:
         found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
     return settings, found
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 @app.command()
@@ -102,7 +99,7 @@ def schema(
 def _chosen(serve: Serve) -> str:
     if serve.context is None:
         return serve.context_problem or "chosen when it starts, because its weights are missing"
-    tokens = f"{serve.context} tokens for each of {serve.parallel} requests"
+    tokens = f"{serve.context} tokens{f' for each of {serve.parallel} requests' if serve.parallel > 1 else ''}"
     return f"{tokens} are the most that fit and that its model was trained for"
 
 

@@ -10,6 +10,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.domain.decision import Decision
@@ -118,7 +119,7 @@ def _print_trace(found: list[Decision]) -> None:
     for line in lines:
         terminal.say(line.decode())
     if left_out:
-        terminal.note(f"{left_out} of {len(found)} requests are left out, since their tokens were not counted")
+        terminal.note(f"left out: {left_out} of {counted(len(found), 'request')}, since their tokens were not counted")
 
 
 def explain(

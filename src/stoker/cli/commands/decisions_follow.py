@@ -63,9 +63,8 @@ def line(decision: Decision) -> str:
     tokens = f"{figures.number(decision.input_tokens)} in, {figures.number(decision.output_tokens)} out"
     record = decision.orchestrated
     if record is not None:
-        task += (
-            f"  {record.orchestrator}: {record.policy}, {record.blocks} blocks, {sum(record.failures.values())} failed"
-        )
+        blocks = f"{figures.counted(record.blocks, 'block')}, {sum(record.failures.values())} failed"
+        task += f"  {record.orchestrator}: {record.policy}, {blocks}"
     text = (
         f"{figures.moment(decision.at)}  {decision.id:<24}  {asked:<28}  {decision.status or figures.UNKNOWN!s:<3}  "
         f"{decision.outcome + why:<15}  {figures.seconds(decision.latency):>8}  {tokens}{task}"

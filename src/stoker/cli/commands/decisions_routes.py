@@ -51,8 +51,7 @@ def _wrong(one: SilentFailures) -> str:
     if one.rate is None:
         return UNGRADED
     low, high = one.interval
-    what = "answer" if one.graded == 1 else "answers"
-    return f"{one.wrong} of {one.graded} graded {what} wrong: {one.rate:.3f} ({low:.3f}-{high:.3f})"
+    return f"{one.wrong} of {figures.counted(one.graded, 'graded answer')} wrong: {one.rate:.3f} ({low:.3f}-{high:.3f})"
 
 
 def _cells(row: TierRoute) -> tuple[str, ...]:

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
+KEY = "STOKER_KEY"
+"""The environment variable from which the lines read a key."""
+
 
 def base_url(settings: Settings) -> str:
     """What clients put in front of `/chat/completions`; a wildcard address is reached over loopback."""
@@ -28,8 +31,10 @@ def page_url(settings: Settings) -> str:
     return f"{base_url(settings).removesuffix('/v1')}/ui/"
 
 
-def screen(settings: Settings) -> str:
-    """The demo's announcement. One slot, so asking for the other model swaps."""
+def screen(settings: Settings, needs_key: bool = False) -> str:
+    """The demo's announcement. One slot, so asking for the other model swaps. `needs_key`: keys were made at run time,
+    so the lines read one from an environment variable.
+    """
     url = base_url(settings)
     models = "\n".join(
         f"  {serve.name:<8}" + (f" also as {', '.join(serve.aliases)}" if serve.aliases else "")
@@ -38,6 +43,8 @@ def screen(settings: Settings) -> str:
     names = [serve.name for serve in settings.serves]
     first, second = names[0], names[-1]
     command, state = _stoker(), shlex.quote(settings.paths.state)
+    header = f' \\\n  -H "authorization: Bearer ${KEY}"' if needs_key else ""
+    reading, key = ("import os\n", f'os.environ["{KEY}"]') if needs_key else ("", '"none"')
     return f"""
 Stoker answers at {url}
 Web page: {page_url(settings)}
@@ -45,15 +52,15 @@ Web page: {page_url(settings)}
 Models (one slot: asking for the other one swaps):
 {models}
 
-Try it in another terminal:
+{_key_line(command, state) if needs_key else ""}Try it in another terminal:
 
-curl {url}/chat/completions -H 'content-type: application/json' \\
+curl {url}/chat/completions -H 'content-type: application/json'{header} \\
   -d '{{"model": "{first}", "messages": [{{"role": "user", "content": "hello"}}]}}'
 
 Or in Python, after `pip install openai`:
 
-from openai import OpenAI
-client = OpenAI(base_url="{url}", api_key="none")
+{reading}from openai import OpenAI
+client = OpenAI(base_url="{url}", api_key={key})
 for chunk in client.chat.completions.create(
     model="{second}", stream=True, messages=[{{"role": "user", "content": "hello"}}]
 ):
@@ -61,8 +68,8 @@ for chunk in client.chat.completions.create(
 
 Or in Python, after `pip install anthropic`:
 
-from anthropic import Anthropic
-client = Anthropic(base_url="{url.removesuffix("/v1")}", api_key="none")
+{reading}from anthropic import Anthropic
+client = Anthropic(base_url="{url.removesuffix("/v1")}", api_key={key})
 with client.messages.stream(
     model="{first}", max_tokens=64, messages=[{{"role": "user", "content": "hello"}}]
 ) as stream:
@@ -79,6 +86,14 @@ See what it does, and with `decisions` also what it did after it ended:
 {command} decisions --state {state}
 {_path_line()}
 Ctrl-C ends it, and the models with it.
+"""
+
+
+def _key_line(command: str, state: str) -> str:
+    return f"""Requests need a key, because keys were made: put one into the variable {KEY} first. A new one:
+
+{command} keys create another --state {state}
+
 """
 
 

@@ -46,7 +46,7 @@ def docs(
         terminal.note(f"stoker: no page has {words!r}; all pages: stoker docs")
         raise typer.Exit(FAILED)
     if words and not terminal.is_live():
-        return _tell(hits, None)
+        return _show_hits(hits, None)
     try:
         server = DocsServer(site.files, __version__, port)
     except OSError as error:
@@ -54,7 +54,7 @@ def docs(
             f"port {port} cannot be used ({error.strerror}): give another one, or none: --port 0"
         ) from None
     with server:
-        _tell(hits, server)
+        _show_hits(hits, server)
         address = server.url(hits[0].section.location if hits else "")
         terminal.say(f"Stoker {__version__}: {address} (Ctrl-C ends it)")
         if not no_browser:
@@ -65,7 +65,7 @@ def docs(
             terminal.note("")
 
 
-def _tell(hits: list[Hit], server: DocsServer | None) -> None:
+def _show_hits(hits: list[Hit], server: DocsServer | None) -> None:
     """Where the words are, the best first."""
     for hit in hits:
         of = f" ({hit.section.page})" if hit.section.page != hit.section.title else ""

@@ -11,6 +11,7 @@ import typer
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED
 from stoker.domain.errors import ConfigError, StokerError
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.commands.doctor_checks import DoctorFinding
@@ -122,7 +123,7 @@ def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
             part, DoctorHealth.WARN, detail, "see docs/reference/configuration.md", "stoker config check"
         )
     number = len(settings.serves)
-    detail = f"{settings.source}, {number} serve{'' if number == 1 else 's'}"
+    detail = f"{settings.source}, {counted(number, 'serve')}"
     return settings, DoctorFinding(part, DoctorHealth.OK, detail)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from stoker.cli.clients.facts import takes_images
 from stoker.cli.console import figures
 from stoker.cli.machine import discover
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,12 +168,11 @@ def access(front_door: FrontDoor) -> DoctorFinding:
     where = f"listens on {front_door.host}"
     if front_door.host in _LOOPBACK:
         is_open = front_door.auth is False or not front_door.keys
-        keys = "no key is needed" if is_open else f"{len(front_door.keys)} keys"
+        keys = "no key is needed" if is_open else counted(len(front_door.keys), "key")
         return DoctorFinding("keys", DoctorHealth.OK, f"{where}: only this machine reaches it; {keys}")
     if front_door.auth is not False and front_door.keys:
-        return DoctorFinding(
-            "keys", DoctorHealth.OK, f"{where}: other machines reach it with one of {len(front_door.keys)} keys"
-        )
+        which = "its key" if len(front_door.keys) == 1 else f"one of {len(front_door.keys)} keys"
+        return DoctorFinding("keys", DoctorHealth.OK, f"{where}: other machines reach it with {which}")
     return DoctorFinding(
         "keys", DoctorHealth.WARN, f"{where}: anyone who reaches the port can use and administer Stoker",
         'add keys to [front_door] and remove auth = "none"', "stoker config check",
@@ -290,7 +290,7 @@ def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
             "set `slot` of a serve to it, or remove the slot", "stoker config show",
         )  # fmt: skip
     number = len(settings.slots)
-    return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {number} slot{'' if number == 1 else 's'}")
+    return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {counted(number, 'slot')}")
 
 
 def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:

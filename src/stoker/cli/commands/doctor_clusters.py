@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,5 +37,6 @@ def _cluster(cluster: Cluster, slots: Iterable[Slot]) -> DoctorFinding:
         detail = "; ".join(f"slot '{slot}': {reason}" for slot, reason in missing.items())
         fix = "correct `node` and `gpus` of the slot, or start a node with these labels"
         return DoctorFinding(part, DoctorHealth.WARN, detail, fix, f"stoker cluster status {cluster.name}")
-    detail = f"Ray {seen.version} at {cluster.address}, {len(seen.nodes)} nodes, {seen.gpus:g} GPUs; a token is needed"
+    size = f"{counted(len(seen.nodes), 'node')}, {counted(seen.gpus, 'GPU')}"
+    detail = f"Ray {seen.version} at {cluster.address}, {size}; a token is needed"
     return DoctorFinding(part, DoctorHealth.OK, f"{detail}; {UNSEEN}")

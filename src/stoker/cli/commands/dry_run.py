@@ -14,6 +14,7 @@ from stoker.cli.console import figures, terminal
 from stoker.cli.console.errors import FAILED, NotRunning, RequestRefused, unknown_serve
 from stoker.cli.console.installation import Installation
 from stoker.cli.console.loading import serves_to_load
+from stoker.domain.figures import counted
 from stoker.domain.serve import IDENTITY_NOT_PROVED, ServeIdentity
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ def _submits(serve: Serve, place: JobPlace) -> tuple[list[str], str]:
 
 def _gpus(place: JobPlace) -> str:
     labels = ", ".join(f"{key}={value}" for key, value in sorted(place.labels.items()))
-    return f"{place.gpus} GPU{'' if place.gpus == 1 else 's'} of {f'a node with {labels}' if labels else 'any node'}"
+    return f"{counted(place.gpus, 'GPU')} of {f'a node with {labels}' if labels else 'any node'}"
 
 
 def _wait_ready(serve: Serve) -> str:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.errors import FAILED, NotRunning, UsageError
 from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
+    from stoker.cli.console.installation import Installation
     from stoker.domain.serve import Serve, Slot
     from stoker.fleet.memory.device import Device, DeviceProbe
     from stoker.fleet.memory.fit.check import FitReport
     from stoker.fleet.memory.host import HostMemory
 
 _COLUMNS = ("SERVE", "PLACE", "WEIGHTS", "KV CACHE", "ENGINE", "NEEDED", "ROOM", "FREE NOW", "VERDICT")
-_MOST_AT_ONCE = 1024
+_MAX_AT_ONCE = 1024
 
 Target = Annotated[
     str | None,
@@ -46,6 +49,7 @@ def fit(
         ),
     ] = None,
     config: options.Config = None,
+    state: options.State = None,
     json: options.Json = False,
 ) -> None:
     """Check whether a model fits, and find the largest context. Reads file headers only; exit 1 if one does not fit."""
@@ -55,7 +59,7 @@ def fit(
     from stoker.fleet.memory.host import host_memory
 
     is_path = target is not None and (os.sep in target or target.endswith(".gguf"))
-    subjects = _of_path(str(target)) if is_path else _configured(target, config)
+    subjects = _of_path(str(target)) if is_path else _installed(target, config, state)
     subjects = [(_changed(serve, context, parallel, cache_type), slot) for serve, slot in subjects]
     probe = machine()
     given = _given(device_memory)
@@ -74,7 +78,7 @@ def fit(
     if json:
         terminal.emit([_document(serve, result) for (serve, _), result in zip(subjects, judged, strict=True)])
     else:
-        _show(judged, str(target) if is_path else None)
+        _show(judged, partial(_start, path=str(target) if is_path else None, state=state))
         for note in probe.notes() if given is None else ():
             terminal.note(f"stoker: {note}")
     if any(isinstance(result, str) or result.problems for result in judged):
@@ -96,29 +100,50 @@ def _of_path(target: str) -> list[tuple[Serve, Slot | None]]:
     return [(Serve(os.path.basename(path), engine=engine, model=path, parallel=1), None)]
 
 
-def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slot | None]]:
+def _installed(target: str | None, config: str | None, state: str | None) -> list[tuple[Serve, Slot | None]]:
+    """One serve or all that are started here: of the configuration, else of the Stoker that runs."""
     from stoker.cli.console.installation import find_installation
     from stoker.domain.cluster import runs_here
     from stoker.domain.serve import Driver
 
     try:
-        installation = find_installation(config)
+        installation = find_installation(config, state)
     except ConfigError as error:
         raise ConfigError([*error.problems, "or name a model: stoker fit PATH/TO/MODEL.gguf"]) from error
     settings = installation.settings
-    if settings is None and target is None:
-        raise UsageError("there is no configuration file: name a model, as in `stoker fit PATH/TO/MODEL.gguf`")
-    serves = settings.serves if settings is not None else ()
-    wanted = (
-        [installation.serve(target)]
-        if target is not None
-        else [
-            s
-            for s in serves
-            if s.driver is not Driver.EXTERNAL and runs_here(s, settings.slots if settings is not None else ())
-        ]
-    )
-    return [(serve, settings.slot(serve.slot) if settings is not None else None) for serve in wanted]
+    if settings is None:
+        return _running(installation, target)
+    if target is not None:
+        serves = [installation.serve(target)]
+    else:
+        serves = [s for s in settings.serves if s.driver is not Driver.EXTERNAL and runs_here(s, settings.slots)]
+    return [(serve, settings.slot(serve.slot)) for serve in serves]
+
+
+def _running(installation: Installation, target: str | None) -> list[tuple[Serve, Slot | None]]:
+    """As /status shows them. It has neither `parallel`, for which `max_active` is taken, nor the type of the cache."""
+    from stoker.cli.console.errors import unknown_serve
+    from stoker.domain.serve import Driver, Serve, Slot, joined_slot
+
+    try:
+        with installation.control() as control:
+            status = control.status()
+    except NotRunning as error:
+        raise NotRunning(f"{error.message}; or name a model: stoker fit PATH/TO/MODEL.gguf") from error
+    if target is None:
+        found = [one for one in status.serves if one.driver != Driver.EXTERNAL.value]
+    elif (named := status.serve(target)) is not None:
+        found = [named]
+    else:
+        raise unknown_serve(target, [one.name for one in status.serves], "the running Stoker")
+    slots = {one.name: Slot(one.name, tuple(one.devices), memory=one.memory) for one in status.slots if not one.cluster}
+    places = [None if one.slot is None else joined_slot(one.slot, slots) for one in found]
+    return [
+        (Serve(one.name, engine=one.engine, model=one.model, slot=one.slot, context=one.context,
+               parallel=one.max_active or 1), place)
+        for one, place in zip(found, places, strict=True)
+        if target is not None or one.slot is None or place is not None  # the others run in a cluster
+    ]  # fmt: skip
 
 
 def _changed(serve: Serve, context: int | None, parallel: int | None, cache_type: str | None) -> Serve:
@@ -156,7 +181,15 @@ def _judge(serve: Serve, devices: list[Device], main: HostMemory, is_path: bool)
     return check.check_fit(serve, devices, main, shape)
 
 
-def _show(judged: list[FitReport | str], path: str | None) -> None:
+def _start(serve: str, path: str | None, state: str | None) -> str:
+    """The command that starts what fits."""
+    if path:
+        return f"stoker serves experiment --model {shlex.quote(path)} --port 8100"
+    return f"stoker serves up {serve}" + (f" --state {shlex.quote(state)}" if state else "")
+
+
+def _show(judged: list[FitReport | str], start: Callable[[str], str]) -> None:
+    """`start`: the command that starts a serve."""
     reports = [report for report in judged if not isinstance(report, str)]
     rows = [
         (
@@ -171,11 +204,11 @@ def _show(judged: list[FitReport | str], path: str | None) -> None:
         terminal.table(_COLUMNS, rows, right=_COLUMNS[2:8])
     for result in judged:
         terminal.say()
-        for line in [f"unknown: {result}"] if isinstance(result, str) else _sentences(result, path):
+        for line in [f"unknown: {result}"] if isinstance(result, str) else _sentences(result, start):
             terminal.say(line)
 
 
-def _sentences(report: FitReport, path: str | None) -> list[str]:
+def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
     from stoker.fleet.memory.fit.comparison import FitAnswer
     from stoker.fleet.memory.fit.rules import RemarkKind
 
@@ -193,16 +226,14 @@ def _sentences(report: FitReport, path: str | None) -> list[str]:
         trained = " (the limit of the model)" if report.context == shape.context else ""
         lines.append(f"  largest context with {plan.parallel} at once: {report.context}{trained}")
     if report.parallel is not None:
-        more = " or more" if report.parallel == _MOST_AT_ONCE else ""
+        more = " or more" if report.parallel == _MAX_AT_ONCE else ""
         lines.append(f"  most at once with {context} tokens: {report.parallel}{more}")
     if report.fit.answer is FitAnswer.UNKNOWN:
         lines.append("  next: give the size with --device-memory, or as `memory` of the slot")
     elif report.fit.answer is FitAnswer.TOO_LARGE:
         lines.append(f"  next: {_way_out(report)}")
     elif not report.problems:
-        trial = f"stoker serves experiment --model {shlex.quote(path)} --port 8100" if path else None
-        start = trial or f"stoker serves up {report.serve}"
-        lines.append(f"  next: {start}")
+        lines.append(f"  next: {start(report.serve)}")
     return lines
 
 

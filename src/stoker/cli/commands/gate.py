@@ -12,8 +12,9 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, UsageError
 
 if TYPE_CHECKING:
+    from stoker.cli.evaluate.gate_measurements import GateMeasurement
     from stoker.domain.gate import Gate
-    from stoker.domain.run import Run
+    from stoker.domain.run import Finding, Run
 
 
 def gate(
@@ -64,16 +65,8 @@ def gate(
     for condition, finding in zip(asked.conditions, findings, strict=True):
         if finding.outcome is Outcome.UNDECIDED:
             finding.fix = gate_measurements.fix_for(judging, condition, fixes, unknown)
-    outcome = judgement.outcome_of(findings)
-    proposed = judging.proposals(alias)
-    settings: dict[str, object] = {
-        "gate": asked.name, "alias": alias, "conditions": [one.text for one in asked.conditions],
-        "max_age": asked.max_age,
-        "runs": [run.id for run in runs], "unknown_ok": unknown_ok,
-        "unknown_identity": judging.unknown_identity if unknown_ok else [],
-        "set_aside": [one.name for one in findings if one.outcome is Outcome.NOT_APPLICABLE],
-        "proposed": list(proposed),
-    }  # fmt: skip
+    outcome, proposed = judgement.outcome_of(findings), judging.proposals(alias)
+    settings = _settings(judging, alias, runs, findings, unknown_ok) | {"proposed": list(proposed)}
     run = kept.build_run(RunKind.GATE, found.subject, began, outcome, findings, {}, settings, None)
     if json:
         terminal.emit(kept.run_document(run))
@@ -91,8 +84,22 @@ def gate(
         terminal.note(f"now: stoker promote {alias} {serve} --evidence {run.id}")
 
 
+def _settings(
+    judging: GateMeasurement, alias: str | None, runs: list[Run], findings: list[Finding], unknown_ok: bool
+) -> dict[str, object]:
+    """What the result says of how it was judged."""
+    gate = judging.gate
+    return {
+        "gate": gate.name, "alias": alias, "conditions": [one.text for one in gate.conditions],
+        "max_age": gate.max_age,
+        "runs": [run.id for run in runs], "unknown_ok": unknown_ok,
+        "unknown_identity": judging.unknown_identity if unknown_ok else [],
+        "set_aside": [one.name for one in findings if one.outcome.value == "not-applicable"],
+    }  # fmt: skip
+
+
 def _show(run: Run, gate: Gate) -> None:
-    rows = [(one.name, one.outcome.value, one.seen) for one in run.findings]
+    rows = [(one.name, one.outcome.value, one.observed) for one in run.findings]
     terminal.say("")
     terminal.table(("CONDITION", "OUTCOME", "SEEN"), rows)
     for one in run.findings:

@@ -11,6 +11,7 @@ import typer
 
 from stoker.cli.console import terminal
 from stoker.cli.console.errors import FAILED, UsageError
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.importers.imported import ImportedConfig
@@ -82,7 +83,7 @@ def _report(imported: ImportedConfig) -> None:
 
 def _say_result(imported: ImportedConfig, options: ImportOptions, problems: list[str], files: list[Path]) -> None:
     serves = len(imported.document.get("serve", ()))
-    models = f"{serves} model{'' if serves == 1 else 's'}"
+    models = counted(serves, "model")
     for problem in problems:
         terminal.note(f"stoker config check would refuse it: {problem}")
     if imported.failed_models:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stoker.cli.machine.discover import ModelFile
     from stoker.cli.machine.serve_plan import MachineInventory, PlannedServe
 
-MOST_MODELS = 4
+MAX_MODELS = 4
 """How many models are taken by default, so that the first file stays readable."""
 
 
@@ -48,7 +48,7 @@ def init(
     if not json:
         report(found)
     port = typer.prompt("Port to listen on", default=8000, type=int) if asks else 8000
-    chosen = ask_models(found.models) if asks and not found.demo else list(found.models[:MOST_MODELS])
+    chosen = ask_models(found.models) if asks and not found.demo else list(found.models[:MAX_MODELS])
     wanted = serve_plan.MachineInventory(found.gpus, chosen, found.engines, vault, found.demo)
     planned = serve_plan.plan_serves(wanted)
     path.write_text(init_config.config_text(wanted, port, planned), encoding="utf-8")
@@ -120,7 +120,8 @@ def report(found: MachineInventory) -> None:
 
 def _report_contexts(planned: Sequence[PlannedServe]) -> None:
     """The context of each serve, and whether it is enough for agents."""
-    from stoker.cli.clients.needs import AGENT_CONTEXT
+    from stoker.cli.clients.agents import AGENTS
+    from stoker.cli.clients.needs import AGENT_CONTEXT, needed_context
     from stoker.cli.machine import serve_plan
 
     for serve in planned:
@@ -134,8 +135,9 @@ def _report_contexts(planned: Sequence[PlannedServe]) -> None:
     small = [serve.name for serve in planned if (serve.context or serve_plan.CONTEXT) < AGENT_CONTEXT]
     if small:
         terminal.say(
-            f"agents  coding agents need a context of about {AGENT_CONTEXT} tokens or more, which {', '.join(small)} "
-            "cannot give; `stoker client NAME` says what each needs"
+            f"agents  most coding agents need a context of up to {AGENT_CONTEXT} tokens, some up to "
+            f"{max(needed_context(one) or 0 for one in AGENTS)}, which {', '.join(small)} cannot give; "
+            "`stoker client NAME` says what each needs"
         )
 
 
@@ -143,7 +145,7 @@ def ask_models(models: Sequence[ModelFile]) -> list[ModelFile]:
     """Ask which of the numbered models to serve. Asks again until the answer is a list of their numbers."""
     if not models:
         return []
-    default = ",".join(str(n) for n in range(1, min(len(models), MOST_MODELS) + 1))
+    default = ",".join(str(n) for n in range(1, min(len(models), MAX_MODELS) + 1))
     while True:
         answer: str = typer.prompt("Models to serve (numbers, comma separated)", default=default)
         numbers = [part.strip() for part in answer.split(",") if part.strip()]

@@ -96,7 +96,7 @@ def systemd(
     if json:
         terminal.emit(_document(changes, dry_run))
     else:
-        _tell(changes, dry_run, remove, slot, resident)
+        _show_changes(changes, dry_run, remove, slot, resident)
 
 
 def _require_edges(settings: Settings) -> None:
@@ -247,7 +247,7 @@ def _as(account: pwd.struct_passwd) -> Iterator[None]:
         os.setegid(before[1])
 
 
-def _tell(changes: Changes, dry_run: bool, remove: bool, slot: str | None, resident: str | None) -> None:
+def _show_changes(changes: Changes, dry_run: bool, remove: bool, slot: str | None, resident: str | None) -> None:
     would = "would " if dry_run else ""
     if dry_run:
         for argv in changes.before:

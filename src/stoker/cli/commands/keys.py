@@ -203,7 +203,7 @@ def disable(
     """Take a key away now: its next request is refused."""
     with find_installation(config, state).control() as control:
         answer = control.change_key("key", name, "disable", reason=reason, cut=cut)
-    ended = f"; {answer['ended_requests']} running requests were ended" if cut else ""
+    ended = f"; running requests that were ended: {answer['ended_requests']}" if cut else ""
     _say(answer, json, f"key '{name}' is disabled{ended}", f"undo it: stoker keys enable {name}")
 
 

@@ -10,6 +10,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.domain.tier import ProfileRow
@@ -153,7 +154,7 @@ def import_(
         ProfileFile(_path(installation)).write({**kept, **rows}.values())
     except OSError as error:
         raise UsageError(f"{_path(installation)} cannot be written: {error.strerror}") from error
-    terminal.say(f"{len(rows)} rows imported into {_path(installation)}")
+    terminal.say(f"{counted(len(rows), 'row')} imported into {_path(installation)}")
     terminal.note("use them for routing: stoker reload")
 
 

@@ -66,7 +66,7 @@ class RunView:
         block["attempts"] = record["attempt"]
         again = f", attempt {record['attempt']}" if record["attempt"] > 1 else ""
         lines = _lines(str(record["text"]))
-        self._note("dim", f"block {record['number']}: written, {lines} line{'' if lines == 1 else 's'}{again}")
+        self._note("dim", f"block {record['number']}: written, {figures.counted(lines, 'line')}{again}")
 
     def _on_check(self, record: Mapping[str, Any]) -> None:
         found, _, _ = str(record["text"]).strip().removeprefix("- ").partition("\n  - correction:")
@@ -134,7 +134,7 @@ def summary(decision: Decision, cost: float | None) -> str:
     parts = []
     if record is not None and record.policy == "block_by_block":
         failed = sum(record.failures.values())
-        parts.append(f"{record.blocks} block{'' if record.blocks == 1 else 's'}, {failed} failed")
+        parts.append(f"{figures.counted(record.blocks, 'block')}, {failed} failed")
     parts.append(f"{figures.number(decision.input_tokens)} tokens in, {figures.number(decision.output_tokens)} out")
     if record is not None and record.wasted_tokens:
         parts.append(f"{record.wasted_tokens} wasted")

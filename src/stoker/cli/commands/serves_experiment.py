@@ -51,7 +51,7 @@ def experiment(
         terminal.say(f"would listen on http://127.0.0.1:{port}/v1 and start:\n  {started}")
         return
     from stoker.app.run import run
-    from stoker.cli.commands.up import announcer, require_port
+    from stoker.cli.commands.up import require_port
 
     state = Path(tempfile.mkdtemp(prefix="stoker-experiment-"))
     settings = settings_for(serve, port, gpu, state)
@@ -61,9 +61,10 @@ def experiment(
         code = run(
             settings,
             leave_running=False,
-            announce=announcer(settings, screen(settings)),
+            announce=terminal.say,
             read=None,
             force=frozenset((serve.name,)),
+            welcome=lambda needs_key: screen(settings),
         )
     finally:
         if code == 0:

@@ -45,7 +45,7 @@ def _devices(slot: SlotStatus) -> str:
     """`0, 1` of this machine, or `lab: 2 GPUs, box=alpha` in a cluster."""
     if slot.cluster is None:
         return ", ".join(slot.devices) or "-"
-    gpus = f"{slot.gpus} GPU{'' if slot.gpus == 1 else 's'}"
+    gpus = figures.counted(slot.gpus or 0, "GPU")
     return ", ".join([f"{slot.cluster}: {gpus}", *(f"{key}={value}" for key, value in sorted(slot.node.items()))])
 
 

@@ -57,7 +57,7 @@ def show_staged(order: Order, result: Staged, serves: Sequence[Serve], json: boo
             "toml": "\n".join(lines), "next": following,
         })  # fmt: skip
         return
-    files = f"{len(result.sizes)} file{'s' * (len(result.sizes) != 1)}, {figures.size(size)}"
+    files = f"{figures.counted(len(result.sizes), 'file')}, {figures.size(size)}"
     if result.fetched:
         terminal.say(f"vault:{result.name} is staged: {files}, after {figures.seconds(result.seconds)}")
     else:

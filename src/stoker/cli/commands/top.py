@@ -146,7 +146,7 @@ def _swap(slot: SlotStatus) -> str:
     swap = slot.swap
     if swap is None:
         return figures.UNKNOWN
-    expected = f" of about {figures.seconds(swap.expected)}" if swap.expected else ""
+    expected = f" of about {figures.seconds(swap.expected)}" if swap.expected and swap.phase != "draining" else ""
     return f"{swap.phase} {swap.target or 'nothing'}, {figures.seconds(swap.elapsed)}{expected}"
 
 

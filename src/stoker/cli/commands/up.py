@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,13 +14,13 @@ import typer
 from stoker.cli.commands import demo_screen
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
-from stoker.cli.console.installation import config_warnings, demo_state, load_settings
+from stoker.cli.console.installation import config_warnings, demo_state, is_answering, load_settings, socket_of
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
 DEMO_PORT = 8000
-MOST_NAMES = 8
+MAX_NAMES = 8
 """How many models a start names."""
 
 
@@ -62,21 +64,23 @@ def up(
         if name not in {serve.name for serve in settings.serves}:
             raise unknown_serve(name, [s.name for s in settings.serves], settings.source or "the demo")
     warn(settings)
+    if demo_ and not replace:
+        require_no_demo(settings)
     if not replace and "LISTEN_FDS" not in os.environ:
         require_port(settings, "stoker up --demo" if demo_ else "stoker up")
     from stoker.app.run import run
 
-    announce = announcer(settings, demo_screen.screen(settings) if demo_ else next_steps(settings))
     raise typer.Exit(
         run(
             settings,
             leave_running=leave_running,
             resume=resume,
             replace=replace,
-            announce=announce,
+            announce=terminal.say,
             read=None if demo_ else read,
             self_check=lambda: _self_check(config, settings if demo_ else None),
             force=forced,
+            welcome=partial(demo_screen.screen, settings) if demo_ else lambda needs_key: next_steps(settings),
         )
     )
 
@@ -91,6 +95,23 @@ def warn(settings: Settings) -> None:
     """Print what is allowed but probably not meant."""
     for warning in config_warnings(settings):
         terminal.note(f"warning: {warning}")
+
+
+def require_no_demo(settings: Settings) -> None:
+    """Raises RequestRefused, saying where it answers and how to run another one, if a demo runs already."""
+    from stoker.cli.console.control import Control
+
+    state = Path(settings.paths.state)
+    if not is_answering(state):
+        return
+    with Control(socket_of(state)) as control:
+        running = control.status()
+    port = max(settings.front_door.port, running.frontdoor.port) % 65535 + 1
+    raise RequestRefused(
+        f"a demo runs already: process {running.pid}, {running.frontdoor.base_url}; use it, end it with "
+        f"`kill {running.pid}`, or run another one beside it: XDG_STATE_HOME=DIR stoker up --demo --port {port}",
+        code="demo_runs",
+    )
 
 
 def require_port(settings: Settings, command: str = "stoker up") -> None:
@@ -117,27 +138,12 @@ def require_port(settings: Settings, command: str = "stoker up") -> None:
 def next_steps(settings: Settings) -> str:
     """What to type into a client, and how to see its other settings."""
     names = [serve.name for serve in settings.serves]
-    shown = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
     url = demo_screen.base_url(settings)
     page = f"web page: {demo_screen.page_url(settings)}"
     if not names:
         return f"models: none\n{page}"
     return f"models: {shown}\nclients: base URL {url}; all settings: stoker client NAME\n{page}"
-
-
-def announcer(settings: Settings, screen: str) -> Callable[[str], None]:
-    """Prints announcements, and `screen` after the one that Stoker listens."""
-    where = f":{settings.front_door.port}"
-    shown = False
-
-    def announce(text: str) -> None:
-        nonlocal shown
-        terminal.say(text)
-        if not shown and "listening" in text and where in text:
-            shown = True
-            terminal.say(screen)
-
-    return announce
 
 
 def _file_settings(config: str | None, port: int | None) -> Callable[[], Settings]:

@@ -10,6 +10,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, NotRunning
 from stoker.cli.console.installation import find_installation
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus, StatusAnswer, WatchdogReport
@@ -88,7 +89,7 @@ def _summary(serves: list[ServeStatus]) -> str:
     """How many running serves are verified, and which are unknown. Unknown is neither healthy nor an alarm."""
     up = [serve for serve in serves if serve.state in _IS_UP]
     unknown = [serve for serve in up if _report(serve).health != "verified"]
-    text = f"{len(up) - len(unknown)} of {len(up)} running serves are verified, nothing is wrong"
+    text = f"{len(up) - len(unknown)} of {counted(len(up), 'running serve')} verified, nothing is wrong"
     for serve in unknown:
         text += f"\n{serve.name} is unknown: {_report(serve).details(None) or 'not checked yet'}"
     return text

@@ -32,7 +32,9 @@ class WatchdogReport(msgspec.Struct, frozen=True):
 
 
 class SwapStatus(msgspec.Struct, frozen=True):
-    """A swap under way. `elapsed` and `expected` are seconds."""
+    """A swap under way. `elapsed` and `expected` are seconds: of the drain (for which nothing is expected), then from
+    its end on.
+    """
 
     phase: str
     target: str | None = None

@@ -39,18 +39,18 @@ class DownloadLines:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began: tuple[float, int] | None = None
-        self._said = 0.0
+        self._noted_at = 0.0
 
     def show(self, progress: StageProgress) -> None:
         now = self._clock()
         if self._began is None:
             self._began = (now, progress.done)
-        elif progress.file and now - self._said < LINE_INTERVAL:
+        elif progress.file and now - self._noted_at < LINE_INTERVAL:
             return
-        self._said = now
-        terminal.note(self._words(progress, now - self._began[0], progress.done - self._began[1]))
+        self._noted_at = now
+        terminal.note(self._text(progress, now - self._began[0], progress.done - self._began[1]))
 
-    def _words(self, progress: StageProgress, elapsed: float, came: int) -> str:
+    def _text(self, progress: StageProgress, elapsed: float, came: int) -> str:
         if not progress.file:
             return f"{figures.size(progress.done)} fetched, checking sha256"
         share = f"{100 * progress.done // progress.total:3d} %  " if progress.total else ""

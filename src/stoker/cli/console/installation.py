@@ -157,7 +157,7 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
         if config is not None or os.environ.get("STOKER_CONFIG"):
             raise
         own, demo = default_state(), demo_state()
-        if _answers(own) and not _answers(demo):
+        if is_answering(own) and not is_answering(demo):
             return Installation(own, own / "logs", "stoker up --config FILE")
         if (demo / "lock").exists():
             return Installation(demo, demo / "logs", "stoker up --demo")
@@ -180,10 +180,10 @@ def load_beside_running(config: str | None) -> tuple[Settings, list[str]]:
 
 def is_running(settings: Settings) -> bool:
     """Whether the Stoker of this configuration runs."""
-    return _answers(Path(settings.paths.state))
+    return is_answering(Path(settings.paths.state))
 
 
-def _answers(state: Path) -> bool:
+def is_answering(state: Path) -> bool:
     """Whether an `up` listens for commands in this state directory."""
     import socket
 

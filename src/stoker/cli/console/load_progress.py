@@ -59,7 +59,8 @@ def phase_of(status: StatusAnswer, name: str, waited: float) -> LoadPhase:
     else:
         words = f"{swap.phase} {swap.target or going}"
     target = status.serve(swap.target) if swap.target else None
-    expected = swap.expected if target is None or target.load_seconds is not None else None
+    is_known = swap.phase != "draining" and (target is None or target.load_seconds is not None)
+    expected = swap.expected if is_known else None
     return LoadPhase(words, swap.elapsed, expected)
 
 

@@ -14,6 +14,7 @@ from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 if TYPE_CHECKING:
     from stoker.cli.evaluate.targets import MeasurementTarget
     from stoker.domain.run import Run
+    from stoker.measure.comparison.benchmarks import BenchmarkComparison
     from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan
 
 
@@ -72,7 +73,7 @@ def benchmark(
     json: options.Json = False,
 ) -> None:  # fmt: skip
     """Measure time to first token and tokens per second under load. Ctrl-C keeps what was measured."""
-    from stoker.cli.evaluate import benchmark_options, benchmark_tables, targets
+    from stoker.cli.evaluate import benchmark_options, targets
     from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
     from stoker.measure.load import presets
@@ -104,42 +105,52 @@ def benchmark(
     else:
         found = targets.find_target(serve, base_url, model, key_env, direct, config, state)
     earlier = result_file.load(result_file.find(against, found.results)) if against is not None else None
-    try:
-        plan = presets.plan_benchmark(wanted, found.context, trace)
-        size = presets.token_sizes(wanted, found.context)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    plan, size = benchmark_options.plan_of(wanted, found.context, trace)
     for note in found.notes:
         terminal.note(note)
     with hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a benchmark of {found.serve}"):
         runs = measure(found, wanted, plan, size, quiet=json)
     paths = [save_run(run, found.results.parent) for run in runs]
-    if json:
-        import msgspec
-
-        terminal.emit([msgspec.json.decode(msgspec.json.encode(run)) for run in runs])
-    else:
-        benchmark_tables.show_benchmark(runs)
-    if earlier is not None:
-        from stoker.measure.comparison.benchmarks import compare_benchmarks
-
-        comparison = compare_benchmarks(earlier, runs[0])
-        if not json:
-            benchmark_tables.show_comparison(comparison)
-    else:
-        comparison = None
+    _show_results(runs, json)
+    comparison = _compare(earlier, runs[0], json) if earlier is not None else None
     if html is not None:
-        from stoker.measure.reports.benchmark_page import benchmark_page
-
-        try:
-            html.write_text(benchmark_page(runs, comparison), encoding="utf-8")
-        except OSError as error:
-            raise RequestRefused(f"--html {html}: {error.strerror}; the result itself was saved: {paths[0]}") from error
-        terminal.note(f"report: {html}")
+        _write_report(html, runs, comparison, paths[0])
     for path in paths:
         terminal.note(f"saved: {path}")
     if any(run.outcome.value != "passed" for run in runs):
         raise typer.Exit(FAILED)
+
+
+def _show_results(runs: list[Run], json: bool) -> None:
+    import msgspec
+
+    from stoker.cli.evaluate.benchmark_tables import show_benchmark
+
+    if json:
+        terminal.emit([msgspec.json.decode(msgspec.json.encode(run)) for run in runs])
+    else:
+        show_benchmark(runs)
+
+
+def _compare(earlier: Run, run: Run, json: bool) -> BenchmarkComparison:
+    """Also shows it, unless results are wanted as JSON."""
+    from stoker.cli.evaluate.benchmark_tables import show_comparison
+    from stoker.measure.comparison.benchmarks import compare_benchmarks
+
+    comparison = compare_benchmarks(earlier, run)
+    if not json:
+        show_comparison(comparison)
+    return comparison
+
+
+def _write_report(path: Path, runs: list[Run], comparison: BenchmarkComparison | None, saved: Path) -> None:
+    from stoker.measure.reports.benchmark_page import benchmark_page
+
+    try:
+        path.write_text(benchmark_page(runs, comparison), encoding="utf-8")
+    except OSError as error:
+        raise RequestRefused(f"--html {path}: {error.strerror}; the result itself was saved: {saved}") from error
+    terminal.note(f"report: {path}")
 
 
 def measure(

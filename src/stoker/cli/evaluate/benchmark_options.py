@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from stoker.cli.console.errors import UsageError
-from stoker.measure.load.presets import Preset
+from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan, Preset, plan_benchmark, token_sizes
 from stoker.measure.load.prompts import PromptSharing
 from stoker.measure.load.replay import Arrival, BadTrace, read_trace
 
@@ -42,6 +42,16 @@ def trace_of(path: Path, limit: int | None = None) -> list[Arrival]:
         raise UsageError(f"--replay {path}: {error.strerror}") from error
     except BadTrace as error:
         raise UsageError(f"--replay {path}: {error}") from error
+
+
+def plan_of(
+    wanted: BenchmarkOptions, context: int | None, trace: list[Arrival]
+) -> tuple[BenchmarkPlan, tuple[int, int]]:
+    """What is measured, and the (prompt, output) tokens of one request."""
+    try:
+        return plan_benchmark(wanted, context, trace), token_sizes(wanted, context)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _one_of(given: str, known: list[str], option: str) -> str:

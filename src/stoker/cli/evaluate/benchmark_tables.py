@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stoker.cli.console import figures, terminal
+from stoker.domain.figures import counted
 from stoker.domain.run import Finding, Number, Outcome, Run
 from stoker.measure.comparison.benchmarks import BenchmarkComparison, FigureSpread
 from stoker.measure.load.figures import summary
@@ -27,7 +28,7 @@ def show_benchmark(runs: Sequence[Run]) -> None:
             terminal.say("nothing was measured")
         for one in run.findings:
             if one not in steps:
-                terminal.say(f"{one.name}: {one.seen}")
+                terminal.say(f"{one.name}: {one.observed}")
             if one.cause:
                 terminal.say(f"{one.name}: {one.cause}; {one.fix}")
         for odd in _odd(run):
@@ -69,7 +70,7 @@ def _odd(run: Run) -> list[str]:
     if numbers.get("requests_ok") and numbers.get("output_tokens") is None:
         found.append("the server reports no usage: token rates are unknown (chunks are not counted instead)")
     if numbers.get("n_single_token"):
-        found.append(f"{numbers['n_single_token']} answers had a single token and no TPOT")
+        found.append(f"{counted(numbers['n_single_token'], 'answer')} had a single token and no TPOT")
     if numbers.get("cold_ttft") is not None:
         found.append(f"the very first request took {milliseconds(numbers['cold_ttft'])} to its first token")
     if any(one.numbers.get("ttft_p95") is None for one in run.findings if one.numbers.get("requests_ok")):

@@ -12,6 +12,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -272,13 +273,15 @@ def describe_gap(gap: UngradedFixtures, tier: Tier, rows: Sequence[ProfileRow], 
     from stoker.measure.suites.grading import TOO_LONG
 
     verdict = next((row.verdict for row in rows if row.task_class == gap.task_class), None)
-    some = f"{gap.ungraded} questions could not be graded, the first {gap.first_fixture}: {gap.reason}"
+    questions = counted(gap.ungraded, "question")
+    some = f"{questions} could not be graded, the first {gap.first_fixture}: {gap.reason}"
     if verdict is not None and verdict is not Verdict.VERIFY:
         return f"{gap.task_class}: {some}"  # 1
     what = f"{gap.task_class} is {'not measured' if verdict is None else 'undecided'}"
     again = f"`stoker eval bootstrap {tier.name} --class {gap.task_class}`"
     if gap.reason == TOO_LONG:  # 2
         size = "" if context is None else f" of {context} tokens"
-        why = f"{gap.ungraded} questions and their answers do not fit its context{size}"
+        fit = "and its answer does" if gap.ungraded == 1 else "and their answers do"
+        why = f"{questions} {fit} not fit its context{size}"
         return f"{what}: {why}: give serve '{tier.serve}' a larger `context`, then run {again}"
     return f"{what}: {some}: fix that, then run {again}"  # 3

@@ -154,7 +154,7 @@ def record_command(found: RunningServe) -> str:
 
     from stoker.cli.evaluate.running_serve import command_for
 
-    return f"{command_for('eval canary', found.serve.name, found.place)} --record"
+    return f"{command_for('eval canary', found.serve.name, found.installation)} --record"
 
 
 async def _asking(found: RunningServe, work: Callable[[CanaryClient, OnQuestion], Awaitable[_T]]) -> _T:
@@ -176,7 +176,7 @@ def _show(run: Run, record: bool, json: bool) -> None:
         terminal.emit(run_document(run))
     else:
         passed, n = run.numbers["canary.passed"], run.numbers["canary.n"]
-        rows = [(f.name, f.outcome, f.seen) for f in run.findings]
+        rows = [(f.name, f.outcome, f.observed) for f in run.findings]
         terminal.table(("QUESTION", "OUTCOME", "SEEN"), rows)
         for finding in run.findings:
             if finding.cause:

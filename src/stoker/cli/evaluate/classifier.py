@@ -95,6 +95,7 @@ def ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> Classi
     from stoker.cli.evaluate.interruptible import run_interruptible
     from stoker.cli.evaluate.progress import ProgressLine
     from stoker.domain.run import Fingerprint
+    from stoker.measure.artifacts import record_file
     from stoker.measure.classifier import proof as proofs
     from stoker.measure.classifier.labelled_prompts import held_out
 
@@ -106,13 +107,10 @@ def ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> Classi
     kept = proofs.load_answers(path)
     goes_on = kept.header == head and not fresh
     left = [row for row in held_out() if not goes_on or row.digest not in kept.answers]
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    with path.open("ab" if goes_on else "wb") as file, ProgressLine(quiet or not left) as bar:
-        file.write(b"\n" if goes_on else proofs.answers_line(head))  # what was torn off ends here
+    with record_file.writer(path, head, goes_on) as write, ProgressLine(quiet or not left) as bar:
 
-        def keep(said: proofs.ClassifierAnswer, done: int, spent: float) -> None:
-            file.write(proofs.answers_line(said))
-            file.flush()
+        def keep(answer: proofs.ClassifierAnswer, done: int, spent: float) -> None:
+            write(answer)
             bar.show(f"{serve.name}: classes", done / len(left), spent / done * (len(left) - done))
 
         run_interruptible(_answers(known, left, keep))

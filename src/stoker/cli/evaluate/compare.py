@@ -12,6 +12,7 @@ import typer
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from stoker.domain.tier import Cost
     from stoker.measure.comparison.models import ComparedModel, ModelComparison
 
-_LOOKED_AT = 50
+_MAX_RUNS = 50
 _Model = Annotated[
     str, typer.Argument(help="A serve, a tier or an alias.", autocompletion=options.compared_names, show_default=False)
 ]
@@ -193,7 +194,7 @@ def _kept(installation: Installation, serve: str, kind: RunKind, known: RunningS
         return earlier_runs(known, kind)
     store = Results(installation.state)
     store.sync()
-    entries = store.select(kind, serve, limit=_LOOKED_AT)
+    entries = store.select(kind, serve, limit=_MAX_RUNS)
     runs = [store.load(one.id) for one in entries
             if (one.identity, one.execution) == (entries[0].identity, entries[0].execution)]  # fmt: skip
     return [run for run in runs if run.subject.fingerprint.parts == runs[0].subject.fingerprint.parts]
@@ -205,7 +206,7 @@ def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kep
     from stoker.measure.lock import hold_measurement_lock
     from stoker.measure.suites.whole_suites import complete_classes, graded_in
 
-    router = known.place.settings.router if known.place.settings is not None else None
+    router = known.installation.settings.router if known.installation.settings is not None else None
     fixtures = whole_suites.fixtures_for(known, classes, suites, router.known if router is not None else CLASSES)
     done = graded_in(kept)
     whole = complete_classes(done, fixtures)
@@ -302,7 +303,7 @@ def _show(found: ModelComparison, notes: Sequence[str]) -> None:
     shown = []
     for name, unit in UNITS.items():
         text = milliseconds if unit == "ms" else rate
-        word = f"{name}{f' ({a.clients} clients)' if name == 'output_rate' else ''}"
+        word = f"{name} ({counted(a.clients, 'client')})" if name == "output_rate" else name
         first, second = a.speed.get(name), b.speed.get(name)
         ratio = f"{second / first:.2f}x" if first and second is not None else "-"
         shown.append((word, "" if unit == "ms" else unit, text(first), text(second), ratio))

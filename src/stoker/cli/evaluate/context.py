@@ -161,7 +161,7 @@ def _show(run: Run, json: bool) -> None:
         columns = ("CONTEXT", "KV TOKENS", "AT ONCE", "PROVED WITH", "TOOK", "OUTCOME")
         rows = [
             (*(_figure(f.numbers.get(key)) for key in ("context", "kv_tokens", "concurrency", "prompt_tokens")),
-             figures.seconds(f.seconds), f.seen)
+             figures.seconds(f.seconds), f.observed)
             for f in run.findings
         ]  # fmt: skip
         terminal.table(columns, rows, right=columns[:5])

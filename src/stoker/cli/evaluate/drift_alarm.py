@@ -33,7 +33,7 @@ def feed_drift(found: RunningServe, mismatches: Iterable[bool]) -> None:
     except OSError as error:
         terminal.note(f"stoker: {path} cannot be written ({error.strerror}); this canary is not counted")
     if alarms:
-        command = command_for("eval preflight", found.serve.name, found.place)
+        command = command_for("eval preflight", found.serve.name, found.installation)
         terminal.note(
             f"stoker: drift alarm: '{found.serve.name}' answers the canary's questions differently more often than "
             f"before; check it: {command}"

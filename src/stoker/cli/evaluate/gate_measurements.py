@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")}
 """Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
 _NAMES = {"bootstrap": "suites"}
-_LOOKED_AT = 20
+_MAX_RUNS = 20
 """How many results of one kind are searched."""
 
 
@@ -46,15 +46,14 @@ class GateMeasurement:
     def command(self, *options: str) -> str:
         from stoker.cli.evaluate.running_serve import command_for
 
-        return " ".join(
-            (command_for("gate", self.running.serve.name, self.running.place), "--gate", self.gate.name, *options)
-        )
+        command = command_for("gate", self.running.serve.name, self.running.installation)
+        return " ".join((command, "--gate", self.gate.name, *options))
 
     def proposals(self, alias: str | None) -> dict[str, str]:
         """Of classes that there are questions for."""
         from stoker.measure.gate import measurements
 
-        settings = self.running.place.settings
+        settings = self.running.installation.settings
         if settings is None:
             return {}
         serves = {self.running.serve.name, *(one.serve for one in settings.aliases if one.name == alias)}
@@ -70,7 +69,7 @@ def gate_measurement(
     from stoker.measure.gate import measurements
     from stoker.measure.suites import fixture
 
-    settings = found.place.settings
+    settings = found.installation.settings
     asked = _gate(settings, alias, name)
     router = settings.router if settings is not None else None
     classes = router.known if router is not None else CLASSES
@@ -123,7 +122,7 @@ def _by_hand(judging: GateMeasurement, runs: Sequence[Run]) -> str:
 
     for one in judgement.unanswered_conditions(judging.gate, runs, judging.classes):
         if (more := measurements.separate_options(one)) is not None:
-            command = command_for("eval benchmark", judging.running.serve.name, judging.running.place)
+            command = command_for("eval benchmark", judging.running.serve.name, judging.running.installation)
             return f"measure it first, at the intended load: {command}{' ' if more else ''}{more}"
     return ""
 
@@ -244,7 +243,7 @@ def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
             own += judgement.usable_runs(
                 [store.load(entry.id)], found.serve.name, fingerprint, gate.max_age, now, judging.unknown_ok
             )
-            if len(own) == _LOOKED_AT or (own and kind not in judgement.missing_kinds(gate, own, judging.classes)):
+            if len(own) == _MAX_RUNS or (own and kind not in judgement.missing_kinds(gate, own, judging.classes)):
                 break
         runs += own
     return runs
@@ -258,7 +257,7 @@ def _own_time(what: str, kind: RunKind, found: RunningServe) -> str:
     if kind.value not in _OWN_TIME:
         return ""
     command, given = _OWN_TIME[kind.value]
-    return f"{what}: {command_for(command, found.serve.name, found.place)}{given}"
+    return f"{what}: {command_for(command, found.serve.name, found.installation)}{given}"
 
 
 def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json: bool) -> Run:
@@ -276,10 +275,9 @@ def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json
         return _suites(judging, json)
     ways = targets.target_of(found)
     if kind.value == "preflight":
-        from stoker.measure.preflight.run import PreflightOptions
-        from stoker.measure.preflight.run import chosen_checks as gates
+        from stoker.measure.preflight.run import PreflightOptions, chosen_checks
 
-        with preflight.live_line(len(gates(())), json) as on_progress:
+        with preflight.live_line(len(chosen_checks(())), json) as on_progress:
             run = preflight.measure(ways, PreflightOptions(), on_progress)
         if not json:
             preflight.show(run)

@@ -32,7 +32,7 @@ from stoker.measure.trials.sweep import VariantFailure
 from stoker.quality.identify import ask, packages
 from stoker.store.files.hashes import HashCache
 
-LOOK, _SOON = 0.1, 0.02
+POLL_INTERVAL, _SOON = 0.1, 0.02
 _KILLED = 10.0
 """Seconds that a killed process gets to be gone: a driver may take its time to give memory back."""
 _TAIL = 300
@@ -123,7 +123,7 @@ class OwnEngine:
                     return
             except client.NoResponse:
                 pass
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_INTERVAL)
         raise EngineNotStarted(f"not ready within {serve.ready_timeout:g} s", VariantFailure.START_TIMEOUT)
 
     def _ended(self, serve: Serve, key: str, code: int) -> EngineNotStarted:

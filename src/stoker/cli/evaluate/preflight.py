@@ -10,6 +10,7 @@ import typer
 
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, NotRunning, UsageError
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.targets import MeasurementTarget
@@ -46,7 +47,7 @@ def preflight(
 
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     try:
-        gates = chosen_checks(names)
+        checks = chosen_checks(names)
     except ValueError as error:
         raise UsageError(f"--only: {error}") from error
     if list_:
@@ -58,7 +59,7 @@ def preflight(
     )
     wanted = PreflightOptions(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
     lock = hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
-    with lock, live_line(len(gates), quiet=json) as on_progress:
+    with lock, live_line(len(checks), quiet=json) as on_progress:
         run = measure(found, wanted, on_progress)
     if json:
         import msgspec
@@ -114,17 +115,18 @@ def measure(found: MeasurementTarget, wanted: PreflightOptions, on_progress: OnP
 def show(run: Run) -> None:
     """Every check, then each failure with its likely cause and fix."""
     rows = [
-        (one.name, one.outcome.value, "-" if one.seconds is None else f"{one.seconds:.1f} s", one.seen)
+        (one.name, one.outcome.value, "-" if one.seconds is None else f"{one.seconds:.1f} s", one.observed)
         for one in run.findings
     ]
     terminal.table(("CHECK", "OUTCOME", "TOOK", "SEEN"), rows, right=("TOOK",))
     failures = [one for one in run.findings if one.outcome.value == "failed"]
     for one in failures:
-        terminal.say(f"\n{one.name}: {one.seen}")
+        terminal.say(f"\n{one.name}: {one.observed}")
         if one.cause:
             terminal.say(f"  likely cause: {one.cause}\n  fix: {one.fix}")
     judged, passed = run.numbers["gates.n"], run.numbers["gates.passed"]
-    terminal.say(f"\n{run.subject.model}: {run.outcome.value}, {passed} of {judged} checks, {run.seconds:.1f} s")
+    checks = f"{passed} of {counted(judged, 'check')}"
+    terminal.say(f"\n{run.subject.model}: {run.outcome.value}, {checks}, {run.seconds:.1f} s")
 
 
 @contextmanager
@@ -133,5 +135,6 @@ def live_line(count: int, quiet: bool) -> Iterator[OnProgress]:
     if quiet or not terminal.is_live(stderr=True):
         yield lambda step: None
         return
-    with terminal.console(stderr=True).status(f"asking the server about itself, then {count} checks") as line:
-        yield lambda step: line.update(f"{step.at + 1} of {step.of}: {step.gate}")
+    checks = counted(count, "check")
+    with terminal.console(stderr=True).status(f"asking the server about itself, then {checks}") as line:
+        yield lambda step: line.update(f"{step.at + 1} of {step.of}: {step.check}")

@@ -111,10 +111,10 @@ def show(run_id: _Id, config: options.Config = None, state: options.State = None
 
         terminal.emit(msgspec.json.decode(msgspec.json.encode(run)))
         return
-    tell(run)
+    show_run(run)
 
 
-def tell(run: Run) -> None:
+def show_run(run: Run) -> None:
     subject = run.subject
     terminal.say(f"{run.id}: {run.outcome}")
     terminal.say(f"{run.kind} of {subject.serve}, {figures.moment(run.at)}, took {figures.seconds(run.seconds)}")
@@ -125,7 +125,7 @@ def tell(run: Run) -> None:
             terminal.say(f"  {name:<24} {value}")
     if run.findings:
         terminal.say()
-        terminal.table(("FINDING", "OUTCOME", "SEEN"), [(f.name, f.outcome, f.seen) for f in run.findings])
+        terminal.table(("FINDING", "OUTCOME", "SEEN"), [(f.name, f.outcome, f.observed) for f in run.findings])
         for finding in run.findings:
             if finding.cause or finding.fix:
                 terminal.say(f"\n{finding.name}: {finding.cause}" + (f"\n  {finding.fix}" if finding.fix else ""))

@@ -27,7 +27,7 @@ _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 class RunningServe:
     """One serve of a running Stoker."""
 
-    place: Installation
+    installation: Installation
     status: ServeStatus
     serve: Serve
     target: Target
@@ -36,7 +36,7 @@ class RunningServe:
 
     @property
     def state(self) -> Path:
-        return self.place.state
+        return self.installation.state
 
     @property
     def lock(self) -> str:
@@ -48,7 +48,7 @@ class RunningServe:
         from stoker.domain.errors import StokerError
 
         try:
-            with self.place.control() as control:
+            with self.installation.control() as control:
                 now = control.status().serve(self.serve.name)
         except StokerError:
             return None

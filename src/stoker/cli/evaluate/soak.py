@@ -13,6 +13,7 @@ from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 from stoker.cli.evaluate.canary import baseline_of
 from stoker.cli.evaluate.drift_alarm import feed_drift
 from stoker.domain.errors import StokerError
+from stoker.domain.figures import counted
 from stoker.store.files import atomic
 
 if TYPE_CHECKING:
@@ -174,8 +175,8 @@ def _run(found: RunningServe, record: SoakRecord, path: Path, quiet: bool) -> Ru
     try:
         interruptible.run_interruptible(work())
     except KeyboardInterrupt:
-        again = f"{command_for('eval soak', record.serve, found.place)} --resume"
-        terminal.note(f"interrupted after {len(record.cycles)} cycles; to resume:  {again}")
+        again = f"{command_for('eval soak', record.serve, found.installation)} --resume"
+        terminal.note(f"interrupted after {counted(len(record.cycles), 'cycle')}; to resume:  {again}")
     settings: dict[str, object] = {
         "for": record.length,
         "every": record.every,

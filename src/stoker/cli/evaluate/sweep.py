@@ -11,6 +11,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from stoker.domain.serve import Serve
     from stoker.measure.trials.sweep import Goal, Variant
 
-_MOST_CLIENTS = 64
+_MAX_CLIENTS = 64
 _SEEN = 80
 
 
@@ -41,7 +42,7 @@ def sweep(
         str, typer.Option("--goal", metavar="GOAL", help="What to optimise: throughput, ttft, decode, context.")
     ] = "throughput",
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", min=1, max=_MOST_CLIENTS, help="Clients at once, the same for all.")
+        int | None, typer.Option("--concurrency", min=1, max=_MAX_CLIENTS, help="Clients at once, the same for all.")
     ] = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="Minimum time of each of the two steps.")] = 5.0,
     output_tokens: Annotated[int | None, typer.Option("--output-tokens", min=2, help="Length of one answer.")] = None,
@@ -60,11 +61,9 @@ def sweep(
 
     Its slot is reserved meanwhile; what ran there is loaded again at the end. Ctrl-C keeps what was measured.
     """
-    from stoker.cli.evaluate import interruptible, slot_takeover
     from stoker.cli.evaluate.context import serve_on_its_devices
-    from stoker.cli.evaluate.own_engine import OwnEngine, configured_fingerprint
+    from stoker.cli.evaluate.own_engine import configured_fingerprint
     from stoker.cli.evaluate.sweep_variant import SweepLoad
-    from stoker.measure.lock import hold_measurement_lock
 
     installation = find_installation(config, state)
     if installation.settings is None:
@@ -80,22 +79,8 @@ def sweep(
     if dry_run:
         _list(rows, json)
         return
-    engine = OwnEngine(chosen, installation.logs / f"sweep-{chosen.name}.log", 1)
-    found = slot_takeover.slot_tenants(installation, chosen)
-    to_run = sum(not row.is_over for row in rows)
-    expected = figures.seconds(to_run * (2 * seconds + 15))
-    terminal.note(f"{to_run} variants of {chosen.name}, {clients} clients, about {expected}")
-    if found is not None:
-        terminal.note(found.announcement())
-    is_interrupted = False
-    with hold_measurement_lock(installation.state, chosen.slot or chosen.name, f"a sweep of {chosen.name}"):
-        _keep(run, rows, aim, load, installation.state)
-        try:
-            with slot_takeover.take_over(installation, found):
-                interruptible.run_interruptible(_variants(run, rows, chosen, engine, load, aim, installation.state))
-        except KeyboardInterrupt:
-            is_interrupted = True
-    path = _keep(run, rows, aim, load, installation.state)
+    is_interrupted = _measure(installation, chosen, run, rows, load, aim)
+    path = _save(run, rows, aim, load, installation.state)
     _show(run, rows, aim, json)
     terminal.note(f"saved: {path}")
     if is_interrupted:
@@ -105,6 +90,32 @@ def sweep(
         terminal.note(f"interrupted; to resume: {again} --resume {path}")
     if is_interrupted or run.outcome.value != "passed":
         raise typer.Exit(FAILED)
+
+
+def _measure(
+    installation: Installation, serve: Serve, run: Run, rows: list[Variant], load: SweepLoad, goal: Goal
+) -> bool:
+    """In the serve's slot, which it takes over meanwhile. Returns whether it was interrupted."""
+    from stoker.cli.evaluate import interruptible, slot_takeover
+    from stoker.cli.evaluate.own_engine import OwnEngine
+    from stoker.measure.lock import hold_measurement_lock
+
+    engine = OwnEngine(serve, installation.logs / f"sweep-{serve.name}.log", 1)
+    tenants = slot_takeover.slot_tenants(installation, serve)
+    to_run = sum(not row.is_over for row in rows)
+    expected = figures.seconds(to_run * (2 * load.seconds + 15))
+    what = f"{counted(to_run, 'variant')} of {serve.name}, {counted(load.clients, 'client')}"
+    terminal.note(f"{what}, about {expected}")
+    if tenants is not None:
+        terminal.note(tenants.announcement())
+    with hold_measurement_lock(installation.state, serve.slot or serve.name, f"a sweep of {serve.name}"):
+        _save(run, rows, goal, load, installation.state)
+        try:
+            with slot_takeover.take_over(installation, tenants):
+                interruptible.run_interruptible(_variants(run, rows, serve, engine, load, goal, installation.state))
+        except KeyboardInterrupt:
+            return True
+    return False
 
 
 async def _variants(
@@ -118,8 +129,8 @@ async def _variants(
             continue
         terminal.note(f"{number} of {len(rows)}: {row.name}")
         await sweep_variant.measure_variant(row, serve, engine, load, run.subject)
-        terminal.note(f"  {row.failure or row.outcome}: {row.seen}")
-        _keep(run, rows, goal, load, state)
+        terminal.note(f"  {row.failure or row.outcome}: {row.observed}")
+        _save(run, rows, goal, load, state)
 
 
 def _goal(text: str) -> Goal:
@@ -176,10 +187,10 @@ def _clients(run: Run, serve: Serve, rows: list[Variant]) -> int:
     before = run.setting("clients")
     if isinstance(before, int):
         return before
-    return min(_MOST_CLIENTS, max(int(row.settings.get("parallel", serve.parallel)) for row in rows))
+    return min(_MAX_CLIENTS, max(int(row.settings.get("parallel", serve.parallel)) for row in rows))
 
 
-def _keep(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Path) -> Path:
+def _save(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Path) -> Path:
     from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
     from stoker.measure.trials import sweep
@@ -222,7 +233,7 @@ def _show(run: Run, rows: list[Variant], goal: Goal, json: bool) -> None:
     cells = [
         (row.name, row.failure or row.outcome, rate(row.numbers.get("output_rate")),
          milliseconds(row.numbers.get("ttft_p50")), rate(row.numbers.get("decode_rate")),
-         _seconds(row), "" if row.outcome == "measured" else _short(row.seen))
+         _seconds(row), "" if row.outcome == "measured" else _short(row.observed))
         for row in rows
     ]  # fmt: skip
     terminal.table(columns, cells, right=columns[2:6])

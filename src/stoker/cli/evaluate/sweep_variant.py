@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stoker.domain.errors import UpstreamError
+from stoker.domain.figures import counted
 from stoker.domain.serve import ServeIdentity
 from stoker.fleet.engines.plan import problems, unsupported
 from stoker.measure.load.benchmark import Benchmark
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from stoker.domain.serve import Serve
 
 SMOKE = ("model", "echo", "usage")
-"""Gates of the preflight that a variant has to pass."""
+"""Checks of the preflight that a variant has to pass."""
 
 
-_LOOK, _LOOKS = 0.05, 10
+_POLL_INTERVAL, _POLLS = 0.05, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,11 @@ async def measure_variant(row: Variant, serve: Serve, engine: OwnEngine, load: S
 
 async def _end_of(started: StartedEngine, row: Variant) -> EngineNotStarted | None:
     """How the engine ended by itself. One whose connections broke may be about to end."""
-    for _ in range(_LOOKS):
+    for _ in range(_POLLS):
         ended = started.failure()
         if ended is not None or row.failure not in (VariantFailure.REQUESTS_FAILED, VariantFailure.SMOKE_FAILED):
             return ended
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)
     return None
 
 
@@ -90,7 +91,7 @@ async def _measure(row: Variant, started: StartedEngine, variant: Serve, load: S
     smoke = smoking.result()
     wrong = [one for one in smoke.findings if one.outcome.value in ("failed", "interrupted")]
     if wrong:  # 5
-        _fail(row, VariantFailure.SMOKE_FAILED, f"{wrong[0].name}: {wrong[0].seen}", wrong[0].fix)
+        _fail(row, VariantFailure.SMOKE_FAILED, f"{wrong[0].name}: {wrong[0].observed}", wrong[0].fix)
         return
     wanted = BenchmarkOptions(quick=True, repeats=1, seconds=load.seconds, output_tokens=load.output)
     try:
@@ -113,7 +114,7 @@ def _take(row: Variant, run: Run, variant: Serve) -> None:
         _fail(
             row,
             VariantFailure.REQUESTS_FAILED,
-            "; ".join(f"{step.name}: {step.seen}" for step in steps),
+            "; ".join(f"{step.name}: {step.observed}" for step in steps),
             "look at its log",
         )
         row.numbers["requests_failed"] = failed
@@ -126,10 +127,10 @@ def _take(row: Variant, run: Run, variant: Serve) -> None:
         "requests_ok": sum(int(step.numbers.get("requests_ok") or 0) for step in steps),
     }  # fmt: skip
     row.outcome, row.failure = "measured", ""  # 7
-    row.seen = f"{row.numbers['requests_ok']} requests answered"
+    row.observed = f"{counted(row.numbers['requests_ok'], 'request')} answered"
 
 
-def _fail(row: Variant, failure: str, seen: str, fix: str, began: float | None = None) -> None:
-    row.outcome, row.failure, row.seen, row.fix = "failed", str(failure), seen, fix
+def _fail(row: Variant, failure: str, observed: str, fix: str, began: float | None = None) -> None:
+    row.outcome, row.failure, row.observed, row.fix = "failed", str(failure), observed, fix
     if began is not None:
         row.seconds = round(time.monotonic() - began, 3)

@@ -121,7 +121,7 @@ def target_of(known: RunningServe, asked: str | None = None, direct: bool = Fals
     servers = [MeasuredEndpoint("front-door", target, engine)]
     notes: tuple[str, ...] = ()
     if direct:
-        own, why = _engine(now, known.place)
+        own, why = _engine(now, known.installation)
         servers += [own] if own is not None else []
         notes = (why,) if why else ()
     where = f"the front door at {servers[0].base_url}"

@@ -128,23 +128,21 @@ def _ask_all(
     from stoker.cli.evaluate.interruptible import run_interruptible
     from stoker.cli.evaluate.progress import ProgressLine
     from stoker.domain.run import Fingerprint
+    from stoker.measure.artifacts import record_file
     from stoker.measure.validator import rates
     from stoker.measure.validator.planted_faults import blocks_to_judge
 
     serve = known.serve
     is_cloud = serve.translation.cloud
     found = Fingerprint(serve.served_name or serve.name) if is_cloud else known.subject.fingerprint
-    head = rates.header_of(found, configured_model(serve, known.place.state))
+    head = rates.header_of(found, configured_model(serve, known.installation.state))
     kept = rates.load_verdicts(path)
     goes_on = kept.header is not None and kept.header.is_same_model(head) and not fresh
     left = [block for block in blocks_to_judge() if not goes_on or block.digest not in kept.verdicts]
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    with path.open("ab" if goes_on else "wb") as file, ProgressLine(quiet or not left) as bar:
-        file.write(b"\n" if goes_on else rates.verdicts_line(head))  # what was torn off ends here
+    with record_file.writer(path, head, goes_on) as write, ProgressLine(quiet or not left) as bar:
 
         def keep(verdict: StoredVerdict, done: int, spent: float) -> None:
-            file.write(rates.verdicts_line(verdict))
-            file.flush()
+            write(verdict)
             bar.show(f"{serve.name}: verdicts", done / len(left), spent / done * (len(left) - done))
 
         run_interruptible(_ask(known, measured, left, keep))

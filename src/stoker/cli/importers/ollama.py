@@ -32,7 +32,7 @@ from stoker.fleet.memory.fit.gguf import Header, read_header
 from stoker.fleet.memory.fit.shape import UnreadableModel
 
 ORIGIN = "Ollama"
-_SHOWN_TEXT = 60
+_MAX_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ def _carry_texts(model: StoredModel, header: Header, carried: CarriedSettings) -
                 text = " ".join(layer.text().split())
             except UnreadableStore as error:
                 text = error.message
-            short = text if len(text) <= _SHOWN_TEXT else f"{text[:_SHOWN_TEXT]}..."
+            short = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
             key = "SYSTEM" if kind == "system" else "MESSAGE"
             note = f"Stoker adds nothing to prompts: {what} ({short})"
             carried.report.append(KeyReport(title, key, KeyOutcome.DROPPED, note=note))

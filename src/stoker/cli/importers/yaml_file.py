@@ -12,7 +12,7 @@ from stoker.domain.errors import ClientError, ConfigError
 
 LARGEST = 4 << 20
 """Bytes of a file. Real ones have a few kilobytes."""
-MOST_VALUES = 200_000
+MAX_VALUES = 200_000
 """Values of a document, with aliases written out: a few lines of nested aliases can stand for billions."""
 DEEPEST = 64
 
@@ -55,12 +55,12 @@ class _Reader:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._left = MOST_VALUES
+        self._left = MAX_VALUES
 
     def value(self, node: Any, depth: int) -> Any:
         self._left -= 1
         if self._left < 0:
-            raise ConfigError([f"{self._name}: more than {MOST_VALUES} values, counting each alias"])
+            raise ConfigError([f"{self._name}: more than {MAX_VALUES} values, counting each alias"])
         if depth > DEEPEST:
             raise self._problem(node, f"nested more than {DEEPEST} levels deep")
         match node.id:

@@ -111,8 +111,8 @@ class FrontDoorTable(Section):
         "streams get lines of thinking that say how far the load is; other dialects get pings. `off`: nothing until "
         "the engine's first byte.",
     )
-    auth: AuthWord = setting(
-        "keys",
+    auth: AuthWord | None = setting(
+        None,
         "`keys`: callers need a key, from this file or made by `stoker keys create`. `none`: everybody who reaches the "
         "port is admitted. Left out: callers need a key as soon as there is one.",
     )
@@ -163,15 +163,16 @@ class SwapTable(Section):
         2.0, "Dial between throughput (higher) and short waits (lower), in units of the measured swap time S."
     )
     min_residency: AutoDuration = setting(
-        "auto", "How long a resident stays at least. Auto: while it is in use, patience × S; an idle one only lingers."
+        "auto",
+        "How long a resident stays at least. Auto: while it is in use, patience × its S; an idle one only lingers.",
     )
     linger: AutoDuration = setting(
         "auto",
         "How long an idle resident is kept before another serve may replace it. Auto: as long as that costs the "
-        "waiting requests less than bringing it back.",
+        "waiting requests less than bringing it back, by its S.",
     )
     max_wait: AutoDuration = setting(
-        "auto", "Waiting time of a request that overrides both. Auto: 2 × patience × S, at least 15 s."
+        "auto", "Waiting time of a request that overrides both. Auto: 2 × patience × S of its model, at least 15 s."
     )
     swap_after: Count = setting(8, "Number of waiting requests that overrides both, too.")
     drain_timeout: Duration = setting(
@@ -185,7 +186,10 @@ class SwapTable(Section):
 class SlotTable(Section):
     """A set of devices that serves share, or a share of a cluster."""
 
-    devices: Devices = setting([], "Numbers or ids of the devices that serves in this slot may use.")
+    devices: Devices = setting(
+        [],
+        "Numbers or ids of the devices that serves in this slot may use. Empty: they see all, nothing is restricted.",
+    )
     cluster: Name | None = setting(
         None, "The cluster whose GPUs this slot is: a process serve runs there as a job. Left out: this machine."
     )
@@ -268,7 +272,7 @@ class ServeTable(Section):
         "into the memory of its slot, at most what the model was trained for.",
     )
     parallel: Annotated[int, Field(ge=1, le=4096)] = setting(4, "How many sequences the engine runs at once.")
-    max_active: Count | None = setting(None, "Most requests in flight. Default: `parallel`.")
+    max_active: Count | None = setting(None, "Most requests in flight at this serve, of all keys. Default: `parallel`.")
     queue: Annotated[int, Field(ge=0, le=1_000_000)] = setting(
         64, "Most requests that may wait for a place. More get 503."
     )
@@ -346,7 +350,10 @@ class ServeTable(Section):
     )
     translation: TranslationTable = setting(TranslationTable(), "How requests in other dialects are translated for it.")
     memory: Size | None = setting(None, "Memory that it needs. Required if its slot has `memory`.")
-    keep_loaded: bool = setting(False, "Loaded at the start, and never swapped out.")
+    keep_loaded: bool = setting(
+        False,
+        "Loaded at the start, and never swapped out: what does not fit beside it is refused. See `preload`.",
+    )
     preload: bool = setting(
         False,
         "Loaded at the start, if nothing has to be stopped for it; later it may be swapped out. An `idle_serve` does "
@@ -391,8 +398,9 @@ class ServeTable(Section):
     fallback: Name | None = setting(None, "The serve that answers instead if this one cannot; see `fallback_on`.")
     fallback_on: list[FallbackWord] = setting(
         ["memory"],
-        "When `fallback` answers. `memory`: the serve does not fit on its device. `unavailable`: it failed, or takes "
-        "no requests. `busy`: its queue is full, or a request waited too long.",
+        "When `fallback` answers. `memory`: the serve does not fit on its device, loses it, or has a quantisation that "
+        "it cannot run. `unavailable`: it failed, or takes no requests. `busy`: its queue is full, or a request waited "
+        "too long.",
     )
     warm: WarmthWord = setting(
         "auto", "Whether its weights stay in host memory after it was swapped out: `auto`, `pin` (always), `never`."
@@ -451,7 +459,9 @@ class WarmTable(Section):
 class WatchdogTable(Section):
     """When a serve counts as hung, and how often it is restarted."""
 
-    interval: Duration = setting("10s", "Time between two checks of a ready serve. `0s`: no checks.")
+    interval: Duration = setting(
+        "10s", "Time between two checks of a ready serve. `0s`: it is asked nothing; progress is still watched."
+    )
     stall: SomeDuration = setting(
         "2m", "Time without progress, with requests in flight, after which a serve counts as hung."
     )

@@ -47,7 +47,9 @@ class AppTable(Section):
     weight: Weight | None = setting(
         None, "Share of the places, beside other keys of the same priority. Default: 1; 2 gets twice as much."
     )
-    max_active: Count | None = setting(None, "Most requests in flight; of an application, of all its keys together.")
+    max_active: Count | None = setting(
+        None, "Most requests in flight with it, at all serves; of an application, of all its keys together."
+    )
     context: Count | None = setting(None, "Most tokens of prompt and answer together, per request.")
     max_output: Count | None = setting(None, "Most tokens of one answer. A request that asks for more gets this many.")
     requests_per_minute: Count | None = setting(None, "Most requests in a minute. More get 429.")
@@ -70,7 +72,7 @@ class AppTable(Section):
         "Parameters for requests that leave them out: `temperature`, `top_p`, `top_k`, `min_p`, `repetition_penalty`.",
     )
     verify: VerifyWord | None = setting(
-        None, "How answers of routed requests are checked, where a request does not say; see `[router] verify`."
+        None, "How answers of routed requests are checked, instead of the tier's `verify` and `verify_class`."
     )
 
     def to_settings(self) -> KeySettings:

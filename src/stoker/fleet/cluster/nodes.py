@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from stoker.domain.figures import counted
 from stoker.domain.serve import JobPlace
 from stoker.fleet.cluster.jobs_api import Job, Node
 
@@ -62,11 +63,11 @@ def choose_node(place: JobPlace, nodes: Sequence[Node], free: Mapping[str, float
     large = [node for node in labelled if node.gpus >= place.gpus]
     if not large:  # 2
         seen = "; ".join(f"{node.ip} has {node.gpus:g}" for node in _sorted(labelled))
-        return NoRoom(f"{_which(place)} has {_number(place.gpus)}: {seen}")
+        return NoRoom(f"{_which(place)} has {counted(place.gpus, 'GPU')}: {seen}")
     fitting = _fitting(place, large, free)
     if not fitting:  # 3
         seen = "; ".join(f"{free.get(node.id, 0.0):g} of {node.gpus:g} on {node.ip}" for node in _sorted(large))
-        return NoRoom(f"{_which(place)} has {_number(place.gpus)} free: {seen} ({_LAG})")
+        return NoRoom(f"{_which(place)} has {counted(place.gpus, 'GPU')} free: {seen} ({_LAG})")
     return fitting[0]
 
 
@@ -112,10 +113,6 @@ def _fitting(place: JobPlace, nodes: Sequence[Node], free: Mapping[str, float]) 
 def _which(place: JobPlace) -> str:
     labels = f" with {_labels(place.labels)}" if place.labels else ""
     return f"no node{labels} of cluster '{place.cluster}'"
-
-
-def _number(gpus: int) -> str:
-    return "1 GPU" if gpus == 1 else f"{gpus} GPUs"
 
 
 def _labels(labels: Mapping[str, str]) -> str:

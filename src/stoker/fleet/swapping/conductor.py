@@ -25,6 +25,7 @@ from stoker.domain.events import (
     SwapEnded,
     ignore,
 )
+from stoker.domain.figures import counted
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, Target
 from stoker.domain.prompt_chain import PromptChain
@@ -401,7 +402,7 @@ class Conductor:
                     self._released.clear()
                     await self._released.wait()
         except TimeoutError:
-            log.warning("%d requests did not end within %.0f s and are cut", len(self._leases), grace)
+            log.warning("%s did not end within %.0f s and are cut", counted(len(self._leases), "request"), grace)
         finally:
             self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
 

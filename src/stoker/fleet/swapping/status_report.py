@@ -93,7 +93,7 @@ def _swap(conductor: Conductor, swap: Swap, now: float) -> dict[str, Any]:
         "target": swap.target.name if swap.target is not None else None,
         "stopping": stopping,
         "phase": phase,
-        "elapsed": round(now - swap.decided_at, 3),
+        "elapsed": round(now - (swap.decided_at if swap.run_at is None else swap.run_at), 3),
         "drain_wait": round(max(0.0, swap.drain_deadline - now), 3) if is_draining else None,
         "expected": round(timing(swap.target).swap_time, 3) if swap.target is not None else None,
     }

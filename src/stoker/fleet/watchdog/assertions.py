@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from stoker.domain.figures import counted
 from stoker.domain.serve import IDENTITY_NOT_PROVED
 
 MISSES = 3
@@ -147,7 +148,7 @@ def _answers(observation: Observation) -> Judged:
     if observation.is_moving:  # 4
         return None, f"{text}, but its streams go on"
     if (observation.wanted_id is None or observation.makes_media) and observation.in_flight:  # 5
-        return None, f"{text}, but it works on {observation.in_flight} requests"
+        return None, f"{text}, but it works on {counted(observation.in_flight, 'request')}"
     return False, text  # 6
 
 

@@ -28,6 +28,8 @@ MAX_READERS = 128
 """Readers at once."""
 TICK = 0.1
 """Seconds between two writes to a reader."""
+CHECK_EVERY = 1.0
+"""Seconds between two looks whether a reader may still read: keys are made, disabled and deleted while it does."""
 RETRY = 2000
 """Milliseconds that a browser waits until it connects again."""
 _HEADERS = [
@@ -53,10 +55,22 @@ class _Reader:
     topics: tuple[str, ...]
     after: int | None
     """The number of the last event that it knows; None: it knows none that counts."""
+    admit: Callable[[], Caller]
+    """Who reads, by the keys of now. Raises StokerError."""
     ended: asyncio.Future[bool]
     """True: in order; False: it was cut."""
     last_written_at: float = 0.0
     """When it was last written to."""
+    checked_at: float = 0.0
+
+    def may_read(self) -> bool:
+        try:
+            caller = self.admit()
+            for name in self.topics:
+                require(caller, Scope.ADMIN if name.startswith(LOGS) else Scope.OBSERVE)
+        except StokerError:
+            return False
+        return True
 
     def end(self, in_order: bool = True) -> None:
         if not self.ended.done():
@@ -109,12 +123,14 @@ class EventStreams:
         """Nobody reads, and nothing is polled."""
         return self._task is None
 
-    async def handle(self, call: Call, caller: Caller, query: Mapping[str, str]) -> None:
-        """Send events until the client leaves or Stoker shuts down.
+    async def handle(self, call: Call, admit: Callable[[], Caller], query: Mapping[str, str]) -> None:
+        """Send events until the client leaves, may read no longer, or Stoker shuts down. `admit` tells who asks by the
+        keys of the moment, or raises StokerError.
 
         Raises ClientError 400 (topic), 403 (scope), 404 (serve), CapacityError 503 if too many read. On cancel the
         caller breaks the reply off.
         """
+        caller = admit()
         require(caller, Scope.OBSERVE)
         names = wanted_topics(query.get("topics", DEFAULT))
         for name in names:
@@ -125,7 +141,7 @@ class EventStreams:
         if self.count >= MAX_READERS:
             raise CapacityError(f"{MAX_READERS} pages and programs read events: close one", code="too_many_streams")
         known = self._ring.number_of(call.wire.headers.get(b"last-event-id", b"").decode("latin-1"))
-        reader = _Reader(call.wire, call.reply, tuple(names), known, self._loop.create_future())
+        reader = _Reader(call.wire, call.reply, tuple(names), known, admit, self._loop.create_future())
         reader.wire.on_lost = reader.end
         self._joining.append(reader)
         self._start()
@@ -226,7 +242,7 @@ class EventStreams:
         reader.wire.close_after()  # the request may have a body, which is not read
         reader.reply.commit(200, _HEADERS)
         reader.wire.write(first)
-        reader.last_written_at = self._loop.time()
+        reader.last_written_at = reader.checked_at = self._loop.time()
         self._readers.append(reader)
 
     async def _first_bytes(self, reader: _Reader) -> bytes:
@@ -256,6 +272,12 @@ class EventStreams:
         joined: dict[tuple[int, tuple[str, ...]], bytes | None] = {}
         for reader in self._readers:
             wire, position = reader.wire, reader.after or 0
+            if now - reader.checked_at >= CHECK_EVERY:
+                reader.checked_at = now
+                if not reader.may_read():
+                    reader.end()  # it learns why when it comes back
+            if reader.ended.done():
+                continue
             if wire.is_paused:
                 if now - reader.last_written_at > self._patience.unread_limit:
                     reader.end(in_order=False)

@@ -9,7 +9,7 @@ import msgspec
 from stoker.domain.decision import Decision
 from stoker.domain.swap import EndedSwap
 from stoker.gateway.explain.facts import Fact, facts
-from stoker.gateway.explain.timeline import Span, timeline
+from stoker.gateway.explain.timeline import Span, Use, timeline
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -19,16 +19,15 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain(decision: Decision, swaps: Iterable[EndedSwap] = (), decisions: Iterable[Decision] = ()) -> Explanation:
     """`swaps`, `decisions`: those that are remembered; which of them concern this request is found out here."""
-    others = sum(_was_in_the_way(one, decision) for one in decisions) if decision.queued else 0
-    spans = timeline(decision, swaps, others)
+    uses = [use for one in decisions if (use := _use(one, decision)) is not None] if decision.queued else []
+    spans = timeline(decision, swaps, uses)
     return Explanation(facts(decision, spans), spans)
 
 
-def _was_in_the_way(other: Decision, decision: Decision) -> bool:
-    """Whether it had a place of the same serve while this one waited."""
-    if other is decision or (other.replica or other.serve) != (decision.replica or decision.serve):
-        return False
-    if not other.attempts or other.latency is None or decision.queued is None:
-        return False
-    began, ended = other.at + (other.queued or 0.0), other.at + other.latency
-    return began < decision.at + decision.queued and ended > decision.at
+def _use(other: Decision, decision: Decision) -> Use | None:
+    """When it had a place of a serve, if that was while this one waited."""
+    if other is decision or not other.attempts or other.latency is None or decision.queued is None:
+        return None
+    arrived = other.at - decision.at
+    use = Use(other.replica or other.serve, arrived + (other.queued or 0.0), arrived + other.latency)
+    return use if use.start < decision.queued and use.end > 0 else None

@@ -9,6 +9,7 @@ import msgspec
 from stoker.domain import figures
 from stoker.domain.decision import Decision
 from stoker.domain.printable import one_line
+from stoker.domain.speed import tokens_per_second
 from stoker.gateway.explain.reasons import in_words
 from stoker.gateway.explain.timeline import Span, SpanKind
 from stoker.request.translate.neutral.gaps import LOSSY
@@ -48,7 +49,7 @@ def facts(decision: Decision, spans: Sequence[Span] = ()) -> list[Fact]:
         *_candidates(decision),
         *_waited(decision, spans),
         ("attempts", str(decision.attempts)),
-        ("first token", _after(decision.ttft)),
+        ("first token", _first_token(decision)),
         ("whole reply", _after(decision.latency)),
         ("tokens", _tokens(decision)),
         *_media(decision),
@@ -138,7 +139,7 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
     rows += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
     for place, one in enumerate(routed.attempts):
         found = f"; found: {', '.join(one.findings)}" if one.findings else ""
-        again = f"; asked for a repair {one.repairs} time{'s' if one.repairs > 1 else ''}" if one.repairs else ""
+        again = f"; asked for a repair {figures.counted(one.repairs, 'time')}" if one.repairs else ""
         spent = "" if one.seconds is None else f" after {figures.seconds(one.seconds)}"
         cost = "" if one.cost is None else f", cost {one.cost:.6g}"
         outcome = in_words(one.outcome)
@@ -169,7 +170,7 @@ def _orchestrated(decision: Decision) -> list[tuple[str, str]]:
     found = ", ".join(f"{layer} {count}" for layer, count in sorted(record.failures.items()))
     discarded = f", {record.discarded} discarded" if record.discarded else ""
     rows.append(("blocks", f"{record.blocks} committed{kept}; failed: {found or 'none'}{discarded}"))
-    asked = f"worker asked {record.generations} time{'' if record.generations == 1 else 's'}"
+    asked = f"worker asked {figures.counted(record.generations, 'time')}"
     spent = f"{record.wasted_tokens} tokens wasted, {record.validator_tokens} for the validator"
     rows.append(("", f"{asked}; {spent}"))
     return rows
@@ -185,6 +186,12 @@ def _after(value: float | None) -> str:
     return "unknown" if value is None else f"after {figures.seconds(value)}"
 
 
+def _first_token(decision: Decision) -> str:
+    if decision.ttft is None and decision.outcome == "served" and not decision.stream:
+        return "not timed: the answer came whole"
+    return _after(decision.ttft)
+
+
 def _tokens(decision: Decision) -> str:
     if not decision.attempts:
         return "none: no model server was asked"
@@ -192,24 +199,8 @@ def _tokens(decision: Decision) -> str:
         return "unknown: the model server reported no usage"
     cached = f" ({decision.cached_tokens} of them cached)" if decision.cached_tokens else ""
     said = f"{figures.number(decision.input_tokens)} in{cached}, {figures.number(decision.output_tokens)} out"
-    output, first, whole = decision.output_tokens, decision.ttft, decision.latency
-    # The first token's time is the prompt's: the rate is that of the tokens after it.
-    if (
-        decision.stream
-        and not _comes_in_blocks(decision)
-        and output is not None
-        and output > 1
-        and first is not None
-        and whole is not None
-        and whole > first
-    ):
-        said += f", {(output - 1) / (whole - first):.1f} tokens/s after the first"
-    return said
-
-
-def _comes_in_blocks(decision: Decision) -> bool:
-    """Whether the client got whole blocks, whose times say nothing about the worker's rate."""
-    return decision.orchestrated is not None and decision.orchestrated.policy == "block_by_block"
+    rate = tokens_per_second(decision)
+    return said if rate is None else f"{said}, {rate:.1f} tokens/s after the first"
 
 
 def _outcome(decision: Decision) -> str:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
 from stoker.domain.decision import Attempt, Decision
+from stoker.domain.figures import counted
 from stoker.domain.swap import EndedSwap
 from stoker.gateway.explain.reasons import in_words
 
@@ -47,10 +49,16 @@ class Span(msgspec.Struct, frozen=True):
         return self.end - self.start
 
 
-def timeline(decision: Decision, swaps: Iterable[EndedSwap] = (), others: int = 0) -> list[Span]:
-    """In order; parts follow what they are a part of. Empty where no time is known. `others`: requests that used the
-    serve while this one waited.
-    """
+class Use(NamedTuple):
+    """Another request had a place of this serve meanwhile. Seconds since the arrival of the one that is explained."""
+
+    serve: str
+    start: float
+    end: float
+
+
+def timeline(decision: Decision, swaps: Iterable[EndedSwap] = (), uses: Sequence[Use] = ()) -> list[Span]:
+    """In order; parts follow what they are a part of. Empty where no time is known. `uses`: while it waited."""
     whole = decision.latency
     if whole is None:
         return []
@@ -58,7 +66,7 @@ def timeline(decision: Decision, swaps: Iterable[EndedSwap] = (), others: int = 
     attempts = [] if decision.routed is None else decision.routed.attempts
     if len(attempts) > 1:
         return _tries(attempts, decision, whole)
-    spans = _waiting(decision, waited, _concerned(decision, waited, swaps), others) if waited else []
+    spans = _waiting(decision, waited, _concerned(decision, waited, swaps), uses) if waited else []
     return spans + _answering(decision, waited, whole)
 
 
@@ -68,7 +76,8 @@ def _answering(decision: Decision, start: float, whole: float) -> list[Span]:
     if not decision.attempts:
         return []
     if first is None or not decision.stream or first >= whole - 0.001 or first < start:
-        return [Span(SpanKind.ANSWER, start, whole, f"{who} answered" if first is not None else f"{who} was asked")]
+        answered = first is not None or decision.outcome == "served"
+        return [Span(SpanKind.ANSWER, start, whole, f"{who} answered" if answered else f"{who} was asked")]
     return [
         Span(SpanKind.PROMPT, start, first, f"{who} read the prompt, until its first token"),
         Span(SpanKind.ANSWER, first, whole, f"{who} wrote the answer"),
@@ -107,14 +116,14 @@ def _concerned(decision: Decision, waited: float, swaps: Iterable[EndedSwap]) ->
     return sorted((one for one in found if slots & set(one.slot.split("+"))), key=lambda one: one.began_at)
 
 
-def _waiting(decision: Decision, waited: float, swaps: Sequence[EndedSwap], others: int) -> list[Span]:
+def _waiting(decision: Decision, waited: float, swaps: Sequence[EndedSwap], uses: Sequence[Use]) -> list[Span]:
     serve = decision.replica or decision.serve
     parts: list[Span] = []
     at = 0.0
     for swap in swaps:
         began = swap.began_at - decision.at
         if began - at > SHORTEST:
-            parts.append(Span(SpanKind.PLACE, at, min(began, waited), _before(swap, serve), is_part=True))
+            parts += _before(swap, serve, at, min(began, waited), uses)
         for words, start, end in _phases(swap, began):
             start, end = max(start, at), min(end, waited)
             if end - start > SHORTEST:
@@ -122,29 +131,42 @@ def _waiting(decision: Decision, waited: float, swaps: Sequence[EndedSwap], othe
         at = max(at, min(swap.at - decision.at, waited))
     if swaps and waited - at > SHORTEST:
         parts.append(Span(SpanKind.PLACE, at, waited, "waited for a free place", is_part=True))
-    return [Span(SpanKind.WAIT, 0.0, waited, _why(serve, swaps, others)), *parts]
+    return [Span(SpanKind.WAIT, 0.0, waited, _why(serve, swaps, uses)), *parts]
 
 
-def _why(serve: str, swaps: Sequence[EndedSwap], others: int) -> str:
+def _why(serve: str, swaps: Sequence[EndedSwap], uses: Sequence[Use]) -> str:
     failed = [one for one in swaps if one.serve == serve and one.outcome == "failed"]
     if any(one.serve == serve and one.outcome == "ready" for one in swaps):
-        again = f", after {len(failed)} failed start{'' if len(failed) == 1 else 's'}" if failed else ""
+        again = f", after {counted(len(failed), 'failed start')}" if failed else ""
         return f"waited until {serve} was loaded{again}"
     if failed:
         return f"waited for {serve}, which did not start: {failed[-1].error}"
     if swaps:
         return f"waited for {serve}, while its slot was used by {_list([one.serve or '' for one in swaps])}"
+    others = sum(one.serve == serve for one in uses)
     if others:
-        plural = "" if others == 1 else "s"
-        return f"waited for a place of {serve}, which answered {others} other request{plural} meanwhile"
+        return f"waited for a place of {serve}, which answered {counted(others, 'other request')} meanwhile"
     return "waited for a place or a load"
 
 
-def _before(swap: EndedSwap, serve: str) -> str:
-    """Why the swap did not begin at once."""
-    if swap.victims:
-        return f"{_list(swap.victims)} kept the slot: in use, or within the time for which it stays loaded"
-    return f"until the load of {swap.serve or serve} began"
+def _before(swap: EndedSwap, serve: str, start: float, end: float, uses: Sequence[Use]) -> list[Span]:
+    """Why the swap did not begin at once: its victims were in use; then they stayed loaded for a while, unused."""
+
+    def span(start: float, end: float, words: str) -> Span:
+        return Span(SpanKind.PLACE, start, end, words, is_part=True)
+
+    if not swap.victims:
+        return [span(start, end, f"until the load of {swap.serve or serve} began")]
+    used = [one for one in uses if one.serve in swap.victims and one.start < end and one.end > start]
+    until = min(end, max((one.end for one in used), default=start))
+    if end - until <= SHORTEST:
+        until = end
+    who = _list(swap.victims)
+    found = [
+        span(start, until, f"{who} kept the slot: in use"),
+        span(until, end, f"{who} kept the slot: not in use, but within the time for which it stays loaded"),
+    ]
+    return [one for one in found if one.seconds > 0]
 
 
 def _phases(swap: EndedSwap, began: float) -> Iterable[tuple[str, float, float]]:

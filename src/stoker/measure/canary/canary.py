@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.domain.errors import StokerError
+from stoker.domain.figures import counted
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run
 from stoker.measure.artifacts.fingerprint import difference
 from stoker.measure.canary.questions import SEED, CanaryQuestion
@@ -28,12 +29,12 @@ REPEATS = 3
 """Askings of each question that make a baseline: what differs among them does not count later."""
 RERUNS, STRESS = 3, 25
 """After a mismatch: immediate repeats, then many."""
-MOST_RERUNS, MOST_STRESS = 1, 1
-"""So many mismatches among them are an anomaly that passed; more are a change that stays."""
-QUIET = 0.25
-"""So much may log probabilities of the first token move within one execution, and three times what they did among the
-baseline's own repeats: batches change the order of sums. A changed kernel or a changed weight moves them by more."""
-HALF = 0.5
+MAX_RERUNS_DIFFERING, MAX_STRESS_DIFFERING = 1, 1
+"""At most this many mismatches among the repeats count as an anomaly that passed; more are a lasting change."""
+MAX_SHIFT = 0.25
+"""How far the mean log probability of the first token may shift within one execution: this much, plus three times the
+shift among the baseline's own repeats. Batching changes rounding; a changed kernel or weight shifts more."""
+MIN_AGREEMENT = 0.5
 """The share of words that must agree across a change of execution, for questions without a right answer."""
 _WORD = re.compile(r"\s*\S+|\s+$")
 _TIMEOUT = 300.0
@@ -44,9 +45,9 @@ class CanaryReply(msgspec.Struct):
     name: str
     failure: str = ""
     prompt_tokens: int | None = None
-    words: list[str] = []
+    word_digests: list[str] = msgspec.field(default_factory=list, name="words")
     """A digest of all that was said up to and with each word."""
-    first: dict[str, float] = {}
+    first_token_logprobs: dict[str, float] = msgspec.field(default_factory=dict, name="first")
     """Log probability of each candidate for the first token, by the token's digest."""
     is_right: bool | None = None
     """Whether the question accepts the answer; None: the question accepts any."""
@@ -91,7 +92,7 @@ class Anomaly(msgspec.Struct):
     @property
     def is_persistent(self) -> bool:
         """k of n: more than one of three at once, or more than one of the many after."""
-        return sum(self.reruns) > MOST_RERUNS or sum(self.stress) > MOST_STRESS
+        return sum(self.reruns) > MAX_RERUNS_DIFFERING or sum(self.stress) > MAX_STRESS_DIFFERING
 
     @property
     def summary(self) -> str:
@@ -106,28 +107,29 @@ class CanaryClient:
     """Asks one model the questions of a set."""
 
     def __init__(self, client: ModelClient) -> None:
-        self._talk = client
+        self._client = client
         self._has_logprobs = True
 
     async def ask(self, question: CanaryQuestion) -> CanaryReply:
         """Never raises but on cancel: what goes wrong is `failure`."""
         fixed = {"temperature": 0, "seed": SEED, "stream": False, **question.document}
         more = {"logprobs": True, "top_logprobs": 5} if self._has_logprobs else {}
-        reply = await self._talk.ask({**fixed, **more}, timeout=_TIMEOUT)
+        reply = await self._client.ask({**fixed, **more}, timeout=_TIMEOUT)
         if reply.timing.failure == "http_400" and more:
             self._has_logprobs = False
-            reply = await self._talk.ask(fixed, timeout=_TIMEOUT)
+            reply = await self._client.ask(fixed, timeout=_TIMEOUT)
         return canary_reply(question, reply)
 
 
-def canary_reply(question: CanaryQuestion, replies: ModelReply) -> CanaryReply:
+def canary_reply(question: CanaryQuestion, reply: ModelReply) -> CanaryReply:
     """What is kept of a reply."""
-    if not replies.timing.is_ok:
-        return CanaryReply(question.name, failure=replies.timing.failure)
-    calls = [f"{call.name} {canonical(call.arguments)}" for call in replies.calls]
-    said = "\n".join(part for part in (replies.thinking, replies.text, *calls) if part)
-    right = all(word in said.lower() for word in question.must) if question.must else None
-    return CanaryReply(question.name, "", replies.timing.tokens.input, digests(said), _first(replies.body), right)
+    if not reply.timing.is_ok:
+        return CanaryReply(question.name, failure=reply.timing.failure)
+    calls = [f"{call.name} {canonical(call.arguments)}" for call in reply.calls]
+    text = "\n".join(part for part in (reply.thinking, reply.text, *calls) if part)
+    right = all(word in text.lower() for word in question.must) if question.must else None
+    first = _first_token_logprobs(reply.body)
+    return CanaryReply(question.name, "", reply.timing.tokens.input, digests(text), first, right)
 
 
 def canonical(arguments: str) -> str:
@@ -137,15 +139,15 @@ def canonical(arguments: str) -> str:
         return arguments
 
 
-def digests(said: str) -> list[str]:
+def digests(text: str) -> list[str]:
     running, found = hashlib.sha256(), []
-    for word in _WORD.findall(said):
+    for word in _WORD.findall(text):
         running.update(word.encode())
         found.append(running.hexdigest()[:8])
     return found
 
 
-def _first(body: Any) -> dict[str, float]:
+def _first_token_logprobs(body: Any) -> dict[str, float]:
     try:
         listed = body["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         pairs = [(str(one["token"]), float(one["logprob"])) for one in listed]
@@ -159,8 +161,8 @@ def _first(body: Any) -> dict[str, float]:
 
 def agreement(before: CanaryReply, after: CanaryReply) -> float:
     """The share of words up to the first that differs; 1.0: the same, to the end."""
-    longest = max(len(before.words), len(after.words))
-    same = sum(1 for _ in _while_equal(before.words, after.words))
+    longest = max(len(before.word_digests), len(after.word_digests))
+    same = sum(1 for _ in _while_equal(before.word_digests, after.word_digests))
     return same / longest if longest else 1.0
 
 
@@ -175,8 +177,12 @@ def _while_equal(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
 
 def shift(before: CanaryReply, after: CanaryReply) -> float | None:
     """By how much the first token's log probabilities differ, on average over the candidates of both."""
-    both = before.first.keys() & after.first.keys()
-    return sum(abs(before.first[token] - after.first[token]) for token in both) / len(both) if both else None
+    both = before.first_token_logprobs.keys() & after.first_token_logprobs.keys()
+    return (
+        sum(abs(before.first_token_logprobs[token] - after.first_token_logprobs[token]) for token in both) / len(both)
+        if both
+        else None
+    )
 
 
 def baseline_reply(repeats: Sequence[CanaryReply]) -> BaselineReply:
@@ -197,16 +203,16 @@ def find_mismatch(kept: BaselineReply, now: CanaryReply, same_execution: bool) -
         text = f"the prompt has {counts}: the template or the tokenizer changed"
         return Mismatch(now.name, text)
     moved = shift(before, now)
-    if same_execution and moved is not None and moved > QUIET + 3 * kept.shift:  # 3
+    if same_execution and moved is not None and moved > MAX_SHIFT + 3 * kept.shift:  # 3
         return Mismatch(now.name, f"the first token's log probabilities moved by {moved:.2f}")
     alike = agreement(before, now)
     if alike >= kept.agreement:  # 4
         return None
-    if not same_execution and (now.is_right if now.is_right is not None else alike >= HALF):  # 5
+    if not same_execution and (now.is_right if now.is_right is not None else alike >= MIN_AGREEMENT):  # 5
         return None
     wrong = "; it is also wrong" if now.is_right is False and before.is_right else ""
-    same = len(_while_equal(before.words, now.words))
-    return Mismatch(now.name, f"the reply differs after {same} of {len(before.words)} words{wrong}")  # 6
+    same = len(_while_equal(before.word_digests, now.word_digests))
+    return Mismatch(now.name, f"the reply differs after {same} of {len(before.word_digests)} words{wrong}")  # 6
 
 
 class BaselineRefused(StokerError):
@@ -266,7 +272,7 @@ async def repeat_mismatch(
     anomaly = Anomaly(mismatch.name, mismatch.reason, at=at)
     for _ in range(RERUNS):
         anomaly.reruns.append(await again())
-    if sum(anomaly.reruns) <= MOST_RERUNS:  # otherwise it is settled
+    if sum(anomaly.reruns) <= MAX_RERUNS_DIFFERING:  # otherwise it is settled
         for _ in range(stress):
             anomaly.stress.append(await again())
     return anomaly
@@ -349,7 +355,7 @@ def _numbers(before: CanaryReply, now: CanaryReply) -> dict[str, float | int | N
 
 
 def word_count(reply: CanaryReply) -> str:
-    return f"{len(reply.words)} word{'' if len(reply.words) == 1 else 's'}"
+    return counted(len(reply.word_digests), "word")
 
 
 def numbers(checked: CanaryResult, baseline: Baseline) -> dict[str, float | int | None]:

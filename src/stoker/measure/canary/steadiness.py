@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.figures import counted
 from stoker.domain.run import Finding, Outcome
 from stoker.measure.requests.client import ModelClient, ModelReply
 
@@ -16,7 +17,7 @@ QUESTIONS = ("Who are you?", "What is 2 + 3?", "Reply with exactly: blue river s
 LENGTH = 48
 """The limit of tokens for each answer."""
 REPEATS = 3
-MOST = 2
+MIN_DIFFERING = 2
 """The check fails if at least this many repeats differ."""
 TIMEOUT = 60.0
 
@@ -32,25 +33,25 @@ class SteadinessCheck:
         """1. the first time: kept  2. as the first time: passed  3. another answer, or none: repeated, then decided"""
         answers = [await self._ask(client, question) for question in self._questions]
         failed = [answer.timing.failure for answer in answers if not answer.timing.is_ok]
-        texts = [_said(answer) for answer in answers]
+        texts = [_text_or_failure(answer) for answer in answers]
         if self._first is None:
             if failed:
                 return Finding("canary", Outcome.FAILED, f"no answer to the first questions: {failed[0]}")
             self._first = texts  # 1
-            return Finding("canary", Outcome.PASSED, f"{len(texts)} answers stored as the reference")
+            return Finding("canary", Outcome.PASSED, f"{counted(len(texts), 'answer')} stored as the reference")
         odd = [at for at, (text, first) in enumerate(zip(texts, self._first, strict=True)) if text != first]
         if not odd:
-            return Finding("canary", Outcome.PASSED, f"{len(texts)} answers as before")  # 2
+            return Finding("canary", Outcome.PASSED, f"{counted(len(texts), 'answer')} as before")  # 2
         return await self._repeat(client, odd[0])  # 3
 
     async def _repeat(self, client: ModelClient, at: int) -> Finding:
         assert self._first is not None
         again = [await self._ask(client, self._questions[at]) for _ in range(REPEATS)]
-        differing = sum(_said(answer) != self._first[at] for answer in again)
+        differing = sum(_text_or_failure(answer) != self._first[at] for answer in again)
         failures = [answer.timing.failure for answer in again if not answer.timing.is_ok]
         what = f"question {at + 1} was answered differently, also in {differing} of {REPEATS} repeats"
         what += f" ({failures[0]})" if failures else ""
-        outcome = Outcome.FAILED if differing >= MOST else Outcome.PASSED
+        outcome = Outcome.FAILED if differing >= MIN_DIFFERING else Outcome.PASSED
         return Finding("canary", outcome, what, numbers={"differing": differing + 1, "n": REPEATS + 1})
 
     async def _ask(self, client: ModelClient, question: str) -> ModelReply:
@@ -60,6 +61,6 @@ class SteadinessCheck:
         return await client.ask({**content, limit: LENGTH, "temperature": 0, "seed": 1}, timeout=TIMEOUT)
 
 
-def _said(answer: ModelReply) -> str:
-    """Never the same as any text where nothing was said."""
+def _text_or_failure(answer: ModelReply) -> str:
+    """The answer's text; for a failed request, a marker that equals no text."""
     return answer.text + answer.thinking if answer.timing.is_ok else f"\0{answer.timing.failure}"

@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
 from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import CLASSES, Task
+from stoker.measure.artifacts import record_file
 from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, held_out, score, why_not_better
 from stoker.request.decide.classifier_model import WORDING, combined, is_doubtful, unanswered
 from stoker.routing.classifier import classify
-
-T = TypeVar("T")
-MAX_BYTES = 4 * 2**20
 
 
 class AnswersHeader(msgspec.Struct, frozen=True):
@@ -48,7 +46,7 @@ class ClassifierAnswers(NamedTuple):
 
 
 class ClassifierProof(NamedTuple):
-    """`why`: it may not be on; empty: it may."""
+    """`rejection`: why the model may not be used; empty: it may."""
 
     built_in: ClassifierScore
     together: ClassifierScore
@@ -71,25 +69,18 @@ def path_of(state: str | Path, serve: str) -> Path:
 
 def load_answers(path: Path) -> ClassifierAnswers:
     """Never raises: what cannot be read was not measured."""
-    try:
-        with path.open("rb") as file:
-            return parse_answers(file.read(MAX_BYTES))
-    except OSError:
-        return ClassifierAnswers()
+    return _of_this_wording(*record_file.load(path, AnswersHeader, ClassifierAnswer))
 
 
 def parse_answers(body: bytes) -> ClassifierAnswers:
-    """A line that was torn, or that another version wrote, is as if it were not there."""
-    first, *lines = body.split(b"\n")
-    head = _decoded(first, AnswersHeader)
-    if head is None or head.wording != WORDING:
+    """As `load_answers`."""
+    return _of_this_wording(*record_file.parse(body, AnswersHeader, ClassifierAnswer))
+
+
+def _of_this_wording(header: AnswersHeader | None, answers: Iterable[ClassifierAnswer]) -> ClassifierAnswers:
+    if header is None or header.wording != WORDING:
         return ClassifierAnswers()
-    found = [one for line in lines if (one := _decoded(line, ClassifierAnswer)) is not None]
-    return ClassifierAnswers(head, {one.digest: one for one in found})
-
-
-def answers_line(record: AnswersHeader | ClassifierAnswer) -> bytes:
-    return msgspec.json.encode(record) + b"\n"
+    return ClassifierAnswers(header, {one.digest: one for one in answers})
 
 
 def header_of(found: Fingerprint) -> AnswersHeader:
@@ -140,10 +131,3 @@ def _both(task: Task, word: str, settings: ClassifierModelSettings, high_risk: C
 def _score(rows: Sequence[LabelledPrompt], names: Iterable[str]) -> ClassifierScore:
     given = iter(names)
     return score(rows, lambda outline: next(given))
-
-
-def _decoded(data: bytes, kind: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None

@@ -16,7 +16,7 @@ _ENDS = (("_low", "_high"), (".low", ".high"), ("_min", "_max"), (".min", ".max"
 """Suffixes of the numbers that give the spread of another number."""
 
 
-MOST = 12
+MAX_ROWS = 12
 """How many rows are shown by default."""
 _OF_BENCHMARKS = (
     "output_rate", "peak_output_rate", "knee_clients", "request_rate", "decode_rate", "ttft_p50", "ttft_p95",
@@ -91,19 +91,19 @@ def comparison_document(before: Run, after: Run) -> dict[str, Any]:
 
 
 def most_important(rows: Sequence[ComparedNumber], kind: RunKind) -> list[ComparedNumber]:
-    """The rows that matter, at most MOST of them.
+    """The rows that matter, at most MAX_ROWS of them.
 
     Of benchmarks the figures of a table; of anything else 1. what is apart  2. rates  3. what changed, the most first.
     """
     known = [row for row in rows if row.before is not None or row.after is not None]
     if kind is RunKind.BENCHMARK:
         place = {name: at for at, name in enumerate(_OF_BENCHMARKS)}
-        return sorted((row for row in known if row.name in place), key=lambda row: place[row.name])[:MOST]
+        return sorted((row for row in known if row.name in place), key=lambda row: place[row.name])[:MAX_ROWS]
 
     def weight(row: ComparedNumber) -> tuple[bool, bool, float]:
         return not row.spreads_are_apart, not row.name.endswith(" rate"), -abs(row.share or 0.0)
 
-    return sorted(known, key=weight)[:MOST]
+    return sorted(known, key=weight)[:MAX_ROWS]
 
 
 def unit_of(name: str) -> str:

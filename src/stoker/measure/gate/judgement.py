@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from stoker.domain.figures import counted
 from stoker.domain.gate import Condition, Gate
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind
 from stoker.domain.task import CLASSES
@@ -108,7 +109,7 @@ def judge_gate(
     for finding in found:
         if finding.name in unknown and finding.outcome is Outcome.UNDECIDED:
             finding.outcome = Outcome.NOT_APPLICABLE
-            finding.seen = f"{UNKNOWN}, and ignored: {finding.seen}"
+            finding.observed = f"{UNKNOWN}, and ignored: {finding.observed}"
     return found
 
 
@@ -153,17 +154,17 @@ def _judge_figure(condition: Condition, run: Run) -> Finding:
     seen, n, failed = _figure(run, condition)
     need = needed_step(condition)
     if failed and figure_of(condition) != "requests_failed":  # 5
-        of = f"{failed} of {failed + (n or 0)}"
-        return Finding(name, Outcome.FAILED, f"{of} requests failed: figures of the rest prove nothing")
+        of = f"{failed} of {counted(failed + (n or 0), 'request')}"
+        return Finding(name, Outcome.FAILED, f"{of} failed: figures of the rest prove nothing")
     if not _is_of_fresh_prompts(run):
         return Finding(name, Outcome.UNDECIDED, f"{run.kind} {run.id} did not use fresh prompts (mode warm)")
     if seen is None or (need is not None and n is not None and n < need.requests):
         why = f"{run.kind} {run.id} has no {metric}" if seen is None else f"{metric} = {_shown(metric, seen)}"
-        counted = f"; {n} requests were answered, {need.requests} are needed" if need is not None and n else ""
-        return Finding(name, Outcome.UNDECIDED, why + counted)
+        answered = f"; {counted(n, 'request')} answered, {need.requests} needed" if need is not None and n else ""
+        return Finding(name, Outcome.UNDECIDED, why + answered)
     is_time = figure_of(condition).startswith(TIMES)
     outcome = Outcome.PASSED if condition.holds(seen / 1000 if is_time else seen) else Outcome.FAILED  # 6
-    over = f" over {n} requests" if n is not None else ""
+    over = f" over {counted(n, 'request')}" if n is not None else ""
     return Finding(name, outcome, f"{metric} = {_shown(metric, seen)}{over}", numbers={metric: seen})
 
 

@@ -21,15 +21,15 @@ from stoker.measure.load.generator import StepLength
 from stoker.measure.load.ladder import TOP
 from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan, clients_step, rate_step
 from stoker.measure.load.prompts import PromptSharing
-from stoker.measure.statistics.stats import ENOUGH, wilson
+from stoker.measure.statistics.stats import MIN_SAMPLES, wilson
 
 STEP = re.compile(r"(?P<kind>[cr])(?P<number>\d+(?:\.\d+)?)\.(?=[a-z])")
 TIMES = ("ttft_", "ttfo_", "tpot_", "ntpot_", "e2e_", "itl_", "icl_", "stall_", "cold_")
 """Milliseconds in the run, seconds in a condition."""
 _QUANTILE = re.compile(r"(?:ttft|ttfo|tpot|ntpot|e2e|itl|icl)_(?P<share>[a-z0-9]+)")
-_SHARES = {"p50": 10, "p95": ENOUGH[0.95], "p99": ENOUGH[0.99], "max": ENOUGH[0.95]}
+_SHARES = {"p50": 10, "p95": MIN_SAMPLES[0.95], "p99": MIN_SAMPLES[0.99], "max": MIN_SAMPLES[0.95]}
 """Requests for each, so that the highest of them lies above the true quantile with 95 % confidence
-(`stats.ENOUGH`); a median and a rate want ten."""
+(`stats.MIN_SAMPLES`); a median and a rate want ten."""
 _GAPS = ("itl_", "icl_")
 """Of each gap between chunks, of which a request has many."""
 _OTHERS = frozenset((
@@ -45,7 +45,7 @@ PROPOSED = 0.8
 """The bound of a class that is proposed: 55 of 60."""
 _USUAL = 10
 _SECONDS = 3.0
-_MOST_SAMPLES = 100_000
+_MAX_SAMPLES = 100_000
 
 
 class NeededStep(NamedTuple):
@@ -136,9 +136,9 @@ def samples_for(condition: Condition) -> int | None:
     def can_hold(n: int) -> bool:
         return condition.holds(wilson(n, n).low if is_lower else wilson(0, n).high)
 
-    if not can_hold(_MOST_SAMPLES):
+    if not can_hold(_MAX_SAMPLES):
         return None
-    low, high = 0, _MOST_SAMPLES
+    low, high = 0, _MAX_SAMPLES
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if can_hold(middle) else (middle, high)

@@ -26,7 +26,7 @@ from stoker.measure.load.prompts import BenchmarkPrompt, PromptSharing, ReplayPr
 from stoker.measure.load.replay import arrivals
 from stoker.measure.requests.client import ModelClient
 from stoker.measure.requests.endpoint import MeasuredEndpoint, PromptCounter, user_turns
-from stoker.measure.requests.timing import Objectives, RequestTiming
+from stoker.measure.requests.timing import RequestTiming, Slo
 
 _EXACT_OUTPUT = {"ignore_eos": True}
 """So that an answer has its full length; a server that refuses it is asked without."""
@@ -42,12 +42,12 @@ class MeasuredStep:
     repeats: list[StepRequests] = field(default_factory=list)
 
     def samples(self, now: float) -> list[StepSample]:
-        return [reply.sample(now) for reply in self.repeats]
+        return [repeat.sample(now) for repeat in self.repeats]
 
 
 @dataclass
 class BenchmarkObserver:
-    """Who looks on. `show` gets what is under way, the share of it that is done, and the seconds still to come."""
+    """`show(what, share_done, seconds_left)` gets the progress."""
 
     show: Callable[[str, float, float], None] = lambda what, share, left: None
     is_full: Callable[[], bool] = lambda: False
@@ -59,13 +59,13 @@ class Benchmark:
 
     def __init__(
         self, servers: Sequence[MeasuredEndpoint], wanted: BenchmarkOptions, plan: BenchmarkPlan, size: tuple[int, int],
-        watch: BenchmarkObserver | None = None,
-        time: LoadClock | None = None,
+        observer: BenchmarkObserver | None = None,
+        clock: LoadClock | None = None,
     ) -> None:  # fmt: skip
         self.servers, self.options, self.plan = servers, wanted, plan
         self.prompt_tokens, self.output_tokens = size
-        self.watch = watch or BenchmarkObserver()
-        self.time = time or LoadClock()
+        self.observer = observer or BenchmarkObserver()
+        self.clock = clock or LoadClock()
         self.measured: list[MeasuredStep] = []
         self.cold: dict[str, RequestTiming] = {}
         """The first request of all, by route."""
@@ -78,16 +78,16 @@ class Benchmark:
         """Whether the server was asked to answer at full length; False: it refuses that."""
         self.seed = wanted.seed if wanted.seed is not None else secrets.randbits(32)
         """The seed of the prompts; each prompt begins with it."""
-        self._talks: dict[str, ModelClient] = {}
-        self._blocks: ReplayPrompts | None = None
+        self._clients: dict[str, ModelClient] = {}
+        self._replay_prompts: ReplayPrompts | None = None
         self._salt = 0
         self._done = 0.0
-        self._ahead = self._guess()
+        self._ahead = self._estimated_seconds()
 
     @property
-    def slo(self) -> Objectives | None:
+    def slo(self) -> Slo | None:
         wanted = self.options
-        return None if wanted.slo_ttft is wanted.slo_tpot is None else Objectives(wanted.slo_ttft, wanted.slo_tpot)
+        return None if wanted.slo_ttft is wanted.slo_tpot is None else Slo(wanted.slo_ttft, wanted.slo_tpot)
 
     def rungs(self, mode: PromptSharing) -> list[Rung]:
         """The ladder so far, as the first route saw it."""
@@ -96,17 +96,17 @@ class Benchmark:
         return [self.rung(one) for one in steps if not one.step.is_open]
 
     def rung(self, measured: MeasuredStep) -> Rung:
-        found = figures(measured.samples(self.time.now()), self.slo)
+        found = figures(measured.samples(self.clock.now()), self.slo)
         every = (found["requests_ok"] or 0) + (found["requests_failed"] or 0)
         failed = (found["requests_failed"] or 0) / every if every else 0.0
         rate, requests = found["output_rate"], found["request_rate"]
-        return Rung(measured.step.clients, rate, requests, failed, found.get("goodput_share"), self.watch.is_full())
+        return Rung(measured.step.clients, rate, requests, failed, found.get("goodput_share"), self.observer.is_full())
 
     async def run(self) -> None:
         """Raises UpstreamError where the server cannot even be asked; prompts.PromptTooShort. On cancel, connections
         close and the results so far stay."""
         try:
-            self._talks = {server.route: ModelClient(server.target) for server in self.servers}
+            self._clients = {server.route: ModelClient(server.target) for server in self.servers}
             await self._prepare()
             for step in self.plan.steps:
                 await self._step(step)
@@ -114,19 +114,19 @@ class Benchmark:
                 for mode in self.options.modes:
                     await self._climb(mode)
         finally:
-            for client in self._talks.values():
+            for client in self._clients.values():
                 client.close()
 
     # -- the parts ---------------------------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
-        self.watch.show("making prompts", 0.0, self._ahead)
+        self.observer.show("making prompts", 0.0, self._ahead)
         counter = PromptCounter(self.servers[0])
         try:
             if any(step.trace for step in self.plan.steps):
-                self._blocks = await calibrate_replay(counter)
+                self._replay_prompts = await calibrate_replay(counter)
             self.prompt = await make_prompt(self.prompt_tokens, counter)
-            self.counted_by = counter.how
+            self.counted_by = counter.counted_by
         finally:
             counter.close()
         for server in self.servers:
@@ -141,7 +141,7 @@ class Benchmark:
     async def _first(self, server: MeasuredEndpoint) -> RequestTiming:
         self._salt += 1
         text = self._text(-self._salt, PromptSharing.WARM)
-        reply = await self._talks[server.route].ask(self._document(text, self.output_tokens))
+        reply = await self._clients[server.route].ask(self._document(text, self.output_tokens))
         return reply.timing
 
     async def _climb(self, mode: PromptSharing) -> None:
@@ -169,49 +169,49 @@ class Benchmark:
     async def _repeat(self, row: MeasuredStep, repeat: int) -> None:
         step, sent = row.step, StepRequests()
         row.repeats.append(sent)
-        begun = self.time.now()
+        begun = self.clock.now()
         expected = self._expected(step)
         over = f" over {row.route}" if len(self.servers) > 1 else ""
         times = f", {repeat + 1} of {self.plan.repeats}" if self.plan.repeats > 1 else ""
         words = f"{step.name}{over}{times}"
 
         def show() -> None:
-            passed = min(self.time.now() - begun, expected)
+            passed = min(self.clock.now() - begun, expected)
             left = max(0.0, self._ahead - passed)
-            self.watch.show(words, (self._done + passed) / max(self._done + self._ahead, 0.001), left)
+            self.observer.show(words, (self._done + passed) / max(self._done + self._ahead, 0.001), left)
 
         show()
         self._salt += 1  # no two repeats send the same prompts, over no route: a cache would answer the second one
-        ask = self._asking(step, row.route, self._salt)
+        send = self._sender(step, row.route, self._salt)
         if step.trace:
-            await run_open_loop(ask, arrivals(step.trace, self.options.speed), sent, self.time, show)
+            await run_open_loop(send, arrivals(step.trace, self.options.speed), sent, self.clock, show)
         elif step.rate is not None:
             for number in range(step.warm_up):
-                sent.warm.append(await ask(-1 - number, None))
-            offsets = poisson_arrivals(step.rate, step.length.seconds, seed=repeat, least=step.length.requests)
-            await run_open_loop(ask, offsets, sent, self.time, show)
+                sent.warm.append(await send(-1 - number, None))
+            offsets = poisson_arrivals(step.rate, step.length.seconds, seed=repeat, at_least=step.length.requests)
+            await run_open_loop(send, offsets, sent, self.clock, show)
         else:
-            await run_closed_loop(ask, step.clients, step.warm_up, step.length, sent, self.time, show)
-        took = self.time.now() - begun
+            await run_closed_loop(send, step.clients, step.warm_up, step.length, sent, self.clock, show)
+        took = self.clock.now() - begun
         self._done += took
         self._ahead = max(0.0, self._ahead - expected)
 
     # -- one request -------------------------------------------------------------------------------------------------
 
-    def _asking(self, step: BenchmarkStep, route: str, salt: int) -> SendRequest:
-        client = self._talks[route]
+    def _sender(self, step: BenchmarkStep, route: str, salt: int) -> SendRequest:
+        client = self._clients[route]
 
-        async def ask(number: int, moment: float | None) -> RequestTiming:
+        async def send(number: int, due: float | None) -> RequestTiming:
             seed = salt * 1_000_003 + number
-            if step.trace and self._blocks is not None:
+            if step.trace and self._replay_prompts is not None:
                 line = step.trace[number]
-                text = self._blocks.text(line.input_length, tuple(line.hash_ids), seed, self.seed)
+                text = self._replay_prompts.text(line.input_length, tuple(line.hash_ids), seed, self.seed)
                 document = self._document(text, max(1, line.output_length))
             else:
                 document = self._document(self._text(seed, step.mode), step.output)
-            return (await client.ask(document, scheduled=moment)).timing
+            return (await client.ask(document, scheduled=due)).timing
 
-        return ask
+        return send
 
     def _text(self, seed: int, mode: PromptSharing) -> str:
         assert self.prompt is not None
@@ -231,7 +231,7 @@ class Benchmark:
             return arrivals(step.trace, self.options.speed)[-1] + 2.0
         return step.length.seconds * 1.2 + 2.0
 
-    def _guess(self) -> float:
+    def _estimated_seconds(self) -> float:
         """The length of a ladder is unknown: assume five rungs, and the steps after them."""
         plan, each = self.plan, len(self.servers) * self.plan.repeats
         known = sum(self._expected(step) for step in plan.steps) * each

@@ -1,7 +1,7 @@
 """From requests and their times to numbers with names. Pure; seconds of one clock in, milliseconds and rates out.
 
 Percentiles are over successes; failures stay in every denominator. A percentile that has too few samples is absent
-(`stats.ENOUGH`), and so is everything that needs usage where the server gives none.
+(`stats.MIN_SAMPLES`), and so is everything that needs usage where the server gives none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statistics import median
 from typing import NamedTuple
 
 from stoker.domain.run import Number
-from stoker.measure.requests.timing import Objectives, RequestTiming, Window, goodput, output_rate
+from stoker.measure.requests.timing import RequestTiming, Slo, Window, goodput, output_rate
 from stoker.measure.statistics.stats import percentile, percentile_if_enough
 
 CHUNKY = 1.2
@@ -32,9 +32,7 @@ class StepSample(NamedTuple):
         return Window(self.window.begin, max((one.ended for one in self.requests), default=self.window.end))
 
 
-def figures(
-    samples: Sequence[StepSample], slo: Objectives | None = None, from_schedule: bool = False
-) -> dict[str, Number]:
+def figures(samples: Sequence[StepSample], slo: Slo | None = None, from_schedule: bool = False) -> dict[str, Number]:
     """Everything about one step. `from_schedule`: times count from when a request should have been sent (open loop)."""
     requests = [one for sample in samples for one in sample.requests]
     found = _pooled(requests, from_schedule)
@@ -115,12 +113,12 @@ def _tokens(good: Sequence[RequestTiming]) -> dict[str, Number]:
     return found
 
 
-def _rates_names(slo: Objectives | None) -> tuple[str, ...]:
+def _rates_names(slo: Slo | None) -> tuple[str, ...]:
     extra = ("goodput", "goodput_share") if slo is not None else ()
     return ("output_rate", "output_rate_steady", "request_rate", "seconds", *extra)
 
 
-def _rates(sample: StepSample, slo: Objectives | None) -> dict[str, Number]:
+def _rates(sample: StepSample, slo: Slo | None) -> dict[str, Number]:
     requests, whole = sample.requests, sample.whole
     length = whole.end - whole.begin
     good = sum(one.is_ok for one in requests)

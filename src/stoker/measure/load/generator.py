@@ -18,12 +18,12 @@ from stoker.measure.requests.timing import RequestTiming, Window
 from stoker.measure.statistics.stats import percentile
 
 SendRequest = Callable[[int, float | None], Awaitable[RequestTiming]]
-"""Sends request number N (from 0; counted on through warm-up and measuring) and hears it out. With the time at which
-it should have been sent, where there is one. Never raises but on cancel."""
-MOST_LAG = 0.1
-"""A share of the mean time between arrivals: if the p99 of the lag is above it, the open-loop step is invalid."""
-HOPELESS = 6
-"""Failures in a row, and two per client on top, after which a step is given up: its server is gone."""
+"""`send(number, due)`: sends request `number` (from 0, the warm-up included) and reads the whole reply. `due`: when an
+open-loop request should be sent; None: closed loop. Raises only CancelledError."""
+MAX_LAG_SHARE = 0.1
+"""Of the mean time between arrivals: if the p99 of the lag is above it, the open-loop step is invalid."""
+MAX_FAILURES_IN_A_ROW = 6
+"""A step is given up after this many failures in a row, plus two per client: its server is gone."""
 
 
 class LoadClock(NamedTuple):
@@ -41,7 +41,7 @@ class StepLength(NamedTuple):
 
     seconds: float = 30.0
     requests: int = 10
-    most: int | None = None
+    max_requests: int | None = None
     """No request is started beyond; None: as many as the time takes."""
 
 
@@ -61,28 +61,28 @@ class StepRequests:
 
 
 async def run_closed_loop(
-    ask: SendRequest, clients: int, warm_up: int, length: StepLength, sent: StepRequests, at: LoadClock = REAL_CLOCK,
-    on_request: Callable[[], None] = lambda: None,
+    send: SendRequest, clients: int, warm_up: int, length: StepLength, sent: StepRequests,
+    clock: LoadClock = REAL_CLOCK, on_request: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """`clients` at once, each sending its next request when its last has ended. On cancel all connections close."""
     warming, serial = iter(range(warm_up)), count(warm_up)
-    await _side_by_side(clients, lambda: _warm(ask, warming, sent))
+    await _side_by_side(clients, lambda: _warm(send, warming, sent))
     started = failed = 0
-    sent.begin = at.now()
+    sent.begin = clock.now()
 
     def may_start() -> bool:
         if sent.stopped is None:
-            is_long = at.now() - (sent.begin or 0.0) >= length.seconds and started >= length.requests
-            sent.has_given_up = failed >= HOPELESS + 2 * clients
-            if is_long or sent.has_given_up or started == length.most:
-                sent.stopped = at.now()
+            is_long = clock.now() - (sent.begin or 0.0) >= length.seconds and started >= length.requests
+            sent.has_given_up = failed >= MAX_FAILURES_IN_A_ROW + 2 * clients
+            if is_long or sent.has_given_up or started == length.max_requests:
+                sent.stopped = clock.now()
         return sent.stopped is None
 
     async def client() -> None:
         nonlocal started, failed
         while may_start():
             started += 1
-            timed = await ask(next(serial), None)
+            timed = await send(next(serial), None)
             sent.requests.append(timed)
             failed = 0 if timed.is_ok else failed + 1
             on_request()
@@ -91,49 +91,49 @@ async def run_closed_loop(
 
 
 async def run_open_loop(
-    ask: SendRequest,
+    send: SendRequest,
     arrivals: Sequence[float],
     sent: StepRequests,
-    at: LoadClock = REAL_CLOCK,
+    clock: LoadClock = REAL_CLOCK,
     on_request: Callable[[], None] = lambda: None,
 ) -> None:
     """Request N at `arrivals[N]` seconds from now, however many are under way. Times of a request count from when it
     should have been sent, so that a client that comes too late hides nothing."""
-    sent.begin = begin = at.now()
+    sent.begin = begin = clock.now()
 
-    async def one(number: int, moment: float) -> None:
-        sent.requests.append(await ask(number, moment))
+    async def send_one(number: int, due: float) -> None:
+        sent.requests.append(await send(number, due))
         on_request()
 
     async with asyncio.TaskGroup() as group:
         for number, offset in enumerate(arrivals):
-            while (left := begin + offset - at.now()) > 0:
-                await at.sleep(left)
-            group.create_task(one(number, begin + offset))
-        sent.stopped = at.now()
+            while (left := begin + offset - clock.now()) > 0:
+                await clock.sleep(left)
+            group.create_task(send_one(number, begin + offset))
+        sent.stopped = clock.now()
 
 
-def poisson_arrivals(rate: float, seconds: float, seed: int = 0, least: int = 1) -> list[float]:
-    """Arrivals of a Poisson process of `rate` per second: exponential gaps; for `seconds`, and at least `least` of
+def poisson_arrivals(rate: float, seconds: float, seed: int = 0, at_least: int = 1) -> list[float]:
+    """Arrivals of a Poisson process of `rate` per second: exponential gaps; for `seconds`, and at least `at_least` of
     them."""
     draw = random.Random(seed)
     found: list[float] = []
-    moment = 0.0
-    while moment < seconds or len(found) < least:
-        found.append(moment)
-        moment += -math.log(1.0 - draw.random()) / rate
+    at = 0.0
+    while at < seconds or len(found) < at_least:
+        found.append(at)
+        at += -math.log(1.0 - draw.random()) / rate
     return found
 
 
 def is_punctual(requests: Sequence[RequestTiming], rate: float) -> bool:
     """Whether the requests were sent when they should have been: else the step says nothing about this rate."""
     lag = percentile([one.lag for one in requests], 0.99)
-    return lag is None or lag <= MOST_LAG / rate
+    return lag is None or lag <= MAX_LAG_SHARE / rate
 
 
-async def _warm(ask: SendRequest, numbers: Iterator[int], sent: StepRequests) -> None:
+async def _warm(send: SendRequest, numbers: Iterator[int], sent: StepRequests) -> None:
     for number in numbers:
-        sent.warm.append(await ask(number, None))
+        sent.warm.append(await send(number, None))
 
 
 async def _side_by_side(clients: int, work: Callable[[], Awaitable[None]]) -> None:

@@ -18,8 +18,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 RISE = 0.05
-LEAST_GOOD = 0.9
-MOST_FAILED = 0.01
+MIN_GOOD = 0.9
+MAX_FAILED = 0.01
 MAX_CHANGE = 0.05
 SHARES = (0.5, 0.8, 0.95)
 """Shares of the knee's request rate at which the open-loop steps run."""
@@ -57,9 +57,9 @@ def next_clients(rungs: Sequence[Rung], top: int = TOP) -> int | LadderStop:
     if not rungs:
         return 1
     last = rungs[-1]
-    if last.failed > MOST_FAILED:  # (c)
+    if last.failed > MAX_FAILED:  # (c)
         return LadderStop.FAILING
-    if last.good is not None and last.good < LEAST_GOOD:  # (b)
+    if last.good is not None and last.good < MIN_GOOD:  # (b)
         return LadderStop.SLOW
     if last.is_full:  # (d)
         return LadderStop.FULL
@@ -72,7 +72,7 @@ def next_clients(rungs: Sequence[Rung], top: int = TOP) -> int | LadderStop:
 
 def knee(rungs: Sequence[Rung]) -> Rung | None:
     """The last rung that was worth it; None: there is no rung. A rung that failed or was too slow never counts."""
-    sound = [one for one in rungs if one.failed <= MOST_FAILED and (one.good is None or one.good >= LEAST_GOOD)]
+    sound = [one for one in rungs if one.failed <= MAX_FAILED and (one.good is None or one.good >= MIN_GOOD)]
     found = None
     for one in sound:
         if found is None or one.output >= found.output * (1 + RISE):

@@ -76,11 +76,11 @@ class BenchmarkStep(NamedTuple):
 
 
 class BenchmarkPlan(NamedTuple):
-    """The steps that are known beforehand, and whether a ladder comes first."""
+    """The steps that are known beforehand, and whether a ladder is run."""
 
     steps: list[BenchmarkStep]
     climbs: bool
-    """Rungs are found while it runs; `steps` are none then, but for given rates."""
+    """Whether a ladder is run; then `steps` is empty, since its rungs are chosen while it runs."""
     repeats: int
     top: int
     rates_by_knee: bool
@@ -117,7 +117,7 @@ def token_sizes(wanted: BenchmarkOptions, context: int | None) -> tuple[int, int
 def plan_benchmark(
     wanted: BenchmarkOptions, context: int | None = None, trace: Sequence[Arrival] = ()
 ) -> BenchmarkPlan:
-    """What to do. `context`: tokens that a request may use, where it is known. Raises ValueError as `sizes` does."""
+    """`context`: tokens that a request may use; None: not known. Raises ValueError as `token_sizes` does."""
     prompt, output = token_sizes(wanted, context)
     repeats = wanted.repeats or (1 if wanted.quick or trace else 3)
     climbs = wanted.preset is Preset.LADDER and wanted.concurrency is None and wanted.rates is None

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.domain.figures import counted
 from stoker.domain.run import Finding, Number, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts.result_file import new_id, raw, raws
 from stoker.measure.load.benchmark import Benchmark, MeasuredStep
@@ -40,7 +41,7 @@ def run_of_route(
 ) -> Run:  # fmt: skip
     """What one route came to. Plain names in `numbers` are the first step's; every step's have its name before."""
     rows = [one for one in bench.measured if one.route == route and one.repeats]
-    every = [timed for row in rows for replies in row.repeats for timed in replies.requests]
+    every = [timed for row in rows for repeat in row.repeats for timed in repeat.requests]
     findings = [_finding(bench, row) for row in rows]
     numbers: dict[str, Number] = dict(findings[0].numbers) if findings else {}
     for finding in findings:
@@ -83,18 +84,18 @@ def _settings(bench: Benchmark) -> dict[str, Any]:
 
 def _finding(bench: Benchmark, row: MeasuredStep) -> Finding:
     step = row.step
-    found = figures(row.samples(bench.time.now()), bench.slo, from_schedule=step.is_open)
+    found = figures(row.samples(bench.clock.now()), bench.slo, from_schedule=step.is_open)
     found = {"clients": None if step.is_open else step.clients, "rate": step.rate, "repeats": len(row.repeats), **found}
     seen = summary(found)
     outcome = Outcome.FAILED if found["requests_failed"] else Outcome.PASSED
     cause = fix = ""
     if step.rate is not None:
-        late = [reply for reply in row.repeats if not is_punctual(reply.requests, step.rate)]
+        late = [repeat for repeat in row.repeats if not is_punctual(repeat.requests, step.rate)]
         if late:
             outcome = Outcome.UNDECIDED if outcome is Outcome.PASSED else outcome
             cause = "this machine sent requests late, by more than 10 % of their interval: the step is invalid"
             fix = "run the benchmark from another machine, or ask for a lower --rate"
-    if any(reply.has_given_up for reply in row.repeats):
+    if any(repeat.has_given_up for repeat in row.repeats):
         cause = "given up: too many requests failed in a row"
         fix = "check whether the serve still runs: stoker serves status, stoker serves logs"
     return Finding(step.name, outcome, seen, cause, fix, found, found.get("seconds"))
@@ -114,7 +115,7 @@ def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> l
             f"{name.replace('knee', 'peak')}_output_rate": best,
         }
         numbers |= values
-        words = f"at {at.clients} clients; " if at is not None else "none; "
+        words = f"at {counted(at.clients, 'client')}; " if at is not None else "none; "
         found.append(Finding(name, Outcome.PASSED, f"{words}the ladder ended because: {stop.value}", numbers=values))
     if (
         bench.first_rung_again is not None
@@ -139,7 +140,7 @@ def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> l
     return found
 
 
-MOST_CACHED = 0.05
+MAX_CACHED = 0.05
 """Share of prompt tokens above which prompts that share nothing were not all read anew."""
 
 
@@ -152,8 +153,8 @@ def _about_cache(bench: Benchmark, rows: list[MeasuredStep]) -> list[Finding]:
     for row in rows:
         if row.step.mode not in (PromptSharing.WARM, PromptSharing.COLD) or row.step.trace:
             continue
-        share = figures(row.samples(bench.time.now()))["cached_share"]
-        if share is not None and share > MOST_CACHED + template:
+        share = figures(row.samples(bench.clock.now()))["cached_share"]
+        if share is not None and share > MAX_CACHED + template:
             shares[row.step.name] = share
     if not shares:
         return []
@@ -173,17 +174,17 @@ def _about_cache(bench: Benchmark, rows: list[MeasuredStep]) -> list[Finding]:
 def _raw_of(rows: list[MeasuredStep], cold: RequestTiming | None) -> RawBenchmark:
     samples = []
     for row in rows:
-        for repeat, reply in enumerate(row.repeats):
-            begin = reply.begin if reply.begin is not None else 0.0
-            stopped = reply.stopped if reply.stopped is not None else begin
-            moved = [[_since(begin, one) for one in some] for some in (reply.requests, reply.warm)]
-            samples.append(RawSample(row.step.name, repeat, round(stopped - begin, 6), *moved))
+        for number, repeat in enumerate(row.repeats):
+            begin = repeat.begin if repeat.begin is not None else 0.0
+            stopped = repeat.stopped if repeat.stopped is not None else begin
+            moved = [[_since(begin, one) for one in some] for some in (repeat.requests, repeat.warm)]
+            samples.append(RawSample(row.step.name, number, round(stopped - begin, 6), *moved))
     return RawBenchmark(samples, None if cold is None else _since(cold.t0, cold))
 
 
 def _since(begin: float, timed: RequestTiming) -> RequestTiming:
     moved = msgspec.structs.replace(timed, gaps=[round(gap, 6) for gap in timed.gaps])
-    for name in ("scheduled", "t0", "ended", "first", "visible", "last"):
+    for name in ("scheduled", "t0", "ended", "first_token_at", "first_output_at", "last_token_at"):
         value = getattr(timed, name)
         if value is not None:
             setattr(moved, name, round(value - begin, 6))

@@ -215,15 +215,15 @@ _TIMEOUT = Cause("it answers too slowly, or hangs", "look at its log and its loa
 _NO_ANSWER = Cause("the request was refused or interrupted", "the finding quotes the server; its log may say more")
 
 
-def cause(gate: str, why: str) -> Cause:
-    """What the gate knows about it; what all gates know for a time-out and for no answer."""
-    if why == "timeout":
+def cause(check: str, cause_key: str) -> Cause:
+    """Cause and fix of this failure. A timeout and a missing answer have the same ones at every check."""
+    if cause_key == "timeout":
         return _TIMEOUT
-    if why == "no-answer":
+    if cause_key == "no-answer":
         return _NO_ANSWER
-    # A tool gate that has no word of its own for it knows what the first one knows.
-    family = (gate, "tool-single") if gate.startswith("tool-") else (gate,)
+    # A tool check without an entry of its own takes that of the first tool check.
+    family = (check, "tool-single") if check.startswith("tool-") else (check,)
     for name in family:
-        if (name, why) in CAUSES:
-            return CAUSES[name, why]
-    return CAUSES.get((gate, ""), Cause("", ""))
+        if (name, cause_key) in CAUSES:
+            return CAUSES[name, cause_key]
+    return CAUSES.get((check, ""), Cause("", ""))

@@ -1,4 +1,4 @@
-"""The words of preflight, and the asking that all checks share."""
+"""What a check is and what it comes to, and the requests that all checks share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CUT = 16
 
 
 class CheckResult(NamedTuple):
-    """What a check came to. `why` is the word under which `causes` knows the failure."""
+    """What a check came to. `cause_key`: the key of the failure in `causes.CAUSES`; empty: none."""
 
     outcome: Outcome
     summary: str
@@ -34,12 +34,12 @@ class CheckResult(NamedTuple):
     numbers: Mapping[str, Number] = {}
 
 
-def passed(seen: str, **numbers: Number) -> CheckResult:
-    return CheckResult(Outcome.PASSED, seen, "", numbers)
+def passed(summary: str, **numbers: Number) -> CheckResult:
+    return CheckResult(Outcome.PASSED, summary, "", numbers)
 
 
-def failed(why: str, seen: str, **numbers: Number) -> CheckResult:
-    return CheckResult(Outcome.FAILED, seen, why, numbers)
+def failed(cause_key: str, summary: str, **numbers: Number) -> CheckResult:
+    return CheckResult(Outcome.FAILED, summary, cause_key, numbers)
 
 
 def not_applicable(why: str) -> CheckResult:
@@ -73,7 +73,7 @@ class CheckContext(msgspec.Struct):
     """The same short questions again and again, as `repeat` asked them."""
 
     def dice(self, name: str) -> random.Random:
-        """The same words for the same seed, whichever gates ran before."""
+        """The same words for the same seed, whichever checks ran before."""
         return random.Random(f"{self.seed} {name}")
 
     def words(self, dice: random.Random, count: int) -> list[str]:
@@ -90,7 +90,7 @@ class PreflightCheck(NamedTuple):
     proves: str
     cannot_see: str
     """Faults that it misses."""
-    check: RunCheck
+    run: RunCheck
     applies: Applies | None = None
     seconds: float = 300.0
 
@@ -103,7 +103,7 @@ class RequestFailed(Exception):
         self.reply = reply
 
     def sentence(self) -> str:
-        text = self.reply.refusal
+        text = self.reply.error_message
         return f"a plain request failed: {self.reply.timing.failure}" + (f" ({text[:160]})" if text else "")
 
 
@@ -151,13 +151,13 @@ async def run_concurrently(
     """All of them, at most `concurrency` at once; results in order. Raises the first RequestFailed."""
     places = asyncio.Semaphore(at_once or ctx.concurrency)
 
-    async def one(ask: Callable[[], Awaitable[T]]) -> T:
+    async def ask_in_turn(ask: Callable[[], Awaitable[T]]) -> T:
         async with places:
             return await ask()
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(ask)) for ask in asking]
+            tasks = [group.create_task(ask_in_turn(ask)) for ask in asking]
     except BaseExceptionGroup as errors:
         found = errors.subgroup(RequestFailed)
         raise (found.exceptions[0] if found is not None else errors.exceptions[0]) from None

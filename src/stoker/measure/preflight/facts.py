@@ -1,4 +1,4 @@
-"""What a serve says about itself, asked once before the gates: nothing here is judged."""
+"""What a serve says about itself, asked once before the checks: nothing here is judged."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ class ServeFacts(msgspec.Struct):
 
 
 async def find_facts(
-    look: PageClient, client: ModelClient, expected: int | None = None, lists_models: bool = True
+    pages: PageClient, client: ModelClient, expected: int | None = None, lists_models: bool = True
 ) -> ServeFacts:
     """Ask it. Nothing is raised for what is not there."""
     model = client.target.served_name
     facts = ServeFacts(model, configured_context=expected)
-    facts.health = (await look.get("/health")).status or (await look.get("/healthz")).status
-    entry = _listed(facts, (await look.get("/v1/models")).document)
+    facts.health = (await pages.get("/health")).status or (await pages.get("/healthz")).status
+    entry = _listed(facts, (await pages.get("/v1/models")).document)
     for prefix in ("", _upstream(model)):
-        props = (await look.get(f"{prefix}/props")).document
+        props = (await pages.get(f"{prefix}/props")).document
         if isinstance(props, dict) and props.get("role") != "router":  # a router's own say nothing of the model
             facts.engine, facts.props = prefix, props
             break
@@ -90,7 +90,7 @@ async def find_facts(
     facts.reported_models = wire_flaws.named_models(probe)
     facts.aliases = _aliases(facts, entry)
     if "stoker" in entry:  # behind the front door a model has the name of its serve, and answers bear the engine's
-        there = _ids((await look.get(f"{facts.engine or _upstream(model)}/v1/models")).document)
+        there = _ids((await pages.get(f"{facts.engine or _upstream(model)}/v1/models")).document)
         facts.aliases |= frozenset(there)
         facts.reported_models = facts.reported_models if there else []
     template = facts.props.get("chat_template")
@@ -99,19 +99,19 @@ async def find_facts(
     if probe.thinking:
         facts.always_thinks = bool((await client.ask({**_HELLO, "chat_template_kwargs": _OFF})).thinking)
     facts.refused_features = await _refused(client) if probe.timing.is_ok else {}
-    document = (await look.post("/v1/messages", {"model": model, "max_tokens": 1, "messages": [
+    document = (await pages.post("/v1/messages", {"model": model, "max_tokens": 1, "messages": [
         {"role": "user", "content": "hello"}]})).document  # fmt: skip
     facts.speaks_messages = isinstance(document, dict) and document.get("type") == "message"
     for page in (f"{facts.engine}/slots", f"{facts.engine}/metrics", "/metrics", "/status"):
-        if await running_requests(look, page) is not None:
+        if await running_requests(pages, page) is not None:
             facts.running_page = page
             break
     return facts
 
 
-async def running_requests(look: PageClient, page: str) -> int | None:
+async def running_requests(pages: PageClient, page: str) -> int | None:
     """Requests under way, as this page says; None: it does not."""
-    found = await look.get(page)
+    found = await pages.get(page)
     if page.endswith("/metrics"):
         counts = _RUNNING.findall(found.text)
         return sum(round(float(count)) for count in counts) if counts else None
@@ -124,12 +124,12 @@ async def running_requests(look: PageClient, page: str) -> int | None:
 
 
 async def _refused(client: ModelClient) -> dict[str, str]:
-    """What a plain request may not carry. An error of the server's own is no refusal: the gates will see it."""
+    """What a plain request may not carry. An error of the server's own is no refusal: the checks will see it."""
     found = {}
     for name, fields in _FEATURES.items():
         reply = await client.ask({**_HELLO, "max_tokens": 1, **fields})
         if reply.timing.status in REFUSALS:
-            found[name] = f"{reply.timing.status} {reply.refusal[:160]}".strip()
+            found[name] = f"{reply.timing.status} {reply.error_message[:160]}".strip()
     return found
 
 

@@ -1,4 +1,4 @@
-"""The three pictures of the image gate, drawn here and written as PNG. Pure."""
+"""The three pictures of the image check, drawn here and written as PNG. Pure."""
 
 from __future__ import annotations
 

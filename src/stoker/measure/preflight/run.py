@@ -1,4 +1,4 @@
-"""Every gate that applies, one after the other, as one artifact."""
+"""Every check that applies, one after the other, as one artifact."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stoker.measure.preflight.wordings import WORDINGS, wording_for
 from stoker.measure.requests.client import ModelClient
 
 _GONE = "the server is gone"
-_LEAST = 64
+_MIN_OUTPUT = 64
 """Tokens of output that are asked for however short the context is; else a quarter of it at most."""
 
 
@@ -28,7 +28,7 @@ class PreflightOptions(NamedTuple):
     """How thoroughly; the defaults prove what the serve says of itself."""
 
     only: Sequence[str] = ()
-    """Names of gates; empty: all."""
+    """Names of checks; empty: all."""
     needle_ctx: int | None = None
     context: int | None = None
     """Tokens that the configuration promises."""
@@ -38,17 +38,17 @@ class PreflightOptions(NamedTuple):
     seed: int = 1
     concurrency: int = 4
     ignore_known_gaps: bool = False
-    """Also the gates that the wording knows its model not to pass."""
+    """Also the checks that the wording knows its model not to pass."""
     lists_models: bool = True
     """Whether the engine has a list of models. The front door says it itself."""
 
 
 class PreflightProgress(NamedTuple):
-    """A gate begins (no finding yet) or is over."""
+    """A check begins (no finding yet) or is over."""
 
     at: int
     of: int
-    gate: str
+    check: str
     finding: Finding | None
 
 
@@ -61,12 +61,12 @@ async def run_preflight(
     options: PreflightOptions | None = None,
     on_progress: OnProgress = lambda step: None,
 ) -> Run:
-    """Measure it. Raises ValueError for an unknown gate or wording, before anything is asked.
+    """Measure it. Raises ValueError for an unknown check or wording, before anything is asked.
 
     A server that dies and a cancel (Ctrl-C) end it early: finished findings are kept, the others are `interrupted`.
     """
     options = options or PreflightOptions()
-    gates = chosen_checks(options.only)
+    checks = chosen_checks(options.only)
     if options.wording is not None and options.wording not in WORDINGS:
         raise ValueError(f"there is no wording '{options.wording}'; known: {', '.join(WORDINGS)}")
     at, began = time.time(), time.monotonic()
@@ -76,11 +76,11 @@ async def run_preflight(
     ctx: CheckContext | None = None
     try:
         ctx = await _about(pages, client, messages, options)
-        for number, gate in enumerate(gates):
-            on_progress(PreflightProgress(number, len(gates), gate.name, None))
-            finding = await _prove(gate, client, ctx)
+        for number, check in enumerate(checks):
+            on_progress(PreflightProgress(number, len(checks), check.name, None))
+            finding = await _run_check(check, client, ctx)
             findings.append(finding)
-            on_progress(PreflightProgress(number, len(gates), gate.name, finding))
+            on_progress(PreflightProgress(number, len(checks), check.name, finding))
             if finding.outcome is Outcome.INTERRUPTED:
                 break
     except asyncio.CancelledError:
@@ -91,7 +91,7 @@ async def run_preflight(
         client.close()
         messages.close()
         pages.close()
-    findings += [Finding(gate.name, Outcome.INTERRUPTED, "not begun") for gate in gates[len(findings) :]]
+    findings += [Finding(check.name, Outcome.INTERRUPTED, "not begun") for check in checks[len(findings) :]]
     return Run(
         id=new_id(RunKind.PREFLIGHT, subject.serve, at),
         kind=RunKind.PREFLIGHT,
@@ -110,7 +110,7 @@ def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
     for name in only:
         if name not in NAMES:
             raise ValueError(f"there is no check '{name}'; known: {', '.join(NAMES)}")
-    return [gate for gate in CHECKS if not only or gate.name in only]
+    return [check for check in CHECKS if not only or check.name in only]
 
 
 async def _about(
@@ -121,7 +121,7 @@ async def _about(
     if options.ignore_known_gaps:
         wording = wording._replace(known_gaps={})
     if known.context is not None:
-        wording = wording._replace(limit=min(wording.limit, max(_LEAST, known.context // 4)))
+        wording = wording._replace(limit=min(wording.limit, max(_MIN_OUTPUT, known.context // 4)))
     return CheckContext(
         facts=known,
         wording=wording,
@@ -134,25 +134,26 @@ async def _about(
     )
 
 
-async def _prove(gate: PreflightCheck, client: ModelClient, ctx: CheckContext) -> Finding:
-    """1. known not to pass, or nothing to which it applies  2. asked  3. whatever goes wrong is a finding too."""
+async def _run_check(check: PreflightCheck, client: ModelClient, ctx: CheckContext) -> Finding:
+    """1. skipped: known gap or not applicable  2. run within its time limit  3. a timeout or failed request: failed"""
     began = time.monotonic()
-    reason = ctx.wording.known_gaps.get(gate.name) or (gate.applies(ctx) if gate.applies else "")
+    reason = ctx.wording.known_gaps.get(check.name) or (check.applies(ctx) if check.applies else "")
     if reason:  # 1
-        return Finding(gate.name, Outcome.NOT_APPLICABLE, reason)
+        return Finding(check.name, Outcome.NOT_APPLICABLE, reason)
     try:
-        async with asyncio.timeout(gate.seconds):
-            seen = await gate.check(client, ctx)  # 2
+        async with asyncio.timeout(check.seconds):
+            result = await check.run(client, ctx)  # 2
     except TimeoutError:  # 3
-        seen = failed("timeout", f"not done within {gate.seconds:g} s")
+        result = failed("timeout", f"not done within {check.seconds:g} s")
     except RequestFailed as error:
-        seen = failed("no-answer", error.sentence())
-    if seen.outcome is Outcome.FAILED and await _is_gone(ctx):
-        seen = CheckResult(Outcome.INTERRUPTED, f"{_GONE} ({seen.summary})")
-    found = Finding(gate.name, seen.outcome, seen.summary, numbers=dict(seen.numbers), seconds=time.monotonic() - began)
-    if seen.outcome is Outcome.FAILED:
-        found.cause, found.fix = cause(gate.name, seen.cause_key)
-    return found
+        result = failed("no-answer", error.sentence())
+    if result.outcome is Outcome.FAILED and await _is_gone(ctx):
+        result = CheckResult(Outcome.INTERRUPTED, f"{_GONE} ({result.summary})")
+    took = time.monotonic() - began
+    finding = Finding(check.name, result.outcome, result.summary, numbers=dict(result.numbers), seconds=took)
+    if result.outcome is Outcome.FAILED:
+        finding.cause, finding.fix = cause(check.name, result.cause_key)
+    return finding
 
 
 async def _is_gone(ctx: CheckContext) -> bool:
@@ -169,7 +170,7 @@ def _outcome(findings: Sequence[Finding]) -> Outcome:
 
 
 def _numbers(findings: Sequence[Finding]) -> dict[str, Number]:
-    """`GATE.NUMBER`; `tools.passed` and `tools.n` over all tool gates; how many gates passed."""
+    """`CHECK.NUMBER`; `tools.passed` and `tools.n` over all tool checks; how many checks passed."""
     numbers: dict[str, Number] = {}
     for finding in findings:
         numbers |= {f"{finding.name}.{name}": value for name, value in finding.numbers.items()}

@@ -1,4 +1,4 @@
-"""GATES, in reading order: from what the serve says about itself to what it does under load."""
+"""CHECKS, in reading order: from what the serve says about itself to what it does under load."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHECKS: tuple[PreflightCheck, ...] = (
     *IDENTITY, *TEMPLATE, *PARTS, *TEXT, *CONTEXT, *TOOLS, *SCHEMA, *STREAM, *MAX_TOKENS, *CHUNKS, *PACE, *STEADY,
     *REPEAT, *IMAGE, *LETTERS,
 )  # fmt: skip
-NAMES: tuple[str, ...] = tuple(gate.name for gate in CHECKS)
+NAMES: tuple[str, ...] = tuple(check.name for check in CHECKS)
 DIALECTS = (
     "all checks ask in Chat Completions; over-context and tool-round-trip also ask in Messages: "
     "none sees a fault that only another dialect has"

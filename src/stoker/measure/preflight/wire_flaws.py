@@ -20,12 +20,12 @@ _KINDS: Mapping[type, str] = {dict: "an object", list: "an array", bool: "a bool
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def bytes_flaw(replies: ModelReply) -> Flaw:
+def bytes_flaw(reply: ModelReply) -> Flaw:
     """Each event of a stream has to be JSON of whole characters by itself, and so has a body."""
-    for at, data in enumerate(replies.frames if replies.frames else [replies.raw]):
+    for at, data in enumerate(reply.frames if reply.frames else [reply.raw]):
         if data in (DONE, b""):
             continue
-        where = f"event {at + 1} of a stream" if replies.frames else "the body of an answer"
+        where = f"event {at + 1} of a stream" if reply.frames else "the body of an answer"
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
@@ -39,12 +39,12 @@ def bytes_flaw(replies: ModelReply) -> Flaw:
     return NONE
 
 
-def documents(replies: ModelReply) -> list[Mapping[str, Any]]:
+def documents(reply: ModelReply) -> list[Mapping[str, Any]]:
     """The JSON objects of the events, or the body; what cannot be read is left out (`bytes_flaw` finds it)."""
-    if not replies.frames:
-        return [replies.body] if isinstance(replies.body, dict) else []
+    if not reply.frames:
+        return [reply.body] if isinstance(reply.body, dict) else []
     found: list[Mapping[str, Any]] = []
-    for data in replies.frames:
+    for data in reply.frames:
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):

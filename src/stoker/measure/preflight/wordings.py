@@ -1,4 +1,4 @@
-"""The questions as data. Another model that wants other words gets a row of its own; the gates stay as they are."""
+"""The questions as data. Another model that wants other words gets a row of its own; the checks stay as they are."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Wording(NamedTuple):
     limit: int = 1024
     """The limit of tokens for an answer."""
     known_gaps: Mapping[str, str] = {}
-    """Gates that the model is known not to pass, and why."""
+    """Checks that the model is known not to pass, and why."""
     words: tuple[str, ...] = ()
     """Words to repeat: at least 32."""
     echo_words: int = 12

@@ -129,7 +129,7 @@ def _table(run: Run, has_route: bool) -> str:
     head = "".join(f"<th>{name}</th>" for name, _ in _COLUMNS)
     rows = "".join(
         f'<tr class="{one.outcome.value}"><th scope="row">{html.escape(_named(one))}</th><td class="left">'
-        f"{html.escape(one.seen.replace(', 0 failed', ''))}</td>"
+        f"{html.escape(one.observed.replace(', 0 failed', ''))}</td>"
         + "".join(f"<td>{_value(one.numbers, name)}</td>" for _, name in _COLUMNS)
         + "</tr>"
         for one in _steps(run)
@@ -189,7 +189,7 @@ def _notes(runs: Sequence[Run]) -> str:
         found.append(f"{before}{_WORDS[run.outcome]}; {summary(run.numbers)}")
         for one in run.findings:
             if "requests_ok" not in one.numbers:
-                found.append(f"{before}{one.name}: {one.seen}")
+                found.append(f"{before}{one.name}: {one.observed}")
             if one.cause:
                 found.append(f"{before}{one.name}: {one.cause}; {one.fix}")
         if (cold := run.numbers.get("cold_ttft")) is not None:

@@ -33,7 +33,7 @@ th:first-child, td.left { text-align: left } thead th { color: var(--soft); font
 small, .soft { color: var(--soft) } .better { color: var(--good) } .worse { color: var(--bad) } svg { display: block }
 """
 _WIDTH, _HEIGHT = 180, 22
-_LEAST_SCALE = 0.2
+_MIN_SCALE = 0.2
 """Half the width of the difference axis, unless an interval is longer."""
 _KINDS = (" class='left'", "", "", "")
 
@@ -42,7 +42,7 @@ def models_page(found: ModelComparison, when: str, notes: Sequence[str] = ()) ->
     """The whole file. `when`: the time, in words."""
     a, b = html.escape(found.a.name), html.escape(found.b.name)
     scale = max((abs(bound) for one in found.classes for bound in one.interval), default=0.0)
-    rows = "".join(_row(one, max(scale, _LEAST_SCALE)) for one in found.classes)
+    rows = "".join(_row(one, max(scale, _MIN_SCALE)) for one in found.classes)
     listed = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
     alone = (
         f"<p class='soft'>Only one of them was measured at {_words(found.unmatched_classes)}.</p>"

@@ -59,8 +59,8 @@ class ModelReply(NamedTuple):
         return "".join(block.text for block in self.answer.blocks if isinstance(block, Thinking))
 
     @property
-    def refusal(self) -> str:
-        """The server's own words about an error; empty: it said nothing."""
+    def error_message(self) -> str:
+        """The server's own message about an error; empty: there is none."""
         error = self.body.get("error", self.body.get("detail")) if isinstance(self.body, dict) else self.body
         text = error.get("message") if isinstance(error, dict) else error
         return str(text or "")
@@ -107,27 +107,27 @@ class ModelClient:
         `drop_after`: hang up after this many chunks with tokens.
         """
         body = msgspec.json.encode({"model": self.target.served_name, **document})
-        listener = _Listener(self.dialect, self.clock, drop_after)
+        collector = _ReplyCollector(self.dialect, self.clock, drop_after)
         headers = [_JSON, *([_VERSION] if self.dialect is Dialect.MESSAGES else [])]
         head = request_head(b"POST", path or PATHS[self.dialect], self.target, headers, len(body), plain=True)
         connection = None
         try:
             async with asyncio.timeout(timeout):
                 connection = await self._pool.open(self.target)
-                listener.begin()
-                connection.send(listener, head, body)
-                await listener.done
+                collector.begin()
+                connection.send(collector, head, body)
+                await collector.done
         except UpstreamError as error:
-            listener.fail(error.code)
+            collector.fail(error.code)
         except TimeoutError:
-            listener.fail("timeout")
+            collector.fail("timeout")
         finally:
-            if connection is not None and not listener.is_over:
+            if connection is not None and not collector.is_over:
                 connection.abort()
-        return listener.heard(scheduled)
+        return collector.reply(scheduled)
 
 
-class _Listener:
+class _ReplyCollector:
     def __init__(self, dialect: Dialect, clock: Callable[[], float], drop_after: int | None) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_over = False
@@ -205,14 +205,17 @@ class _Listener:
 
     def _note_chunk(self, now: float) -> None:
         timed = self._timed
-        if timed.last is not None:
-            timed.gaps.append(now - timed.last)
-        timed.last = now
+        if timed.last_token_at is not None:
+            timed.gaps.append(now - timed.last_token_at)
+        timed.last_token_at = now
         timed.chunks += 1
-        if timed.first is None:
-            timed.first = now
-        if timed.visible is None and any(opened.kind is not BlockKind.THINKING for opened, _ in self._blocks.values()):
-            timed.visible = now
+        if timed.first_token_at is None:
+            timed.first_token_at = now
+        if timed.first_output_at is None and self._has_output():
+            timed.first_output_at = now
+
+    def _has_output(self) -> bool:
+        return any(opened.kind is not BlockKind.THINKING for opened, _ in self._blocks.values())
 
     def _take(self, event: Event) -> bool:
         match event:
@@ -247,18 +250,18 @@ class _Listener:
         self._has_finished = True
         self._timed.tokens.update(self._answer.tokens)
 
-    def heard(self, scheduled: float | None) -> ModelReply:
+    def reply(self, scheduled: float | None) -> ModelReply:
         timed, answer = self._timed, self._answer
         timed.scheduled = timed.t0 if scheduled is None else scheduled
         if self._blocks:
-            answer.blocks = [_said(opened, "".join(texts)) for opened, texts in self._blocks.values()]
+            answer.blocks = [_block(opened, "".join(texts)) for opened, texts in self._blocks.values()]
         answer.tokens = timed.tokens
         timed.stop = (answer.stop if self._has_finished else StopReason.END).value if timed.is_ok else ""
         raw = b"".join(self._pieces)
         return ModelReply(timed, answer, None if self._is_stream else _document(raw), self._frames, raw)
 
 
-def _said(opened: Opened, text: str) -> Text | Thinking | Redacted | Refusal | ToolCall:
+def _block(opened: Opened, text: str) -> Text | Thinking | Redacted | Refusal | ToolCall:
     match opened.kind:
         case BlockKind.TEXT:
             return Text(text)

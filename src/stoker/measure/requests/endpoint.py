@@ -21,7 +21,7 @@ class MeasuredEndpoint(NamedTuple):
     target: Target
     """`served_name` is the id that is asked for."""
     counting: Target | None = None
-    """Where the engine's own paths lie, if not beside the others: the front door has them under /upstream/SERVE."""
+    """Target of the engine's own paths (its tokenizer), if not `target`: behind the front door, /upstream/SERVE."""
 
     @property
     def base_url(self) -> str:
@@ -75,34 +75,34 @@ class PromptCounter:
     def __init__(self, server: MeasuredEndpoint) -> None:
         self._server = server
         self._pool = ConnectionPool()
-        self._way = 1
-        self.how = "not counted"
+        self._method = 1
+        self.counted_by = "not counted"
 
     def close(self) -> None:
         self._pool.close()
 
     async def __call__(self, text: str) -> int:
-        """Raises UpstreamError: it cannot be had in any way."""
+        """Raises UpstreamError: no method works."""
         engine = self._server.counting or self._server.target
         body = _body(text, engine.served_name)
-        if self._way == 1:
+        if self._method == 1:
             found = await count(self._pool, engine, Dialect.CHAT, body)
             if found is not None:
-                self.how = "the engine's own count"
+                self.counted_by = "the engine's own count"
                 return found
-            self._way = 2
+            self._method = 2
         target = self._server.target
         body = _body(text, target.served_name)
-        if self._way == 2:
+        if self._method == 2:
             found = await count(self._pool, target, Dialect.MESSAGES, body)
             if found is not None:
-                self.how = "count_tokens"
+                self.counted_by = "count_tokens"
                 return found
-            self._way = 3
+            self._method = 3
         found = await count_by_asking(self._pool, target, PATHS[Dialect.CHAT], body)
         if found is None:
             raise UpstreamError(f"'{target.served_name}' does not report how many tokens a prompt has", code="no_usage")
-        self.how = "usage of an answer"
+        self.counted_by = "usage of an answer"
         return found
 
 

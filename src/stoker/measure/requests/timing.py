@@ -1,14 +1,14 @@
 """What the words mean. Pure: times are seconds of one clock.
 
-    t0       right before the request's first byte is written; `scheduled` is when it should have been
-    first    the first piece that carries a token: text, thinking, refusal, a tool's name or arguments
-    visible  the first that is no thinking
-    last     the last that carries a token; not the usage, not `[DONE]`
-    N        output tokens by the server's own usage, thinking included; never the number of chunks
+    t0               right before the request's first byte is written; `scheduled` is when it should have been
+    first_token_at   the first piece that carries a token: text, thinking, refusal, a tool's name or arguments
+    first_output_at  the first that is no thinking
+    last_token_at    the last that carries a token; not the usage, not `[DONE]`
+    N                output tokens by the server's own usage, thinking included; never the number of chunks
 
-    TTFT = first - t0         TTFO = visible - t0         E2E = last - t0
-    TPOT = (last - first) / (N - 1), for N >= 2           decode rate = 1 / TPOT
-    NTPOT = E2E / N           gaps = time between two chunks that carry tokens
+    TTFT = first_token_at - t0      TTFO = first_output_at - t0      E2E = last_token_at - t0
+    TPOT = (last_token_at - first_token_at) / (N - 1), for N >= 2   decode rate = 1 / TPOT
+    NTPOT = E2E / N   gaps = time between two chunks that carry tokens
 
 A role-only or empty chunk does not count. An error frame after the 200 makes the request a failure. Where the server
 gives no usage, everything that needs N is absent.
@@ -34,9 +34,9 @@ class RequestTiming(msgspec.Struct):
     """HTTP status; 0: none came."""
     failure: str = ""
     """What went wrong, in one word; empty: nothing."""
-    first: float | None = None
-    visible: float | None = None
-    last: float | None = None
+    first_token_at: float | None = msgspec.field(default=None, name="first")
+    first_output_at: float | None = msgspec.field(default=None, name="visible")
+    last_token_at: float | None = msgspec.field(default=None, name="last")
     gaps: list[float] = []
     chunks: int = 0
     """How many chunks carried tokens."""
@@ -49,23 +49,23 @@ class RequestTiming(msgspec.Struct):
 
     @property
     def ttft(self) -> float | None:
-        return None if self.first is None else self.first - self.t0
+        return None if self.first_token_at is None else self.first_token_at - self.t0
 
     @property
     def ttfo(self) -> float | None:
-        return None if self.visible is None else self.visible - self.t0
+        return None if self.first_output_at is None else self.first_output_at - self.t0
 
     @property
     def e2e(self) -> float | None:
-        return None if self.last is None else self.last - self.t0
+        return None if self.last_token_at is None else self.last_token_at - self.t0
 
     @property
     def tpot(self) -> float | None:
         """None: no usage, or a single token."""
         n = self.tokens.output
-        if n is None or n < 2 or self.first is None or self.last is None:
+        if n is None or n < 2 or self.first_token_at is None or self.last_token_at is None:
             return None
-        return (self.last - self.first) / (n - 1)
+        return (self.last_token_at - self.first_token_at) / (n - 1)
 
     @property
     def ntpot(self) -> float | None:
@@ -78,7 +78,7 @@ class RequestTiming(msgspec.Struct):
         return self.t0 - self.scheduled
 
 
-class Objectives(NamedTuple):
+class Slo(NamedTuple):
     """What a request has to keep to be good, in seconds; None: not asked for."""
 
     ttft: float | None = None
@@ -86,7 +86,7 @@ class Objectives(NamedTuple):
     e2e: float | None = None
 
 
-def is_good(timed: RequestTiming, slo: Objectives) -> bool:
+def is_good(timed: RequestTiming, slo: Slo) -> bool:
     """A failed request never is. TPOT does not apply to a single token; TTFT and E2E do."""
     if not timed.is_ok:
         return False
@@ -118,7 +118,7 @@ def output_rate(requests: Sequence[RequestTiming], window: Window) -> float | No
     return sum(count for count in counts if count is not None) / (window.end - window.begin)
 
 
-def goodput(requests: Sequence[RequestTiming], window: Window, slo: Objectives) -> tuple[float, float] | None:
+def goodput(requests: Sequence[RequestTiming], window: Window, slo: Slo) -> tuple[float, float] | None:
     """(good requests per second, their share of all that were started in the window); failed ones stay among all."""
     started = [timed for timed in requests if window.begin <= timed.t0 <= window.end]
     if not started or window.end <= window.begin:

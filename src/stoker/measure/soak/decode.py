@@ -18,16 +18,16 @@ class DecodeCheck:
     """Asks `concurrency` times at once for `tokens` tokens each."""
 
     def __init__(self, client: ModelClient, concurrency: int, tokens: int) -> None:
-        self._talk = client
+        self._client = client
         self._concurrency = concurrency
         self._tokens = tokens
-        self._to_the_end = True
+        self._ignores_eos = True
 
     async def run(self) -> DecodeResult:
         """Never raises but on cancel. Asks the engine not to stop early, if it supports that."""
         replies = await self._all()
-        if self._to_the_end and all(one.timing.failure == "http_400" for one in replies):
-            self._to_the_end = False
+        if self._ignores_eos and all(one.timing.failure == "http_400" for one in replies):
+            self._ignores_eos = False
             replies = await self._all()
         return decode_result(replies)
 
@@ -37,7 +37,7 @@ class DecodeCheck:
         return [task.result() for task in tasks]
 
     async def _one(self, number: int) -> ModelReply:
-        more: Mapping[str, Any] = {"ignore_eos": True} if self._to_the_end else {}
+        more: Mapping[str, Any] = {"ignore_eos": True} if self._ignores_eos else {}
         document = {
             "messages": [{"role": "user", "content": _STORY.format(number=number + 1)}],
             "max_tokens": self._tokens,
@@ -46,7 +46,7 @@ class DecodeCheck:
             "stream_options": {"include_usage": True},
             **more,
         }
-        return await self._talk.ask(document, timeout=_TIMEOUT)
+        return await self._client.ask(document, timeout=_TIMEOUT)
 
 
 def decode_result(replies: list[ModelReply]) -> DecodeResult:

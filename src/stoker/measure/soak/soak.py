@@ -15,15 +15,16 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from stoker.domain.figures import counted
 from stoker.domain.run import Finding, Fingerprint, Number, Outcome
 from stoker.measure.canary.canary import RERUNS, Anomaly, anomaly_finding
 from stoker.measure.soak.schedule import ClockWatch, CycleSchedule, overslept
 
-SLICE = 15.0
-"""Seconds between two looks at engine and clocks while a cycle is waited for."""
-SLOW, ENOUGH = 0.8, 3
-"""A cycle below this share of the median of clean ones, and further below the slowest of them than they are apart,
-is an anomaly once there are ENOUGH clean ones."""
+CHECK_INTERVAL = 15.0
+"""Seconds between two checks of engine and clocks while a cycle is waited for."""
+SLOW_SHARE, MIN_CLEAN = 0.8, 3
+"""With at least MIN_CLEAN clean cycles, a cycle is an anomaly if its rate is below SLOW_SHARE of their median and below
+their minimum by more than their range."""
 
 
 class SoakClock(Protocol):
@@ -137,35 +138,36 @@ class SoakWork(Protocol):
 
 
 class Soak:
-    """Runs a record to its end. `keep` is called with it after each cycle and event: it writes the state file."""
+    """Runs a record to its end. `save` is called with it after each cycle and event: it writes the state file."""
 
     def __init__(
         self,
         record: SoakRecord,
         work: SoakWork,
-        times: SoakClock,
-        keep: Callable[[SoakRecord], None],
-        tell: Callable[[str], None],
+        clock: SoakClock,
+        save: Callable[[SoakRecord], None],
+        report: Callable[[str], None],
     ) -> None:
         self.record = record
         self._work = work
-        self._times = times
-        self._keep = keep
-        self._tell = tell
+        self._clock = clock
+        self._save = save
+        self._report = report
         self._schedule = CycleSchedule(record.every, record.length)
         # A soak that goes on knows its beginning by the wall clock only.
-        self._zero = times.now() - max(0.0, times.wall() - record.began)
-        self._clocks = ClockWatch(times.now(), times.wall())
+        self._zero = clock.now() - max(0.0, clock.wall() - record.began)
+        self._clock_watch = ClockWatch(clock.now(), clock.wall())
 
     @property
     def elapsed(self) -> float:
-        return self._times.now() - self._zero
+        return self._clock.now() - self._zero
 
     async def run(self) -> None:
         """Until the deadline. On cancel the record is as of the last cycle that ended."""
         resumed = bool(self.record.events)
         left = self._schedule.cycles - self.record.started
-        self._event("resumed" if resumed else "began", f"{left} cycles to go" if resumed else f"{left} cycles")
+        cycles = counted(left, "cycle")
+        self._event("resumed" if resumed else "began", f"{cycles} to go" if resumed else cycles)
         while True:
             following = self._schedule.next(self.elapsed, self.record.started)
             for cycle in following.missed:
@@ -179,23 +181,23 @@ class Soak:
             self.record.started = following.cycle + 1
             await self._cycle(following.cycle)
         self.record.is_over = True
-        self._event("ended", f"{len(self.record.clean)} of {self._schedule.cycles} cycles were clean")
+        self._event("ended", f"{len(self.record.clean)} of {counted(self._schedule.cycles, 'cycle')} clean")
 
     async def _wait(self, seconds: float) -> None:
         """In slices: what happens meanwhile is seen soon, and a machine that slept wakes up in time."""
         until = self.elapsed + seconds
-        await self._look()
+        await self._note_changes()
         while (left := until - self.elapsed) > 0:
-            asked, before = min(left, SLICE), self.elapsed
-            await self._times.sleep(asked)
+            asked, before = min(left, CHECK_INTERVAL), self.elapsed
+            await self._clock.sleep(asked)
             away = overslept(asked, self.elapsed - before)
             if away is not None:
                 self._event("suspended", f"nothing ran for {away:.0f} s: the machine was suspended or overloaded")
-            await self._look()
+            await self._note_changes()
 
-    async def _look(self) -> bool:
+    async def _note_changes(self) -> bool:
         """Note what happened to engine and clock; whether the engine is another one than before."""
-        jump = self._clocks.jumped(self._times.now(), self._times.wall())
+        jump = self._clock_watch.jumped(self._clock.now(), self._clock.wall())
         if jump is not None:
             self._event("clock_jump", f"the wall clock was set by {jump:+.0f} s; the schedule is unchanged")
         before, now = self.record.engine, await self._work.engine()
@@ -210,40 +212,40 @@ class Soak:
         return False
 
     async def _cycle(self, number: int) -> None:
-        cycle = SoakCycle(number + 1, self._times.wall(), self.elapsed)
+        cycle = SoakCycle(number + 1, self._clock.wall(), self.elapsed)
         cycle.questions, cycle.anomalies = await self._work.canary()
         decoded = await self._work.decode()
         cycle.rate, cycle.tpot, cycle.failed = decoded.rate, decoded.tpot, decoded.failed
-        if (why := self._wrong(decoded)) is not None:
-            anomaly = Anomaly("decode", why, at=self._times.wall())
+        if (why := self._problem(decoded)) is not None:
+            anomaly = Anomaly("decode", why, at=self._clock.wall())
             for _ in range(RERUNS):
-                anomaly.reruns.append(self._wrong(await self._work.decode()) is not None)
+                anomaly.reruns.append(self._problem(await self._work.decode()) is not None)
             cycle.anomalies.append(anomaly)
-        has_died = await self._look()
+        has_died = await self._note_changes()
         cycle.seconds = self.elapsed - cycle.elapsed
         names = ", ".join(anomaly.name for anomaly in cycle.anomalies)
         reasons = [*(["the engine died"] if has_died else []), *([f"anomaly: {names}"] if names else [])]
         cycle.excluded = "; ".join(reasons)
         self.record.cycles.append(cycle)
-        self._keep(self.record)
-        self._tell(timeline_entry(cycle))
+        self._save(self.record)
+        self._report(timeline_entry(cycle))
 
-    def _wrong(self, decoded: DecodeResult) -> str | None:
+    def _problem(self, decoded: DecodeResult) -> str | None:
         if decoded.failed:
-            return f"{decoded.failed} of {self.record.concurrency} requests failed ({decoded.why})"
+            return f"{decoded.failed} of {counted(self.record.concurrency, 'request')} failed ({decoded.why})"
         clean = self.record.rates
-        if decoded.rate is None or len(clean) < ENOUGH:
+        if decoded.rate is None or len(clean) < MIN_CLEAN:
             return None
         usual, apart = statistics.median(clean), max(clean) - min(clean)
-        if decoded.rate < min(SLOW * usual, min(clean) - apart):
+        if decoded.rate < min(SLOW_SHARE * usual, min(clean) - apart):
             return f"{decoded.rate:.1f} tokens/s, clean cycles had {usual:.1f} ({min(clean):.1f} to {max(clean):.1f})"
         return None
 
     def _event(self, kind: str, text: str) -> None:
-        event = SoakEvent(self._times.wall(), self.elapsed, kind, text)
+        event = SoakEvent(self._clock.wall(), self.elapsed, kind, text)
         self.record.events.append(event)
-        self._keep(self.record)
-        self._tell(timeline_entry(event))
+        self._save(self.record)
+        self._report(timeline_entry(event))
 
 
 def timeline_entry(one: SoakCycle | SoakEvent) -> str:
@@ -276,7 +278,7 @@ def summary(record: SoakRecord) -> list[str]:
     found += [f"excluded: cycle {cycle.number} ({cycle.excluded})" for cycle in record.cycles if cycle.excluded]
     missed = sum(event.kind == "missed" for event in record.events)
     if missed:
-        found.append(f"missed: {missed} {'cycle' if missed == 1 else 'cycles'} never started")
+        found.append(f"missed: {counted(missed, 'cycle')} never started")
     anomalies, deaths = record.anomalies, record.deaths
     found.append(f"anomalies: {len(anomalies)}, of which {sum(one.is_persistent for one in anomalies)} persist")
     found.append(f"deaths of the engine: {len(deaths)}")

@@ -56,7 +56,7 @@ class DriftDetector:
             cusum.value, cusum.n = level.value, level.n
 
     def forget(self, serve: str) -> None:
-        """After a change of its fingerprint: what was counted was another one."""
+        """Its fingerprint changed: what was counted belongs to another model."""
         self._sums = {key: cusum for key, cusum in self._sums.items() if key[0] != serve}
 
     def _sum(self, serve: str, check: str) -> Cusum:

@@ -100,8 +100,8 @@ class Sprt:
             self.result = SprtResult.DENY
         return self.result
 
-    def of(self, passed: int, n: int) -> SprtResult:
-        """What these counts say, in whatever order they came; nothing is fed.
+    def result_for(self, passed: int, n: int) -> SprtResult:
+        """What these counts say, in whatever order they came. Feeds nothing.
 
         Unlike `feed` it may change its mind with more samples. However often one looks, the chance that it ever says
         `allow` of a bad one, or `deny` of a good one, is at most error / (1 - error) (Ville 1939: under either
@@ -151,7 +151,7 @@ class Cusum:
         self.value, self.n = 0.0, 0
 
 
-ENOUGH = {0.99: 300, 0.95: 60, 0.9: 30}
+MIN_SAMPLES = {0.99: 300, 0.95: 60, 0.9: 30}
 """Samples from which on a percentile says more than the maximum does: at n >= 299 the maximum lies above the true p99
 with 95 % chance, and so on (1 - p**n >= 0.95)."""
 
@@ -169,7 +169,7 @@ def percentile(values: Sequence[float], share: float) -> float | None:
 
 def percentile_if_enough(values: Sequence[float], share: float) -> float | None:
     """The percentile, where there are samples enough for it; else None."""
-    return percentile(values, share) if len(values) >= ENOUGH.get(share, 1) else None
+    return percentile(values, share) if len(values) >= MIN_SAMPLES.get(share, 1) else None
 
 
 def _quantile(share: float) -> float:

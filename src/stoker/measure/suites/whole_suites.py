@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from stoker.domain.figures import counted
 from stoker.domain.run import Finding, Number, Outcome, Run
 from stoker.measure.statistics.stats import Sprt, wilson
 from stoker.measure.suites.fixture import Fixture, by_class
@@ -68,13 +69,14 @@ def numbers(graded: Iterable[GradedFixture]) -> dict[str, Number]:
 
 def findings(graded: Sequence[GradedFixture]) -> list[Finding]:
     """One per class: its rate with the interval, and what gave no sample."""
-    counted, found = numbers(graded), []
+    sums, found = numbers(graded), []
     for name in dict.fromkeys(one.task_class for one in graded):
-        n, passed = int(counted.get(f"{name}.n") or 0), int(counted.get(f"{name}.passed") or 0)
+        n, passed = int(sums.get(f"{name}.n") or 0), int(sums.get(f"{name}.passed") or 0)
         interval = wilson(passed, n)
         missed = [one for one in graded if one.task_class == name and not one.is_sample]
         seen = f"{passed} of {n}, 95 % interval {interval.low:.3f} to {interval.high:.3f}" if n else "no sample"
-        seen += f"; {len(missed)} questions could not be graded, the first: {missed[0].reason}" if missed else ""
+        questions = counted(len(missed), "question")
+        seen += f"; {questions} could not be graded, the first: {missed[0].reason}" if missed else ""
         outcome = Outcome.PASSED if n else Outcome.UNDECIDED
         found.append(Finding(name, outcome, seen, numbers={"n": n, "passed": passed}))
     return found

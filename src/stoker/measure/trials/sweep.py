@@ -1,6 +1,6 @@
 """Variants of one serve, what became of each, and the best of them by a goal. Pure.
 
-1. `--vary parallel=4,8 --vary context=2048,4096` -> four variants, in that order; more than MOST are refused
+1. `--vary parallel=4,8 --vary context=2048,4096` -> four variants, in that order; more than MAX_VARIANTS are refused
 2. each variant ends as measured, or as a failure with a name (`VariantFailure`)
 3. the best is the one that is measured and leads by the goal
 """
@@ -19,7 +19,7 @@ import msgspec
 from stoker.domain.run import Finding, Number, Outcome
 from stoker.domain.serve import Serve
 
-MOST = 64
+MAX_VARIANTS = 64
 """Variants of one sweep."""
 NOT_RUN = "not run"
 
@@ -74,7 +74,7 @@ class Variant(msgspec.Struct):
     outcome: str = NOT_RUN
     """`measured`, `failed`, or `not run`."""
     failure: str = ""
-    seen: str = ""
+    observed: str = msgspec.field(default="", name="seen")
     """What happened, as the engine or Stoker describes it."""
     fix: str = ""
     numbers: dict[str, Number] = {}
@@ -138,9 +138,11 @@ def parse_variations(given: Sequence[str]) -> dict[str, list[str]]:
     count = 1
     for values in found.values():
         count *= len(values)
-    if count > MOST:
+    if count > MAX_VARIANTS:
         sizes = " x ".join(str(len(values)) for values in found.values())
-        raise BadVariation(f"these are {count} variants ({sizes}); a sweep runs at most {MOST}: use fewer values")
+        raise BadVariation(
+            f"these are {count} variants ({sizes}); a sweep runs at most {MAX_VARIANTS}: use fewer values"
+        )
     return found
 
 
@@ -182,7 +184,7 @@ def best_variant(found: Sequence[Variant], goal: Goal) -> Variant | None:
 def findings(found: Sequence[Variant]) -> list[Finding]:
     outcomes = {"measured": Outcome.PASSED, "failed": Outcome.FAILED, NOT_RUN: Outcome.INTERRUPTED}
     return [
-        Finding(row.name, outcomes[row.outcome], row.seen, row.failure, row.fix, dict(row.numbers), row.seconds)
+        Finding(row.name, outcomes[row.outcome], row.observed, row.failure, row.fix, dict(row.numbers), row.seconds)
         for row in found
     ]
 

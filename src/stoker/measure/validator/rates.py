@@ -10,16 +10,14 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
 from stoker.domain.run import Fingerprint
+from stoker.measure.artifacts import record_file
 from stoker.measure.statistics.stats import Interval, wilson
 from stoker.measure.validator.planted_faults import BlockToJudge, blocks_to_judge
-
-T = TypeVar("T")
-MAX_BYTES = 4 * 2**20
 
 
 class VerdictsHeader(msgspec.Struct, frozen=True):
@@ -116,22 +114,10 @@ def header_of(found: Fingerprint, configured: str) -> VerdictsHeader:
     return VerdictsHeader(found.identity, found.execution, configured)
 
 
-def verdicts_line(record: VerdictsHeader | StoredVerdict) -> bytes:
-    return msgspec.json.encode(record) + b"\n"
-
-
 def load_verdicts(path: Path) -> StoredVerdicts:
-    """Never raises: what cannot be read was not measured. A torn line is left out."""
-    try:
-        with path.open("rb") as file:
-            first, *lines = file.read(MAX_BYTES).split(b"\n")
-    except OSError:
-        return StoredVerdicts()
-    head = _decoded(first, VerdictsHeader)
-    if head is None:
-        return StoredVerdicts()
-    found = [one for line in lines if (one := _decoded(line, StoredVerdict)) is not None]
-    return StoredVerdicts(head, {one.digest: one for one in found})
+    """Never raises: what cannot be read was not measured."""
+    header, verdicts = record_file.load(path, VerdictsHeader, StoredVerdict)
+    return StoredVerdicts(header, {one.digest: one for one in verdicts})
 
 
 def rates_of(verdicts: Mapping[str, StoredVerdict], blocks: Sequence[BlockToJudge] | None = None) -> ValidatorRates:
@@ -153,10 +139,3 @@ def rates_of(verdicts: Mapping[str, StoredVerdict], blocks: Sequence[BlockToJudg
 def _rate(outcomes: Iterable[bool]) -> ErrorRate:
     found = list(outcomes)
     return ErrorRate(sum(found), len(found))
-
-
-def _decoded(data: bytes, kind: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None

@@ -182,13 +182,13 @@ class Promotions:
             overrides = {name: one for name, one in self._overrides.items() if name != alias}
             if override.previous != watch.alias.serve:
                 now = self._clock.wall()
-                overrides[alias] = Override(alias, override.previous, override.serve, now, "", finding.seen)
+                overrides[alias] = Override(alias, override.previous, override.serve, now, "", finding.observed)
             try:
                 await self._move(overrides)
             except StokerError as error:  # better a promotion that is forgotten at the next start than a broken alias
                 self._overrides = overrides
                 self._notify(RollbackNotSaved(override.previous, error.message))
-            reason = f"{finding.name}: {finding.seen}"
+            reason = f"{finding.name}: {finding.observed}"
             self._notify(AliasMoved(alias, override.previous, override.serve, MoveCause.ROLLED_BACK, reason))
         self._notify(PromotionWatchEnded(override, finding, is_worse))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
+from stoker.domain.figures import counted
 from stoker.domain.serve import Serve
 from stoker.request.lease.eviction import Never
 from stoker.request.lease.state import ServeState, Swap
@@ -29,13 +30,13 @@ QUEUE_FULL = "queue_full"
 
 
 def queue_full(serve: Serve, waiting: int) -> StokerError:
-    return CapacityError(f"the queue of serve '{serve.name}' is full: {waiting} requests wait", code=QUEUE_FULL)
+    many = f"{counted(waiting, 'request')} wait{'s' if waiting == 1 else ''}"
+    return CapacityError(f"the queue of serve '{serve.name}' is full: {many}", code=QUEUE_FULL)
 
 
 def no_place(serve: Serve) -> StokerError:
-    return CapacityError(
-        f"serve '{serve.name}' already runs {serve.max_active} requests, its max_active", code="no_place"
-    )
+    running = counted(serve.max_active, "request")
+    return CapacityError(f"serve '{serve.name}' already runs {running}, its max_active", code="no_place")
 
 
 def no_fit(fit: Never) -> StokerError:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stoker.domain.decision import Decision
+from stoker.domain.speed import tokens_per_second
 from stoker.store import labels
 from stoker.store.histogram import Histogram
-from stoker.store.metrics import SHORTEST_RATE
 from stoker.store.telemetry import names
 
 DURATION_BOUNDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
@@ -54,5 +54,6 @@ class GenAiMeasures:
         if ttft is None or not decision.stream or decision.orchestrated is not None:
             return  # the answer came whole: there was no first token
         cell.first_token.observe(ttft)
-        if output is not None and output > 1 and latency is not None and latency - ttft >= SHORTEST_RATE:
-            cell.per_token.observe((latency - ttft) / (output - 1))
+        rate = tokens_per_second(decision)
+        if rate is not None:
+            cell.per_token.observe(1 / rate)

@@ -21,7 +21,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags, TraceState
 from opentelemetry.trace.status import Status, StatusCode
 
-from stoker.domain.decision import Attempt, Decision
+from stoker.domain.decision import FAILURES, Attempt, Decision
 from stoker.domain.swap import SwapReport
 from stoker.domain.telemetry import ServeLabels
 from stoker.domain.trace import RequestTrace, Try
@@ -29,8 +29,6 @@ from stoker.store import labels
 from stoker.store.telemetry import names
 
 Attributes = dict[str, str | int | float | bool | Sequence[str]]
-FAULTS = frozenset({"upstream_failed", "stalled", "cut", "bug"})
-"""Outcomes that are no caller's fault."""
 REMEMBERED_SWAPS = 256
 _QUEUE, _LOAD, _VERIFY = 1 << 16, 2 << 16, 3 << 16
 """Where the numbers of these spans begin; those of calls begin with 1. See `RequestTrace.child`."""
@@ -93,8 +91,7 @@ class SpanBuilder:
         """From the clock to Unix time."""
         end = d.at + (d.latency or 0.0)
         endpoint = labels.PATHS.get(d.endpoint)
-        is_fault = d.outcome in FAULTS or d.status >= 500
-        status = Status(StatusCode.ERROR, d.reason or d.outcome) if is_fault else _UNSET
+        status = Status(StatusCode.ERROR, d.reason or d.outcome) if d.is_failed else _UNSET
         name = f"{trace.method} {endpoint}" if endpoint else trace.method
         attributes = self._attributes(trace, d, endpoint)
         yield self._span(name, own, parent, d.at, end, attributes, SpanKind.SERVER, status)
@@ -154,7 +151,7 @@ class SpanBuilder:
             if tokens is not None:
                 attributes[name] = tokens
         status = _UNSET
-        if not 200 <= one.status < 300 or (is_last and d.outcome in FAULTS):
+        if not 200 <= one.status < 300 or (is_last and d.outcome in FAILURES):
             error = (d.reason if is_last else "") or (str(one.status) if one.status else names.OTHER)
             if not (is_last and d.outcome == "client_left"):
                 attributes[names.ERROR_TYPE] = error

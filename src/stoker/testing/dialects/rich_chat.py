@@ -29,11 +29,11 @@ class RichChat(OpenAI):
     """This dialect has no signatures or redacted thinking: they are left out."""
 
     def __init__(self, rich: RichReply) -> None:
-        self._told = rich
+        self._reply = rich
 
     def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
-        for block in self._told.blocks:
+        for block in self._reply.blocks:
             if not isinstance(block, ScriptedCall) and (field := self._field(block)):
                 message[field] = (message.get(field) or "") + text_in(block)
         if calls := [one for _, one in self._calls()]:
@@ -42,7 +42,7 @@ class RichChat(OpenAI):
         return frame("chatcmpl", "chat.completion", facts) | {"choices": [choice]} | self._usage(facts)
 
     def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream:
-        quirks = self._told.quirks
+        quirks = self._reply.quirks
         start = frame("chatcmpl", "chat.completion.chunk", facts)
         usual = start | ({"usage": None} if ask.include_usage else {})
         opening: dict[str, Any] = {"role": "assistant", "content": ""}
@@ -66,29 +66,29 @@ class RichChat(OpenAI):
 
     def _deltas(self) -> Iterator[dict[str, Any]]:
         deltas = self._plain_deltas()
-        if "together" in self._told.quirks:
-            deltas = _joined(deltas, self._told.reasoning_field)
+        if "together" in self._reply.quirks:
+            deltas = _joined(deltas, self._reply.reasoning_field)
         for delta in deltas:
             yield delta
-            if "empty_deltas" in self._told.quirks:
+            if "empty_deltas" in self._reply.quirks:
                 yield {"content": ""}
                 yield {}
 
     def _plain_deltas(self) -> Iterator[dict[str, Any]]:
         calls = dict(self._calls())
-        for are_calls, group in groupby(enumerate(self._told.blocks), lambda one: isinstance(one[1], ScriptedCall)):
+        for are_calls, group in groupby(enumerate(self._reply.blocks), lambda one: isinstance(one[1], ScriptedCall)):
             if are_calls:
                 parts = [[{"tool_calls": [one]} for one in self._parts(*calls[at])] for at, _ in group]
-                yield from _in_turn(parts) if "interleave" in self._told.quirks else chain.from_iterable(parts)
+                yield from _in_turn(parts) if "interleave" in self._reply.quirks else chain.from_iterable(parts)
             else:
                 for _, block in group:
                     if field := self._field(block):
-                        yield from ({field: piece} for piece in self._told.pieces(text_in(block)))
+                        yield from ({field: piece} for piece in self._reply.pieces(text_in(block)))
 
     def _field(self, block: ScriptedBlock) -> str | None:
         match block:
             case ScriptedThinking():
-                return self._told.reasoning_field
+                return self._reply.reasoning_field
             case ScriptedText():
                 return "content"
             case ScriptedRefusal():
@@ -99,28 +99,28 @@ class RichChat(OpenAI):
 
     def _calls(self) -> Iterator[tuple[int, tuple[int, ScriptedCall, str]]]:
         """By the index of the block: number among the calls, call, id."""
-        found = [(at, block) for at, block in enumerate(self._told.blocks) if isinstance(block, ScriptedCall)]
+        found = [(at, block) for at, block in enumerate(self._reply.blocks) if isinstance(block, ScriptedCall)]
         for number, (at, call) in enumerate(found):
-            yield at, (number, call, self._told.id_of("call", at))
+            yield at, (number, call, self._reply.id_of("call", at))
 
     def _arguments(self, call: ScriptedCall) -> str:
         text = text_in(call)
-        return json.dumps(text, ensure_ascii=False) if "double_encoded" in self._told.quirks else text
+        return json.dumps(text, ensure_ascii=False) if "double_encoded" in self._reply.quirks else text
 
     def _whole_call(self, number: int, call: ScriptedCall, name: str) -> dict[str, Any]:
         arguments: str | orjson.Fragment = self._arguments(call)
-        if "arguments_object" in self._told.quirks and is_json(text_in(call)):
+        if "arguments_object" in self._reply.quirks and is_json(text_in(call)):
             arguments = orjson.Fragment(text_in(call))
         return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
     def _parts(self, number: int, call: ScriptedCall, name: str) -> list[dict[str, Any]]:
-        quirks, text = self._told.quirks, self._arguments(call)
+        quirks, text = self._reply.quirks, self._arguments(call)
         place = {} if "no_index" in quirks else {"index": 0 if "same_index" in quirks else number}
         identity = {"id": name, "type": "function"}
         if "whole_call" in quirks:
             return [place | identity | {"function": {"name": call.name, "arguments": text}}]
         is_late, is_repeated = "late_name" in quirks, "repeat_id" in quirks
-        pieces = self._told.pieces(text) or ([""] if is_late else [])
+        pieces = self._reply.pieces(text) or ([""] if is_late else [])
         again = {"name": call.name} if is_repeated else {}
         first = {} if is_late else {"name": call.name}
         functions = [first | {"arguments": ""}] + [again | {"arguments": piece} for piece in pieces]
@@ -134,7 +134,7 @@ class RichChat(OpenAI):
     # -- the end -----------------------------------------------------------------------------------------------
 
     def _finish(self) -> dict[str, Any]:
-        rich = self._told
+        rich = self._reply
         reason = "stop" if rich.stop == "calls" and "stop_for_calls" in rich.quirks else _FINISH[rich.stop]
         matched = {rich.matched_field: rich.sequence if rich.stop == "sequence" else None} if rich.matched_field else {}
         return {"finish_reason": reason, **matched}
@@ -147,8 +147,8 @@ class RichChat(OpenAI):
             "prompt_tokens": facts.prompt,
             "completion_tokens": sent,
             "total_tokens": facts.prompt + sent,
-            "prompt_tokens_details": {"cached_tokens": facts.cached, "cache_write_tokens": self._told.written},
-            "completion_tokens_details": {"reasoning_tokens": min(self._told.reasoning, sent)},
+            "prompt_tokens_details": {"cached_tokens": facts.cached, "cache_write_tokens": self._reply.written},
+            "completion_tokens_details": {"reasoning_tokens": min(self._reply.reasoning, sent)},
         }
         return {"usage": usage}
 

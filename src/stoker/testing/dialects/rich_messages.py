@@ -41,22 +41,22 @@ class RichMessages(Anthropic):
     """A refusal is a text whose stop reason is `refusal`, unless the script names another end."""
 
     def __init__(self, rich: RichReply) -> None:
-        self._told = rich
+        self._reply = rich
 
     def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
-        content = [self._content(at, block) for at, block in enumerate(self._told.blocks)]
+        content = [self._content(at, block) for at, block in enumerate(self._reply.blocks)]
         message = envelope(facts, content, None, facts.completion) | self._end()
         return message | {"usage": self._usage(facts, facts.completion)}
 
     def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream:
         early = min(1, facts.completion)
         message = envelope(facts, [], None, early) | {"stop_details": None, "usage": self._usage(facts, early)}
-        blocks = [event for at, block in enumerate(self._told.blocks) for event in self._events(at, block)]
+        blocks = [event for at, block in enumerate(self._reply.blocks) for event in self._events(at, block)]
         opening = [{"type": "message_start", "message": message}, *blocks[:1]]
-        if "no_ping" not in self._told.quirks:
+        if "no_ping" not in self._reply.quirks:
             opening.append({"type": "ping"})
         closing = [self._delta(self._end(), facts, facts.completion), {"type": "message_stop"}]
-        if "two_deltas" in self._told.quirks:
+        if "two_deltas" in self._reply.quirks:
             nothing = dict.fromkeys(self._end())
             closing.insert(0, self._delta(nothing, facts, facts.completion // 2))
         return Stream(
@@ -77,7 +77,7 @@ class RichMessages(Anthropic):
                 text = text_in(block) or "{}"
                 # as written, where it is JSON: numbers and repeated keys stay what they are
                 given = orjson.Fragment(text) if is_json(text) else text
-                return {"type": "tool_use", "id": self._told.id_of("toolu", at), "name": block.name, "input": given}
+                return {"type": "tool_use", "id": self._reply.id_of("toolu", at), "name": block.name, "input": given}
         return {"type": "text", "text": block.text}
 
     def _events(self, at: int, block: ScriptedBlock) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ class RichMessages(Anthropic):
             case _:
                 content |= {"text": ""}
                 key, kind = "text", "text_delta"
-        deltas = [{"type": kind, key: piece} for piece in self._told.pieces(text_in(block))] if key else []
+        deltas = [{"type": kind, key: piece} for piece in self._reply.pieces(text_in(block))] if key else []
         if isinstance(block, ScriptedThinking):
             deltas.append({"type": "signature_delta", "signature": _signature(block)})
         return [
@@ -107,7 +107,7 @@ class RichMessages(Anthropic):
         return {"type": "message_delta", "delta": end, "usage": self._usage(facts, output)}
 
     def _end(self) -> dict[str, Any]:
-        rich = self._told
+        rich = self._reply
         reason = _STOP[rich.stop]
         if rich.stop == "end" and any(isinstance(one, ScriptedRefusal) for one in rich.blocks):
             reason = "refusal"
@@ -118,14 +118,14 @@ class RichMessages(Anthropic):
     def _usage(self, facts: ReplyFacts, output: int) -> dict[str, Any]:
         """`input_tokens` are those neither cached nor written; all zero where no usage is reported."""
         usage = {
-            "input_tokens": max(0, facts.prompt - facts.cached - self._told.written),
-            "cache_creation_input_tokens": self._told.written,
+            "input_tokens": max(0, facts.prompt - facts.cached - self._reply.written),
+            "cache_creation_input_tokens": self._reply.written,
             "cache_read_input_tokens": facts.cached,
             "output_tokens": output,
         }
         if not facts.usage:
             return dict.fromkeys(usage, 0)
-        return usage | {"output_tokens_details": {"thinking_tokens": min(self._told.reasoning, output)}}
+        return usage | {"output_tokens_details": {"thinking_tokens": min(self._reply.reasoning, output)}}
 
 
 def _signature(block: ScriptedThinking) -> str:

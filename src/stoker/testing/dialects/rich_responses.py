@@ -38,7 +38,7 @@ class RichResponses(OpenAI):
     `reasoning_text`, as open weights do."""
 
     def __init__(self, rich: RichReply) -> None:
-        self._told = rich
+        self._reply = rich
 
     def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
         return self._response(facts, [one.full for one in self._items()])
@@ -59,16 +59,16 @@ class RichResponses(OpenAI):
     def _events(self, at: int, item: _Item) -> list[Event]:
         added: Event = {"type": "response.output_item.added", "output_index": at, "item": item.empty}
         done: Event = {"type": "response.output_item.done", "output_index": at, "item": item.full}
-        before = [] if "no_added" in self._told.quirks else [added, *item.opened]
-        deltas = [] if "only_done" in self._told.quirks else item.deltas
+        before = [] if "no_added" in self._reply.quirks else [added, *item.opened]
+        deltas = [] if "only_done" in self._reply.quirks else item.deltas
         return [*before, *deltas, *item.closed, done]
 
     def _items(self) -> list[_Item]:
         """Only the last can be incomplete."""
-        status = "incomplete" if self._told.stop in _INCOMPLETE else "completed"
-        last = len(self._told.blocks) - 1
+        status = "incomplete" if self._reply.stop in _INCOMPLETE else "completed"
+        last = len(self._reply.blocks) - 1
         return [
-            self._item(at, block, status if at == last else "completed") for at, block in enumerate(self._told.blocks)
+            self._item(at, block, status if at == last else "completed") for at, block in enumerate(self._reply.blocks)
         ]
 
     def _item(self, at: int, block: ScriptedBlock, status: str) -> _Item:
@@ -76,7 +76,7 @@ class RichResponses(OpenAI):
             case ScriptedCall():
                 return self._call(at, block, status)
             case ScriptedRedacted():
-                reasoning = {"type": "reasoning", "id": self._told.id_of("rs", at), "summary": []}
+                reasoning = {"type": "reasoning", "id": self._reply.id_of("rs", at), "summary": []}
                 return _Item(reasoning, reasoning | {"encrypted_content": block.data})
             case ScriptedThinking() if block.signature is not None:
                 return self._summary(at, block)
@@ -87,7 +87,7 @@ class RichResponses(OpenAI):
         return self._parted(at, block, "msg", "output_text", status)
 
     def _parted(self, at: int, block: ScriptedBlock, prefix: str, kind: str, status: str) -> _Item:
-        name, text = self._told.id_of(prefix, at), text_in(block)
+        name, text = self._reply.id_of(prefix, at), text_in(block)
         key = "refusal" if kind == "refusal" else "text"
         extra: dict[str, Any] = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
         logprobs: dict[str, Any] = {"logprobs": []} if kind == "output_text" else {}
@@ -102,7 +102,7 @@ class RichResponses(OpenAI):
             opened=[{"type": "response.content_part.added", **place, "part": part | {key: ""}}],
             deltas=[
                 {"type": f"response.{kind}.delta", **place, "delta": piece, **logprobs}
-                for piece in self._told.pieces(text)
+                for piece in self._reply.pieces(text)
             ],
             closed=[
                 {"type": f"response.{kind}.done", **place, key: text, **logprobs},
@@ -111,7 +111,7 @@ class RichResponses(OpenAI):
         )
 
     def _summary(self, at: int, block: ScriptedThinking) -> _Item:
-        name = self._told.id_of("rs", at)
+        name = self._reply.id_of("rs", at)
         place = {"item_id": name, "output_index": at, "summary_index": 0}
         head: dict[str, Any] = {"type": "reasoning", "id": name, "summary": []}
         part = {"type": "summary_text", "text": block.text}
@@ -121,7 +121,7 @@ class RichResponses(OpenAI):
             full=head | {"summary": [part], "encrypted_content": block.signature},
             opened=[{"type": f"{prefix}_part.added", **place, "part": part | {"text": ""}}],
             deltas=[
-                {"type": f"{prefix}_text.delta", **place, "delta": piece} for piece in self._told.pieces(block.text)
+                {"type": f"{prefix}_text.delta", **place, "delta": piece} for piece in self._reply.pieces(block.text)
             ],
             closed=[
                 {"type": f"{prefix}_text.done", **place, "text": block.text},
@@ -130,22 +130,22 @@ class RichResponses(OpenAI):
         )
 
     def _call(self, at: int, call: ScriptedCall, status: str) -> _Item:
-        name, text = f"fc_{self._told.facts.number}_{at}", text_in(call)
+        name, text = f"fc_{self._reply.facts.number}_{at}", text_in(call)
         place = {"item_id": name, "output_index": at}
-        head = {"type": "function_call", "id": name, "call_id": self._told.id_of("call", at), "name": call.name}
+        head = {"type": "function_call", "id": name, "call_id": self._reply.id_of("call", at), "name": call.name}
         kind = "response.function_call_arguments"
         return _Item(
             empty=head | {"status": "in_progress", "arguments": ""},
             full=head | {"status": status, "arguments": text},
-            deltas=[{"type": f"{kind}.delta", **place, "delta": piece} for piece in self._told.pieces(text)],
+            deltas=[{"type": f"{kind}.delta", **place, "delta": piece} for piece in self._reply.pieces(text)],
             closed=[{"type": f"{kind}.done", **place, "name": call.name, "arguments": text}],
         )
 
     def _response(self, facts: ReplyFacts, output: list[Any]) -> dict[str, Any]:
-        reason = _INCOMPLETE.get(self._told.stop)
+        reason = _INCOMPLETE.get(self._reply.stop)
         found = envelope(facts, "incomplete" if reason else "completed", output)
         found["incomplete_details"] = {"reason": reason} if reason else None
         if found["usage"] is not None:
-            found["usage"]["input_tokens_details"]["cache_write_tokens"] = self._told.written
-            found["usage"]["output_tokens_details"]["reasoning_tokens"] = self._told.reasoning
+            found["usage"]["input_tokens_details"]["cache_write_tokens"] = self._reply.written
+            found["usage"]["output_tokens_details"]["reasoning_tokens"] = self._reply.reasoning
         return found

@@ -225,8 +225,8 @@ def _as_it_is(asked: Document, frames: Frames) -> Frames:
     return frames
 
 
-def _of(*gates: str) -> frozenset[str]:
-    return frozenset(gates)
+def _of(*checks: str) -> frozenset[str]:
+    return frozenset(checks)
 
 
 _CHUNKS = _of("chunks", "frames")

@@ -16,7 +16,7 @@ from stoker.testing.faults.fault import Document, Frames, PlayedAbility, Serving
 from stoker.testing.faults.upstream import UpstreamHead
 
 CHAT = "/v1/chat/completions"
-_MOST = 64 * 2**20
+_MAX_BYTES = 64 * 2**20
 _WAIT = 0.05
 """Seconds that an answer waits for another one to be mixed with it."""
 
@@ -40,7 +40,7 @@ class FaultProxy:
         """Texts of answers that were given while others were under way."""
 
     async def __aenter__(self) -> FaultProxy:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=_MOST)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=_MAX_BYTES)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

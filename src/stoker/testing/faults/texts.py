@@ -146,8 +146,8 @@ def _always_thinking(path: str, document: Document) -> None:
     document.pop("chat_template_kwargs", None)
 
 
-def _of(*gates: str) -> frozenset[str]:
-    return frozenset(gates)
+def _of(*checks: str) -> frozenset[str]:
+    return frozenset(checks)
 
 
 TEXTS = (

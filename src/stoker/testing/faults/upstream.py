@@ -23,17 +23,17 @@ async def ask(target: Target, method: str, path: str, body: bytes) -> AsyncGener
     reader, writer = await asyncio.open_connection(target.host, target.port)
     try:
         writer.write(_request(target, method, path, body))
-        told = _Told()
-        parser = httptools.HttpResponseParser(told)
-        while not told.is_over:
+        reply = _ReplyReader()
+        parser = httptools.HttpResponseParser(reply)
+        while not reply.is_over:
             data = await reader.read(65536)
             if not data:
                 return
             parser.feed_data(data)
-            if told.has_head and not told.is_told:
-                told.is_told = True
-                yield UpstreamHead(parser.get_status_code(), told.kind)
-            pieces, told.pieces = told.pieces, []
+            if reply.has_head and not reply.is_head_sent:
+                reply.is_head_sent = True
+                yield UpstreamHead(parser.get_status_code(), reply.kind)
+            pieces, reply.pieces = reply.pieces, []
             for piece in pieces:
                 yield piece
     finally:
@@ -64,9 +64,9 @@ async def whole(target: Target, method: str, path: str, body: bytes) -> tuple[Up
     return head, b"".join(pieces)
 
 
-class _Told:
+class _ReplyReader:
     def __init__(self) -> None:
-        self.has_head = self.is_told = self.is_over = False
+        self.has_head = self.is_head_sent = self.is_over = False
         self.kind = ""
         self.pieces: list[bytes] = []
 

@@ -10,7 +10,7 @@ from stoker.testing.strict import fields
 from stoker.testing.strict.rules import Rule, StrictRequest
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_MOST_STOPS = 4
+_MAX_STOPS = 4
 _LONGEST_ID = 64
 
 
@@ -22,8 +22,8 @@ def top_level(asked: StrictRequest) -> Iterator[str]:
         if len(str(asked.document.get(name) or "")) > _LONGEST_ID:
             yield f"Invalid '{name}': string too long. Expected a string with maximum length {_LONGEST_ID}."
     stop = asked.document.get("stop")
-    if isinstance(stop, list) and len(stop) > _MOST_STOPS:
-        yield f"Invalid 'stop': array too long. Expected an array with maximum length {_MOST_STOPS}."
+    if isinstance(stop, list) and len(stop) > _MAX_STOPS:
+        yield f"Invalid 'stop': array too long. Expected an array with maximum length {_MAX_STOPS}."
 
 
 def form(asked: StrictRequest) -> Iterator[str]:

@@ -11,7 +11,7 @@ from stoker.testing.strict.rules import Rule, StrictRequest
 
 _LETTERS = re.compile(r"[a-zA-Z0-9_-]+")
 _SERVER_TOOL = re.compile(r"[a-z_]+_\d{8}")
-_LEAST_BUDGET = 1024
+_MIN_BUDGET = 1024
 
 
 def headers(asked: StrictRequest) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _name(place: str, name: object, most: int | None) -> Iterator[str]:
 
 
 def _budget(budget: object, asked: StrictRequest) -> Iterator[str]:
-    if type(budget) is not int or budget < _LEAST_BUDGET:
-        yield f"thinking.enabled.budget_tokens: Input should be greater than or equal to {_LEAST_BUDGET}"
+    if type(budget) is not int or budget < _MIN_BUDGET:
+        yield f"thinking.enabled.budget_tokens: Input should be greater than or equal to {_MIN_BUDGET}"
     elif not asked.is_count and asked.document["max_tokens"] <= budget:
         yield "`max_tokens` must be greater than `thinking.budget_tokens`."

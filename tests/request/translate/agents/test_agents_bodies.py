@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.agents.heard import Said, said
+from bench.agents.request_parts import RequestPart, request_parts
 
 from stoker.domain.dialect import Dialect
 from stoker.request.translate.neutral.calls import short_name, spelt_id
@@ -38,19 +38,19 @@ def written(name: str, serve: Capabilities) -> Written:
     return write_prompt(prompt, losses, serve, SIGNER)
 
 
-def told(name: str) -> list[Said]:
+def told(name: str) -> list[RequestPart]:
     given = BODIES[name]
-    return said(Dialect(given["dialect"]), given["body"])
+    return request_parts(Dialect(given["dialect"]), given["body"])
 
 
-def kinds(found: list[Said], kind: str) -> list[Said]:
+def kinds(found: list[RequestPart], kind: str) -> list[RequestPart]:
     return [one for one in found if one.kind == kind]
 
 
 @pytest.mark.parametrize("serve", SERVES)
 @pytest.mark.parametrize("name", BODIES)
 def test_calls_and_results_reach_every_serve_with_their_ids_and_in_their_order(name: str, serve: Capabilities) -> None:
-    arrived = said(serve.dialect, json.loads(written(name, serve).body))
+    arrived = request_parts(serve.dialect, json.loads(written(name, serve).body))
     was = told(name)
     assert [one.id for one in kinds(arrived, "call")] == [spelt_id(one.id) for one in kinds(was, "call")]
     assert [one.id for one in kinds(arrived, "result")] == [spelt_id(one.id) for one in kinds(was, "result")]
@@ -63,7 +63,7 @@ def test_what_is_written_can_be_read_again_and_loses_nothing_more(name: str, ser
     first = written(name, serve)
     prompt, _ = read_prompt(serve.dialect, first.body)
     again = write_prompt(prompt, first.losses, serve, SIGNER)
-    assert said(serve.dialect, json.loads(again.body)) == said(serve.dialect, json.loads(first.body))
+    assert request_parts(serve.dialect, json.loads(again.body)) == request_parts(serve.dialect, json.loads(first.body))
     assert {tool["name"] for tool in tools(again.body)} == {tool["name"] for tool in tools(first.body)}
 
 
@@ -80,7 +80,7 @@ def test_the_tools_that_it_calls_are_among_those_that_the_serve_is_given(name: s
     for dialect in PATHS:
         body = written(name, capabilities_of("vllm", dialect, cloud=False)).body
         given = {tool["name"] for tool in tools(body)}
-        called = {one.text for one in kinds(said(dialect, json.loads(body)), "call")}
+        called = {one.text for one in kinds(request_parts(dialect, json.loads(body)), "call")}
         assert called <= given
 
 
@@ -101,4 +101,4 @@ def test_thinking_that_anthropic_signed_goes_back_to_it_and_to_engines_as_text(n
     thoughts = [one.text for one in kinds(told(name), "thinking")]
     assert len(thoughts) == 3
     local = json.loads(written(name, capabilities_of("vllm", Dialect.CHAT, cloud=False)).body)
-    assert [one.text for one in kinds(said(Dialect.CHAT, local), "thinking")] == thoughts
+    assert [one.text for one in kinds(request_parts(Dialect.CHAT, local), "thinking")] == thoughts

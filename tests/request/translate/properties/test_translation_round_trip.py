@@ -153,6 +153,7 @@ def _called(document: Any) -> Any:
     return document
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", TRIPS)
 def test_there_and_back_is_the_identity(name: str, record_property: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """And the requests use every field that the table calls the same; the share of them is reported."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from stoker.cli.importers.llama_swap.matrix import MOST_SETS, expand_matrix
+from stoker.cli.importers.llama_swap.matrix import MAX_SETS, expand_matrix
 from stoker.cli.importers.llama_swap.settings import Group, LlamaSwapSettings
 from stoker.domain.errors import ConfigError
 
@@ -130,9 +130,9 @@ def _cliques(members: Sequence[str], conflicts: set[frozenset[str]]) -> list[fro
     def extend(chosen: frozenset[str], candidates: set[str], excluded: set[str]) -> None:
         if not candidates and not excluded:
             found.append(chosen)
-            if len(found) > MOST_SETS:
+            if len(found) > MAX_SETS:
                 raise ConfigError([
-                    f"groups: more than {MOST_SETS} combinations of models may be loaded together; give each model "
+                    f"groups: more than {MAX_SETS} combinations of models may be loaded together; give each model "
                     "its `memory` in Stoker instead: then as many are loaded as fit"
                 ])  # fmt: skip
         pivot = max(candidates | excluded, key=lambda one: len(fits[one] & candidates), default="")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from stoker.domain.errors import ConfigError
 
-MOST_SETS = 256
+MAX_SETS = 256
 """Sets that a matrix may become: it is a product of alternatives, which can be astronomical."""
 DEEPEST = 64
 
@@ -26,7 +26,7 @@ def expand_matrix(expressions: Mapping[str, str], models: Mapping[str, str]) -> 
     found: dict[frozenset[str], None] = {}
     for name in expressions:
         found.update(dict.fromkeys(_expand(name, expressions, models, known, ())))
-        if len(found) > MOST_SETS:
+        if len(found) > MAX_SETS:
             raise ConfigError([_too_many(name)])
     return list(found)
 
@@ -80,7 +80,7 @@ class _Parser:
         found = self._atom(depth)
         while self._next("&"):
             more = self._atom(depth)
-            if len(found) * len(more) > MOST_SETS * MOST_SETS:
+            if len(found) * len(more) > MAX_SETS * MAX_SETS:
                 raise self._problem("", _too_many(self._name))
             found = self._bounded(list(dict.fromkeys(one | other for one in found for other in more)))
         return found
@@ -110,7 +110,7 @@ class _Parser:
         return False
 
     def _bounded(self, sets: Sets) -> Sets:
-        if len(sets) > MOST_SETS:
+        if len(sets) > MAX_SETS:
             raise self._problem("", _too_many(self._name))
         return sets
 
@@ -120,6 +120,6 @@ class _Parser:
 
 def _too_many(name: str) -> str:
     return (
-        f"matrix.sets.{name}: becomes more than {MOST_SETS} sets; give each model its `memory` in Stoker instead: "
+        f"matrix.sets.{name}: becomes more than {MAX_SETS} sets; give each model its `memory` in Stoker instead: "
         "then as many are loaded as fit"
     )

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from stoker.domain.figures import counted
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
@@ -138,7 +139,8 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
     fraction = serve.tuning.memory_fraction
     problems = []
     if plan.devices > len(devices):
-        problems.append(f"serve '{serve.name}' asks for {plan.devices} devices, but its slot has {len(devices)}")
+        wanted = counted(plan.devices, "device")
+        problems.append(f"serve '{serve.name}' asks for {wanted}, but its slot has {len(devices)}")
     found = estimate(shape, plan)
     used = devices[: plan.devices]
     rows = [_row(device, found, fraction) for device in used]

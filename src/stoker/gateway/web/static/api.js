@@ -12,13 +12,22 @@ export class Refused extends Error {
   }
 }
 
-export function send(path, { method = "GET", body, key, signal, headers: more = {} } = {}) {
+let heardNoKey = () => {};
+
+/** `heard()` is called when a request is answered with 401: the key or the session behind the page counts no longer. */
+export function whenNoKey(heard) {
+  heardNoKey = heard;
+}
+
+export async function send(path, { method = "GET", body, key, signal, headers: more = {} } = {}) {
   const headers = { "x-stoker-page": "1", ...more };
   const isForm = body instanceof FormData;
   if (method !== "GET" && !isForm) headers["content-type"] = "application/json";
   if (key) headers.authorization = `Bearer ${key}`;
   const sent = method === "GET" ? undefined : isForm ? body : JSON.stringify(body ?? {});
-  return fetch(new URL(path, base), { method, headers, body: sent, signal, cache: "no-store" });
+  const reply = await fetch(new URL(path, base), { method, headers, body: sent, signal, cache: "no-store" });
+  if (reply.status === 401 && !key && path !== "ui/session") heardNoKey();
+  return reply;
 }
 
 /** The answer's JSON. Throws Refused. */

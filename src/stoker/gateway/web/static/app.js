@@ -15,7 +15,7 @@ import { Results } from "./results.js";
 import { Keys } from "./keys.js";
 
 const PAGES = [
-  { path: "", title: "Overview", show: Overview, topics: ["decisions"] },
+  { path: "", title: "Overview", show: Overview, topics: ["decisions", "swaps"] },
   { path: "serves", title: "Serves", show: Serves, topics: [] },
   { path: "requests", title: "Requests", show: Requests, topics: ["decisions", "requests"] },
   { path: "routing", title: "Routing", show: Routing, topics: [] },
@@ -101,14 +101,7 @@ function App() {
 }
 
 effect(() => want(shown.value.topics));
-
-let isFollowing = false;
-effect(() => {
-  if (mayLook.value && !isFollowing) {
-    isFollowing = true;
-    follow();
-  }
-});
+follow();
 
 async function begin() {
   try {

@@ -20,7 +20,7 @@ export function CancelDialog() {
   };
   const steps = [
     one.state === "waiting" ? `It leaves the queue of ${one.serve}.` : `Its place at ${one.serve ?? "the serve"} becomes free at once.`,
-    one.ttft == null ? "Its client gets an error, 503, that says an operator cancelled it." : "Its client gets an error event after what it has already got.",
+    one.state !== "answering" ? "Its client gets an error, 503, that says an operator cancelled it." : "Its client gets an error event after what it has already got.",
   ];
   return html`<${Confirm} key=${one.id} title=${`Cancel the request to ${one.model || one.endpoint}?`} steps=${steps} verb="Cancel the request" dismiss="Let it run" act=${act}
     close=${() => { asked.value = null; }} request=${`POST /admin/cancel ${JSON.stringify(body)}`} />`;

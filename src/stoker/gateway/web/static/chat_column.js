@@ -101,7 +101,7 @@ function Took({ turn }) {
     head.orchestrator && ["Orchestrator", head.orchestrator], head.fallback && ["Fallback", head.fallback],
     record?.queued >= 0.1 && ["Waited", seconds(record.queued)],
     first != null && ["First token", seconds(first)],
-    output > 0 && ["Tokens/s", output >= FEWEST_TOKENS && rest >= SHORTEST ? rate(output / rest) : "–"],
+    output > 0 && ["Tokens/s", output >= FEWEST_TOKENS && rest >= SHORTEST ? rate((output - 1) / rest) : "–"],
     output != null && ["Tokens", input == null ? number(output) : `${number(input)} in, ${number(output)} out`],
     cached != null && input > 0 && ["From cache", `${number(cached)} of ${number(input)}`],
   ].filter(Boolean);

@@ -29,6 +29,11 @@ export function number(value) {
   return value == null ? "–" : value.toLocaleString("en");
 }
 
+/** "1 request", "3,000 requests"; for nouns that take an s. */
+export function counted(value, noun) {
+  return `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
 /** Tokens per second: 9.2, 312, 1,204; unknown → "–". */
 export function rate(value) {
   return value == null || value < 100 ? value?.toFixed(1) ?? "–" : number(Math.round(value));

@@ -1,7 +1,7 @@
 // Who may use Stoker, how much, and who used what. The value of a key is never here.
 import { html, signal, useRef, useState } from "./kit.js";
 import { useAnswer } from "./answer.js";
-import { clock } from "./format.js";
+import { clock, counted } from "./format.js";
 import { KeyActions } from "./key_actions.js";
 import { Limits, Tightest } from "./key_limits.js";
 import { decisions, now } from "./live.js";
@@ -143,7 +143,7 @@ function About({ entry }) {
     entry.begins && ["Value", html`<code>${entry.begins}…</code>`],
     ["Expires", entry.expires_at == null ? "never" : clock(entry.expires_at)],
     entry.previous_until != null && ["Its old value", `valid until ${clock(entry.previous_until)}`],
-    ["Running now", `${entry.active} ${entry.active === 1 ? "request" : "requests"}`],
+    ["Running now", counted(entry.active, "request")],
     ...Object.entries(SETTINGS).map(([name, word]) => settings[name] != null && [word, value(settings[name])]),
   ];
   return html`<${Facts} rows=${rows} />`;

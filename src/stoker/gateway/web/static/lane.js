@@ -1,14 +1,14 @@
 // One slot's recent time as a picture: a row for each serve that was loaded or asked for, with its requests as ticks.
 import { html } from "./kit.js";
-import { clock, number, seconds } from "./format.js";
+import { clock, counted, number, seconds } from "./format.js";
 import { segments } from "./history.js";
 import { decisions, now } from "./live.js";
+import { isFailed } from "./outcomes.js";
 import { Places, State, STATES, Twin } from "./parts.js";
 import { waitingFor } from "./waiting.js";
 
 const MOST_TICKS = 400;
 const GONE = ["stopped", "backoff", "parked"];
-const GOOD = ["served", "client_left", "open"];
 
 export function Lane({ slot, members, minutes }) {
   const span = minutes * 60;
@@ -32,7 +32,7 @@ export function Lane({ slot, members, minutes }) {
       </li>`)}
       ${rows.length > 0 && html`<li class="axis" aria-hidden="true"><span /><span class="marks"><span>${minutes} min ago</span><span>now</span></span></li>`}
     </ul>
-    ${rest > 0 && html`<p class="dim small">${rows.length ? html`<a href="#/serves">${number(rest)} more not loaded</a>` : `Nothing is loaded. The first request for one of ${rest} ${rest === 1 ? "serve" : "serves"} loads it.`}</p>`}
+    ${rest > 0 && html`<p class="dim small">${rows.length ? html`<a href="#/serves">${number(rest)} more not loaded</a>` : `Nothing is loaded. The first request for one of ${counted(rest, "serve")} loads it.`}</p>`}
     ${rows.length > 0 && html`<${Twin} label=${`What ${slot.name} did in the last ${minutes} minutes`} heads=${["Serve", "State", "From", "For", "Requests"]}
       rows=${rows.flatMap(({ serve, bars, ticks }) => bars.map((one) => [serve.name, STATES[one.state].word, clock(one.from),
         seconds(one.to - one.from), ticks.filter((tick) => tick.at >= one.from && tick.at <= one.to).length]))} />`}`;
@@ -42,7 +42,7 @@ function ticksOf(serve, from) {
   const found = [];
   for (const one of decisions.value) {
     if (one.at < from || found.length >= MOST_TICKS) break;
-    if (one.serve === serve.name) found.push({ id: one.id, at: one.at, isBad: !GOOD.includes(one.outcome) });
+    if (one.serve === serve.name) found.push({ id: one.id, at: one.at, isBad: isFailed(one) });
   }
   return found;
 }

@@ -1,14 +1,16 @@
 // What Stoker does now: one stream of GET /events while the page is in view, and what it has told.
 import { ask } from "./api.js";
-import { batch, computed, signal } from "./kit.js";
+import { batch, computed, effect, signal } from "./kit.js";
 import { patched } from "./patch.js";
-import { who } from "./session.js";
+import { mayLook } from "./session.js";
 import { readEvents } from "./stream.js";
 
 const SHORTEST_PAUSE = 1000;
 const LONGEST_PAUSE = 10_000;
 /** Records that a page holds. */
 export const KEPT = 10_000;
+/** Swaps that a page holds. */
+const KEPT_SWAPS = 500;
 /** Records asked for when a page opens. */
 const FIRST = 2000;
 
@@ -33,6 +35,8 @@ export const serves = computed(() => status.value?.serves ?? []);
 /** What the page that is shown wants to hear, besides the status. */
 const topics = signal("status");
 
+let mayFollow = false;
+let wanted = [];
 let aborter = null;
 let lastId = "";
 let failures = 0;
@@ -41,7 +45,9 @@ let timer = 0;
 export function start() {
   setInterval(() => { now.value = Date.now() / 1000; }, 1000);
   document.addEventListener("visibilitychange", connect);
-  topics.subscribe(() => {
+  effect(() => {
+    mayFollow = mayLook.value;
+    wanted = topics.value.split(",");
     lastId = ""; // an id counts for the same topics only
     connect();
   });
@@ -52,23 +58,24 @@ export function want(names) {
   topics.value = ["status", ...names].join(",");
 }
 
-/** Begin to read anew; a page that is out of view reads nothing. */
+/** Begin to read anew; a page that is out of view, or whose user has to sign in, reads nothing. */
 function connect() {
   clearTimeout(timer);
   aborter?.abort();
   aborter = null;
-  if (!document.hidden) follow(new AbortController());
+  if (!document.hidden && mayFollow) follow(new AbortController());
 }
 
 async function follow(mine) {
   aborter = mine;
   try {
-    await readEvents(topics.peek().split(","), lastId, mine, (events) => { if (aborter === mine) hear(events); });
+    await readEvents(wanted, lastId, mine, (events) => { if (aborter === mine) hear(events); });
   } catch (error) {
     if (aborter !== mine) return;
-    if (error.status === 401) who.value = { needed: true };
-    trouble.value = error.status > 0 ? error : null;
-    link.value = "lost";
+    if (error.status !== 401) {
+      trouble.value = error.status > 0 ? error : null;
+      link.value = "lost";
+    }
   }
   if (aborter !== mine) return;
   if (failures) link.value = "lost";
@@ -89,7 +96,7 @@ function hear(events) {
       else added[kind]?.unshift(data);
     }
     if (added.decision.length) decisions.value = [...added.decision, ...decisions.peek()].slice(0, KEPT);
-    if (added.swap.length) swaps.value = [...added.swap, ...swaps.peek()].slice(0, KEPT);
+    if (added.swap.length) swaps.value = [...added.swap, ...swaps.peek()].slice(0, KEPT_SWAPS);
   });
 }
 

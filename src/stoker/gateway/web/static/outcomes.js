@@ -15,9 +15,17 @@ export const OUTCOMES = {
   answering: { sign: "●", word: "answering", isOpen: true },
 };
 
+const FAILURES = ["upstream_failed", "cut", "stalled", "bug"];
+
+/** No whole answer, through no fault of the client: not wrong requests, limits, and clients that left. */
+export function isFailed(one) {
+  return FAILURES.includes(one.outcome) || one.status >= 500;
+}
+
 /** Values of the filter `outcome` that mean several outcomes. */
 export const GROUPS = {
   in_flight: { word: "in flight", holds: (one) => one.state != null },
+  failed: { word: "failed", holds: (one) => one.state == null && isFailed(one) },
   not_served: { word: "not answered", holds: (one) => one.state == null && one.outcome !== "served" },
 };
 

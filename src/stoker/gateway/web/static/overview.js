@@ -2,9 +2,12 @@
 import { Switch } from "./actions.js";
 import { computed, html, signal } from "./kit.js";
 import { bytes, clock, list, rate, seconds } from "./format.js";
+import { known } from "./history.js";
 import { Lane } from "./lane.js";
 import { decisions, now, serves, status } from "./live.js";
+import { isFailed } from "./outcomes.js";
 import { slotsOf } from "./plan.js";
+import { usually } from "./waiting.js";
 
 const SPANS = [[5, "5 min"], [15, "15 min"], [60, "1 h"]];
 const minutes = signal(15);
@@ -19,7 +22,6 @@ const recent = computed(() => {
   }
   return found;
 });
-const FAILED = ["upstream_failed", "cut", "stalled", "bug"];
 
 export function Overview() {
   const slots = status.value.slots;
@@ -33,7 +35,15 @@ export function Overview() {
     <${Figures} />
     ${slots.map((slot) => html`<${Slot} key=${slot.name} slot=${slot} />`)}
     ${loose.length > 0 && html`<${Loose} found=${loose} />`}
+    <${Since} />
     <${Happened} />`;
+}
+
+/** Why the beginning of the lanes may be empty. */
+function Since() {
+  const { since, hasAll } = known.value;
+  if (since == null || since <= now.value - minutes.value * 60) return null;
+  return html`<p class="dim small">What slots did is known since ${clock(since)}${hasAll ? ", when Stoker started" : ": the page gets the last 50 swaps"}.</p>`;
 }
 
 function Figures() {
@@ -42,7 +52,7 @@ function Figures() {
   const loaded = serves.value.filter((one) => ["ready", "draining", "held"].includes(one.state)).length;
   const minute = recent.value.filter((one) => one.ended >= now.value - 60);
   const tokens = minute.reduce((sum, one) => sum + (one.output_tokens ?? 0), 0) / 60;
-  const failed = recent.value.filter((one) => FAILED.includes(one.outcome)).length;
+  const failed = recent.value.filter(isFailed).length;
   const figures = [
     ["In flight", inFlight], ["Waiting", waiting], ["Loaded", html`${loaded}<span class="dim"> of ${serves.value.length}</span>`],
     ["Tokens/s", rate(tokens), "in a minute"],
@@ -85,14 +95,16 @@ function headline({ phase, target, stopping }) {
 
 export function Swap({ swap }) {
   const isLoading = ["starting", "restoring"].includes(swap.phase);
+  const expected = usually(swap, serves.value.find((one) => one.name === swap.target));
   const words = [];
-  if (swap.phase === "draining" && swap.stopping.length) {
-    words.push(`${list(swap.stopping)} ${swap.stopping.length === 1 ? "ends its" : "end their"} requests, at most ${seconds(swap.drain_wait)} more`);
+  const busy = serves.value.filter((one) => swap.stopping.includes(one.name) && one.in_flight).map((one) => one.name);
+  if (swap.phase === "draining" && busy.length) {
+    words.push(`${list(busy)} ${busy.length === 1 ? "ends its" : "end their"} requests, at most ${seconds(swap.drain_wait)} more`);
   }
-  if (isLoading) words.push(`${seconds(swap.elapsed)}${swap.expected ? ` of usually ${seconds(swap.expected)}` : ""}`);
+  if (isLoading) words.push(`${seconds(swap.elapsed)}${expected ? ` of usually ${seconds(expected)}` : ""}`);
   return html`<div class="swap">
     <p><strong>${headline(swap)}</strong>${words.length > 0 && html`<span class="dim"> · ${words.join(" · ")}</span>`}</p>
-    ${isLoading && swap.expected > 0 && html`<progress max="1" value=${Math.min(1, swap.elapsed / swap.expected)} aria-label=${headline(swap)} />`}</div>`;
+    ${isLoading && expected > 0 && html`<progress max="1" value=${Math.min(1, swap.elapsed / expected)} aria-label=${headline(swap)} />`}</div>`;
 }
 
 function Loose({ found }) {

@@ -1,6 +1,6 @@
 // Small parts that several pages use.
 import { html, useEffect, useRef, useState } from "./kit.js";
-import { clock, seconds } from "./format.js";
+import { clock, counted, seconds } from "./format.js";
 import { now } from "./live.js";
 
 export const STATES = {
@@ -41,9 +41,9 @@ function headline(error) {
 export function Places({ serve }) {
   const most = Math.min(serve.max_active, 16);
   const used = Math.min(serve.in_flight, most);
-  const words = `${serve.in_flight} of ${serve.max_active} places in use`;
+  const words = `${serve.in_flight} of ${counted(serve.max_active, "place")} in use`;
   return html`<span class="places"><span aria-hidden="true">${Array.from({ length: most }, (_, index) => html`<i class=${index < used ? "on" : ""} />`)}</span>
-    <span class="count">${serve.in_flight}<span class="dim">/${serve.max_active}</span><span class="hidden"> ${words.slice(words.indexOf("places"))}</span></span></span>`;
+    <span class="count">${serve.in_flight}<span class="dim">/${serve.max_active}</span><span class="hidden"> ${words.slice(words.indexOf("place"))}</span></span></span>`;
 }
 
 export function Facts({ rows }) {

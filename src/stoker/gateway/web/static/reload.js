@@ -1,6 +1,6 @@
 // Reading the configuration again: what would change is shown first.
 import { ask } from "./api.js";
-import { list } from "./format.js";
+import { counted, list } from "./format.js";
 import { html, useState } from "./kit.js";
 import { Confirm, Problem } from "./parts.js";
 
@@ -41,7 +41,7 @@ export function steps({ changed, added, removed, routing, settings }) {
 }
 
 function said({ settings, lapsed }) {
-  const words = settings.length ? `Reloaded; ${settings.length === 1 ? "one setting" : `${settings.length} settings`} changed.` : "Reloaded; nothing changed.";
+  const words = settings.length ? `Reloaded; ${counted(settings.length, "setting")} changed.` : "Reloaded; nothing changed.";
   const again = [...new Set(lapsed.map((one) => one.tier))];
   return again.length ? `${words} Measure again, because they may have changed: ${list(again)} (stoker eval calibrate ${again[0]}).` : words;
 }

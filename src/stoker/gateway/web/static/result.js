@@ -1,7 +1,7 @@
 // One result in full.
 import { html } from "./kit.js";
 import { useAnswer } from "./answer.js";
-import { clock, seconds } from "./format.js";
+import { clock, counted, seconds } from "./format.js";
 import { Conditions, Outcome } from "./gates.js";
 import { Facts, Problem, Twin } from "./parts.js";
 import { Plot } from "./plot.js";
@@ -68,7 +68,7 @@ function Steps({ found }) {
 /** "4 clients", "2.5 requests/s"; a step of another form has its name. */
 function loadOf(name, { clients, rate }) {
   if (rate != null && name === `r${rate}`) return `${rate} requests/s`;
-  if (clients != null && name === `c${clients}`) return clients === 1 ? "1 client" : `${clients} clients`;
+  if (clients != null && name === `c${clients}`) return counted(clients, "client");
   return name;
 }
 

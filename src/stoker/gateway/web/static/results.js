@@ -1,7 +1,7 @@
 // What was measured: all results, one of them, or two side by side.
 import { html, signal, useState } from "./kit.js";
 import { useAnswer } from "./answer.js";
-import { clock, seconds } from "./format.js";
+import { clock, counted, seconds } from "./format.js";
 import { Compared } from "./compared.js";
 import { Gates, Outcome, Promotions } from "./gates.js";
 import { resultsHeard, serves } from "./live.js";
@@ -38,7 +38,7 @@ function All() {
         <${Choice} label="Serve" value=${serve} set=${setServe} all="All serves" options=${names.map((name) => [name, name])} /></div>
       ${error && html`<${Problem} error=${error} />`}
       ${answer && html`<${List} found=${answer.results} isFiltered=${filters !== ""} />`}
-      ${answer?.unreadable > 0 && html`<p class="note warn">${answer.unreadable} ${answer.unreadable === 1 ? "file" : "files"} of results cannot be read: <code>stoker results list</code> names them.</p>`}
+      ${answer?.unreadable > 0 && html`<p class="note warn">${counted(answer.unreadable, "file")} of results cannot be read: <code>stoker results list</code> names them.</p>`}
       ${answer?.results.length === most && most < MOST && html`<p><button class="quiet" onClick=${() => setMost(Math.min(MOST, most * 4))}>Show more</button></p>`}
     </section>
     <${Picked} />`;

@@ -1,6 +1,6 @@
 // The live log of one serve: the last lines, followed until the reader scrolls up.
 import { parts, plain } from "./ansi.js";
-import { number } from "./format.js";
+import { counted } from "./format.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./kit.js";
 import { Problem } from "./parts.js";
 import { readEvents } from "./stream.js";
@@ -29,12 +29,12 @@ export function ServeLog({ name }) {
   };
   return html`<section class="log" aria-label="Log">
     <div class="log-head"><h2>Log</h2>
-      <span class="dim small" role="status">${held ? `paused${missed > 0 ? `, ${number(missed)} new lines` : ""}` : ""}</span>
+      <span class="dim small" role="status">${held ? `paused${missed > 0 ? `, ${counted(missed, "new line")}` : ""}` : ""}</span>
       ${held && html`<button class="quiet tiny" onClick=${() => hold(null)}>Follow again</button>`}
       <input type="search" aria-label="Filter the log" placeholder="Filter" value=${filter} onInput=${(event) => setFilter(event.target.value)} /></div>
     ${problem && html`<${Problem} error=${problem} />`}
     <pre ref=${box} tabindex="0" role="region" aria-label=${`Log of ${name}`} onScroll=${onScroll}>${shown.map((one) => one.row)}</pre>
-    ${!shown.length && html`<p class="dim small">${lines.length ? `None of the last ${number(lines.length)} lines contains “${filter}”.` : "Nothing is in the log yet."}</p>`}
+    ${!shown.length && html`<p class="dim small">${lines.length ? `None of the last ${counted(lines.length, "line")} contains “${filter}”.` : "Nothing is in the log yet."}</p>`}
   </section>`;
 }
 

@@ -1,5 +1,5 @@
 // Who uses the page, and what they may do.
-import { ask } from "./api.js";
+import { ask, whenNoKey } from "./api.js";
 import { computed, signal } from "./kit.js";
 
 /** null: not known yet. `needed`: a key has to be given. Else what `GET /ui/session` answers. */
@@ -17,6 +17,10 @@ export async function look() {
     else throw error;
   }
 }
+
+whenNoKey(() => {
+  if (!who.value?.needed) look().catch(() => {}); // without an answer, the request that was refused tells it
+});
 
 export async function signIn(key) {
   const path = new URL("../", document.baseURI).pathname;

@@ -13,13 +13,13 @@ from stoker.measure.requests.client import ModelClient, ModelReply
 
 LONG, BRIEF = 96, 640
 """Tokens: of a text, and of a short answer with the thoughts before it."""
-_LEAST = 12
+_MIN_CHARACTERS = 12
 """Characters from which a difference says something."""
 
 
 async def _chunks(client: ModelClient, ctx: CheckContext) -> CheckResult:
-    """One after the other, so that equal questions have equal answers. A difference counts if it is damage by its
-    form, and comes again."""
+    """Asks one request at a time. A difference between streamed and whole answer counts only if its form is damage
+    (`damage`) and it recurs."""
     compared = 0
     for question, limit, fields in _asked(ctx):
         whole = await ask(client, ctx, question, max_tokens=limit, is_cut=True, **fields)
@@ -69,7 +69,7 @@ def damage(flow: str, whole: str) -> str:
     Two honest answers part at one place and go on differently. Damage leaves the rest as it was.
     """
     flow, whole = flow.strip(), whole.strip()
-    if flow == whole or min(len(flow), len(whole)) < _LEAST:
+    if flow == whole or min(len(flow), len(whole)) < _MIN_CHARACTERS:
         return ""
     one, other = "".join(flow.split()), "".join(whole.split())
     if one == other:

@@ -22,7 +22,7 @@ from stoker.measure.preflight.check import (
 from stoker.measure.requests.client import ModelClient
 
 DEPTHS = (0.1, 0.5, 0.9)
-MOST = 16_384
+MAX_NEEDLE = 16_384
 """Prompt tokens of the longest needle, where nothing else is asked for."""
 _ROOM = 128
 """Tokens of the question, the facts and the answer."""
@@ -48,7 +48,7 @@ def sizes(ctx: CheckContext) -> list[int]:
     context = ctx.facts.context
     if ctx.needle_ctx:
         return sorted({ctx.needle_ctx // 2, ctx.needle_ctx})
-    most = min(MOST, int(0.95 * context) - _ROOM) if context else 2000
+    most = min(MAX_NEEDLE, int(0.95 * context) - _ROOM) if context else 2000
     wanted = {most // 2 if size == 0 else most if size < 0 else min(size, most) for size in ctx.wording.needles}
     return sorted(wanted)
 
@@ -105,7 +105,7 @@ async def _over(client: ModelClient, ctx: CheckContext) -> CheckResult:
     if not tokens:
         return failed("uncounted", "usage.prompt_tokens is missing or constant: lengths cannot be checked")
     dice, near = ctx.dice("over"), ""
-    if context <= MOST:
+    if context <= MAX_NEEDLE:
         text = " ".join(filler.sentences(dice, int((0.93 * context - rest) / tokens)))
         reply = await client.ask(chat_request(ctx, text, max_tokens=4))
         if not reply.timing.is_ok:  # 1

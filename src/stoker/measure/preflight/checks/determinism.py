@@ -24,7 +24,7 @@ _BEGINNING = 16
 
 
 async def _determinism(client: ModelClient, ctx: CheckContext) -> CheckResult:
-    """How long answers agree, alone and in a batch: recorded, no gate. Batches change the order of sums, and so the
+    """How long answers agree, alone and in a batch: recorded, not judged. Batches change the order of sums, and so the
     last bits; answers that differ from their first words on are no rounding: the temperature is not heeded."""
     question = ctx.wording.prose[1]
     question_asked = partial(ask, client, ctx, question, seed=7, max_tokens=160)

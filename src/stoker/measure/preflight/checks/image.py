@@ -45,7 +45,7 @@ async def _images(client: ModelClient, ctx: CheckContext) -> CheckResult:
     if not ctx.facts.reports_modalities and "image" not in ctx.facts.modalities:  # 1
         probe = await client.ask(chat_request(ctx, [{"role": "user", "content": content(PICTURES[0])}], max_tokens=1))
         if not probe.timing.is_ok:
-            said = f" ({probe.refusal[:120]})" if probe.refusal else ""
+            said = f" ({probe.error_message[:120]})" if probe.error_message else ""
             return not_applicable(f"it refuses pictures: {probe.timing.failure}{said}")
     seeing = [partial(ask, client, ctx, [{"role": "user", "content": content(one)}]) for one in PICTURES]
     blind = [partial(ask, client, ctx, one.asked) for one in PICTURES]

@@ -20,14 +20,14 @@ FEW, MANY = 8, 128
 """Tokens of two answers to one question; of a fast server the longer one has more."""
 MORE, FAST = 384, 0.1
 """Tokens, and seconds of writing below which a server is fast."""
-TRIES, MOST_TRIES = 9, 60
-ENOUGH = 2.0
+TRIES, MAX_TRIES = 9, 60
+MIN_HELD_SECONDS = 2.0
 """Seconds of writing that have to be held back, all streams together. A machine that is busy makes bursts of streams
 that take some hundredths of a second, again and again."""
-LEAST = 0.015
+MIN_LONGER = 0.015
 """Seconds that the longer answer has to take more; less cannot be measured."""
 TICK = 0.002
-AWAKE, LEAST_AWAKE = 0.25, 5
+AWAKE, MIN_AWAKE = 0.25, 5
 """Of the writing time, how long this program may have been kept from running; streams in which it was not, at least."""
 HELD = 0.25
 """The share of its writing time over which an answer comes at least, unless it was held back."""
@@ -42,7 +42,7 @@ async def _pace(client: ModelClient, ctx: CheckContext) -> CheckResult:
     many: list[ModelReply] = []
     is_awake: list[bool] = []
     tokens = MANY
-    for at in range(MOST_TRIES):
+    for at in range(MAX_TRIES):
         if at < TRIES:
             few.append(await _timed(client, ctx, FEW))
         one, pause = await _watched(client, ctx, tokens)
@@ -52,16 +52,16 @@ async def _pace(client: ModelClient, ctx: CheckContext) -> CheckResult:
         if not at and written < FAST:
             tokens, many = MORE, []
             continue
-        if _span(many[-1]) >= HELD * written and written >= LEAST:
+        if _span(many[-1]) >= HELD * written and written >= MIN_LONGER:
             return passed(f"the first piece comes after {(many[-1].timing.ttft or 0.0) * 1000:.0f} ms, the last after "
                           f"{(many[-1].timing.e2e or 0.0) * 1000:.0f} ms", seconds=round(began, 4))  # fmt: skip
         is_awake.append(pause < AWAKE * written)
         longer = min(one.timing.e2e or 0.0 for one in many) - min(one.timing.e2e or 0.0 for one in few)
-        if at + 1 >= TRIES and (longer < LEAST or longer * sum(is_awake) > ENOUGH):
+        if at + 1 >= TRIES and (longer < MIN_LONGER or longer * sum(is_awake) > MIN_HELD_SECONDS):
             break
-    if longer < LEAST:
+    if longer < MIN_LONGER:
         return not_applicable(f"too fast to tell: {tokens} tokens take {longer * 1000:.0f} ms longer than {FEW}")
-    if sum(is_awake) < LEAST_AWAKE:
+    if sum(is_awake) < MIN_AWAKE:
         return not_applicable("this machine is too busy for this check: it cannot see single pieces")
     one = min(many, key=_span)
     rate = f"{one.timing.tokens.output or one.timing.chunks} tokens within {_span(one) * 1000:.1f} ms"
@@ -99,7 +99,7 @@ async def _watched(client: ModelClient, ctx: CheckContext, tokens: int) -> tuple
 
 def _span(reply: ModelReply) -> float:
     """Seconds from the first piece to the last."""
-    return (reply.timing.last or 0.0) - (reply.timing.first or 0.0)
+    return (reply.timing.last_token_at or 0.0) - (reply.timing.first_token_at or 0.0)
 
 
 PACE = (

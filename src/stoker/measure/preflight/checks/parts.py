@@ -37,7 +37,7 @@ async def _parts(client: ModelClient, ctx: CheckContext) -> CheckResult:
     says is known, where it is known from one text"""
     first = await client.ask(chat_request(ctx, _message(_PARTS[:1]), max_tokens=1))
     if first.timing.status in REFUSALS:  # 1
-        return not_applicable(f"it refuses text in parts: {first.timing.status} {first.refusal[:120]}")
+        return not_applicable(f"it refuses text in parts: {first.timing.status} {first.error_message[:120]}")
     counts = [await _count(client, ctx, _message(_PARTS[:n])) for n in (1, 2, 3)]
     plain = [await _count(client, ctx, " ".join(_PARTS[:n])) for n in (1, 2, 3)]
     for at in (1, 2):  # 2

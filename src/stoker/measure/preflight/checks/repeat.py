@@ -33,7 +33,7 @@ _ROUNDS = 3
 
 
 async def _repeats(client: ModelClient, ctx: CheckContext) -> list[RepeatedRequest]:
-    """Asked once for all gates of this file; kept in `about`."""
+    """Asked once for all checks of this file; kept in `about`."""
     return ctx.repeats or await _more(client, ctx)
 
 

@@ -30,18 +30,18 @@ _NAMED = ("index", "ids", "id", "object", "double", "finish")
 """Flaws that keep their name even if only the stream has them."""
 
 
-def call_flaw(replies: ModelReply, tools: Sequence[OfferedTool], wanted: int = 1) -> tuple[str, str]:
+def call_flaw(reply: ModelReply, tools: Sequence[OfferedTool], wanted: int = 1) -> tuple[str, str]:
     """(why, sentence) of what is wrong with the form of the calls; ("", ""): nothing."""
-    if text_damage.SPECIAL.search(replies.text) is not None or (not replies.calls and '"arguments"' in replies.text):
-        return "text", f"the call came as text: {quoted(replies.text)}"
-    if (found := wire_flaws.call_flaw(replies))[0]:
+    if text_damage.SPECIAL.search(reply.text) is not None or (not reply.calls and '"arguments"' in reply.text):
+        return "text", f"the call came as text: {quoted(reply.text)}"
+    if (found := wire_flaws.call_flaw(reply))[0]:
         return found
-    if not replies.calls:
-        return "none", f"no call came, but {quoted(replies.text)}"
-    if len(replies.calls) < wanted:
-        return "few", f"{len(replies.calls)} call instead of {wanted}"
+    if not reply.calls:
+        return "none", f"no call came, but {quoted(reply.text)}"
+    if len(reply.calls) < wanted:
+        return "few", f"{len(reply.calls)} call instead of {wanted}"
     by_name = {tool.name: tool for tool in tools}
-    for call in replies.calls:
+    for call in reply.calls:
         if call.name not in by_name:
             return "name", f"it called {call.name!r}, which the request did not offer"
         arguments = parsed(call)
@@ -50,7 +50,7 @@ def call_flaw(replies: ModelReply, tools: Sequence[OfferedTool], wanted: int = 1
             return kind, f"the arguments are not a JSON object: {quoted(call.arguments)}"
         if bad := schema_violation(arguments, by_name[call.name].schema, "arguments"):
             return "schema", bad
-    if (finish := wire_flaws.finish_reason(replies)) != "tool_calls":
+    if (finish := wire_flaws.finish_reason(reply)) != "tool_calls":
         return "finish", f"the finish reason after a call is {finish!r}"
     return "", ""
 
@@ -63,8 +63,8 @@ def parsed(call: ToolCall) -> Any:
         return None
 
 
-def is_right(replies: ModelReply, name: str, arguments: Mapping[str, Any]) -> bool:
-    return [(call.name, parsed(call)) for call in replies.calls] == [(name, dict(arguments))]
+def is_right(reply: ModelReply, name: str, arguments: Mapping[str, Any]) -> bool:
+    return [(call.name, parsed(call)) for call in reply.calls] == [(name, dict(arguments))]
 
 
 async def _asked(client: ModelClient, ctx: CheckContext, cases: Sequence[ToolQuestion], **fields: Any) -> CheckResult:

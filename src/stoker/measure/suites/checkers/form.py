@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from stoker.domain.answer import Answer
+from stoker.domain.figures import counted
 from stoker.measure.suites.check_kinds import FormatCheck
 from stoker.measure.suites.checkers.plain_text import PASSED, Grade, answer_text, has_phrase
 
@@ -37,7 +38,7 @@ def check_format(check: FormatCheck, answer: Answer) -> Grade:
     words = len(text.split())  # 2
     low, high = check.min_words or 0, check.max_words if check.max_words is not None else words
     if not low <= words <= high:
-        return Grade(False, f"{words} words, {low} to {high} wanted")
+        return Grade(False, f"{counted(words, 'word')}, {low} to {high} wanted")
     bad = _case(check, text) or _ends(check, text)
     if bad:
         return Grade(False, bad)

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from stoker.domain.answer import Answer
+from stoker.domain.figures import counted
 from stoker.measure.suites.check_kinds import PlanCheck
 from stoker.measure.suites.checkers.plain_text import Grade, answer_text, has_phrase
 
@@ -121,7 +122,7 @@ def grade_plan(check: PlanCheck, text: str) -> PlanGrade:
 def check_plan(check: PlanCheck, answer: Answer) -> Grade:
     found = grade_plan(check, answer_text(answer))
     missed = [name for name, share in found.shares.items() if share < 1.0]
-    return Grade(found.passed, f"{found.steps} steps; misses {', '.join(missed)}" if missed else "")
+    return Grade(found.passed, f"{counted(found.steps, 'step')}; misses {', '.join(missed)}" if missed else "")
 
 
 def _share(kept: list[bool]) -> float:

@@ -134,7 +134,7 @@ def _order(code: str, tests: str, descriptor: int) -> bytes:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The whole session's group; with process numbers of its own, everything falls with the first."""
+    """Kill the session's process group. In a PID namespace the first process takes all others with it."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -143,35 +143,35 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-class _Heard:
+class _SandboxPipes:
     def __init__(self, process: subprocess.Popen[bytes], reading: int, order: bytes) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        self.words, self.output, self.began = b"", b"", time.monotonic()
-        self.until = self.began + START
+        self.messages, self.output, self.began = b"", b"", time.monotonic()
+        self.deadline = self.began + START
         self._order = order
         self._pipes = selectors.DefaultSelector()
         self._pipes.register(process.stdout, selectors.EVENT_READ, self._on_output)
-        self._pipes.register(reading, selectors.EVENT_READ, self._on_words)
-        self._pipes.register(process.stdin, selectors.EVENT_WRITE, self._on_room)
+        self._pipes.register(reading, selectors.EVENT_READ, self._on_message)
+        self._pipes.register(process.stdin, selectors.EVENT_WRITE, self._on_writable)
         for pipe in (process.stdout.fileno(), reading, process.stdin.fileno()):
             os.set_blocking(pipe, False)
         self._stdin = process.stdin
 
     @property
     def is_ready(self) -> bool:
-        return self.words.startswith(b"ready\n")
+        return self.messages.startswith(b"ready\n")
 
     @property
-    def last(self) -> str:
+    def result(self) -> str:
         """The result; empty: none yet."""
-        return self.words[len(b"ready\n") :].partition(b"\n")[0].decode("utf-8", "replace")
+        return self.messages[len(b"ready\n") :].partition(b"\n")[0].decode("utf-8", "replace")
 
-    def listen(self) -> str:
+    def wait(self) -> str:
         """Wait for a result, or until all pipes are closed. Returns what ended the wait too early; empty: nothing."""
         with self._pipes:
-            while self._pipes.get_map() and not self.last:
-                left = self.until - time.monotonic()
+            while self._pipes.get_map() and not self.result:
+                left = self.deadline - time.monotonic()
                 if left <= 0:
                     return "time"
                 for key, _ in self._pipes.select(left):
@@ -183,13 +183,13 @@ class _Heard:
     def _on_output(self, pipe: Any) -> None:
         self.output += self._take(pipe)
 
-    def _on_words(self, pipe: Any) -> None:
+    def _on_message(self, pipe: Any) -> None:
         was_ready = self.is_ready
-        self.words += self._take(pipe)
+        self.messages += self._take(pipe)
         if self.is_ready and not was_ready:
-            self.until = time.monotonic() + WALL
+            self.deadline = time.monotonic() + WALL
 
-    def _on_room(self, pipe: Any) -> None:
+    def _on_writable(self, pipe: Any) -> None:
         try:
             self._order = self._order[os.write(pipe.fileno(), self._order) :]
         except BrokenPipeError:
@@ -206,14 +206,14 @@ class _Heard:
 
 
 def _watch(process: subprocess.Popen[bytes], reading: int, order: bytes) -> SandboxResult:
-    """1. never ready  2. passed  3. failed, with its reason  4. said too much  5. took too long  6. ended itself."""
-    reply = _Heard(process, reading, order)
-    early = reply.listen()
-    output, seconds = reply.output[:OUTPUT], round(time.monotonic() - reply.began, 3)
-    if not reply.is_ready:  # 1
+    """1. never ready  2. passed  3. failed, with its reason  4. wrote too much  5. took too long  6. ended itself."""
+    pipes = _SandboxPipes(process, reading, order)
+    early = pipes.wait()
+    output, seconds = pipes.output[:OUTPUT], round(time.monotonic() - pipes.began, 3)
+    if not pipes.is_ready:  # 1
         why = "no output" if early else output.decode("utf-8", "replace").strip()[-160:]
         return SandboxResult(SandboxOutcome.BROKEN, f"the sandbox did not start: {why}", output, seconds)
-    result, _, why = reply.last.partition(" ")
+    result, _, why = pipes.result.partition(" ")
     if result == "passed":  # 2
         return SandboxResult(SandboxOutcome.PASSED, "", output, seconds)
     if result == "failed":  # 3

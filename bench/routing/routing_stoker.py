@@ -69,7 +69,7 @@ def _cost(name: str) -> str:
     return f"cost = {{ input = {COSTS[name].input}, output = {COSTS[name].output} }}\n"
 
 
-class Place(Up):
+class RoutingStoker(Up):
     """`key`: of an operator. `tiers`: those that are configured, the cloud last."""
 
     def __init__(self, folder: Path, cloud_port: int, local: Sequence[str] = LOCAL) -> None:

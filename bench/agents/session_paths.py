@@ -1,4 +1,4 @@
-"""Where a session happens, and what a client has to know of it."""
+"""The folders and the address of a session, which its client is told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MODEL = "coder"
 """What the serve is called."""
 
 
-class Place(NamedTuple):
+class SessionPaths(NamedTuple):
     """Nothing of a session is outside `folder`, which holds the two others."""
 
     folder: Path
@@ -26,17 +26,17 @@ class Place(NamedTuple):
     def base_url(self) -> str:
         return f"{self.root}/v1"
 
-    def told(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
         """The text without what differs from machine to machine."""
         text = text.replace(str(self.work), "~/work").replace(str(self.home), "~").replace(str(self.folder), "~")
         return text.replace(f":{self.port}", ":8000").replace(self.key, "$STOKER_KEY")
 
 
-def make(folder: Path, port: int, key: str, files: dict[str, str]) -> Place:
+def make(folder: Path, port: int, key: str, files: dict[str, str]) -> SessionPaths:
     """An empty home, and a work folder with these files."""
     home, work = folder / "home", folder / "work"
     home.mkdir(parents=True)
     work.mkdir()
     for name, text in files.items():
         (work / name).write_text(text)
-    return Place(folder, home, work, port, key)
+    return SessionPaths(folder, home, work, port, key)

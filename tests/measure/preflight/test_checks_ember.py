@@ -36,7 +36,7 @@ def test_spark_passes_what_it_was_taught_and_misses_long_needles(spark: int) -> 
     assert failed(prove(spark, "spark")) == {}
     long = failed(prove(spark, "spark", ["needle"], needle_ctx=1200))
     assert list(long) == ["needle"]
-    assert "of 12 found" in long["needle"].seen
+    assert "of 12 found" in long["needle"].observed
 
 
 def test_a_plain_proxy_with_every_graft_is_no_fault(ember: int) -> None:
@@ -47,14 +47,14 @@ def test_a_plain_proxy_with_every_graft_is_no_fault(ember: int) -> None:
 
 @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.share == 1])
 def test_each_fault_is_named_by_its_gate(name: str, ember: int) -> None:
-    """Only the gates that should name it are run: one of them fails, with a cause and a fix."""
+    """Only the checks that should name it are run: one of them fails, with a cause and a fix."""
     fault = FAULTS[name]
     fault = fault._replace(delay=0.25 if fault.delay else 0.0)
     grafts = [GRAFTS[graft] for graft in fault.needed_abilities]
     run = behind(ember, fault, sorted(fault.checks), grafts, ignore_known_gaps="parallel" in fault.needed_abilities)
     found = failed(run)
-    assert found, {one.name: one.seen for one in run.findings}
-    assert all(one.cause and one.fix and one.seen for one in found.values())
+    assert found, {one.name: one.observed for one in run.findings}
+    assert all(one.cause and one.fix and one.observed for one in found.values())
 
 
 # -- broken variants of the model itself ----------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def test_another_models_template_is_named(tmp_path: Path) -> None:
     foreign.write_text(FOREIGN)
     with engine(MODELS / "ember.gguf", "--chat-template-file", str(foreign)) as port:
         found = failed(prove(port, only=["template", "echo", "eos"]))
-    assert "not a token of this model" in found["template"].seen
+    assert "not a token of this model" in found["template"].observed
     assert "another model" in found["template"].cause
     with engine(MODELS / "ember.gguf", "--chat-template", "llama3") as port:
         assert "template" in failed(prove(port, only=["template"]))
@@ -88,15 +88,15 @@ def test_a_template_that_knows_no_tools_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "gates"),
+    ("options", "checks"),
     [({"context": 2048}, ["model"]), ({"needle_ctx": 1500}, ["needle"])],
     ids=["promised", "asked-for"],
 )
-def test_a_truncated_context_is_named(options: dict[str, object], gates: Sequence[str]) -> None:
+def test_a_truncated_context_is_named(options: dict[str, object], checks: Sequence[str]) -> None:
     with engine(MODELS / "ember.gguf", context=512) as port:
-        found = failed(prove(port, only=gates, **options))
-    assert list(found) == list(gates)
-    assert "512" in found[gates[0]].seen
+        found = failed(prove(port, only=checks, **options))
+    assert list(found) == list(checks)
+    assert "512" in found[checks[0]].observed
 
 
 @pytest.mark.skipif(find_spec("gguf") is None, reason="`gguf`, which writes the weights, is not installed")

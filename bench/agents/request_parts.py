@@ -1,4 +1,4 @@
-"""What reached a serve, in whichever dialect, as turns. Pure.
+"""The parts of a request that reached a serve, in whichever dialect. Pure.
 
 Only what a session is looked at for: thoughts, calls, results, and where they stand.
 """
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from stoker.domain.dialect import Dialect
 
 
-class Said(NamedTuple):
-    """One thing in a request. `kind`: thinking, text, call, result; `role`: whose turn it is in."""
+class RequestPart(NamedTuple):
+    """One part of a request. `kind`: thinking, text, call, result; `role`: whose turn it is in."""
 
     role: str
     kind: str
@@ -22,54 +22,54 @@ class Said(NamedTuple):
     signature: str = ""
 
 
-def said(dialect: Dialect, document: dict[str, Any]) -> list[Said]:
+def request_parts(dialect: Dialect, document: dict[str, Any]) -> list[RequestPart]:
     """Everything, in order; without system prompts."""
     read = {Dialect.CHAT: _chat, Dialect.MESSAGES: _messages, Dialect.RESPONSES: _responses}[dialect]
     return [one for one in read(document) if one.role not in ("system", "developer")]
 
 
-def _chat(document: dict[str, Any]) -> Iterator[Said]:
+def _chat(document: dict[str, Any]) -> Iterator[RequestPart]:
     for message in document["messages"]:
         role = message["role"]
         if role == "tool":
-            yield Said("user", "result", _text(message["content"]), message["tool_call_id"])
+            yield RequestPart("user", "result", _text(message["content"]), message["tool_call_id"])
             continue
         if thinking := message.get("reasoning_content") or message.get("reasoning"):
-            yield Said(role, "thinking", thinking)
+            yield RequestPart(role, "thinking", thinking)
         if text := _text(message.get("content")):
-            yield Said(role, "text", text)
+            yield RequestPart(role, "text", text)
         for call in message.get("tool_calls") or ():
-            yield Said(role, "call", (call.get("function") or call["custom"])["name"], call["id"])
+            yield RequestPart(role, "call", (call.get("function") or call["custom"])["name"], call["id"])
 
 
-def _messages(document: dict[str, Any]) -> Iterator[Said]:
+def _messages(document: dict[str, Any]) -> Iterator[RequestPart]:
     for message in document["messages"]:
         role, content = message["role"], message["content"]
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             match block["type"]:
                 case "thinking":
-                    yield Said(role, "thinking", block["thinking"], signature=block["signature"])
+                    yield RequestPart(role, "thinking", block["thinking"], signature=block["signature"])
                 case "tool_use":
-                    yield Said(role, "call", block["name"], block["id"])
+                    yield RequestPart(role, "call", block["name"], block["id"])
                 case "tool_result":
-                    yield Said(role, "result", _text(block.get("content")), block["tool_use_id"])
+                    yield RequestPart(role, "result", _text(block.get("content")), block["tool_use_id"])
                 case "text":
-                    yield Said(role, "text", block["text"])
+                    yield RequestPart(role, "text", block["text"])
 
 
-def _responses(document: dict[str, Any]) -> Iterator[Said]:
+def _responses(document: dict[str, Any]) -> Iterator[RequestPart]:
     given = document["input"]
     for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
         kind = item.get("type", "message")
         if kind == "reasoning":
             text = _text(item.get("content")) or _text(item.get("summary"))
-            yield Said("assistant", "thinking", text, signature=item.get("encrypted_content") or "")
+            yield RequestPart("assistant", "thinking", text, signature=item.get("encrypted_content") or "")
         elif kind.endswith("_call"):
-            yield Said("assistant", "call", item["name"], item["call_id"])
+            yield RequestPart("assistant", "call", item["name"], item["call_id"])
         elif kind.endswith("_output"):
-            yield Said("user", "result", _text(item["output"]), item["call_id"])
+            yield RequestPart("user", "result", _text(item["output"]), item["call_id"])
         elif kind == "message":
-            yield Said(item["role"], "text", _text(item["content"]))
+            yield RequestPart(item["role"], "text", _text(item["content"]))
 
 
 def _text(content: Any) -> str:

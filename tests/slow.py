@@ -1,0 +1,59 @@
+"""Tests that the default run leaves out, and why each takes long: `scripts/test --slow` runs them, and so does CI.
+
+They drive real parts (engines, containers, browsers, proxies), or run benches, or try many examples. What they hold of
+Stoker's own rules, a test of the default run holds with a scripted part, or CI finds.
+"""
+
+from __future__ import annotations
+
+REAL_ENGINE = "a real llama.cpp"
+CONTAINERS = "a real Docker engine"
+BROWSER = "a real browser"
+PROXIES = "real nginx and Caddy, or a stand-in for EC2"
+CRASHES = "Stoker is killed at every step"
+EXAMPLES = "many examples or many starts of Stoker"
+
+SLOW = {
+    "tests/bench_smoke/": EXAMPLES,
+    "tests/docs/test_guides.py": EXAMPLES,
+    "tests/edge/test_edge_ec2.py": PROXIES,
+    "tests/edge/test_edge_failures.py": PROXIES,
+    "tests/edge/test_edge_ingress.py": PROXIES,
+    "tests/edge/test_edge_load.py": PROXIES,
+    "tests/fleet/conversations/test_conversation_llama.py": REAL_ENGINE,
+    "tests/fleet/drivers/test_container_driver.py": CONTAINERS,
+    "tests/fleet/drivers/test_docker_real.py": CONTAINERS,
+    "tests/fleet/drivers/test_ray_crashes.py": CRASHES,
+    "tests/fleet/drivers/test_systemd_driver.py": EXAMPLES,
+    "tests/fleet/engines/test_llama_options.py": REAL_ENGINE,
+    "tests/fleet/supervision/test_supervisor_container.py": CONTAINERS,
+    "tests/fleet/supervision/test_supervisor_engines.py": EXAMPLES,
+    "tests/measure/preflight/test_assistant.py": EXAMPLES,
+    "tests/measure/preflight/test_checks_ember.py": REAL_ENGINE,
+    "tests/orchestrate/checks/test_names.py::test_no_false_alarm_on_sources_cut_into_blocks": EXAMPLES,
+    "tests/release/": EXAMPLES,
+    "tests/request/translate/properties/test_translation_fuzz.py": EXAMPLES,
+    "tests/request/translate/properties/test_translation_round_trip.py::test_there_and_back_is_the_identity": EXAMPLES,
+    "tests/scenarios/test_browser.py": BROWSER,
+    "tests/scenarios/test_companion.py": EXAMPLES,
+    "tests/scenarios/test_compose_example.py": CONTAINERS,
+    "tests/scenarios/test_edges.py": PROXIES,
+    "tests/scenarios/test_gating.py": REAL_ENGINE,
+    "tests/scenarios/test_measuring_models.py": REAL_ENGINE,
+    "tests/scenarios/test_measuring_soak.py": EXAMPLES,
+    "tests/scenarios/test_moving_in.py": REAL_ENGINE,
+    "tests/scenarios/test_orchestrating.py::test_a_crash": CRASHES,
+    "tests/scenarios/test_orchestrating_leaving.py": CRASHES,
+    "tests/scenarios/test_prometheus.py": "a real Prometheus",
+    "tests/scenarios/test_public_proxies.py": PROXIES,
+    "tests/scenarios/test_real_models.py": REAL_ENGINE,
+    "tests/scenarios/test_speech.py": "real engines for speech",
+    "tests/scenarios/test_web_": BROWSER,
+}
+"""The beginning of a test's id, and what takes long. `pytest --durations=50` says what has become slow."""
+
+_BEGINNINGS = tuple(SLOW)
+
+
+def is_slow(node_id: str) -> bool:
+    return node_id.startswith(_BEGINNINGS)
