@@ -29,7 +29,7 @@ from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ServeState, SlotState
-from stoker.routing.router import Requester, TierRouter
+from stoker.routing.router import RoutingConstraints, TierRouter
 from stoker.routing.tier_quality import TierQuality
 
 SMALL, LARGE = 2 * 1024, 200 * 1024
@@ -220,11 +220,11 @@ def measure(case: Case, tiers: TierRouter, times: int, rounds: int) -> Timed:
     def speaks(serve: Serve) -> bool:
         return bool(dialect_for(serve, case.dialect, "/v1/chat/completions"))
 
-    requester = Requester(speaks=speaks)
+    constraints = RoutingConstraints(speaks=speaks)
     parts: tuple[Callable[[], object], ...] = (
         lambda: outline(case.dialect, case.body),
         lambda: tiers.classes.classify_declared(seen, AUTO, declared),
-        lambda: tiers.plan(task, seen, requester),
+        lambda: tiers.plan(task, seen, constraints),
     )
     return Timed(case, task.name, *(microseconds(part, times, rounds) for part in parts))
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import docs_links
 import msgspec
 
+from stoker.domain.answer_check import CHECKS
 from stoker.domain.decision import Attempt, Routed
 from stoker.domain.routing import ClassifierModelSettings, RouterSettings, ShadowSettings
 from stoker.domain.run import Fingerprint
@@ -28,7 +29,6 @@ from stoker.quality.judge import DROPS as OF_THE_JUDGE
 from stoker.quality.shadow import DROPS
 from stoker.quality.shadow import status as graded
 from stoker.request.lease import commands
-from stoker.request.verify.finding import CHECKS
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
 from stoker.store.routed import RoutedCounts

@@ -14,8 +14,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "stoker"
 MOST_ROOMS = 20
 MOST_LOOSE = 5
-ONE_IDEA = {"ConversationKeeper": "the protocol in domain, and what implements it in the fleet"}
-"""Public class names that stand for one idea in several places, and which idea that is."""
 PUBLIC_UNDERSCORES = {"_replace", "_asdict", "_make", "_fields", "_exit"}
 """Names that begin with an underscore and are documented nevertheless: those of named tuples, and `os._exit`."""
 
@@ -27,15 +25,14 @@ def test_the_package_has_few_rooms_and_hardly_a_loose_module() -> None:
     assert len(list(PACKAGE.glob("*.py"))) <= MOST_LOOSE
 
 
-def test_no_two_public_classes_share_a_name_without_being_the_same_idea() -> None:
+def test_no_two_public_classes_share_a_name() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
-    shared = {name: where for name, where in places.items() if len(where) > 1 and name not in ONE_IDEA}
+    shared = {name: where for name, where in places.items() if len(where) > 1}
     assert shared == {}
-    assert [name for name in ONE_IDEA if len(places[name]) < 2] == [], "these need no exception any more"
 
 
 def test_the_files_of_tests_that_begin_first_exist() -> None:

@@ -15,7 +15,7 @@ from stoker.domain.access import FrontDoor, Paths, Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.gate import Alias
 from stoker.domain.serve import Serve, Slot
-from stoker.store.state import StateDir
+from stoker.store.state_dir import StateDir
 
 SERVES = (
     Serve("fast", slot="gpu", cmd=("never", "started"), port=1),

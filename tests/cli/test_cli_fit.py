@@ -15,7 +15,7 @@ from stoker.cli.main import run
 from stoker.fleet.memory.device import Accounting, Device
 from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.probe import Machine
-from stoker.store.state import StateDir
+from stoker.store.state_dir import StateDir
 
 Captured = pytest.CaptureFixture[str]
 GIB = 2**30

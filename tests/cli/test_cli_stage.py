@@ -24,7 +24,7 @@ from stoker.cli.main import run
 from stoker.config.load import load
 from stoker.fleet.rehydrate import copying, http_download
 from stoker.fleet.rehydrate.copying import DraftUnwritable
-from stoker.fleet.stage.stager import Moved
+from stoker.fleet.stage.stager import StageProgress
 
 Captured = pytest.CaptureFixture[str]
 MODEL = b"GGUF" + os.urandom(200_000)
@@ -524,15 +524,15 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: Captured) ->
     now = [0.0]
     lines = download_progress.DownloadLines(lambda: now[0])
     mib = 2**20
-    for at, moved in (
-        (0.0, Moved("m", 10 * mib, 110 * mib)),
-        (5.0, Moved("m", 20 * mib, 110 * mib)),
-        (10.0, Moved("m", 60 * mib, 110 * mib)),
-        (20.0, Moved("m", 70 * mib, None)),
-        (20.5, Moved("", 110 * mib, 110 * mib)),
+    for at, progress in (
+        (0.0, StageProgress("m", 10 * mib, 110 * mib)),
+        (5.0, StageProgress("m", 20 * mib, 110 * mib)),
+        (10.0, StageProgress("m", 60 * mib, 110 * mib)),
+        (20.0, StageProgress("m", 70 * mib, None)),
+        (20.5, StageProgress("", 110 * mib, 110 * mib)),
     ):
         now[0] = at
-        lines.show(moved)
+        lines.show(progress)
     assert capsys.readouterr().err.splitlines() == [
         "  9 %  m  10.0 MiB of 110 MiB",
         " 54 %  m  60.0 MiB of 110 MiB, 5.0 MiB/s, 10.0 s left",
@@ -546,9 +546,9 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: C
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     with download_progress.display(quiet=False) as view:
-        view.show(Moved("m.gguf", 2**20, 2**22))
-        view.show(Moved("m.gguf", 2**21, 2**22))
-        view.show(Moved("", 2**22, 2**22))
+        view.show(StageProgress("m.gguf", 2**20, 2**22))
+        view.show(StageProgress("m.gguf", 2**21, 2**22))
+        view.show(StageProgress("", 2**22, 2**22))
     shown = capsys.readouterr().err
     assert "m.gguf" in shown or "checking sha256" in shown
     assert "4.0/4.0 MiB" in shown

@@ -21,7 +21,7 @@ from stoker.cli.main import run
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Status
-from stoker.store.state import StateDir
+from stoker.store.state_dir import StateDir
 
 Captured = pytest.CaptureFixture[str]
 

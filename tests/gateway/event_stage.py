@@ -35,7 +35,7 @@ class EventStage(CompatStage):
         super().__init__(directory, BOTH, front)
         self.directory = directory
         self.says: dict[str, Any] = {}
-        self.looks = 0
+        self.polls = 0
         """How often the document of /status was made."""
         self.is_ending = False
         self.store = DecisionLog(directory / "made.db", 1000)
@@ -45,7 +45,7 @@ class EventStage(CompatStage):
         plain = super().endpoints()
 
         def document() -> dict[str, Any]:
-            self.looks += 1
+            self.polls += 1
             return {**plain.status.document(), **self.says}
 
         self.swaps = SwapHistory(LoopClock().wall)

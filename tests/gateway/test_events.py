@@ -118,14 +118,14 @@ async def test_requests_in_flight_are_told_with_what_they_do(stage: EventStage) 
 async def test_what_changes_by_itself_is_sent_once_a_second(stage: EventStage) -> None:
     reader = await stage.reader("status")
     await reader.next()
-    before = stage.looks
+    before = stage.polls
     for number in range(3):
         stage.says = {"uptime": number}
-        seen = stage.looks
-        await stage.until(lambda seen=seen: stage.looks > seen)  # type: ignore[misc]
+        seen = stage.polls
+        await stage.until(lambda seen=seen: stage.polls > seen)  # type: ignore[misc]
     stage.says = {"uptime": 9, "version": "later"}
     assert (await reader.next()).data["patch"] == {"uptime": 9, "version": "later"}
-    assert stage.looks - before <= 10
+    assert stage.polls - before <= 10
 
 
 # -- topics and access -----------------------------------------------------------------------------------------------
@@ -321,10 +321,10 @@ async def test_with_no_reader_nothing_is_looked_at(stage: EventStage) -> None:
     reader = await stage.reader("status,decisions")
     await reader.next()
     await stage.leave(reader)
-    looks = stage.looks
+    polls = stage.polls
     stage.decide(3)
     await asyncio.sleep(2 * streams.TICK + 0.3)
-    assert (stage.looks, stage.events.count) == (looks, 0)
+    assert (stage.polls, stage.events.count) == (polls, 0)
 
 
 @event_story()
@@ -346,7 +346,7 @@ async def test_a_thousand_readers_come_and_go_and_leave_nothing(stage: EventStag
 
 @event_story()
 async def test_readers_beyond_the_limit_are_refused(stage: EventStage) -> None:
-    for _ in range(streams.MOST):
+    for _ in range(streams.MAX_READERS):
         await stage.reader("swaps")
     reply = await stage.get("/events")
     assert (reply.status, reply.json()["error"]["code"]) == (503, "too_many_streams")

@@ -78,7 +78,7 @@ class House:
         self.begin()
 
     def begin(self) -> None:
-        self.is_on = self.companion.follow(self.router)
+        self.is_on = self.companion.use_router(self.router)
         self.stage.route(self.router, second_opinion=self.companion if self.is_on else None)
 
     async def load(self) -> None:

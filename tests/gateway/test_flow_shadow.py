@@ -63,7 +63,7 @@ class House:
         self.begin()
 
     def begin(self) -> None:
-        self.is_on = self.shadow.follow(self.router)
+        self.is_on = self.shadow.use_router(self.router)
         self.stage.route(self.router, grader=self.shadow if self.is_on else None)
 
     def know(self, identity: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stoker.gateway.socket_channel import MOST, MessageKind, close_all, receive, send
+from stoker.gateway.socket_channel import MAX_SOCKETS, MessageKind, close_all, receive, send
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -43,10 +43,10 @@ def test_messages_arrive_one_by_one_with_their_own_sockets(ends: Pair) -> None:
 
 def test_as_many_sockets_as_a_message_takes_arrive(ends: Pair) -> None:
     left, right = ends
-    send(left, MessageKind.LISTENING, 0, [left.fileno()] * MOST)
+    send(left, MessageKind.LISTENING, 0, [left.fileno()] * MAX_SOCKETS)
     message = receive(right)
     assert message is not None
-    assert len(message.sockets) == MOST
+    assert len(message.sockets) == MAX_SOCKETS
     close_all(message.sockets)
 
 

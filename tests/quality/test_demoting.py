@@ -97,7 +97,7 @@ class Story:
         )
         known = FingerprintStore(self.state, lambda serve: "same")
         made = QualityMonitor(self.tier_quality, self.demoter, known, self._target, note)
-        made.follow(self.router)
+        made.use_router(self.router)
         for name in ("a", "b"):
             self.tier_quality.on_identified(name, MARK)
         return made
@@ -291,7 +291,7 @@ async def test_what_was_measured_meanwhile_is_not_demoted(one: Story) -> None:
     one.fails()
     await one.begun.wait()
     one.tier_quality.on_measured({**one.tier_quality.rows, ("a", "tool-use"): row("a", at=2.0)})
-    one.measured.follow(one.router)
+    one.measured.use_router(one.router)
     one.tier_quality.on_identified("a", MARK)
     gate.set_result(FAILED)
     await one.settled()
@@ -336,7 +336,7 @@ async def test_a_tier_that_was_measured_again_has_its_next_alarm_looked_into_at_
     one.fails()
     await one.settled()
     one.tier_quality.on_measured({**one.tier_quality.rows, ("a", "tool-use"): row("a", at=2.0)})
-    one.measured.follow(one.router)
+    one.measured.use_router(one.router)
     one.tier_quality.on_identified("a", MARK)
     one.tier_quality.on_identified("a", MARK)
     one.fails()

@@ -118,7 +118,7 @@ def test_a_classifier_model_that_is_cancelled_in_the_moment_of_its_grant_keeps_n
 
     def asking(leases: CancelledAtGrant, router: TierRouter) -> Coroutine[Any, Any, object]:
         model = ClassifierModel(tmp_path, leases, NeverAsked(), Counter(), lambda: 0.0)
-        assert model.follow(router)
+        assert model.use_router(router)
         return model.settle(unsure, Outline(text="a text"), may_use_cloud=True)
 
     tiers = (Tier("cheap", "far", cloud=True, classes=("*",)),)

@@ -14,7 +14,7 @@ from stoker.domain.serve import Serve
 from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
 from stoker.routing.prewarm import PAUSE, Prewarmer
-from stoker.routing.router import Requester, TierRouter
+from stoker.routing.router import RoutingConstraints, TierRouter
 from stoker.routing.tier_quality import TierQuality
 
 TIERS = (
@@ -68,7 +68,7 @@ class World:
         for tier, task_class in GOOD:
             self.measured(tier, task_class, Verdict.ALLOW)
         self.prewarmer = Prewarmer(self._tell, lambda: self.now, self._after)
-        self.prewarmer.follow(self.router)
+        self.prewarmer.use_router(self.router)
 
     def _tell(self) -> None:
         self.told.append(self.wanted())
@@ -94,7 +94,7 @@ class World:
             self.tier_quality.on_stopped(tier.serve)
         for serve in (self.room.holds, "far"):
             self.tier_quality.on_identified(serve, Fingerprint("i", "e"))
-        plan = self.router.plan(Task(task_class, ClassSource.DECLARED), Outline(), Requester())
+        plan = self.router.plan(Task(task_class, ClassSource.DECLARED), Outline(), RoutingConstraints())
         self.prewarmer.on_plan(plan)
         if starts:
             self.room.holds = plan.steps[0].tier.serve
@@ -142,9 +142,9 @@ def test_a_tier_that_is_configured_no_more_is_not_foreseen() -> None:
     world = World()
     world.ask("code-write")
     world.router.configure(RouterSettings(TIERS[:1]), [Serve("small")])
-    world.prewarmer.follow(world.router)
+    world.prewarmer.use_router(world.router)
     assert world.wanted() == {}
-    world.prewarmer.follow(None)
+    world.prewarmer.use_router(None)
     assert world.wanted() == {}
 
 
@@ -183,7 +183,7 @@ def test_after_the_end_nothing_is_told() -> None:
     world = World()
     world.ask("chat")
     world.ask("code-write", later=0.1)
-    world.prewarmer.follow(None)
+    world.prewarmer.use_router(None)
     world.wait(60)
     assert len(world.told) == 1
 

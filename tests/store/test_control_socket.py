@@ -14,7 +14,7 @@ import pytest
 
 from stoker.domain.errors import StokerError
 from stoker.store import control_socket
-from stoker.store.state import StateDir
+from stoker.store.state_dir import StateDir
 
 
 @pytest.fixture

@@ -277,8 +277,8 @@ def full() -> Metrics:
     metrics.observe_refusal("wrong_key", "loopback")
     metrics.routed.set_clouds((Cost(3.0, 15.0),))
     metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0, repairs=1, findings=["json"]))))
-    metrics.routed.graded_one("chat", "cheap", "pass")
-    metrics.routed.demoted_one("cheap", "chat")
+    metrics.routed.observe_grade("chat", "cheap", "pass")
+    metrics.routed.observe_demotion("cheap", "chat")
     metrics.routed.ungraded["queue_full"] += 1
     metrics.routed.classifier["busy"] += 1
     metrics.observe(sealed(orchestrated=OrchestratedRecord("pair", "simple", "chat", failures={"names": 1})))
@@ -315,7 +315,7 @@ def test_a_routed_request_counts_by_its_class_and_the_tier_that_answered() -> No
 def test_a_demotion_counts_by_class_and_tier() -> None:
     metrics = Metrics()
     for tier, task in (("cheap", "chat"), ("cheap", "chat"), ("cheap", "planning")):
-        metrics.routed.demoted_one(tier, task)
+        metrics.routed.observe_demotion(tier, task)
     samples = scrape(metrics)
     assert value(samples, "stoker_tier_demotions_total", tier="cheap", task="chat") == 2
     assert value(samples, "stoker_tier_demotions_total", tier="cheap", task="planning") == 1
@@ -495,9 +495,9 @@ def test_grades_are_counted_by_class_tier_and_verdict_and_what_was_not_graded_by
     metrics = Metrics()
     assert "stoker_shadow_cost_total" not in scrape(metrics), "nothing was ever drawn"
     for word in ("pass", "pass", "fail"):
-        metrics.routed.graded_one("chat", "cheap", word)
+        metrics.routed.observe_grade("chat", "cheap", word)
     metrics.routed.ungraded["judge_busy"] += 2
-    metrics.routed.judged(0.25)
+    metrics.routed.observe_judging(0.25)
     samples = scrape(metrics)
     assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="pass") == 2
     assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="fail") == 1

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.errors import ClientError, OurBug, StokerError
-from stoker.store.state import WITHOUT_FILE, StateDir
+from stoker.store.state_dir import WITHOUT_FILE, StateDir
 
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from stoker.store.state import WITHOUT_FILE, StateDir
+from stoker.store.state_dir import WITHOUT_FILE, StateDir
 state = StateDir(Path(sys.argv[1]))
 state.lock()
 state.bind_socket()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.domain.runtime_key import RuntimeKey, SettingsOverride
-from stoker.store.database import NotADecisionLog, create_private, is_beyond_use, set_aside
+from stoker.store.database import UnusableDatabase, create_private, is_beyond_use, set_aside
 
 log = logging.getLogger("stoker.access")
 
@@ -141,22 +141,22 @@ class AccessFile:
 
 def read_overrides(path: Path) -> list[SettingsOverride]:
     """The overrides in a file, also while Stoker runs; nothing is written. None if there is no such file."""
-    rows = _look(path, "SELECT record FROM overrides", ())
+    rows = _query(path, "SELECT record FROM overrides", ())
     return [_override.decode(record) for (record,) in rows]
 
 
 def read_key_names(path: Path) -> list[str]:
     """The names of keys made at run time."""
-    return [str(name) for (name,) in _look(path, "SELECT name FROM keys ORDER BY name", ())]
+    return [str(name) for (name,) in _query(path, "SELECT name FROM keys ORDER BY name", ())]
 
 
 def read_usage(path: Path, first_hour: int, last_hour: int) -> list[UsageRow]:
     """As `AccessFile.usage`, also while Stoker runs; nothing is written. Empty if there is no such file."""
-    rows = _look(path, "SELECT * FROM usage WHERE hour BETWEEN ? AND ?", (first_hour, last_hour))
+    rows = _query(path, "SELECT * FROM usage WHERE hour BETWEEN ? AND ?", (first_hour, last_hour))
     return [((row[0], row[1], row[2], row[3], row[4]), row[5:]) for row in rows]
 
 
-def _look(path: Path, query: str, values: tuple[int, ...]) -> list[tuple[Any, ...]]:
+def _query(path: Path, query: str, values: tuple[int, ...]) -> list[tuple[Any, ...]]:
     if not path.is_file():
         return []
     db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_WAIT)
@@ -173,7 +173,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
         is_new = version == 0 and not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
         if not is_new and version != VERSION:
-            raise NotADecisionLog(f"its schema has version {version}, not {VERSION}")
+            raise UnusableDatabase(f"its schema has version {version}, not {VERSION}")
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -512"):
             db.execute(f"PRAGMA {pragma}").fetchall()
         if is_new:

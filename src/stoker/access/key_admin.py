@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stoker.access.access_store import AccessStore
-from stoker.access.keyring import PREFIX, SHOWN, Entry
+from stoker.access.keyring import PREFIX, SHOWN_LENGTH, Entry
 from stoker.access.limits import LimitState
 from stoker.access.settings_input import read_settings, show_settings
 from stoker.domain.errors import ClientError
@@ -65,7 +65,7 @@ class KeyAdmin:
         key = RuntimeKey(
             name=name,
             digest=self._keyring.digest(value.encode()).hex(),
-            begins=value[:SHOWN],
+            begins=value[:SHOWN_LENGTH],
             created_at=now,
             app=app,
             settings=read_settings(settings or {}),
@@ -83,7 +83,7 @@ class KeyAdmin:
         rotated = replace(
             key,
             digest=self._keyring.digest(value.encode()).hex(),
-            begins=value[:SHOWN],
+            begins=value[:SHOWN_LENGTH],
             previous_digest=key.digest,
             previous_until=now + seconds,
         )

@@ -21,7 +21,7 @@ from stoker.domain.serve import Secret
 
 NO_SETTINGS = KeySettings()
 PREFIX = "sk-stoker-"
-SHOWN = len(PREFIX) + 4
+SHOWN_LENGTH = len(PREFIX) + 4
 """Characters of a key that are stored and shown."""
 
 _Counters = Mapping[str, Mapping[str, tuple[float, float]]]

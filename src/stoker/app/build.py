@@ -63,7 +63,7 @@ from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.overrides import Overrides
 from stoker.store.results import Results
-from stoker.store.state import StateDir
+from stoker.store.state_dir import StateDir
 from stoker.store.swap_history import SwapHistory
 
 log = logging.getLogger("stoker.app")
@@ -104,7 +104,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
 async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     """After requests were drained: end what still runs, from the top down, and write what is not on disk yet."""
     parts.promotions.close()
-    parts.fleet.prewarmer.follow(None)
+    parts.fleet.prewarmer.use_router(None)
     await parts.quality.grader.close()
     await parts.quality.monitor.close()
     await parts.fleet.conductor.close(leave_running)

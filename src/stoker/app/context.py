@@ -11,7 +11,7 @@ from stoker.app.configuration import ActiveConfiguration
 from stoker.domain.access import Settings
 from stoker.domain.events import Notify
 from stoker.domain.protocols import Clock
-from stoker.store.state import StateDir
+from stoker.store.state_dir import StateDir
 
 SelfCheck = Callable[[], dict[str, Any]]
 Announce = Callable[[str], None]

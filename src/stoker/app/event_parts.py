@@ -20,7 +20,7 @@ from stoker.gateway.requests import RequestsInFlight
 from stoker.gateway.status import StatusReport
 from stoker.store.swap_history import SwapHistory
 
-_SHOWN = 80
+_NAME_SHOWN = 80
 
 
 def build_events(context: BuildContext, parts: ProgramParts, status: StatusReport, swaps: SwapHistory) -> EventStreams:
@@ -46,9 +46,9 @@ def _log_of(flow: Flow, logs: Path, name: str, caller: Caller) -> LogTopic:
     replicas = {serve.name: replica_names(serve) for serve in usable}
     files = {one: (one,) for names in replicas.values() for one in names} | replicas
     if name not in files:
-        close = nearest(name[:_SHOWN], files)
+        close = nearest(name[:_NAME_SHOWN], files)
         hint = f"did you mean {close!r}?" if close else f"the serves are {', '.join(replicas) or 'none'}"
-        raise ClientError(f"topics: there is no serve {name[:_SHOWN]!r}; {hint}", code="unknown_serve", status=404)
+        raise ClientError(f"topics: there is no serve {name[:_NAME_SHOWN]!r}; {hint}", code="unknown_serve", status=404)
     return LogTopic(f"logs:{name}", name, partial(_written, [logs / f"{one}.log" for one in files[name]]))
 
 

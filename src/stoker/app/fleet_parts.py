@@ -69,7 +69,7 @@ def build_fleet(context: BuildContext) -> FleetParts:
     journal = SwapJournal(context.directory / "swaps")
     conductor = Conductor(placed_slots(settings), serves, supervisor, clock, notify, journal)
     conductor.force(context.options.force)
-    probe = HttpProbe(counters, supervisor.circumstances)
+    probe = HttpProbe(counters, supervisor.host_state)
     return FleetParts(
         prewarmer,
         warm,

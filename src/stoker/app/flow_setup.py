@@ -67,7 +67,7 @@ class FlowSetup:
         self._router: TierRouter | None = None
 
     def settings_for(self, new: Configuration, before: Collection[Serve] = ()) -> FlowSettings:
-        """Make all parts of routing follow this configuration; the result is for `Flow.configure`.
+        """Make all parts of routing use this configuration; the result is for `Flow.configure`.
 
         `before`: the serves that were configured until now.
         """
@@ -119,16 +119,16 @@ class FlowSetup:
         self._counts.set_clouds(cloud_costs(router))
         if router is None:
             self._router = None
-            self._quality.monitor.follow(None)
+            self._quality.monitor.use_router(None)
             self._collaborators(new, None)
             return None
         for problem in unconfigured_rows(new.rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
         self._quality.tier_quality.on_measured(new.rows)
-        tier_router = self._follow(router, new.settings, before)
+        tier_router = self._configured_router(router, new.settings, before)
         return Dispatcher(self._carrier, tier_router, self._collaborators(new, tier_router), SystemClock.now)
 
-    def _follow(self, router: RouterSettings, settings: Settings, before: Collection[Serve]) -> TierRouter:
+    def _configured_router(self, router: RouterSettings, settings: Settings, before: Collection[Serve]) -> TierRouter:
         """Create the router, or configure the one that exists; identify running serves that it did not know, and those
         whose request parameters changed.
         """
@@ -138,13 +138,13 @@ class FlowSetup:
             created = TierRouter(router, settings.serves, self._quality.tier_quality, residency, SystemClock.now)
             classifier()  # loaded now, not with the first request
             self._router = created
-            monitor.follow(created)
+            monitor.use_router(created)
             for name in self._fleet.conductor.running:
                 monitor.on_ready(name)
             return created
         old = set(existing.settings.serves)
         existing.configure(router, settings.serves)
-        monitor.follow(existing)
+        monitor.use_router(existing)
         earlier = {serve.name: serve for serve in before}
         for name in self._fleet.conductor.running:
             serve, one = existing.serve(name), earlier.get(name)
@@ -156,9 +156,9 @@ class FlowSetup:
 
     def _collaborators(self, new: Configuration, router: TierRouter | None) -> Collaborators:
         quality, prewarmer = self._quality, self._fleet.prewarmer
-        grades, classifies = quality.grader.follow(router), quality.classifier_model.follow(router)
+        grades, classifies = quality.grader.use_router(router), quality.classifier_model.use_router(router)
         quality.notice.update()
-        prewarmer.follow(router)
+        prewarmer.use_router(router)
         predicts = router is not None and new.settings.warm.predict and new.warm_budget > 0
         return Collaborators(
             quality.grader if grades else None,

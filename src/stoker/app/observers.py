@@ -105,7 +105,7 @@ class Observer:
             case ServeIdentified():
                 self._quality.notice.update()
             case PredictionsChanged():
-                self._fleet.supervisor.end_sleepers(self._fleet.warm.foresee())
+                self._fleet.supervisor.end_sleepers(self._fleet.warm.on_predictions_changed())
             case AliasMoved():
                 flow, names = self._gateway.flow, self._gateway.setup.names(self._active.settings)
                 flow.configure(replace(flow.settings, names=names))

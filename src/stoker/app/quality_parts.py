@@ -58,7 +58,7 @@ def build_quality(
     def on_identified(serve: str) -> None:
         context.notify(ServeIdentified(serve))
 
-    demoter = Demoter(tier_quality, directory, leases.target, clock, Reports(note, counts.demoted_one))
+    demoter = Demoter(tier_quality, directory, leases.target, clock, Reports(note, counts.observe_demotion))
     fingerprints = FingerprintStore(directory, launch)
     monitor = QualityMonitor(tier_quality, demoter, fingerprints, leases.target, note, on_identified)
     client = InternalClient(pool, Formatter(ThinkingSigner((context.state.signing_key(),)), clock.wall))

@@ -34,7 +34,7 @@ from stoker.gateway.front import Front
 from stoker.gateway.log_file import logging_to
 from stoker.gateway.server import BACKLOG, Server, ServerOptions, close, event_loop, listen
 from stoker.request.accept.connection import WireProtocol
-from stoker.store.state import IN_FILE, WITHOUT_FILE, StateDir
+from stoker.store.state_dir import IN_FILE, WITHOUT_FILE, StateDir
 
 GC_THRESHOLD = 20_000
 """Objects between two garbage collections: a request leaves about ten, so one comes every two thousand requests."""

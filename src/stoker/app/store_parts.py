@@ -10,7 +10,7 @@ from stoker.app.promotion_results import PromotionResults
 from stoker.app.resume import Residents
 from stoker.app.telemetry_parts import build_telemetry
 from stoker.store.decisions import DecisionLog
-from stoker.store.events import Events
+from stoker.store.events import RecentEvents
 from stoker.store.metrics import Metrics
 from stoker.store.responses import ResponseStore
 from stoker.store.telemetry.telemetry import TelemetrySender
@@ -24,7 +24,7 @@ class StoreParts:
     """One thread, so that the last write wins."""
     decisions: DecisionLog
     metrics: Metrics
-    events: Events
+    events: RecentEvents
     residents: Residents
     results: PromotionResults
     responses: ResponseStore
@@ -41,7 +41,7 @@ def build_store(context: BuildContext) -> StoreParts:
         writer,
         DecisionLog(context.state.decisions_path, context.settings.paths.decisions),
         metrics,
-        Events(context.clock.wall),
+        RecentEvents(context.clock.wall),
         Residents(context.directory, writer),
         PromotionResults(context.directory, writer, context.clock.wall),
         responses,

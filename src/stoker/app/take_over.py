@@ -13,10 +13,10 @@ from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.figures import counted
 from stoker.gateway.socket_channel import MessageKind, close_all, receive, send
-from stoker.store.state import StateDir
+from stoker.store.state_dir import StateDir
 
 _ANSWER_WITHIN = 10.0
-_LOOK = 0.02
+_POLL_INTERVAL = 0.02
 """Seconds between two attempts to lock the state directory."""
 _LAST_STEPS = 10.0
 """Seconds between the end of the connection and the end of the other process."""
@@ -90,12 +90,12 @@ def _receive(channel: socket.socket, state: StateDir, process: int, announce: An
     try:
         while not (receiver.taken.listening and _has_locked(state)):
             if receiver.is_open:
-                receiver.receive(_LOOK)
+                receiver.receive(_POLL_INTERVAL)
                 continue
             locked_by = locked_by or time.monotonic() + _LAST_STEPS
             if not receiver.taken.listening or time.monotonic() > locked_by:
                 raise ConnectionResetError(f"process {process} closed the connection")
-            time.sleep(_LOOK)
+            time.sleep(_POLL_INTERVAL)
         while receiver.receive(0.0):  # all that came was sent before the directory was unlocked
             pass
     except BaseException:

@@ -11,7 +11,7 @@ from stoker.config.paths import absolute
 from stoker.domain.serve import Secret
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_MOST = 8192
+_MAX_BYTES = 8192
 SHORTEST_KEY = 16
 """Characters. A shorter key can be guessed: `openssl rand -hex 32` gives 64."""
 
@@ -63,7 +63,7 @@ def key_weakness(secret: Secret) -> str:
 def _from_file(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            content = file.read(_MOST + 1)
+            content = file.read(_MAX_BYTES + 1)
         text = content.decode("ascii")
     except FileNotFoundError:
         raise UnreadableSecret(f"the file {path} does not exist; create it with mode 0600") from None
@@ -73,8 +73,8 @@ def _from_file(path: Path) -> str:
         ) from None
     except OSError as error:
         raise UnreadableSecret(f"the file {path} cannot be read: {error.strerror}; check its owner and mode") from None
-    if len(content) > _MOST:
-        raise UnreadableSecret(f"the file {path} is longer than {_MOST} bytes, too long for a key; check the path")
+    if len(content) > _MAX_BYTES:
+        raise UnreadableSecret(f"the file {path} is longer than {_MAX_BYTES} bytes, too long for a key; check the path")
     if not text.strip():
         raise UnreadableSecret(f"the file {path} is empty; write the key into it")
     return text.removesuffix("\n").removesuffix("\r")

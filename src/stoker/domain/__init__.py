@@ -8,7 +8,7 @@ decision  Decision: the record of one request, without its content; speed: how f
 events    what happened, in the past tense; each part publishes to the `notify` that it was built with
 swap      SwapReport: what a swap did
 errors    errors by fault, each with its HTTP status
-prompt    what a model is asked, whatever the dialect; answer: what it answers
+prompt    what a model is asked, whatever the dialect; answer: what it answers; answer_check: what may be wrong with it
 key       Key, Scope: what a caller may do; runtime_key: keys made while Stoker runs; usage: what requests used
 task      Task: the class of a request; Outline: what routing reads of a request
 tier      Tier: a serve that routing may choose, with its cost; routing: the settings of routing; spending: costs

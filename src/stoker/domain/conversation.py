@@ -47,8 +47,8 @@ class SequenceLease(Protocol):
         """
 
 
-class ConversationKeeper(Protocol):
-    """Gives each conversation a sequence of its own."""
+class ConversationSequences(Protocol):
+    """Gives each conversation a sequence of its own: what requests need of the fleet's `ConversationKeeper`."""
 
     def begin(self, serve: Serve, target: Target, key: str, dialect: Dialect, body: bytes) -> SequenceLease | None:
         """The use of a sequence by a request; its body must be valid JSON. None: this request, or this serve, has none.

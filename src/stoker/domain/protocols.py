@@ -39,7 +39,7 @@ class Fleet(Protocol):
         """
 
     def lacks_weights(self, serve: Serve) -> bool:
-        """Whether its weights are missing and can be fetch_progress from its `source`. Microseconds."""
+        """Whether its weights are missing and can be fetched from its `source`. Takes microseconds."""
 
     async def fetch(self, serve: Serve) -> None:
         """Fetch and verify its missing weights. Raises StartFailed. On cancel no half-written file stays."""

@@ -1,6 +1,6 @@
 """Keeps the address of each edge's worker for serves with `base_url = "edge:NAME"`.
 
-An address counts once its worker has proved itself there. If a later look finds nothing, the last proved address stays.
+An address counts once its worker has proved itself there. If a later refresh finds nothing, the last proved one stays.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from stoker.edge.probe import prove, worker_target
 from stoker.edge.problem import EdgeProblem
 
 EVERY = 5.0
-"""Seconds between two looks at all edges that serves use."""
+"""Seconds between two refreshes of all edges that serves use."""
 AT_ONCE = 0.5
-"""Seconds between two looks at least, however often `wake` is called."""
+"""Seconds between two refreshes at least, however often `wake` is called."""
 OnProved = Callable[[str, Target], Awaitable[None]]
 
 
 class _Followed:
-    """One edge: its last proved address, and what was wrong at the last look."""
+    """One edge: its last proved address, and what was wrong at the last refresh."""
 
     def __init__(self, edge: Edge) -> None:
         self.edge = edge
@@ -35,7 +35,7 @@ class _Followed:
         self.problem = ""
         self.lock = asyncio.Lock()
 
-    async def look(self, clock: Clock) -> None:
+    async def refresh(self, clock: Clock) -> None:
         try:
             address = await prove(self.edge, await discover(self.edge))
         except EdgeProblem as problem:
@@ -67,11 +67,11 @@ class EdgeFollower:
         self.wake()
 
     def wake(self) -> None:
-        """Look now: a serve behind an edge stopped answering, or there are new edges."""
+        """Refresh now: a serve behind an edge stopped answering, or there are new edges."""
         self._woken.set()
 
     async def target(self, edge: str) -> Target:
-        """Where its worker answers: the last proved address, or that of a first look. Raises StartFailed."""
+        """Where its worker answers: the last proved address, or that of a first refresh. Raises StartFailed."""
         followed = self._followed.get(edge)
         if followed is None:
             raise StartFailed(f"there is no edge '{edge}': add [edge.{edge}], then `stoker reload`", code="no_edge")
@@ -79,25 +79,25 @@ class EdgeFollower:
             return known
         async with followed.lock:
             if followed.address is None:
-                await followed.look(self._clock)
+                await followed.refresh(self._clock)
         if (found := followed.target()) is None:
             raise StartFailed(followed.problem, code="edge_failed")
         return found
 
     async def run(self, on_proved: OnProved) -> None:
-        """For ever. `on_proved` gets each proved address after each look, whether it is new or not."""
+        """For ever. `on_proved` gets each proved address after each refresh, whether it is new or not."""
         while True:
             self._woken.clear()
-            await asyncio.gather(*[self._look(one, on_proved) for one in self._followed.values()])
+            await asyncio.gather(*[self._refresh(one, on_proved) for one in self._followed.values()])
             await asyncio.sleep(AT_ONCE)
             if not self._followed:
                 await self._woken.wait()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), EVERY)
 
-    async def _look(self, followed: _Followed, on_proved: OnProved) -> None:
+    async def _refresh(self, followed: _Followed, on_proved: OnProved) -> None:
         async with followed.lock:
-            await followed.look(self._clock)
+            await followed.refresh(self._clock)
         target = followed.target()
         if target is not None and not followed.problem:
             await on_proved(followed.edge.name, target)

@@ -17,7 +17,7 @@ TIMEOUT = 60.0
 MODE = 0o644
 """Of a new upstream file: the ingress may run as another user."""
 _PLACEHOLDER = "{config}"
-_SHOWN = 600
+_MAX_SHOWN = 600
 MOST_OUTPUT = 2**20
 
 
@@ -86,7 +86,7 @@ class IngressFiles:
         except OSError as error:
             raise self._failed(f"{kind} {what}: {shown} cannot be started ({error.strerror})") from error
         if done.code != 0:
-            said = done.output.strip()[-_SHOWN:] or f"it ended with {done.code}"
+            said = done.output.strip()[-_MAX_SHOWN:] or f"it ended with {done.code}"
             raise self._failed(f"{kind} {what}: {shown}: {said}")
 
     def _failed(self, text: str) -> EdgeProblem:

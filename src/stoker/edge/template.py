@@ -16,7 +16,7 @@ NAMES = ("address", "host", "port", "name", "id", "model", "marker")
 _SHIPPED = {IngressKind.NGINX: "nginx.conf", IngressKind.CADDY: "caddy.caddyfile"}
 _WORD = re.compile(r"@([a-z_]+)@")
 _MARKER = re.compile(r"^#\s*stoker-edge-marker: ([0-9a-f]{12})\s*$", re.MULTILINE)
-MOST = 256 * 1024
+MAX_LENGTH = 256 * 1024
 """Characters of a template."""
 
 
@@ -61,10 +61,10 @@ def _template(name: str, ingress: EdgeIngress) -> str:
         return (resources.files("stoker.edge") / "templates" / _SHIPPED[ingress.kind]).read_text("utf-8")
     try:
         with Path(ingress.template).open(encoding="utf-8") as file:
-            text = file.read(MOST + 1)
+            text = file.read(MAX_LENGTH + 1)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise EdgeProblem(f"edge '{name}': {ingress.template} cannot be read: {reason}; correct `template`") from error
-    if len(text) > MOST:
-        raise EdgeProblem(f"edge '{name}': {ingress.template} has more than {MOST} characters; shorten it")
+    if len(text) > MAX_LENGTH:
+        raise EdgeProblem(f"edge '{name}': {ingress.template} has more than {MAX_LENGTH} characters; shorten it")
     return text

@@ -1,7 +1,7 @@
 """Carries a request to one serve: formats it, leases the serve, sends, streams the answer back, releases.
 
     format                      the request as this serve gets it; the decision names the serve from here on
-    load_or_count_only   a load or a token count needs no answer of the model
+    load_or_count_only          a load or a token count needs no answer of the model
     lease_and_send              check the context, take a lease (at once or after a wait), attach the kept conversation,
                                 send; one more attempt if the serve turned out to be gone
     release                     give everything back: connection, conversation, lease. May be called at any time
@@ -18,7 +18,7 @@ from functools import partial
 import msgspec
 
 from stoker.domain.access import FrontDoor, Media
-from stoker.domain.conversation import ConversationKeeper
+from stoker.domain.conversation import ConversationSequences
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
 from stoker.domain.errors import StokerError, UpstreamError
@@ -62,7 +62,7 @@ class Carrier:
         formatter: Formatter,
         clock: Clock,
         note: Callable[[str, str], None] = lambda serve, text: None,
-        conversations: ConversationKeeper | None = None,
+        conversations: ConversationSequences | None = None,
     ) -> None:
         self.leases = leases
         self.formatter = formatter

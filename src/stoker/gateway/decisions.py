@@ -30,7 +30,7 @@ class DecisionPages:
         self._grade_of = grade_of
         self._swaps = swaps
 
-    def one(self, request_id: str) -> dict[str, Any]:
+    def by_id(self, request_id: str) -> dict[str, Any]:
         """With its explanation. Raises ClientError 404."""
         found = self._store.find(request_id)
         if found is None:

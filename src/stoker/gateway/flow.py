@@ -200,7 +200,7 @@ class Flow:
                     request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
                     if orchestrator is not None and await orchestrators.try_answer(orchestrator, request, plan):
                         return
-                await dispatcher.follow(plan, call, caller, endpoint, fields, body)
+                await dispatcher.execute(plan, call, caller, endpoint, fields, body)
                 return
             if name is None and is_reserved(fields.model) and caller.may_use_task(AUTO):
                 raise classes.unknown_class(fields.model)

@@ -24,7 +24,7 @@ from stoker.gateway.socket_channel import MESSAGE, MessageKind, send
 from stoker.request.accept.idle_connections import IdleConnections, MovableConnection
 
 log = logging.getLogger("stoker.front")
-LOOK = 0.02
+POLL_INTERVAL = 0.02
 """Seconds between two checks of connections whose reply was still being sent."""
 REPORT = 1.0
 """Seconds between two reports of how many requests are under way."""
@@ -161,7 +161,7 @@ class ConnectionMover:
             if self._loop.time() >= report_at:
                 report_at = self._loop.time() + REPORT
                 self._report()
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_INTERVAL)
 
     def _move(self, connection: MovableConnection) -> None:
         channel = self._channel

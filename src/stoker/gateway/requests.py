@@ -8,7 +8,7 @@ from stoker.exchange.call import Call
 from stoker.gateway.flow import Flow
 from stoker.gateway.outcome import first_token
 
-MOST = 500
+MAX_LISTED = 500
 """Requests that are told; those that arrived first."""
 
 
@@ -19,7 +19,7 @@ class RequestsInFlight:
     def document(self) -> dict[str, Any]:
         """`requests` by id, and the `count` of all. Nothing in it changes by itself: clients count the seconds."""
         active = self._flow.active
-        shown = [call for call, _ in zip(active.values(), range(MOST), strict=False)]
+        shown = [call for call, _ in zip(active.values(), range(MAX_LISTED), strict=False)]
         return {"count": len(active), "requests": {call.decision.id: _entry(call) for call in shown}}
 
 

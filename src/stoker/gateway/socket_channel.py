@@ -17,7 +17,7 @@ from typing import NamedTuple
 _FORMAT = struct.Struct("!cI")
 MESSAGE = _FORMAT.size
 """Bytes of one message."""
-MOST = 250
+MAX_SOCKETS = 250
 """Sockets in one message; Linux allows 253."""
 
 
@@ -51,7 +51,7 @@ def receive(channel: socket.socket) -> ChannelMessage | None:
     """Wait for one message. Its sockets are not inheritable. None: the sender is gone. Raises OSError (TimeoutError if
     the channel has a timeout), and ValueError for anything but a message.
     """
-    data, handles, _, _ = socket.recv_fds(channel, MESSAGE, MOST)
+    data, handles, _, _ = socket.recv_fds(channel, MESSAGE, MAX_SOCKETS)
     sockets = []
     for handle in handles:
         os.set_inheritable(handle, False)

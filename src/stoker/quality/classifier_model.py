@@ -83,8 +83,8 @@ class ClassifierModel:
         self._limits = BreakerLimits()
         self._breaker = Breaker()
 
-    def follow(self, router: TierRouter | None) -> bool:
-        """Follow another configuration or measurement. Whether requests should use it."""
+    def use_router(self, router: TierRouter | None) -> bool:
+        """Use the router of another configuration or measurement. Whether requests should use it."""
         self._router = router
         settings = None if router is None else router.settings.classifier
         if settings is None or router is None:

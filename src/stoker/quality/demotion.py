@@ -65,8 +65,8 @@ class Demoter:
         tier_quality.on_restored(demotions=self._store.read())
         self._rechecks = Rechecks(self._running, prove, self._on_checked, clock.now)
 
-    def follow(self, router: TierRouter | None) -> None:
-        """Follow another configuration or profile. Tiers that were measured since are not rechecked."""
+    def use_router(self, router: TierRouter | None) -> None:
+        """Use the router of another configuration or profile. Tiers that were measured since are not rechecked."""
         self._router = router
         self._rechecks.keep(self._is_suspect)
 

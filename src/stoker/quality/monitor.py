@@ -46,8 +46,8 @@ class QualityMonitor:
         self._drift = DriftDetector()
         self._identifying: dict[str, asyncio.Task[None]] = {}
 
-    def follow(self, router: TierRouter | None) -> None:
-        """Follow another configuration. What is known of serves that are started as before still counts."""
+    def use_router(self, router: TierRouter | None) -> None:
+        """Use the router of another configuration. What is known of serves that are started as before still counts."""
         self._router = router
         if router is None:
             self._tier_quality.on_routing_ended()
@@ -55,7 +55,7 @@ class QualityMonitor:
             serves = (router.serve(name) for name in router.settings.serves)
             last = {serve.name: self._store.last(serve) for serve in serves if serve is not None}
             self._tier_quality.on_configured({name: found for name, found in last.items() if found is not None})
-        self._demoter.follow(router)
+        self._demoter.use_router(router)
 
     def on_ready(self, name: str) -> None:
         """A serve came up, or was adopted: find out what it is."""

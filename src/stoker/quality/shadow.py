@@ -92,8 +92,8 @@ class ShadowGrader:
 
     # -- life --------------------------------------------------------------------------------------------------------
 
-    def follow(self, router: TierRouter | None) -> bool:
-        """Follow another configuration or profile. Whether it grades anything."""
+    def use_router(self, router: TierRouter | None) -> bool:
+        """Use the router of another configuration or profile. Whether it grades anything."""
         self._router = router
         if router is not None:
             self._save()  # a new profile may have replaced grades
@@ -207,7 +207,7 @@ class ShadowGrader:
     def _on_reply(self, job: GradingJob, judge: Tier, reply: JudgeReply) -> None:
         at = self._wall()
         if reply.cost:
-            self._counts.judged(reply.cost)
+            self._counts.observe_judging(reply.cost)
             self.spent = self.spent.add(reply.cost, at)
         if reply.passed is not None:
             self._count(job, judge, reply.passed, at)
@@ -222,7 +222,7 @@ class ShadowGrader:
         before = self._tier_quality.grades.get(key)
         self._tier_quality.on_graded(judge_prompt.merge_grade(before, job.tier, job.task, job.fingerprint, passed, at))
         word = "pass" if passed else "fail"
-        self._counts.graded_one(job.task, job.tier, word)
+        self._counts.observe_grade(job.task, job.tier, word)
         self._grade_by_request[job.request_id] = f"{word} by judge {judge.name}"
         if len(self._grade_by_request) > REMEMBERED:
             self._grade_by_request.popitem(last=False)

@@ -1,7 +1,7 @@
 """Serves a request that names a task: plan, then one tier after the other until one answers.
 
     plan         count tokens if the prompt may be long, find the class, plan the tiers
-    follow       record the plan, then try its tiers in order
+    execute      record the plan, then try its tiers in order
     _run_step    one tier: ask it, record its cost, and report to its circuit
     _ask_tier    send the request, and once more if what was held back of the answer is wrong (repair)
 
@@ -38,7 +38,7 @@ from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, RouteStep
 from stoker.request.translate.translate import AnswerTranslator
 from stoker.routing.collaborators import Collaborators
 from stoker.routing.record import record_attempt, routed_of
-from stoker.routing.router import Requester, TierRouter
+from stoker.routing.router import RoutingConstraints, TierRouter
 
 
 class RoutedRequest(NamedTuple):
@@ -75,7 +75,7 @@ class Dispatcher:
         self._carrier = carrier
         self._now = now
 
-    async def follow(
+    async def execute(
         self, plan: RoutePlan, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
     ) -> None:
         """Try the tiers of the plan, until one answers or the client has got a byte.
@@ -127,7 +127,7 @@ class Dispatcher:
                 return False
             return True
 
-        return self.router.plan(task, outlined, Requester(may_use_cloud, speaks, fields.output_budget()))
+        return self.router.plan(task, outlined, RoutingConstraints(may_use_cloud, speaks, fields.output_budget()))
 
     async def _count(self, call: Call, endpoint: Endpoint, fields: BodyFields, body: bytes) -> int | None:
         """Prompt tokens, counted by the first loaded tier that has a place and a counter; None: there is none."""
@@ -138,7 +138,7 @@ class Dispatcher:
         return None
 
     def _prepare(self, call: Call, caller: Caller, plan: RoutePlan, endpoint: Endpoint, size: int) -> RoutePlan:
-        """Show the plan to the collaborators. Returns the plan to follow; `explore` may put another tier first."""
+        """Show the plan to the collaborators. Returns the plan to execute; `explore` may put another tier first."""
         collaborators, explore = self._collaborators, self.router.settings.explore
         if endpoint.generates:
             if collaborators.observer is not None:

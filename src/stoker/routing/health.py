@@ -20,7 +20,7 @@ class TierHealth:
         self._now = now
         self._limits: BreakerLimits | None = None
         self._breakers: dict[str, Breaker] = {}
-        self._paces: defaultdict[str, FirstByteTimes] = defaultdict(FirstByteTimes)
+        self._first_byte_times: defaultdict[str, FirstByteTimes] = defaultdict(FirstByteTimes)
 
     def configure(self, tiers: Iterable[Tier], limits: BreakerLimits) -> None:
         """If the limits change, every circuit begins closed."""
@@ -60,7 +60,7 @@ class TierHealth:
     def on_first_byte(self, tier: str, seconds: float) -> None:
         """A streamed answer began this long after the request was sent."""
         if tier in self._breakers:
-            self._paces[tier].add(seconds)
+            self._first_byte_times[tier].add(seconds)
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
@@ -81,5 +81,5 @@ class TierHealth:
         """Seconds until another tier is tried; None: no limit. `slowest`: seconds of its slowest measured answers. See
         `request.decide.first_byte`.
         """
-        usual = self._paces[tier.name].usual
+        usual = self._first_byte_times[tier.name].usual
         return first_byte_timeout(tier.first_byte_timeout, usual, slowest, prompt, output, streams)

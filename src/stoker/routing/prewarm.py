@@ -47,8 +47,8 @@ class Prewarmer:
         self._not_before = 0.0
         self._timer: Timer | None = None
 
-    def follow(self, router: TierRouter | None) -> None:
-        """Follow another configuration or profile; None: stop."""
+    def use_router(self, router: TierRouter | None) -> None:
+        """Use the router of another configuration or profile; None: stop."""
         self._router, self._last = router, None
         self._stop()
 

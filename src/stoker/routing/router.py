@@ -33,7 +33,7 @@ class FleetView(Protocol):
     def unavailable_reason(self, name: str, now: float) -> str: ...
 
 
-class Requester(NamedTuple):
+class RoutingConstraints(NamedTuple):
     """What a request allows. A caller that may use `auto` may get any tier; clouds only if its key allows them."""
 
     may_use_cloud: bool = True
@@ -97,20 +97,20 @@ class TierRouter:
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
-    def plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
+    def plan(self, task: Task, outline: Outline, constraints: RoutingConstraints) -> RoutePlan:
         """The tiers that may serve, in order, and why the others may not. Never raises. If no tier may serve a task
         that is only suspected of high risk, the plan is for its more likely class.
         """
-        plan = self._plan(task, outline, requester)
+        plan = self._plan(task, outline, constraints)
         if plan.steps or not task.else_ or plan.pause is not None:
             return plan
         more_likely = Task(task.else_, task.source, (*task.notes, f"nobody_for:{task.name}"))
-        second = self._plan(more_likely, outline, requester)
+        second = self._plan(more_likely, outline, constraints)
         return second if second.steps else plan
 
-    def _plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
+    def _plan(self, task: Task, outline: Outline, constraints: RoutingConstraints) -> RoutePlan:
         classes = self.classes.required_for(task, outline)
-        views = [self._view(*choice, classes, outline, requester) for choice in self._choices]
+        views = [self._view(*choice, classes, outline, constraints) for choice in self._choices]
         return plan_route(
             task, views, (self.settings.specialist(classes[0]) or "") if len(classes) == 1 else "", classes
         )
@@ -123,7 +123,7 @@ class TierRouter:
         cloud_model: str | None,
         classes: tuple[str, ...],
         outline: Outline,
-        requester: Requester,
+        constraints: RoutingConstraints,
     ) -> TierView:
         """What the plan has to know about a tier. Of several classes, the one at which it is worst counts."""
         tier_quality, high_risk, now = self.tier_quality, self.settings.high_risk, self._now()
@@ -131,7 +131,7 @@ class TierRouter:
         standings, exclusion = [], ""
         for name in classes:
             standings.append(tier_quality.standing(tier, name, name in high_risk, cloud_model))
-            exclusion = exclusion or self._exclusion(tier, serve, name, outline, requester)
+            exclusion = exclusion or self._exclusion(tier, serve, name, outline, constraints)
         return TierView(
             tier,
             worst(standings),
@@ -139,14 +139,14 @@ class TierRouter:
             "" if serve is None else self._reason_without_pauses(tier, breaker, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
-            tier.cost.of(outline.estimated_tokens, requester.output if requester.output is not None else OUTPUT),
+            tier.cost.of(outline.estimated_tokens, constraints.output if constraints.output is not None else OUTPUT),
             row.latency if row is not None else None,
             breaker.pause(now),
             breaker.pause_status,
         )
 
     def _exclusion(
-        self, tier: Tier, serve: Serve | None, task_class: str, outline: Outline, requester: Requester
+        self, tier: Tier, serve: Serve | None, task_class: str, outline: Outline, constraints: RoutingConstraints
     ) -> str:
         """Why a tier is excluded; empty: it is not.
 
@@ -156,9 +156,9 @@ class TierRouter:
             return "gone"  # 1
         if not includes_class(task_class, tier.classes):
             return "not_its_class"  # 2
-        if tier.cloud and (exclusion := self.cloud_exclusion(task_class, requester.may_use_cloud)):
+        if tier.cloud and (exclusion := self.cloud_exclusion(task_class, constraints.may_use_cloud)):
             return exclusion  # 3
-        if not requester.speaks(serve):
+        if not constraints.speaks(serve):
             return "dialect"  # 4
         is_too_long = outline.tokens is not None and serve.context is not None and outline.tokens >= serve.context
         return "context" if is_too_long else ""  # 5
@@ -231,7 +231,7 @@ class TierRouter:
 
     def preview(self, outline: Outline, task: Task) -> dict[str, Any]:
         """How a request would be routed. No tier is asked, nothing changes."""
-        plan = self.plan(task, outline, Requester())
+        plan = self.plan(task, outline, RoutingConstraints())
         task = plan.task
         required = self.classes.required_for(task, outline)
         return {

@@ -22,10 +22,10 @@ exposition, routed_exposition, orchestrated_exposition, key_usage_exposition, me
 
 telemetry/        traces and metrics by OpenTelemetry
 
-state             StateDir: the directory that one `up` owns, and its lock
+state_dir         StateDir: the directory that one `up` owns, and its lock
 control_socket    where `up` listens for commands
 signing_key       the key that engine keys and signatures are derived from
-events            recent events, for `/status`
+events            RecentEvents, for `/status`
 
 files             writes, hashes and names files; every room may use it
 

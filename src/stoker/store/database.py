@@ -18,8 +18,8 @@ BUSY_WAIT = 0.5
 Row = tuple[str, float, str, int, str, str]
 """id, at, serve, status, outcome, and the whole record as JSON."""
 
-# No index on `id`: ids are random, so each batch would rewrite most of the index. That is 5 of 8 microseconds of CPU
-# per record: finds one that memory no longer has a few milliseconds faster
+# No index on `id`: ids are random, so each batch would rewrite most of it: 5 of the 8 microseconds of CPU per record.
+# It would only save a few milliseconds when a record is looked up that is no longer in memory.
 _SCHEMA = (
     "CREATE TABLE decisions (seq INTEGER PRIMARY KEY, id TEXT NOT NULL, at REAL NOT NULL, serve TEXT NOT NULL,"
     " status INTEGER NOT NULL, outcome TEXT NOT NULL, record TEXT NOT NULL)",
@@ -31,8 +31,8 @@ _RUINED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _SHUT = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
 
 
-class NotADecisionLog(sqlite3.DatabaseError):
-    """A sound SQLite file that is not Stoker's, or not of this version."""
+class UnusableDatabase(sqlite3.DatabaseError):
+    """A SQLite file that is damaged, not Stoker's, or not of this version."""
 
 
 class Database:
@@ -67,19 +67,19 @@ class Database:
             self._transact(list(_SCHEMA))
 
     def _is_ours(self) -> bool:
-        """False for a new file. Raises NotADecisionLog."""
+        """False for a new file. Raises UnusableDatabase."""
         version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
         if version == 0 and not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
             return False
         if version != VERSION:
-            raise NotADecisionLog(f"its schema has version {version}, not {VERSION}")
+            raise UnusableDatabase(f"its schema has version {version}, not {VERSION}")
         finding = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if finding != "ok":
-            raise NotADecisionLog(f"its integrity check says: {finding}")
+            raise UnusableDatabase(f"its integrity check says: {finding}")
         try:
             self._db.execute("SELECT seq, id, at, serve, status, outcome, record FROM decisions LIMIT 0").fetchall()
         except sqlite3.OperationalError as error:
-            raise NotADecisionLog(str(error)) from error
+            raise UnusableDatabase(str(error)) from error
         return True
 
     def write(self, rows: Sequence[Row], limit: int) -> int:
@@ -142,7 +142,7 @@ def is_beyond_use(path: Path, error: Exception) -> bool:
     3. locked, disk full, input or output error: no, try again
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if isinstance(error, NotADecisionLog) or code in _RUINED:
+    if isinstance(error, UnusableDatabase) or code in _RUINED:
         return True  # 1
     if code in _SHUT or isinstance(error, PermissionError | IsADirectoryError):
         return os.path.lexists(path) and not (path.is_file() and os.access(path, os.R_OK | os.W_OK))  # 2

@@ -10,7 +10,7 @@ KEPT = 200
 LENGTH = 300
 
 
-class Events:
+class RecentEvents:
     """Newest last. `wall` gives Unix time."""
 
     def __init__(self, wall: Callable[[], float]) -> None:

@@ -27,7 +27,7 @@ _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 def certainty(notes: Iterable[str]) -> str:
-    """From which probability on a class was, by the notes of its decision (`sure:87%`); NONE: they tell of none."""
+    """The lower bound of the certainty of a class (`0.8`, `0.5` or `0`) by the note `sure:87%`; NONE without one."""
     percent = next((note[5:-1] for note in notes if note.startswith("sure:")), "")
     if not percent.isdecimal():
         return NONE

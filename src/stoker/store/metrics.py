@@ -57,7 +57,7 @@ class MetricsCell:
 class Metrics:
     """The observing methods belong to one thread, cost a microsecond or two, and touch no Prometheus object.
 
-    `render` may run in another thread while they do. Counters start at zero with the process, as Prometheus expects.
+    `exposition.expose` may read it in another thread. Counters start at zero with the process, as Prometheus expects.
     """
 
     def __init__(self) -> None:

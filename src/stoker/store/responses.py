@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from stoker.domain.access import ResponseStorage
 from stoker.domain.errors import StokerError
-from stoker.store.database import NotADecisionLog, create_private, is_beyond_use, set_aside
+from stoker.store.database import UnusableDatabase, create_private, is_beyond_use, set_aside
 from stoker.store.files.directories import make_directory
 
 log = logging.getLogger("stoker.responses")
@@ -302,7 +302,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
         is_new = version == 0 and not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
         if not is_new and version != VERSION:
-            raise NotADecisionLog(f"its schema has version {version}, not {VERSION}")
+            raise UnusableDatabase(f"its schema has version {version}, not {VERSION}")
         # secure_delete: what is deleted is overwritten. auto_vacuum: the file shrinks with its content.
         for pragma in (
             "auto_vacuum = FULL", "journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from stoker.domain.answer_check import CHECKS
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.spending import saved
 from stoker.domain.tier import Cost
-from stoker.request.verify.finding import CHECKS
 from stoker.store import labels
 
 
@@ -63,14 +63,14 @@ class RoutedCounts:
         elif less is not None:
             self.overspent -= less
 
-    def judged(self, cost: float) -> None:
+    def observe_judging(self, cost: float) -> None:
         """A judge was asked, for this much."""
         self.judging += cost
 
-    def graded_one(self, task: str, tier: str, word: str) -> None:
+    def observe_grade(self, task: str, tier: str, word: str) -> None:
         self.graded[self._tasks.label(task), self._tiers.label(tier), word] += 1
 
-    def demoted_one(self, tier: str, task: str) -> None:
+    def observe_demotion(self, tier: str, task: str) -> None:
         self.demoted[self._tasks.label(task), self._tiers.label(tier)] += 1
 
     def _attempt(self, attempt: Attempt) -> None:

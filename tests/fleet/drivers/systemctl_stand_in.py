@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import systemd_syntax as syntax
 
 HERE, PROGRAM, *ARGUMENTS = sys.argv[1:]
-LOOK = 0.005
+POLL_INTERVAL = 0.005
 NOBODY = {"active": "inactive", "pid": 0, "code": None}
 
 
@@ -67,7 +67,7 @@ def fail(text, code=1):
 
 def wait_until(condition):
     while not condition():
-        time.sleep(LOOK)
+        time.sleep(POLL_INTERVAL)
 
 
 def start(unit):

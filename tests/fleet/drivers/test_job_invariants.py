@@ -1,6 +1,6 @@
 """A place counts as used until nothing of its job is left, whatever happens to job, engine, node and head.
 
-The world below knows what really runs; the driver's pure part only sees what a look shows.
+The world below knows what really runs; the driver's pure part only sees what is observed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from hypothesis.strategies import booleans, floats
 from tests.examples import examples
 
 from stoker.fleet.cluster.jobs_api import Job, JobStatus
-from stoker.fleet.drivers.job_watch import APPEARS_WITHIN, JobSight, JobWatch, Reach, is_gone
+from stoker.fleet.drivers.job_watch import APPEARS_WITHIN, JobObservation, JobWatch, Reach, is_gone
 
 
 class JobStories(RuleBasedStateMachine):
-    """One job from its submit on. A look is made after each event, as the driver does: with the watch first, and once
+    """One job from its submit on. It is observed after each event, as the driver does: with the watch first, and once
     that says that the job has ended, or it is told to end, with `is_gone`.
     """
 
@@ -97,21 +97,21 @@ class JobStories(RuleBasedStateMachine):
         self.is_told_to_end = True
 
     @rule(seconds=floats(0.1, 30.0))
-    def look_later(self, seconds: float) -> None:
+    def observe_later(self, seconds: float) -> None:
         self.now += seconds
-        self.look()
+        self.observe()
 
     @rule()
-    def look(self) -> None:
+    def observe(self) -> None:
         answers = self.engine_listens and self.node_lives
         reach = Reach.ACCEPTS if answers else Reach.REFUSES if self.node_lives else Reach.SILENT
         job = Job("job", self.status, "node", self.exit_code) if self.status is not None else None
-        sight = JobSight(self.head_answers, job if self.head_answers else None, reach)
-        self.was_seen = self.was_seen or sight.job is not None
+        observation = JobObservation(self.head_answers, job if self.head_answers else None, reach)
+        self.was_seen = self.was_seen or observation.job is not None
         if self.is_told_to_end:
             is_dead = self.head_answers and not self.node_is_known_to_live
-            self.is_free = self.is_free or is_gone(sight, is_dead, self.now, self.was_seen)
-        elif self.watch.on_look(sight, self.now) is not None:
+            self.is_free = self.is_free or is_gone(observation, is_dead, self.now, self.was_seen)
+        elif self.watch.on_observed(observation, self.now) is not None:
             self.is_told_to_end = True  # whatever the watch concludes, only `is_gone` gives the place back
 
     @invariant()

@@ -46,7 +46,7 @@ def test_an_end_is_told_once_and_its_number_is_kept_until_it_is_reaped(code: str
         watched.close()
         exit_watch.reap(pid)
         assert not psutil.pid_exists(pid)
-        await asyncio.sleep(2 * exit_watch.POLL)
+        await asyncio.sleep(2 * exit_watch.POLL_INTERVAL)
         assert seen == [expected]
 
     asyncio.run(story())
@@ -61,7 +61,7 @@ def test_a_closed_watch_tells_nothing() -> None:
         watched.close()
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        await asyncio.sleep(2 * exit_watch.POLL)
+        await asyncio.sleep(2 * exit_watch.POLL_INTERVAL)
 
     asyncio.run(story())
 

@@ -522,7 +522,7 @@ def test_a_process_that_cannot_be_seen_from_here_is_watched_through_systemd(
     story: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(machine: Machine) -> None:
-        monkeypatch.setattr(systemd_unit, "POLL", 0.02)
+        monkeypatch.setattr(systemd_unit, "POLL_INTERVAL", 0.02)
         monkeypatch.setattr(identity, "start_mark", lambda pid: None)
         serve = machine.installed()
         driver = machine.driver()

@@ -16,7 +16,7 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.memory.device import Device
 from stoker.fleet.memory.fit import check
-from stoker.fleet.memory.fit.auto_context import LEAST, ContextChoice, choose_context, with_contexts
+from stoker.fleet.memory.fit.auto_context import MIN_CONTEXT, ContextChoice, choose_context, with_contexts
 from stoker.fleet.memory.fit.estimate import GIB, MIB
 from stoker.fleet.memory.fit.shape import Layer, Shape
 from stoker.fleet.memory.host import HostMemory
@@ -57,7 +57,7 @@ def test_as_much_as_fits_on_the_device_whatever_is_free_now() -> None:
     idle, busy = choose(devices=(gpu(24),)), choose(devices=(gpu(24, free=1),))
     assert idle == busy
     assert idle.context is not None
-    assert LEAST < idle.context < 131072
+    assert MIN_CONTEXT < idle.context < 131072
     assert idle.context % 256 == 0
     fits = check.check_fit(replace(AUTO, context=idle.context), [gpu(24)], MAIN, EIGHT)
     larger = check.check_fit(replace(AUTO, context=idle.context + 256), [gpu(24)], MAIN, EIGHT)
@@ -69,7 +69,7 @@ def test_as_much_as_fits_on_the_device_whatever_is_free_now() -> None:
 def test_never_above_what_the_model_was_trained_for() -> None:
     assert choose(devices=(gpu(640),)).context == 131072
     assert choose(devices=(gpu(640),), shape=replace(EIGHT, context=2048)).context == 2048
-    assert choose(devices=(gpu(640),), shape=replace(EIGHT, context=None)).context == LEAST
+    assert choose(devices=(gpu(640),), shape=replace(EIGHT, context=None)).context == MIN_CONTEXT
 
 
 def test_a_budget_of_the_configuration_counts_instead_of_the_device() -> None:
@@ -88,7 +88,7 @@ def test_without_a_device_half_of_main_memory_counts() -> None:
     assert 0 < (small.context or 0) < 131072
     need = check.check_fit(replace(AUTO, parallel=4, context=small.context), [], HostMemory(64 * GIB, 64 * GIB), EIGHT)
     assert 15.5 * GIB < need.needed <= 16 * GIB
-    assert choose(main=HostMemory(9 * GIB, 1 * GIB)).context == LEAST, "more than half, rather than not at all"
+    assert choose(main=HostMemory(9 * GIB, 1 * GIB)).context == MIN_CONTEXT, "more than half, rather than not at all"
 
 
 def test_too_little_memory_is_a_problem_that_names_the_next_step() -> None:
@@ -120,7 +120,7 @@ def test_more_memory_never_means_less_context(size: int, more: int, parallel: in
         assert small <= large <= trained
         for choice in pair:
             assert (choice.context is None) == bool(choice.problem)
-            assert choice.context is None or choice.context >= min(LEAST, trained)
+            assert choice.context is None or choice.context >= min(MIN_CONTEXT, trained)
 
 
 def test_only_serves_that_ask_for_it_get_one_and_missing_weights_wait(tmp_path: Path) -> None:

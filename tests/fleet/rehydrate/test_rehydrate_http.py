@@ -292,12 +292,12 @@ def test_a_proxy_of_the_environment_is_asked(vault: Vault, web: Web, monkeypatch
 
 def test_a_look_tells_size_and_validator_and_takes_no_body(web: Web) -> None:
     stop = threading.Event()
-    assert http_download.look(parse(web.url + "/m.gguf"), stop) == http_download.Remote(len(CONTENT), '"one"')
+    assert http_download.remote_file(parse(web.url + "/m.gguf"), stop) == http_download.Remote(len(CONTENT), '"one"')
     web.manners.ranges = False
-    assert http_download.look(parse(web.url + "/m.gguf"), stop).size == len(CONTENT)
+    assert http_download.remote_file(parse(web.url + "/m.gguf"), stop).size == len(CONTENT)
     web.files["/m.gguf"] = b""
     web.manners.ranges = True
-    assert http_download.look(parse(web.url + "/m.gguf"), stop).size == 0
+    assert http_download.remote_file(parse(web.url + "/m.gguf"), stop).size == 0
     assert web.asked == []
 
 
@@ -310,13 +310,13 @@ def test_a_look_tells_size_and_validator_and_takes_no_body(web: Web) -> None:
 )
 def test_a_server_that_is_not_there_is_said_at_once(source: str, why: str) -> None:
     with pytest.raises(SourceUnreadable, match=why):
-        http_download.look(parse(source), threading.Event())
+        http_download.remote_file(parse(source), threading.Event())
 
 
 def test_an_answer_that_is_no_http_is_no_crash(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     web.manners.headers["x" * 70_000] = "y"
     with pytest.raises(SourceUnreadable, match="cannot be understood"):
-        http_download.look(parse(web.url + "/m.gguf"), threading.Event())
+        http_download.remote_file(parse(web.url + "/m.gguf"), threading.Event())
 
 
 # -- given up ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ FREE = StageSituation("m", is_there=False, is_same=None, size=100, kept=0, used=
 
 
 @pytest.mark.parametrize(
-    ("sight", "answer", "code", "why"),
+    ("situation", "answer", "code", "why"),
     [
         (replace(FREE, is_there=True, is_same=True, room=0), StageAnswer.NOTHING, "", "is the same"),
         (replace(FREE, is_there=True, is_same=False), StageAnswer.REFUSE, "name_taken", "and differs"),
@@ -27,8 +27,8 @@ FREE = StageSituation("m", is_there=False, is_same=None, size=100, kept=0, used=
         (replace(FREE, size=None), StageAnswer.FETCH, "", ""),
     ],
 )
-def test_every_case_has_its_answer(sight: StageSituation, answer: StageAnswer, code: str, why: str) -> None:
-    found = decide(sight)
+def test_every_case_has_its_answer(situation: StageSituation, answer: StageAnswer, code: str, why: str) -> None:
+    found = decide(situation)
     assert (found.answer, found.code) == (answer, code)
     assert why in found.why
 

@@ -44,7 +44,7 @@ def external(base_url: str, **fields: Any) -> Serve:
 
 
 def test_an_external_serve_is_proved_watched_and_forgotten(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.fleet.drivers.external.SLOWEST_LOOK", 0.02)
+    monkeypatch.setattr("stoker.fleet.drivers.external.MAX_POLL_INTERVAL", 0.02)
 
     async def story(workshop: Any) -> None:
         async with somebody(workshop, "--key", "sesame") as (url, process):

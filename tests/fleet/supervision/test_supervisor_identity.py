@@ -106,7 +106,7 @@ def test_one_that_no_longer_answers_its_probe_is_stopped_instead_of_adopted(
 
 
 def test_an_external_one_is_watched_by_its_probe(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.fleet.drivers.external.SLOWEST_LOOK", 0.02)
+    monkeypatch.setattr("stoker.fleet.drivers.external.MAX_POLL_INTERVAL", 0.02)
 
     async def story(workshop: Any) -> None:
         async with somebody(workshop, "--no-models", "--probe", "/ping") as (url, process):

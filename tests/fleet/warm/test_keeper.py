@@ -175,7 +175,7 @@ def test_what_routing_foresees_is_brought_in_before_habit_and_each_says_why(
                 ("b", Why.PATTERN),
                 ("cloud", Why.PATTERN),
             ]
-            assert keeper.foresee() == ()
+            assert keeper.on_predictions_changed() == ()
             assert why(keeper) == {"c": "rule", "a": "frequency"}, "b is in the slot, and the cloud in none"
             await until(lambda: read(keeper) == {"c": MIB, "a": MIB})
             keeper.on_stopped(b)
@@ -191,7 +191,7 @@ def test_a_sleeper_is_ended_for_what_is_foreseen(tell: Callable[[Story], None], 
         a, s = serve("a", write("a.gguf", MIB)), serve("s", "org/s")
         async with kept(a, s, budget=MIB, predictions=lambda: [("a", Why.RULE)]) as keeper:
             keeper.on_stopped(s, asleep=MIB)
-            assert keeper.foresee() == ("s",)
+            assert keeper.on_predictions_changed() == ("s",)
 
     tell(story)
 
@@ -202,7 +202,7 @@ def test_without_prediction_nothing_is_foreseen_and_a_reload_turns_it_on(
     async def story() -> None:
         a = serve("a", write("a.gguf", MIB))
         async with kept(a, predict=False, predictions=lambda: [("a", Why.RULE)]) as keeper:
-            keeper.foresee()
+            keeper.on_predictions_changed()
             assert why(keeper) == {}
             keeper.reload(MIB, (a,), predict=True)
             assert why(keeper) == {"a": "rule"}

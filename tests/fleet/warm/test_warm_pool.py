@@ -16,7 +16,7 @@ def model(serve: str, size: int, warmth: Warmth = Warmth.AUTO) -> WarmModel:
 
 
 def told(commands: list[Command]) -> list[str]:
-    return [f"{type(one).__name__.lower()} {one.serve}" + " asleep" * (one.how is ASLEEP) for one in commands]
+    return [f"{type(one).__name__.lower()} {one.serve}" + " asleep" * (one.kind is ASLEEP) for one in commands]
 
 
 def test_what_left_is_held_and_the_longest_unused_makes_room() -> None:
@@ -171,11 +171,11 @@ def test_whatever_happens(events: list[tuple], files: dict[str, dict[str, int]],
             continue
         for one in commands:
             if isinstance(one, Hold):
-                held.add((one.serve, one.how))
+                held.add((one.serve, one.kind))
             else:
                 assert isinstance(one, Drop)
-                held.discard((one.serve, one.how))
-        assert held == {(name, entry.model.how) for name, entry in pool.entries.items()}
+                held.discard((one.serve, one.kind))
+        assert held == {(name, entry.model.kind) for name, entry in pool.entries.items()}
         assert pool.size <= pool.budget
         assert not held & {("e", PAGES), ("e", ASLEEP)}
         assert not hot & pool.entries.keys()

@@ -27,8 +27,8 @@ WELL = Observation(
 )  # fmt: skip
 
 
-def found(seen: Observation, assertion: Assertion) -> AssertionResult:
-    return next(finding for finding in judge(seen) if finding.assertion is assertion)
+def found(observation: Observation, assertion: Assertion) -> AssertionResult:
+    return next(finding for finding in judge(observation) if finding.assertion is assertion)
 
 
 def test_every_assertion_is_judged_once_and_in_order() -> None:
@@ -42,7 +42,7 @@ def test_a_serve_of_which_everything_holds_is_verified() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "assertion", "act", "said"),
+    ("change", "assertion", "remedy", "said"),
     [
         ({"misses": MISSES, "miss": "no answer within 5.0 s"}, Assertion.ANSWERS, Remedy.RESTART, "no answer within 5"),
         ({"misses": MISSES, "miss": ""}, Assertion.ANSWERS, Remedy.RESTART, "no reason known"),
@@ -68,10 +68,10 @@ def test_a_serve_of_which_everything_holds_is_verified() -> None:
     ],
 )
 def test_what_fails_makes_it_sick_and_only_what_a_restart_cures_restarts_it(
-    change: dict[str, Any], assertion: Assertion, act: Remedy, said: str
+    change: dict[str, Any], assertion: Assertion, remedy: Remedy, said: str
 ) -> None:
     result = assess(judge(replace(WELL, **change)))
-    assert (result.health, result.failed, result.act) == (ServeHealth.SICK, (assertion,), act)
+    assert (result.health, result.failed, result.remedy) == (ServeHealth.SICK, (assertion,), remedy)
     assert said in result.reason
 
 
@@ -89,9 +89,9 @@ def test_what_fails_makes_it_sick_and_only_what_a_restart_cures_restarts_it(
     ],
 )
 def test_missing_information_is_unknown_and_never_sick(change: dict[str, Any], assertion: Assertion) -> None:
-    seen = replace(WELL, **change)
-    assert found(seen, assertion).ok is None
-    assert assess(judge(seen)) == HealthAssessment(ServeHealth.UNKNOWN)
+    observation = replace(WELL, **change)
+    assert found(observation, assertion).ok is None
+    assert assess(judge(observation)) == HealthAssessment(ServeHealth.UNKNOWN)
 
 
 def test_nothing_known_at_all_is_unknown() -> None:
@@ -102,9 +102,9 @@ def test_nothing_known_at_all_is_unknown() -> None:
 
 
 def test_a_serve_that_answers_nobody_but_streams_is_not_sick() -> None:
-    seen = replace(WELL, misses=MISSES + 4, listed=None, is_moving=True)
-    assert "but its streams go on" in found(seen, Assertion.ANSWERS).detail
-    assert assess(judge(seen)).health is ServeHealth.UNKNOWN
+    observation = replace(WELL, misses=MISSES + 4, listed=None, is_moving=True)
+    assert "but its streams go on" in found(observation, Assertion.ANSWERS).detail
+    assert assess(judge(observation)).health is ServeHealth.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -119,21 +119,21 @@ def test_a_serve_that_answers_nobody_but_streams_is_not_sick() -> None:
     ],
 )
 def test_where_nothing_is_prescribed_nothing_fails(change: dict[str, Any], assertion: Assertion) -> None:
-    seen = replace(WELL, **change)
-    assert found(seen, assertion).ok is True
-    assert assess(judge(seen)).health is ServeHealth.VERIFIED
+    observation = replace(WELL, **change)
+    assert found(observation, assertion).ok is True
+    assert assess(judge(observation)).health is ServeHealth.VERIFIED
 
 
 def test_a_restart_goes_before_a_report_and_both_are_told() -> None:
     result = assess(judge(replace(WELL, listed=("n",), differences=("changed",))))
     assert result.failed == (Assertion.EXACT_ID, Assertion.PROFILE)
-    assert result.act is Remedy.RESTART
+    assert result.remedy is Remedy.RESTART
     assert "exact_id: " in result.reason
     assert "profile: changed" in result.reason
 
 
 def test_a_serve_that_somebody_else_runs_is_only_reported() -> None:
-    assert assess(judge(replace(WELL, listed=("n",))), can_restart=False).act is Remedy.REPORT
+    assert assess(judge(replace(WELL, listed=("n",))), can_restart=False).remedy is Remedy.REPORT
 
 
 UNLISTED = replace(WELL, wanted_id=None, question="GET /ping", listed=(), in_flight=0)
@@ -148,7 +148,7 @@ def test_a_serve_without_a_list_of_models_is_never_verified_and_the_finding_says
 
 def test_a_serve_without_a_list_of_models_is_restarted_if_it_is_idle_and_does_not_answer_its_probe() -> None:
     silent = replace(UNLISTED, misses=MISSES, miss="it answered 500")
-    assert assess(judge(silent)).act is Remedy.RESTART
+    assert assess(judge(silent)).remedy is Remedy.RESTART
     assert f"{MISSES} probes in a row without an answer to GET /ping" in assess(judge(silent)).reason
 
 
@@ -158,5 +158,5 @@ def test_one_that_works_may_leave_its_probe_unanswered_until_it_makes_no_progres
     assert assess(judge(busy)).health is ServeHealth.UNKNOWN
     assert assess(judge(replace(busy, without_progress=121.0))).failed == (Assertion.PROGRESS,)
     listed = replace(WELL, misses=MISSES, in_flight=1)
-    assert assess(judge(listed)).act is Remedy.RESTART
-    assert assess(judge(replace(listed, makes_media=True))).act is None
+    assert assess(judge(listed)).remedy is Remedy.RESTART
+    assert assess(judge(replace(listed, makes_media=True))).remedy is None

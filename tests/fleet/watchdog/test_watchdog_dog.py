@@ -14,14 +14,14 @@ from stoker.domain.access import Watchdog
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.watchdog.probe import Circumstances, Listing
+from stoker.fleet.watchdog.probe import HostState, Listing
 from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
-from stoker.fleet.watchdog.watchdog import CIRCUMSTANCES_EVERY, WatchdogLoop
+from stoker.fleet.watchdog.watchdog import HOST_STATE_EVERY, WatchdogLoop
 from stoker.testing.clock import FakeClock
 
 SETTINGS = Watchdog(interval=10.0, stall=120.0, restarts=2, window=600.0)
-GOOD = Circumstances(missing=(), differences=())
-STRANGE = Circumstances(missing=(), differences=("its environment differs in X",))
+GOOD = HostState(missing=(), differences=())
+STRANGE = HostState(missing=(), differences=("its environment differs in X",))
 
 
 class World:
@@ -35,7 +35,7 @@ class World:
         self.asleep: set[str] = set()
         self.listing: dict[str, Listing] = {}
         self.counts: dict[str, EngineCounters] = {}
-        self.around: dict[str, Circumstances] = {}
+        self.host_states: dict[str, HostState] = {}
         self.gates: dict[str, asyncio.Event] = {}
         self.asked: list[tuple[float, str]] = []
         self.at_once: dict[str, int] = {}
@@ -48,7 +48,7 @@ class World:
         serve = Serve(name=name, **fields)
         self.serves[name] = Running(serve, Target("127.0.0.1", 1, "", name), None, 0.0, {})
         self.listing[name] = Listing((name,))
-        self.around[name] = GOOD
+        self.host_states[name] = GOOD
 
     # -- Sees
 
@@ -82,9 +82,9 @@ class World:
         self.asked.append((self.clock.now(), f"{running.serve.name} counters"))
         return self.counts.get(running.serve.name, NO_COUNTERS)
 
-    async def circumstances(self, running: Running) -> Circumstances:
-        self.asked.append((self.clock.now(), f"{running.serve.name} circumstances"))
-        return self.around[running.serve.name]
+    async def host_state(self, running: Running) -> HostState:
+        self.asked.append((self.clock.now(), f"{running.serve.name} host_state"))
+        return self.host_states[running.serve.name]
 
     # -- Acts
 
@@ -168,8 +168,8 @@ def test_looks_are_an_interval_apart_and_staggered_and_a_quiet_serve_costs_one_r
         gaps = [later - sooner for sooner, later in pairwise(sorted(firsts))]
         assert min(gaps) > 1.0
         assert not [asked for _, asked in world.asked if asked.endswith("counters")]
-        circumstances = [at for at, asked in world.asked if asked == "a circumstances"]
-        assert min(b - a for a, b in pairwise(circumstances)) >= CIRCUMSTANCES_EVERY
+        times = [at for at, asked in world.asked if asked == "a host_state"]
+        assert min(b - a for a, b in pairwise(times)) >= HOST_STATE_EVERY
 
     tell(story)
 
@@ -276,11 +276,11 @@ def test_ends_that_nobody_asked_for_are_counted_and_park_at_last() -> None:
 def test_what_a_restart_does_not_cure_is_reported_once_and_nothing_is_done(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World) -> None:
         world.start("a")
-        world.around["a"] = STRANGE
+        world.host_states["a"] = STRANGE
         await world.pass_(100)
         assert world.health() == "sick"
         assert world.dog.report("a")["act"] == "report"
-        world.around["a"] = GOOD
+        world.host_states["a"] = GOOD
         await world.pass_(100)
         assert world.health() == "verified"
 
@@ -367,7 +367,7 @@ def test_a_sleeping_serve_is_asked_for_no_devices_and_no_progress() -> None:
     async def story(world: World) -> None:
         world.start("a")
         world.asleep.add("a")
-        world.around["a"] = Circumstances(("0",), frozenset(), (), ())
+        world.host_states["a"] = HostState(("0",), frozenset(), (), ())
         await world.pass_(30)
         assert world.health() == "verified"
 

@@ -20,11 +20,12 @@ from stoker.domain.answer import (
     StopReason,
     Tokens,
 )
+from stoker.domain.answer_check import CHECKS
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.domain.tier import Verify
 from stoker.request.verify import verifier as module
-from stoker.request.verify.finding import CHECKS, AnswerState, noted, proved
+from stoker.request.verify.finding import AnswerState, noted, proved
 from stoker.request.verify.verifier import MAX_ARGUMENTS, Verifier, check_whole_answer, events_of
 
 BEGAN = Began("i", "m")

@@ -11,10 +11,10 @@ from tests.examples import examples
 from tests.request.verify.expected import READ, answer, expected
 
 from stoker.domain.answer import Answer, BlockKind, Event, Grew, Opened, StopReason
+from stoker.domain.answer_check import CHECKS
 from stoker.domain.prompt import AnswerFormat, Choice, Raw, Text, Thinking, Tool, ToolCall, ToolChoice
 from stoker.domain.tier import Verify
 from stoker.request.verify.expectation import Expectation
-from stoker.request.verify.finding import CHECKS
 from stoker.request.verify.text_buffer import BATCH, TailBuffer, TextBuffer
 from stoker.request.verify.verifier import Verifier, check_whole_answer, events_of
 

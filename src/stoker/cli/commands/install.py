@@ -212,7 +212,7 @@ def _remembered(state: Path, account: pwd.struct_passwd, slot: str | None, serve
         return
     from stoker.store.active_residents import ActiveResidents
     from stoker.store.files.directories import unusable
-    from stoker.store.state import StateDir
+    from stoker.store.state_dir import StateDir
 
     active = ActiveResidents(state / "active.json")
     try:

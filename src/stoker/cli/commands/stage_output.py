@@ -22,23 +22,24 @@ _COLUMNS = ("MODEL", "SIZE", "FILES", "SHA256", "USED BY")
 def show_plan(vault: Path, order: Order, plan: StagePlan, json: bool) -> None:
     from stoker.fleet.stage.decision import StageAnswer
 
-    sight = plan.sight
+    situation = plan.situation
     if json:
         terminal.emit({
             "model": f"vault:{order.name}", "path": order.path_of(str(vault)), "source": str(order.source),
-            "files": [{"name": item.name, "source": str(item.source), "bytes": plan.found[item.name].size}
+            "files": [{"name": item.name, "source": str(item.source), "bytes": plan.source_states[item.name].size}
                       for item in order.items],
-            "bytes": sight.size, "kept": sight.kept, "vault": sight.used, "quota": sight.quota, "room": sight.room,
+            "bytes": situation.size, "kept": situation.kept, "vault": situation.used, "quota": situation.quota,
+            "room": situation.room,
             "answer": plan.decision.answer, "why": plan.decision.why,
         })  # fmt: skip
         return
     for item in order.items:
-        size = figures.size(plan.found[item.name].size)
+        size = figures.size(plan.source_states[item.name].size)
         terminal.say(f"{item.source}  ->  {order.path_of(str(vault), item.name)}  {size}")
-    left = f", {figures.size(sight.kept)} already fetched" if sight.kept else ""
-    quota = f" of {figures.size(sight.quota)}" if sight.quota is not None else ""
-    terminal.say(f"{figures.size(sight.size)} in all{left}; the vault holds {figures.size(sight.used)}{quota}, "
-                 f"its disk has room for {figures.size(max(0, sight.room))}")  # fmt: skip
+    left = f", {figures.size(situation.kept)} already fetched" if situation.kept else ""
+    quota = f" of {figures.size(situation.quota)}" if situation.quota is not None else ""
+    terminal.say(f"{figures.size(situation.size)} in all{left}; the vault holds {figures.size(situation.used)}{quota}, "
+                 f"its disk has room for {figures.size(max(0, situation.room))}")  # fmt: skip
     if plan.decision.answer is StageAnswer.NOTHING:
         terminal.say(plan.decision.why)
 

@@ -12,14 +12,14 @@ from stoker.cli.console import figures, terminal
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from stoker.fleet.stage.stager import Moved
+    from stoker.fleet.stage.stager import StageProgress
 
 LINE_INTERVAL = 10.0
 """Seconds between two lines without a terminal."""
 
 
 class DownloadDisplay(Protocol):
-    def show(self, moved: Moved) -> None: ...
+    def show(self, progress: StageProgress) -> None: ...
 
 
 def display(quiet: bool) -> AbstractContextManager[DownloadDisplay]:
@@ -29,7 +29,7 @@ def display(quiet: bool) -> AbstractContextManager[DownloadDisplay]:
 
 
 class _Silence:
-    def show(self, moved: Moved) -> None:
+    def show(self, progress: StageProgress) -> None:
         pass
 
 
@@ -41,25 +41,27 @@ class DownloadLines:
         self._began: tuple[float, int] | None = None
         self._noted_at = 0.0
 
-    def show(self, moved: Moved) -> None:
+    def show(self, progress: StageProgress) -> None:
         now = self._clock()
         if self._began is None:
-            self._began = (now, moved.done)
-        elif moved.file and now - self._noted_at < LINE_INTERVAL:
+            self._began = (now, progress.done)
+        elif progress.file and now - self._noted_at < LINE_INTERVAL:
             return
         self._noted_at = now
-        terminal.note(self._text(moved, now - self._began[0], moved.done - self._began[1]))
+        terminal.note(self._text(progress, now - self._began[0], progress.done - self._began[1]))
 
-    def _text(self, moved: Moved, elapsed: float, came: int) -> str:
-        if not moved.file:
-            return f"{figures.size(moved.done)} fetched, checking sha256"
-        share = f"{100 * moved.done // moved.total:3d} %  " if moved.total else ""
-        whole = f" of {figures.size(moved.total)}" if moved.total is not None else ""
+    def _text(self, progress: StageProgress, elapsed: float, came: int) -> str:
+        if not progress.file:
+            return f"{figures.size(progress.done)} fetched, checking sha256"
+        share = f"{100 * progress.done // progress.total:3d} %  " if progress.total else ""
+        whole = f" of {figures.size(progress.total)}" if progress.total is not None else ""
         if elapsed <= 0 or came <= 0:
-            return f"{share}{moved.file}  {figures.size(moved.done)}{whole}"
+            return f"{share}{progress.file}  {figures.size(progress.done)}{whole}"
         speed = came / elapsed
-        left = f", {figures.seconds((moved.total - moved.done) / speed)} left" if moved.total is not None else ""
-        return f"{share}{moved.file}  {figures.size(moved.done)}{whole}, {figures.size(int(speed))}/s{left}"
+        left = (
+            f", {figures.seconds((progress.total - progress.done) / speed)} left" if progress.total is not None else ""
+        )
+        return f"{share}{progress.file}  {figures.size(progress.done)}{whole}, {figures.size(int(speed))}/s{left}"
 
 
 @contextmanager
@@ -76,9 +78,11 @@ class _Bar:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def show(self, moved: Moved) -> None:
-        words = moved.file or "checking sha256"
+    def show(self, progress: StageProgress) -> None:
+        words = progress.file or "checking sha256"
         if not self._progress.task_ids:  # what was there before it began is no speed
-            self._progress.add_task(words, total=moved.total, completed=moved.done)
+            self._progress.add_task(words, total=progress.total, completed=progress.done)
             return
-        self._progress.update(self._progress.task_ids[0], description=words, total=moved.total, completed=moved.done)
+        self._progress.update(
+            self._progress.task_ids[0], description=words, total=progress.total, completed=progress.done
+        )

@@ -75,7 +75,7 @@ def demo_state() -> Path:
 
 def socket_of(state: Path) -> Path:
     """The socket where the `up` of this state directory listens for commands."""
-    from stoker.store.state import StateDir
+    from stoker.store.state_dir import StateDir
 
     return StateDir(state).socket_path
 

@@ -150,7 +150,7 @@ def _engine_key(serve: ServeStatus, installation: Installation) -> str | None:
 
     from stoker.fleet.process.signing import KeySigner
     from stoker.fleet.process.start_records import StartRecord
-    from stoker.store.state import StateDir
+    from stoker.store.state_dir import StateDir
 
     path = StateDir(installation.state).serves_path / f"{serve.name}.json"
     try:

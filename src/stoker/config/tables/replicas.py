@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-MOST = 64
+MAX_REPLICAS = 64
 _FORM = "write a whole number, or { min = 1, max = 3 }"
 
 
@@ -26,8 +26,8 @@ def _count(value: object) -> ReplicaCount:
     least, most = table.get("min", 0), table["max"]
     if not isinstance(least, int) or not isinstance(most, int) or bool in (type(least), type(most)):
         raise ValueError(f"is no number of replicas; {_FORM}")
-    if not 1 <= most <= MOST or least < 0:
-        raise ValueError(f"must be from 1 to {MOST}")
+    if not 1 <= most <= MAX_REPLICAS or least < 0:
+        raise ValueError(f"must be from 1 to {MAX_REPLICAS}")
     if least > most:
         raise ValueError(f"has a `min` of {least} and a `max` of {most}; the `max` must not be smaller")
     return ReplicaCount(least, most)
@@ -37,7 +37,7 @@ def _show(counts: ReplicaCount) -> int | dict[str, int]:
     return {"min": counts.least, "max": counts.most} if counts.least else counts.most
 
 
-_NUMBER = {"type": "integer", "minimum": 1, "maximum": MOST}
+_NUMBER = {"type": "integer", "minimum": 1, "maximum": MAX_REPLICAS}
 _TABLE = {
     "type": "object",
     "properties": {"min": {**_NUMBER, "minimum": 0}, "max": _NUMBER},

@@ -71,33 +71,33 @@ class ContainerDriver:
 
     async def start_problems(self, serve: Serve) -> list[str]:
         """See `UnitDriver.start_problems`: Docker, the container, the Compose file, the image, the port."""
-        seen = await self._inspector.inspect(serve)
-        if seen.obstacle:
-            return [seen.obstacle]
+        inspection = await self._inspector.inspect(serve)
+        if inspection.obstacle:
+            return [inspection.obstacle]
         found: list[str] = []
-        if seen.state not in HOLDS and serve.port is not None and serve.port not in self._ports():
+        if inspection.state not in HOLDS and serve.port is not None and serve.port not in self._ports():
             problem = port_problem(serve.host, serve.port)
             found += [f"serve '{serve.name}': {problem}"] if problem else []
-        return found + await self._up_problems(serve, seen)
+        return found + await self._up_problems(serve, inspection)
 
     async def plan(self, serve: Serve) -> list[list[str]]:
         """The commands that a start would run now, in order; empty if there is nothing to do. Raises StartFailed if the
         start would.
         """
-        seen = await self._inspector.inspect(serve)
-        if seen.obstacle:
-            raise StartFailed(seen.obstacle, code="cannot_start")
-        if problems := await self._up_problems(serve, seen):
+        inspection = await self._inspector.inspect(serve)
+        if inspection.obstacle:
+            raise StartFailed(inspection.obstacle, code="cannot_start")
+        if problems := await self._up_problems(serve, inspection):
             raise StartFailed("; ".join(problems), code="cannot_start")
-        return _steps(serve, seen)
+        return _steps(serve, inspection)
 
-    async def _up_problems(self, serve: Serve, seen: Inspection) -> list[str]:
+    async def _up_problems(self, serve: Serve, inspection: Inspection) -> list[str]:
         """What prevents `up`, if a start would run it."""
-        if seen.action not in (ContainerAction.CREATE, ContainerAction.RECREATE):
+        if inspection.action not in (ContainerAction.CREATE, ContainerAction.RECREATE):
             return []
-        found = up_command.problems(serve, seen.up)
+        found = up_command.problems(serve, inspection.up)
         try:
-            return found + await self._inspector.lacking(serve, seen.up)
+            return found + await self._inspector.lacking(serve, inspection.up)
         except DockerFailed as failure:
             return [*found, f"serve '{serve.name}': {failure.message}"]
 
@@ -116,29 +116,29 @@ class ContainerDriver:
     ) -> Launched:
         """See `UnitDriver.launch`. A container that already runs is used as it is, drifted or not; that is logged."""
         intent = self._intent(serve, started_at)
-        seen = await self._inspector.inspect(serve)
-        if seen.obstacle:
-            raise StartFailed(seen.obstacle, code="cannot_start")
-        if seen.state not in HOLDS and (problem := port_problem(serve.host, intent.port)) is not None:
+        inspection = await self._inspector.inspect(serve)
+        if inspection.obstacle:
+            raise StartFailed(inspection.obstacle, code="cannot_start")
+        if inspection.state not in HOLDS and (problem := port_problem(serve.host, intent.port)) is not None:
             raise StartFailed(f"serve '{serve.name}': {problem}", code="cannot_start")
         intend(intent)
-        log_start = self._begin_log(serve, seen, Path(intent.log))
-        if seen.action is ContainerAction.LEAVE:
-            return self._launched(serve, intent, seen, seen.container, log_start)
+        log_start = self._begin_log(serve, inspection, Path(intent.log))
+        if inspection.action is ContainerAction.LEAVE:
+            return self._launched(serve, intent, inspection, inspection.container, log_start)
         try:
-            container = await self._act(serve, seen)
-            return self._launched(serve, intent, seen, container, log_start)
+            container = await self._act(serve, inspection)
+            return self._launched(serve, intent, inspection, container, log_start)
         except BaseException as failure:
             if not _is_name_taken(failure):
                 await finish(asyncio.get_running_loop().create_task(self._undo(serve), name=f"undo-{serve.name}"))
             raise
 
-    async def _act(self, serve: Serve, seen: Inspection) -> Container | None:
+    async def _act(self, serve: Serve, inspection: Inspection) -> Container | None:
         name = serve.container or ""
-        if seen.note:
-            self._log.info("serve %s: %s", serve.name, seen.note)
-        for argv in _steps(serve, seen):
-            is_up = argv == list(seen.up)
+        if inspection.note:
+            self._log.info("serve %s: %s", serve.name, inspection.note)
+        for argv in _steps(serve, inspection):
+            is_up = argv == list(inspection.up)
             self._log.info("serve %s: %s", serve.name, self._shown(serve, argv))
             try:
                 await self._docker.command(
@@ -157,12 +157,12 @@ class ContainerDriver:
                 f"(`container_name: {name}` in a Compose file, `--name {name}` for docker run)",
                 code="cannot_start",
             )
-        if seen.action in (ContainerAction.CREATE, ContainerAction.RECREATE):
-            self._remember(serve, seen, container)
+        if inspection.action in (ContainerAction.CREATE, ContainerAction.RECREATE):
+            self._remember(serve, inspection, container)
         return container
 
     def _launched(
-        self, serve: Serve, intent: StartRecord, seen: Inspection, container: Container | None, log_start: int
+        self, serve: Serve, intent: StartRecord, inspection: Inspection, container: Container | None, log_start: int
     ) -> Launched:
         """A container that has ended already counts as launched: its unit reports how it ended, with its output."""
         assert container is not None
@@ -170,10 +170,10 @@ class ContainerDriver:
             why = f": {container.error}" if container.error else ""
             text = f"container '{container.name}' of serve '{serve.name}' is {container.state.value} after its start"
             raise StartFailed(f"{text}{why}; see `docker inspect {container.name}`", code="cannot_start")
-        if seen.why and seen.action is ContainerAction.LEAVE:
+        if inspection.why and inspection.action is ContainerAction.LEAVE:
             self._log.warning(
                 "serve %s: container %s runs already, and %s; to recreate it, type stoker serves down %s, then up",
-                serve.name, container.name, seen.why, serve.name,
+                serve.name, container.name, inspection.why, serve.name,
             )  # fmt: skip
         if warning := restarts_by_itself(container):
             self._log.warning("serve %s: %s", serve.name, warning)
@@ -184,14 +184,14 @@ class ContainerDriver:
             mark=(identity.start_mark(pid) or "") if pid else "",
             command=self._keys.command(pid) if pid else "",
             handle=f"{container.name} {container.id}",
-            facts=_facts(seen, container),
+            facts=_facts(inspection, container),
         )
         return Launched(record, self._keys.address(serve, record), Path(record.log), log_start)
 
-    def _begin_log(self, serve: Serve, seen: Inspection, log: Path) -> int:
+    def _begin_log(self, serve: Serve, inspection: Inspection, log: Path) -> int:
         """Notes this start in the log. Returns the offset at which its own output begins. Raises StartFailed."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        what = "; ".join(self._shown(serve, argv) for argv in _steps(serve, seen)) or "runs already"
+        what = "; ".join(self._shown(serve, argv) for argv in _steps(serve, inspection)) or "runs already"
         try:
             rotate_if_full(log, self._log_bytes)
             output = open_log(log)
@@ -240,8 +240,8 @@ class ContainerDriver:
         except DockerFailed as failure:
             raise StartFailed(f"serve '{serve.name}': {failure.message}", code="cannot_start") from failure
 
-    def _remember(self, serve: Serve, seen: Inspection, container: Container) -> None:
-        wanted = seen.wanted or ContainerSpec(fingerprint=self._keys.fingerprint(serve))
+    def _remember(self, serve: Serve, inspection: Inspection, container: Container) -> None:
+        wanted = inspection.wanted or ContainerSpec(fingerprint=self._keys.fingerprint(serve))
         made = ContainerRecord(id=container.id, fingerprint=wanted.fingerprint, config_hash=wanted.config_hash)
         try:
             self._made.write(container.name, made)
@@ -280,17 +280,18 @@ class ContainerDriver:
         return redact(" ".join(argv), _secrets(serve))
 
 
-def _steps(serve: Serve, seen: Inspection) -> list[list[str]]:
-    return steps(seen.action, seen.container, serve.container or "", seen.up, up_command.only_creates(seen.up))
+def _steps(serve: Serve, inspection: Inspection) -> list[list[str]]:
+    is_only_created = up_command.only_creates(inspection.up)
+    return steps(inspection.action, inspection.container, serve.container or "", inspection.up, is_only_created)
 
 
-def _facts(seen: Inspection, container: Container) -> dict[str, str | int | float]:
+def _facts(inspection: Inspection, container: Container) -> dict[str, str | int | float]:
     """Facts to show beside the engine's own; `health` and `drift` only if they are known."""
     facts: dict[str, str | int | float] = {"container": container.id[:12], "image": container.image}
     if container.health:
         facts["container_health"] = container.health
-    if seen.why and seen.action is ContainerAction.LEAVE:
-        facts["drift"] = seen.why
+    if inspection.why and inspection.action is ContainerAction.LEAVE:
+        facts["drift"] = inspection.why
     return facts
 
 

@@ -16,7 +16,7 @@ from stoker.domain.errors import StokerError
 from stoker.fleet.drivers.containers import HOLDS, STEPS, Container, ContainerState
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed
 from stoker.fleet.drivers.exit_watch import ExitWatch, is_alive
-from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Termination
+from stoker.fleet.drivers.termination import POLL_INTERVAL, UNKILLABLE_AFTER, Termination
 from stoker.fleet.process import identity
 from stoker.fleet.process.logs import open_log
 from stoker.fleet.process.start_records import StartRecord
@@ -137,7 +137,7 @@ class ContainerUnit:
                     found = await self._docker.inspect(self._id)
                     if found is None or found.pid != self.pid:
                         break
-                    await asyncio.sleep(LOOK)
+                    await asyncio.sleep(POLL_INTERVAL)
         await self._report_end(found)
 
     async def _wait(self) -> None:
@@ -196,7 +196,7 @@ class ContainerUnit:
             except DockerFailed as failure:
                 if self._is_over_without_docker(failure):
                     return None
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_INTERVAL)
                 continue
             state = ContainerState.MISSING if found is None else found.state
             if state not in HOLDS and not self._is_alive():
@@ -208,7 +208,7 @@ class ContainerUnit:
                 else:
                     await self._stop()
             self._give_up_late()
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_INTERVAL)
 
     async def _stop(self) -> None:
         """`docker stop` with the rest of the grace; SIGKILL if the grace is shortened in the meantime."""
@@ -216,7 +216,7 @@ class ContainerUnit:
         stopping = loop.create_task(self._docker.stop(self._id, self._ending.kill_at - loop.time()))
         try:
             while not stopping.done():
-                await asyncio.wait([stopping], timeout=LOOK)
+                await asyncio.wait([stopping], timeout=POLL_INTERVAL)
                 if loop.time() >= self._ending.kill_at and self._killed_at is None and not stopping.done():
                     self._killed_at = loop.time()
                     with contextlib.suppress(DockerFailed):  # it has ended

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import psutil
 
-POLL = 0.05
+POLL_INTERVAL = 0.05
 
 
 class ExitWatch:
@@ -54,7 +54,7 @@ class ExitWatch:
         self._on_exit(exit_code(self._pid))
 
     def _poll(self) -> None:
-        while not self._closed.wait(POLL):
+        while not self._closed.wait(POLL_INTERVAL):
             if not is_alive(self._pid):
                 with contextlib.suppress(RuntimeError):  # the loop was closed: there is nothing to call
                     self._loop.call_soon_threadsafe(self._ended)

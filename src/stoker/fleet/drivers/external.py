@@ -15,9 +15,9 @@ from stoker.domain.serve import Serve
 
 START_LIMIT = 5.0
 """Seconds that a start may take at most: nothing has to be loaded."""
-FIRST_LOOK = 0.02
-SLOWEST_LOOK = 0.5
-CLOUD_LOOK = 30.0
+FIRST_POLL_INTERVAL = 0.02
+MAX_POLL_INTERVAL = 0.5
+CLOUD_POLL_INTERVAL = 30.0
 """Seconds between two checks of a cloud: each one counts as a request there."""
 FAILURES = 3
 
@@ -66,7 +66,7 @@ def on_worker(serve: Serve, worker: Target) -> Target:
 
 
 class ExternalWatch:
-    """Calls `is_healthy` repeatedly, FIRST_LOOK to SLOWEST_LOOK seconds apart.
+    """Calls `is_healthy` repeatedly, FIRST_POLL_INTERVAL to MAX_POLL_INTERVAL seconds apart.
 
     After FAILURES negative answers in a row it calls `on_lost()`, once, and ends.
     """
@@ -76,7 +76,7 @@ class ExternalWatch:
         name: str,
         is_healthy: Callable[[], Awaitable[bool]],
         on_lost: Callable[[], None],
-        slowest: float = SLOWEST_LOOK,
+        slowest: float = MAX_POLL_INTERVAL,
     ) -> None:
         self._slowest = slowest
         self._is_healthy = is_healthy
@@ -91,7 +91,7 @@ class ExternalWatch:
             raise failure
 
     async def _watch(self) -> None:
-        interval, failures = FIRST_LOOK if self._slowest == SLOWEST_LOOK else self._slowest, 0
+        interval, failures = FIRST_POLL_INTERVAL if self._slowest == MAX_POLL_INTERVAL else self._slowest, 0
         while failures < FAILURES:
             await asyncio.sleep(interval)
             interval = min(interval * 2, self._slowest)

@@ -12,7 +12,7 @@ from stoker.domain.errors import StartFailed
 from stoker.fleet.cluster.jobs_api import Job
 from stoker.fleet.process.logs import open_log, rotate_if_full
 
-_MOST = 64 * 2**10
+_MAX_BYTES = 64 * 2**10
 
 
 def begin(log: Path, limit: int, serve: str, what: str) -> int:
@@ -40,7 +40,7 @@ def without_rays_lines(text: str, job: Job) -> str:
 
 def add(log: str, text: str) -> None:
     """Adds the end of an output. A full disk only loses it."""
-    data = text.encode("utf-8", "replace")[-_MOST:]
+    data = text.encode("utf-8", "replace")[-_MAX_BYTES:]
     if not log or not data:
         return
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""One job of a cluster: looked at each second, and ended on request."""
+"""One job of a cluster: polled each second, and ended on request."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stoker.domain.lease import Target
 from stoker.fleet.cluster.jobs_api import ClusterRefused, ClusterUnreachable, Job, JobsApi, JobStatus
 from stoker.fleet.cluster.nodes import NONCE
 from stoker.fleet.drivers import job_output
-from stoker.fleet.drivers.job_watch import JobEnd, JobSight, JobWatch, Reach, is_gone
+from stoker.fleet.drivers.job_watch import JobEnd, JobObservation, JobWatch, Reach, is_gone
 from stoker.fleet.drivers.termination import finish
 from stoker.fleet.drivers.unit import NotGone
 from stoker.fleet.process.start_records import JobRecord, StartRecord
 from stoker.http import client
 from stoker.http.client import NoResponse
 
-LOOK = 1.0
-"""Seconds between two looks at a job that runs."""
-SOON = 0.2
-SOON_FOR = 20.0
-"""Seconds of looks at SOON after a submit, and after a stop."""
+POLL_INTERVAL = 1.0
+"""Seconds between two polls of a job that runs."""
+FAST_POLL_INTERVAL = 0.2
+FAST_POLL_FOR = 20.0
+"""Seconds for which FAST_POLL_INTERVAL holds after a submit, and after a stop."""
 CONNECT_LIMIT = 1.0
 AGAIN = 10.0
 """Seconds until the head is asked again to stop a job, in case it forgot."""
@@ -87,27 +87,27 @@ class JobUnit:
         """It listens: if it does not any more, it has ended."""
         self._watch.on_ready()
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- observing ---------------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
         while True:
-            sight = await self._look()
-            if (end := self._watch.on_look(sight, self._loop.time())) is not None:
+            observation = await self._observe()
+            if (end := self._watch.on_observed(observation, self._loop.time())) is not None:
                 break
-            is_new = self._loop.time() - self._began < SOON_FOR and not self._record.ready
-            is_well = sight.reach in (Reach.ACCEPTS, Reach.NONE)
-            await asyncio.sleep(SOON if is_new or not is_well else LOOK)
+            is_new = self._loop.time() - self._began < FAST_POLL_FOR and not self._record.ready
+            is_well = observation.reach in (Reach.ACCEPTS, Reach.NONE)
+            await asyncio.sleep(FAST_POLL_INTERVAL if is_new or not is_well else POLL_INTERVAL)
         await self._keep_output()
         self._follows = None
         self._tell(end)
 
-    async def _look(self) -> JobSight:
+    async def _observe(self) -> JobObservation:
         reach, (is_known, job) = await asyncio.gather(self._reach(), self._ask())
         if job is not None and job.metadata.get(NONCE) != self._record.nonce:
             job = None  # an id is used once; whatever has it now is not ours
         self._was_seen = self._was_seen or job is not None
         self._last = job if is_known else self._last
-        return JobSight(is_known, job, reach)
+        return JobObservation(is_known, job, reach)
 
     async def _ask(self) -> tuple[bool, Job | None]:
         try:
@@ -171,7 +171,7 @@ class JobUnit:
         return None if self._ends.done() else self._ends
 
     def release(self) -> None:
-        """Stop looking at it; it runs on, or goes on ending."""
+        """Stop observing it; it runs on, or goes on ending."""
         for task in (self._follows, self._ends):
             if task is not None:
                 task.cancel()
@@ -181,23 +181,23 @@ class JobUnit:
         if self._follows is not None:
             self._follows.cancel()
         while True:
-            sight = await self._look()
+            observation = await self._observe()
             now = self._loop.time()
             is_dead = False
-            if sight.reach is not Reach.ACCEPTS and now - nodes_at >= NODES_EVERY:
+            if observation.reach is not Reach.ACCEPTS and now - nodes_at >= NODES_EVERY:
                 nodes_at, is_dead = now, await self._is_node_dead()
-            if is_gone(sight, is_dead, now - self._began, self._was_seen):
+            if is_gone(observation, is_dead, now - self._began, self._was_seen):
                 break
-            if sight.job is not None and now - asked_at >= AGAIN:
+            if observation.job is not None and now - asked_at >= AGAIN:
                 with contextlib.suppress(StokerError):
                     await self._api.stop(self._record.handle)
                     asked_at = now
-            await asyncio.sleep(SOON if now - self._told_at < SOON_FOR else LOOK)
+            await asyncio.sleep(FAST_POLL_INTERVAL if now - self._told_at < FAST_POLL_FOR else POLL_INTERVAL)
         if not self._has_told:
             await self._keep_output()
         with contextlib.suppress(StokerError):
             await self._api.delete(self._record.handle)
-        code = sight.job.exit_code if sight.job is not None else None
+        code = observation.job.exit_code if observation.job is not None else None
         self._tell(JobEnd(code))
         self._on_gone()
 
@@ -210,7 +210,7 @@ class JobUnit:
     async def _wait(self, task: asyncio.Task[None], grace: float) -> None:
         latest = self._told_at + min(grace, self._record.grace) + LATE
         while not task.done():
-            await asyncio.wait([task], timeout=SOON)
+            await asyncio.wait([task], timeout=FAST_POLL_INTERVAL)
             now = self._loop.time()
             is_pending = self._last is not None and self._last.status is JobStatus.PENDING
             is_stuck = is_pending and now - self._told_at >= PENDING_STOP

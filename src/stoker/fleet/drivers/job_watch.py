@@ -1,4 +1,4 @@
-"""What a look at a job means: does it go on, has it ended, is it gone? Pure: looks with their time go in.
+"""What an observation of a job means: does it go on, has it ended, is it gone? Pure.
 
 A head that does not answer proves nothing: the engine is used as long as it answers itself.
 """
@@ -14,14 +14,14 @@ PENDING_LIMIT = 15.0
 """Seconds. A node starts the first worker for a job in about three; after that, it waits for a GPU."""
 APPEARS_WITHIN = 10.0
 """Seconds after a submit without an answer, in which the job may still appear."""
-REFUSED_LOOKS = 2
-"""Looks in a row at an engine that refuses connections, until it counts as ended."""
+MAX_REFUSALS = 2
+"""Refused connections in a row, until the engine counts as ended."""
 SILENT_LIMIT = 10.0
 """Seconds without any answer from an engine's address, until its node counts as lost."""
 
 
 class Reach(Enum):
-    """What the engine's port did at the last look."""
+    """What the engine's port did when it was last observed."""
 
     ACCEPTS = "accepts"
     REFUSES = "refuses"
@@ -32,8 +32,8 @@ class Reach(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class JobSight:
-    """One look. `is_known`: the head answered; `job` None: it knows no such job."""
+class JobObservation:
+    """One observation of a job. `is_known`: the head answered; `job` None: it knows no such job."""
 
     is_known: bool
     job: Job | None
@@ -64,11 +64,11 @@ class JobWatch:
         self._silent_since: float | None = None
 
     def on_ready(self) -> None:
-        """It was proved ready, which a look may not have seen yet."""
+        """It was proved ready, which no observation may have shown yet."""
         self._has_listened = True
 
-    def on_look(self, sight: JobSight, now: float) -> JobEnd | None:
-        """The end that follows from a look; None: it goes on.
+    def on_observed(self, observation: JobObservation, now: float) -> JobEnd | None:
+        """The end that follows from an observation; None: it goes on.
 
         1. Ray says that it is over            -> ended
         2. it waits for its GPUs for too long  -> ended: another program took them
@@ -76,22 +76,26 @@ class JobWatch:
         4. the head never answered about it    -> ended: whether it started is unknown
         5. its engine refuses connections, or its node is silent, after it had answered -> ended, before Ray knows
         """
-        reached = self._on_reach(sight.reach, now)
-        if sight.job is not None:
+        reached = self._on_reach(observation.reach, now)
+        if observation.job is not None:
             self._was_seen = True
-            if sight.job.status.is_over:
-                return end_of(sight.job)  # 1
-            self._count_pending(sight.job, now)
+            if observation.job.status.is_over:
+                return end_of(observation.job)  # 1
+            self._count_pending(observation.job, now)
             if self._pending_since is not None and now - self._pending_since >= PENDING_LIMIT:
                 waited = f"waited {now - self._pending_since:.0f} s for its GPUs on node {self._node}"
                 return JobEnd(None, f"{waited}: another program of the cluster got them first")  # 2
             return reached
         since = now - self._submitted_at
-        if sight.is_known and sight.reach is not Reach.ACCEPTS and (self._was_seen or since >= APPEARS_WITHIN):
+        if (
+            observation.is_known
+            and observation.reach is not Reach.ACCEPTS
+            and (self._was_seen or since >= APPEARS_WITHIN)
+        ):
             if self._was_seen:
                 return JobEnd(None, f"is not known to Ray any more (job {self._id}): its head was started anew")  # 3
             return JobEnd(None, f"was not accepted by Ray: {self._doubt or 'it does not know the job'}")  # 3
-        if not sight.is_known and not self._was_seen and since >= PENDING_LIMIT:
+        if not observation.is_known and not self._was_seen and since >= PENDING_LIMIT:
             return JobEnd(None, f"may not have been started: {self._doubt or 'the head of its cluster is silent'}")  # 4
         return reached  # 5
 
@@ -111,7 +115,7 @@ class JobWatch:
             self._has_listened = True
         if not self._has_listened or reach is Reach.NONE:
             return None
-        if self._refused >= REFUSED_LOOKS:
+        if self._refused >= MAX_REFUSALS:
             return JobEnd(None, f"does not listen on node {self._node} any more")
         if self._silent_since is not None and now - self._silent_since >= SILENT_LIMIT:
             return JobEnd(None, f"cannot be reached: node {self._node} is silent for {now - self._silent_since:.0f} s")
@@ -134,7 +138,7 @@ def _first_words(message: str) -> str:
     return "".join(char if char.isprintable() else " " for char in line)[:300]
 
 
-def is_gone(sight: JobSight, is_node_dead: bool, since_submit: float, was_seen: bool) -> bool:
+def is_gone(observation: JobObservation, is_node_dead: bool, since_submit: float, was_seen: bool) -> bool:
     """Whether nothing of a job that was told to end is left.
 
     1. Ray says that its node is dead
@@ -142,9 +146,9 @@ def is_gone(sight: JobSight, is_node_dead: bool, since_submit: float, was_seen: 
        beside it may have died first. Silence proves that only if Ray has stopped it
     3. Ray does not know it, its engine does not answer, and it cannot appear any more
     """
-    if sight.job is not None:
-        doubts = (Reach.ACCEPTS,) if sight.job.status is JobStatus.STOPPED else (Reach.ACCEPTS, Reach.SILENT)
-        has_ended = sight.job.exit_code is not None or sight.reach not in doubts
-        return is_node_dead or (sight.job.status.is_over and has_ended)
+    if observation.job is not None:
+        doubts = (Reach.ACCEPTS,) if observation.job.status is JobStatus.STOPPED else (Reach.ACCEPTS, Reach.SILENT)
+        has_ended = observation.job.exit_code is not None or observation.reach not in doubts
+        return is_node_dead or (observation.job.status.is_over and has_ended)
     may_appear = not was_seen and since_submit < APPEARS_WITHIN
-    return sight.is_known and sight.reach is not Reach.ACCEPTS and not may_appear
+    return observation.is_known and observation.reach is not Reach.ACCEPTS and not may_appear

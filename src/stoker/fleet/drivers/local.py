@@ -32,7 +32,7 @@ from stoker.fleet.process.ports import free_port
 from stoker.fleet.process.start_records import StartRecord
 
 _SWEEP_LIMIT = 5.0
-_LOOK = 0.02
+_POLL_INTERVAL = 0.02
 
 
 class LocalDriver:
@@ -156,7 +156,7 @@ class LocalDriver:
                     for pid in left:
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)
-                    await asyncio.sleep(_LOOK)
+                    await asyncio.sleep(_POLL_INTERVAL)
 
 
 def _header(serve: Serve, planned: Launch, place: LaunchPlace) -> str:

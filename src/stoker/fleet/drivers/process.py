@@ -13,7 +13,7 @@ from typing import Protocol
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.exit_watch import ExitWatch, reap
-from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Termination
+from stoker.fleet.drivers.termination import POLL_INTERVAL, UNKILLABLE_AFTER, Termination
 
 
 def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, output: int) -> int:
@@ -109,7 +109,7 @@ class LocalProcess:
                 killed_at = now if killed_at is None else killed_at
                 if now - killed_at > UNKILLABLE_AFTER:
                     raise self._unkillable()
-            await self._pause(LOOK if kill_at <= now else min(LOOK, kill_at - now))
+            await self._pause(POLL_INTERVAL if kill_at <= now else min(POLL_INTERVAL, kill_at - now))
         reap(self.pid)
 
     async def _stop_by(self, stopper: Stopper) -> None:

@@ -39,7 +39,7 @@ from stoker.http.client import NoResponse
 REPORT_LAG = 15.0
 """Seconds for which Ray's report of used GPUs may still count a job that is over."""
 _PORT_TRIES = 20
-_LOOK = 0.5
+_POLL_INTERVAL = 0.5
 
 
 class RayDriver:
@@ -274,7 +274,7 @@ class RayDriver:
             found = await api.job(record.handle)
             if found is not None or loop.time() >= until:
                 return found if found is not None and found.metadata.get(nodes.NONCE) == record.nonce else None  # 3, 4
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
 
     async def recent_output(self, record: StartRecord) -> str:
         """Nothing: the output is in a log file."""

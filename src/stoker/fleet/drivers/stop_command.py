@@ -28,7 +28,7 @@ from stoker.fleet.process.logs import open_log
 from stoker.fleet.process.start_records import StartRecord, StopWords
 
 _LATE = re.compile(r"(?<!\{)\{(pid|key)\}")
-_LOOK = 0.02
+_POLL_INTERVAL = 0.02
 
 
 def stop_words(serve: Serve, place: LaunchPlace) -> StopWords | None:
@@ -124,7 +124,7 @@ async def _wait(event: asyncio.Event, until: Callable[[], float]) -> None:
     loop = asyncio.get_running_loop()
     while not event.is_set() and (left := until() - loop.time()) > 0:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(_LOOK, left)):
+            async with asyncio.timeout(min(_POLL_INTERVAL, left)):
                 await event.wait()
 
 
@@ -134,5 +134,5 @@ async def _end_session(pid: int) -> None:
         process_group.send(pid, signal.SIGKILL)
         if not process_group.members(pid):
             break
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)
     reap(pid)

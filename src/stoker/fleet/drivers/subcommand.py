@@ -68,7 +68,7 @@ class _Child:
         self.ended = asyncio.Event()
         self.exited = asyncio.Event()
         self.code = 0
-        self._hear = on_output
+        self._on_output = on_output
         self._loop = asyncio.get_running_loop()
         (self.out, out), (self.err, err) = os.pipe(), os.pipe()
         self._open = {self.out, self.err}
@@ -94,7 +94,7 @@ class _Child:
         for pipe in self._open:
             os.set_blocking(pipe, False)
             self._loop.add_reader(pipe, self._read, pipe)
-        self._watch = ExitWatch(self._pid, self._left)
+        self._watch = ExitWatch(self._pid, self._on_exit)
 
     def kill(self) -> None:
         """Kills the whole group, because any process left of it holds the outputs open."""
@@ -117,20 +117,20 @@ class _Child:
             return
         if not data:
             self._shut(pipe)
-            self._look()
-        elif self._hear is not None:
-            self._hear(data)
+            self._check_ended()
+        elif self._on_output is not None:
+            self._on_output(data)
         else:
             kept = self._kept[pipe]
             kept += data
             del kept[:-OUTPUT]
 
-    def _left(self, code: int | None) -> None:
+    def _on_exit(self, code: int | None) -> None:
         self.code = code or 0
         self.exited.set()
-        self._look()
+        self._check_ended()
 
-    def _look(self) -> None:
+    def _check_ended(self) -> None:
         if self.exited.is_set() and not self._open:
             self.ended.set()
 

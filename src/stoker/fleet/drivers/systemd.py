@@ -25,14 +25,16 @@ from stoker.fleet.process.environment import child_environment, is_secret
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import port_problem
 from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.systemd import syntax, systemctl, unit_states, units
-from stoker.fleet.systemd.systemctl import Systemctl, SystemdFailed
+from stoker.fleet.systemd import syntax, unit_states, units
+from stoker.fleet.systemd.systemctl import BOOTED, LIMIT, Systemctl, SystemdFailed
+from stoker.fleet.systemd.systemctl import problem as systemd_problem
 from stoker.fleet.systemd.unit_states import UnitAction, UnitStatus
 from stoker.fleet.systemd.units import Origin
 from stoker.store.files import atomic
 
 _FINGERPRINT = "STOKER_FINGERPRINT"
-_SAID = 800
+MAX_EXCERPT = 800
+"""Characters of a unit's last output in a message."""
 
 
 class SystemdDriver:
@@ -47,8 +49,8 @@ class SystemdDriver:
         state: Path,
         keys: Keys,
         log: logging.Logger,
-        booted: Path = systemctl.BOOTED,
-        limit: float = systemctl.LIMIT,
+        booted: Path = BOOTED,
+        limit: float = LIMIT,
     ) -> None:
         self._state = state
         self._keys = keys
@@ -58,46 +60,46 @@ class SystemdDriver:
 
     async def start_problems(self, serve: Serve) -> list[str]:
         """systemd, the unit, its drift, its port. One sentence each."""
-        return (await self._look(serve))[1]
+        return (await self._status_and_problems(serve))[1]
 
     async def launch(
         self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[StartRecord], None]
     ) -> Launched:
         """See `UnitDriver.launch`. A unit that already runs with this configuration is taken over as it is."""
-        seen, problems = await self._look(serve)
-        if seen is None or problems:
+        status, problems = await self._status_and_problems(serve)
+        if status is None or problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
-        unit, asked = serve.unit or "", self._asked(serve.unit or "")
-        is_ours = units.origin(_text(seen)) is not Origin.FOREIGN
-        kept = self._kept(serve)
+        unit, systemctl = serve.unit or "", self._systemctl_of(serve.unit or "")
+        is_ours = units.origin(_unit_text(status)) is not Origin.FOREIGN
+        last = self._last_environment(serve)
         fingerprint = self._keys.fingerprint(serve)
-        action = unit_states.start(seen, not is_ours or kept.get(_FINGERPRINT) == fingerprint)
-        nonce = kept.get(identity.MARK_VARIABLE) if is_ours and action is UnitAction.JOIN else None
+        action = unit_states.start(status, not is_ours or last.get(_FINGERPRINT) == fingerprint)
+        nonce = last.get(identity.MARK_VARIABLE) if is_ours and action is UnitAction.JOIN else None
         intent = self._intent(serve, unit, nonce or secrets.token_hex(16), fingerprint, is_ours, started_at)
         intend(intent)
         try:
             if is_ours and action is not UnitAction.JOIN:
                 self._prepare(serve, intent)
             if action is UnitAction.RESET_AND_START:
-                await asked.reset(unit)
-            await (asked.restart if action is UnitAction.RESTART else asked.start)(unit, serve.ready_timeout)
-            seen = await _visible(asked, unit)
-            if not seen.is_up:
-                raise StartFailed(await self._died(serve, intent, seen))
+                await systemctl.reset(unit)
+            await (systemctl.restart if action is UnitAction.RESTART else systemctl.start)(unit, serve.ready_timeout)
+            status = await _visible(systemctl, unit)
+            if not status.is_up:
+                raise StartFailed(await self._died(serve, intent, status))
         except SystemdFailed as error:
-            await self._give_up(asked, unit)
+            await self._give_up(systemctl, unit)
             raise StartFailed(f"serve '{serve.name}' was not started: {error.message}", code=error.code) from error
         except BaseException:
-            await self._give_up(asked, unit)
+            await self._give_up(systemctl, unit)
             raise
-        record = _complete(intent, seen)
+        record = _complete(intent, status)
         return Launched(record, self._keys.address(serve, record), None)
 
     def attach(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
     ) -> SystemdUnit:
         """Raises ProcessLookupError if its main process is gone already."""
-        unit = SystemdUnit(self._asked(record.handle), record.handle, record.pid, on_exit, on_gone, self._log)
+        unit = SystemdUnit(self._systemctl_of(record.handle), record.handle, record.pid, on_exit, on_gone, self._log)
         if record.pid and identity.start_mark(record.pid) != record.mark:  # a watched process cannot change its number
             unit.release()
             raise ProcessLookupError(record.pid)
@@ -105,58 +107,59 @@ class SystemdDriver:
 
     async def find(self, record: StartRecord) -> StartRecord | None:
         """The unit's record if it is up, whoever started it. An interrupted launch has started the unit, or nothing."""
-        asked = self._asked(record.handle)
+        systemctl = self._systemctl_of(record.handle)
         try:
-            seen = await _visible(asked, record.handle)
+            status = await _visible(systemctl, record.handle)
         except SystemdFailed as error:
             self._log.warning("whether serve %s still runs cannot be found out: %s", record.name, error.message)
             return None
-        return _complete(record, seen) if seen.is_up else None
+        return _complete(record, status) if status.is_up else None
 
     async def recent_output(self, record: StartRecord) -> str:
         """The last lines of its journal since that start; empty if they may not be read. Not redacted."""
         try:
-            return await self._asked(record.handle).said(record.handle, record.started_at)
+            return await self._systemctl_of(record.handle).recent_journal(record.handle, record.started_at)
         except SystemdFailed as error:
             self._log.info("the journal of %s cannot be read: %s", record.handle, error.message)
             return ""
 
     # -- before a start ------------------------------------------------------------------------------------------------
 
-    async def _look(self, serve: Serve) -> tuple[UnitStatus | None, list[str]]:
+    async def _status_and_problems(self, serve: Serve) -> tuple[UnitStatus | None, list[str]]:
         """The unit's status, and what prevents a start."""
         who = f"serve '{serve.name}'"
-        if (missing := systemctl.problem(self._booted)) is not None:
+        if (missing := systemd_problem(self._booted)) is not None:
             return None, [
                 f"{who} runs as a systemd unit, but {missing}: remove `driver`, and Stoker starts the serve itself"
             ]
-        unit, asked = serve.unit or "", self._asked(serve.unit or "")
+        unit, systemctl = serve.unit or "", self._systemctl_of(serve.unit or "")
         try:
-            seen = await asked.show(unit)
+            status = await systemctl.show(unit)
         except SystemdFailed as error:
             return None, [f"{who}: {error.message}"]
-        install = _install(asked)
-        if (refusal := unit_states.refusal(seen)) is not None:
-            return seen, [f"the unit {unit} of {who} {refusal.format(systemctl=asked, install=install, unit=unit)}"]
-        found = [f"the unit {unit} of {who} {difference}" for difference in self._differences(serve, seen, asked)]
+        install = _install(systemctl)
+        if (refusal := unit_states.refusal(status)) is not None:
+            advice = refusal.format(systemctl=systemctl, install=install, unit=unit)
+            return status, [f"the unit {unit} of {who} {advice}"]
+        found = [f"the unit {unit} of {who} {difference}" for difference in self._differences(serve, status, systemctl)]
         if serve.port is None:
             found.append(f"{who} runs as a systemd unit and needs a fixed `port`: set one")
-        elif not seen.is_up and (problem := port_problem(serve.host, serve.port)) is not None:
+        elif not status.is_up and (problem := port_problem(serve.host, serve.port)) is not None:
             found.append(f"{who}: {problem}")
-        return seen, found
+        return status, found
 
-    def _differences(self, serve: Serve, seen: UnitStatus, asked: Systemctl) -> list[str]:
+    def _differences(self, serve: Serve, status: UnitStatus, systemctl: Systemctl) -> list[str]:
         """How the unit differs from the configuration; nothing for a unit that the operator wrote."""
-        if seen.needs_reload:
-            return [f"was changed since systemd read it: type `{asked} daemon-reload`"]
-        text = _text(seen)
+        if status.needs_reload:
+            return [f"was changed since systemd read it: type `{systemctl} daemon-reload`"]
+        text = _unit_text(status)
         origin = units.origin(text)
         if origin is Origin.FOREIGN:
             return []
         if origin is Origin.CHANGED:
             return [
-                f"was changed by hand ({seen.fragment}): put the change into a drop-in (`{asked} edit {serve.unit}`), "
-                f"then type `{_install(asked)} --force`"
+                f"was changed by hand ({status.fragment}): put the change into a drop-in "
+                f"(`{systemctl} edit {serve.unit}`), then type `{_install(systemctl)} --force`"
             ]
         try:
             wanted = units.exec_start(units.planned(serve).argv)
@@ -164,7 +167,7 @@ class SystemdDriver:
         except ValueError as error:
             return [f"cannot be written: {error}"]
         if wanted not in text.split("\n"):
-            return [f"was written for another configuration: type `{_install(asked)}`"]
+            return [f"was written for another configuration: type `{_install(systemctl)}`"]
         return []
 
     def _intent(
@@ -204,38 +207,39 @@ class SystemdDriver:
             text = f"serve '{serve.name}' was not started: {path} cannot be written ({error.strerror}): make room"
             raise StartFailed(text, code="cannot_start") from error
 
-    def _kept(self, serve: Serve) -> dict[str, str]:
+    def _last_environment(self, serve: Serve) -> dict[str, str]:
         """The environment of the last start; empty if there was none."""
         try:
             return syntax.read_environment(units.environment_file(self._state, serve.name).read_text("utf-8"))
         except (OSError, UnicodeDecodeError):
             return {}
 
-    async def _died(self, serve: Serve, record: StartRecord, seen: UnitStatus) -> str:
+    async def _died(self, serve: Serve, record: StartRecord, status: UnitStatus) -> str:
         key = self._keys.key(serve, record.nonce)
         hidden = [key, *(text for name, text in serve.env.items() if is_secret(name))]
         lines = [line.strip() for line in (await self.recent_output(record)).splitlines() if line.strip()]
-        said = redact(" | ".join(lines[-5:]), hidden)[-_SAID:]
-        how = f"serve '{serve.name}' {describe_exit(seen.code)} at once: {said or 'nothing it said can be read here'}"
+        excerpt = redact(" | ".join(lines[-5:]), hidden)[-MAX_EXCERPT:]
+        excerpt = excerpt or "nothing it said can be read here"
+        how = f"serve '{serve.name}' {describe_exit(status.code)} at once: {excerpt}"
         return f"{how}; `journalctl -u {record.handle} -n 50` shows more"
 
-    async def _give_up(self, asked: Systemctl, unit: str) -> None:
+    async def _give_up(self, systemctl: Systemctl, unit: str) -> None:
         """Ends what was started, even if the caller is cancelled."""
 
         async def end() -> None:
             try:
-                stopped, _ = await asyncio.gather(asked.stop(unit), asked.kill(unit), return_exceptions=True)
-                seen = await asked.show(unit)
-                if seen.active is unit_states.ActiveState.FAILED:
-                    await asked.reset(unit)
-                elif seen.is_up and isinstance(stopped, SystemdFailed):
+                stopped, _ = await asyncio.gather(systemctl.stop(unit), systemctl.kill(unit), return_exceptions=True)
+                status = await systemctl.show(unit)
+                if status.active is unit_states.ActiveState.FAILED:
+                    await systemctl.reset(unit)
+                elif status.is_up and isinstance(stopped, SystemdFailed):
                     raise stopped
             except SystemdFailed as error:
                 self._log.warning("%s may still exist: %s", unit, error.message)
 
         await finish(asyncio.get_running_loop().create_task(end(), name=f"give-up-{unit}"))
 
-    def _asked(self, unit: str) -> Systemctl:
+    def _systemctl_of(self, unit: str) -> Systemctl:
         """The systemd that runs the unit: the user's if there is such a unit in the user's directory, else the
         system's.
         """
@@ -243,24 +247,24 @@ class SystemdDriver:
         return Systemctl(is_user, self._limit)
 
 
-def _complete(record: StartRecord, seen: UnitStatus) -> StartRecord:
+def _complete(record: StartRecord, status: UnitStatus) -> StartRecord:
     """The unit's record with its main process, if that is visible from here."""
-    mark = identity.start_mark(seen.pid) if seen.pid else None
-    return msgspec.structs.replace(record, pid=seen.pid if mark else 0, mark=mark or record.handle)
+    mark = identity.start_mark(status.pid) if status.pid else None
+    return msgspec.structs.replace(record, pid=status.pid if mark else 0, mark=mark or record.handle)
 
 
-async def _visible(asked: Systemctl, unit: str) -> UnitStatus:
+async def _visible(systemctl: Systemctl, unit: str) -> UnitStatus:
     """The status of a unit. Its main process has just ended, or cannot be seen from here: ask a second time."""
-    seen = await asked.show(unit)
-    return await asked.show(unit) if seen.pid and identity.start_mark(seen.pid) is None else seen
+    status = await systemctl.show(unit)
+    return await systemctl.show(unit) if status.pid and identity.start_mark(status.pid) is None else status
 
 
-def _install(asked: Systemctl) -> str:
-    return "stoker install systemd --user" if "--user" in asked.words else "stoker install systemd"
+def _install(systemctl: Systemctl) -> str:
+    return "stoker install systemd --user" if "--user" in systemctl.command else "stoker install systemd"
 
 
-def _text(seen: UnitStatus) -> str:
+def _unit_text(status: UnitStatus) -> str:
     try:
-        return Path(seen.fragment).read_text("utf-8") if seen.fragment else ""
+        return Path(status.fragment).read_text("utf-8") if status.fragment else ""
     except (OSError, UnicodeDecodeError):
         return ""

@@ -14,11 +14,11 @@ from stoker.fleet.systemd import unit_states
 from stoker.fleet.systemd.systemctl import Systemctl, SystemdFailed
 from stoker.fleet.systemd.unit_states import UnitStatus
 
-LOOK = 0.02
+EXIT_POLL_INTERVAL = 0.02
 """Seconds between two checks of a unit whose main process has just ended."""
 LEARN_WITHIN = 1.0
 """Seconds that the exit code may take to reach systemd; after that it counts as unknown."""
-POLL = 1.0
+POLL_INTERVAL = 1.0
 """Seconds between two checks of a unit whose processes are not visible from here."""
 
 
@@ -29,7 +29,7 @@ class SystemdUnit:
 
     def __init__(
         self,
-        asked: Systemctl,
+        systemctl: Systemctl,
         unit: str,
         pid: int,
         on_exit: Callable[[int | None], None],
@@ -38,7 +38,7 @@ class SystemdUnit:
     ) -> None:
         self.pid = pid or None
         self.code: int | None = None
-        self._asked = asked
+        self._systemctl = systemctl
         self._unit = unit
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
@@ -49,9 +49,9 @@ class SystemdUnit:
         self._following: asyncio.Task[None] | None = None
         self._watch: ExitWatch | None = None
         if pid:
-            self._watch = ExitWatch(pid, lambda _: self._follow(LOOK, LEARN_WITHIN))
+            self._watch = ExitWatch(pid, lambda _: self._follow(EXIT_POLL_INTERVAL, LEARN_WITHIN))
         else:
-            self._follow(POLL, float("inf"))
+            self._follow(POLL_INTERVAL, float("inf"))
 
     def on_ready(self) -> None:
         """Nothing changes: its process is watched."""
@@ -90,14 +90,14 @@ class SystemdUnit:
     async def _wait_until_down(self, pause: float, limit: float) -> None:
         """Asks systemd until the main process has ended, at most for `limit` seconds. Then calls `on_exit`."""
         until = self._loop.time() + limit
-        seen = UnitStatus()
+        status = UnitStatus()
         while self._loop.time() < until:
             with contextlib.suppress(SystemdFailed):  # busy, or being restarted itself: it is asked again
-                seen = await self._asked.show(self._unit)
-                if not seen.is_up or (self.pid is not None and seen.pid != self.pid):
+                status = await self._systemctl.show(self._unit)
+                if not status.is_up or (self.pid is not None and status.pid != self.pid):
                     break
             await asyncio.sleep(pause)
-        self._report_exit(seen.code)
+        self._report_exit(status.code)
 
     def _report_exit(self, code: int | None) -> None:
         if not self._has_told:
@@ -106,24 +106,23 @@ class SystemdUnit:
             self._on_exit(code)
 
     async def _end(self) -> None:
-        stopping = self._loop.create_task(self._asked.stop(self._unit), name=f"stop-{self._unit}")
+        stopping = self._loop.create_task(self._systemctl.stop(self._unit), name=f"stop-{self._unit}")
         waiting = self._loop.create_task(self._is_late.wait(), name=f"grace-{self._unit}")
         try:
             await asyncio.wait([stopping, waiting], return_when=asyncio.FIRST_COMPLETED)
             if not stopping.done():
                 with contextlib.suppress(SystemdFailed):  # nothing to kill; the status below tells why
-                    await self._asked.kill(self._unit)
+                    await self._systemctl.kill(self._unit)
                 await asyncio.wait([stopping], timeout=UNKILLABLE_AFTER)
             if not stopping.done():
                 raise self._unkillable()
-            seen = await self._asked.show(self._unit)
-            if seen.is_up:
+            status = await self._systemctl.show(self._unit)
+            if status.is_up:
                 stopping.result()
-                raise SystemdFailed(
-                    f"`{self._asked} stop {self._unit}` succeeded, but the unit is {seen.words}: look at its status"
-                )
-            if seen.active is unit_states.ActiveState.FAILED:
-                await self._asked.reset(self._unit)
+                stop = f"`{self._systemctl} stop {self._unit}`"
+                raise SystemdFailed(f"{stop} succeeded, but the unit is {status.words}: look at its status")
+            if status.active is unit_states.ActiveState.FAILED:
+                await self._systemctl.reset(self._unit)
         finally:
             stopping.cancel()
             waiting.cancel()
@@ -131,11 +130,11 @@ class SystemdUnit:
         self.release()
         if self._following is not None:
             await asyncio.wait([self._following])
-        self._report_exit(seen.code)
+        self._report_exit(status.code)
 
     def _unkillable(self) -> StokerError:
         return StokerError(
             f"{self._unit} survives SIGKILL: a process of it hangs in the kernel; look at `dmesg` and at "
-            f"`{self._asked} status {self._unit}`, a restart of the machine may be needed",
+            f"`{self._systemctl} status {self._unit}`, a restart of the machine may be needed",
             code="unkillable",
         )

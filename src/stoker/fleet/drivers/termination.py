@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-LOOK = 0.02
+POLL_INTERVAL = 0.02
 """Seconds between two checks of a unit that is ending."""
 UNKILLABLE_AFTER = 60.0
 """Seconds after the first SIGKILL: a process that still lives then hangs in the kernel (a driver, a network disk)."""

@@ -15,7 +15,7 @@ from stoker.http.client import NoResponse
 
 TIMEOUT = 300.0
 """Seconds for one step; the caller bounds the whole with its own timeout."""
-_SHOWN = 200
+_MAX_SHOWN = 200
 
 Step = tuple[str, dict[str, Any]]
 """Path with its query, and the JSON to POST."""
@@ -97,5 +97,5 @@ async def _post(address: Target, engine: str, path: str, payload: dict[str, Any]
         return
     if answer.status in (404, 405):
         raise VerbFailed(f"POST {path} answered {answer.status}: the engine runs without {_NEEDS[engine]}")
-    text = answer.body[:_SHOWN].decode("utf-8", "replace")
+    text = answer.body[:_MAX_SHOWN].decode("utf-8", "replace")
     raise VerbFailed(f"POST {path} answered {answer.status}: {text or 'nothing more'}")

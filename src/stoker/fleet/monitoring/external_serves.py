@@ -23,13 +23,13 @@ HealthCheck = Callable[[Serve], Awaitable[bool]]
 
 
 def health_check(clock: Clock, edges: EdgeTargets | None = None) -> HealthCheck:
-    async def look(serve: Serve) -> bool:
+    async def check(serve: Serve) -> bool:
         try:
             return await Readiness(serve, await locate(serve, edges), clock, asyncio.Event()).is_healthy()
         except StartFailed:
             return False
 
-    return look
+    return check
 
 
 class ExternalServeFinder:
@@ -58,14 +58,14 @@ class ExternalServeFinder:
     async def run(self) -> None:
         """For ever; costs nothing while nothing is looked for."""
         while True:
-            await asyncio.gather(*[self._look(name) for name in sorted(self._wanted)])
+            await asyncio.gather(*[self._preload_if_up(name) for name in sorted(self._wanted)])
             self._woken.clear()
             if self._wanted:
                 await asyncio.sleep(EVERY)
             else:
                 await self._woken.wait()
 
-    async def _look(self, name: str) -> None:
+    async def _preload_if_up(self, name: str) -> None:
         residency = self._conductor.residency
         serve = residency.serve(name)
         if serve is None or residency.is_loaded(name):

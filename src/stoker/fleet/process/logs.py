@@ -94,9 +94,9 @@ class LogKeeper:
             await asyncio.wait([self._rotating])
 
     def _arm(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(CHECK_EVERY, self._look)
+        self._timer = asyncio.get_running_loop().call_later(CHECK_EVERY, self._rotate_full)
 
-    def _look(self) -> None:
+    def _rotate_full(self) -> None:
         full = [path for path in self._watched if self._is_full(path)]
         if full and (self._rotating is None or self._rotating.done()):
             self._rotating = asyncio.get_running_loop().run_in_executor(None, self._rotate, full)

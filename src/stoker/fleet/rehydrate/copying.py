@@ -34,7 +34,7 @@ class DraftUnwritable(Exception):
         self.error = error
 
 
-def copy(source: Path, draft: Path, stop: threading.Event, tell: OnProgress) -> str:
+def copy(source: Path, draft: Path, stop: threading.Event, on_progress: OnProgress) -> str:
     """Copy `source` to `draft`, synced to disk; returns the hex SHA-256 of the whole file.
 
     Raises CopyStopped, SourceUnreadable, DraftUnwritable.
@@ -59,13 +59,13 @@ def copy(source: Path, draft: Path, stop: threading.Event, tell: OnProgress) -> 
             raise SourceUnreadable(f"{source}: {error.strerror}") from error
         with whole:
             whole.seek(start)
-            tell(done)
+            on_progress(done)
             while piece := read_block(whole.read, source):
                 check(stop)
                 digest.update(piece)
                 write_all(target.write, piece)
                 done += len(piece)
-                tell(done)
+                on_progress(done)
         after = _stat(source)
         if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns) or done != before.st_size:
             raise SourceUnreadable(f"{source} was changed while it was copied")

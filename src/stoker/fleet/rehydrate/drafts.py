@@ -36,10 +36,10 @@ def _pieces(draft: Path) -> list[Path]:
     return [draft.parent / name for name in names if name == draft.name or name.startswith(f"{draft.name}.")]
 
 
-def copy(source: Path, draft: Path, tell: Callable[[int], None], stop: threading.Event) -> str:
+def copy(source: Path, draft: Path, on_progress: Callable[[int], None], stop: threading.Event) -> str:
     """A file, or a folder with all that is in it; a file's digest, empty for a folder. Raises as `copying.copy`."""
     if not source.is_dir():
-        return copying.copy(source, draft, stop, tell)
+        return copying.copy(source, draft, stop, on_progress)
     discard(draft)  # of a folder nothing is gone on with
     try:
         files = [path for path in sorted(source.rglob("*")) if path.is_file()]
@@ -51,7 +51,7 @@ def copy(source: Path, draft: Path, tell: Callable[[int], None], stop: threading
         target = draft / file.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            copying.copy(file, target, stop, partial(_add, tell, done))
+            copying.copy(file, target, stop, partial(_add, on_progress, done))
         except SourceUnreadable:
             discard(draft)
             raise
@@ -71,8 +71,8 @@ def take(draft: Path, brought: Path, stop: threading.Event) -> str:
     return copying.hash_file(draft, stop)
 
 
-def _add(tell: Callable[[int], None], before: int, done: int) -> None:
-    tell(before + done)
+def _add(on_progress: Callable[[int], None], before: int, done: int) -> None:
+    on_progress(before + done)
 
 
 def bytes_of(path: Path) -> int:

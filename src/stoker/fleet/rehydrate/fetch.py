@@ -30,7 +30,7 @@ from stoker.fleet.rehydrate.threads import in_thread
 CONCURRENT_FETCHES = 2
 """Fetches under way at the same time."""
 REPORT_EVERY = 0.2
-"""Seconds between two words on how far it is."""
+"""Seconds between two progress reports."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SAYS_FULL = ("No space left on device", "Errno 28", "(28)", "Disk quota exceeded")
 
@@ -45,7 +45,7 @@ class FetchProgress:
     seconds_left: float | None
 
 
-Tell = Callable[[FetchProgress], None]
+OnFetchProgress = Callable[[FetchProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class FetchRequest:
 
 
 @dataclass(eq=False, slots=True)
-class _Flight:
+class _SharedFetch:
     task: asyncio.Task[None]
-    tells: list[Tell] = field(default_factory=list)
+    listeners: list[OnFetchProgress] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Fetcher:
         self._environment = quiet | dict(environment)
         self._free = free
         self._keeps = keeps
-        self._flights: dict[Path, _Flight] = {}
+        self._shared_fetches: dict[Path, _SharedFetch] = {}
         self._turn = asyncio.Semaphore(CONCURRENT_FETCHES)
 
     def find_tool(self, kind: SourceKind) -> str | None:
@@ -102,27 +102,27 @@ class Fetcher:
 
     async def size(self, source: WeightSource) -> int | None:
         """The size of the source in bytes; None: unknown. Raises StartFailed `source_unreachable`, `tool_missing`."""
-        return (await self.look(source)).size
+        return (await self.source_state(source)).size
 
-    async def look(self, source: WeightSource) -> SourceState:
+    async def source_state(self, source: WeightSource) -> SourceState:
         """The state of the source. Raises StartFailed `source_unreachable`, `tool_missing`."""
         if source.kind is SourceKind.PATH:
-            return await self._look_at(source)
+            return await self._path_state(source)
         if source.kind is SourceKind.HTTP:
             try:
-                remote = await in_thread(partial(http_download.look, source))
+                remote = await in_thread(partial(http_download.remote_file, source))
             except SourceUnreadable as error:
                 raise _unreachable(source, str(error)) from error
             return SourceState(remote.size, remote.validator)
         argv = size_command(source, self._tool(source))
         if argv is None:
             return SourceState(None)
-        said = await self._run(argv, lambda: None)
-        if said.code != 0:
-            raise _unreachable(source, self._failure(argv, said))
-        return SourceState(parse_size(source.kind, said.lines))
+        output = await self._run(argv, lambda: None)
+        if output.code != 0:
+            raise _unreachable(source, self._failure(argv, output))
+        return SourceState(parse_size(source.kind, output.lines))
 
-    async def _look_at(self, source: WeightSource) -> SourceState:
+    async def _path_state(self, source: WeightSource) -> SourceState:
         path = Path(source.path)
         try:
             return await in_thread(lambda stop: SourceState(drafts.bytes_of(path), str(path.stat().st_mtime_ns)))
@@ -132,34 +132,35 @@ class Fetcher:
     @property
     def listeners(self) -> int:
         """Callers that wait for a fetch under way."""
-        return sum(len(flight.tells) for flight in self._flights.values())
+        return sum(len(shared.listeners) for shared in self._shared_fetches.values())
 
-    async def fetch(self, wanted: FetchRequest, tell: Tell) -> None:
+    async def fetch(self, wanted: FetchRequest, on_progress: OnFetchProgress) -> None:
         """Bring `wanted.target` there, whole and verified; a second caller for the same target waits for the first.
 
         Raises StartFailed: `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`, `tool_missing`. When
         all callers are cancelled, the fetch stops, and its remains are gone when CancelledError leaves (unless it
         `keeps` them).
         """
-        while (flight := self._flights.get(wanted.target)) is not None and not flight.tells:
-            await asyncio.wait([flight.task])  # it was given up and is ending
-        if flight is None:
-            tells: list[Tell] = []
-            task = asyncio.get_running_loop().create_task(self._fly(wanted, tells), name=f"fetch-{wanted.target.name}")
-            flight = self._flights[wanted.target] = _Flight(task, tells)
-            task.add_done_callback(lambda _: self._flights.pop(wanted.target, None))
-        flight.tells.append(tell)
+        while (shared := self._shared_fetches.get(wanted.target)) is not None and not shared.listeners:
+            await asyncio.wait([shared.task])  # it was given up and is ending
+        if shared is None:
+            listeners: list[OnFetchProgress] = []
+            fetching = self._fetch_once(wanted, listeners)
+            task = asyncio.get_running_loop().create_task(fetching, name=f"fetch-{wanted.target.name}")
+            shared = self._shared_fetches[wanted.target] = _SharedFetch(task, listeners)
+            task.add_done_callback(lambda _: self._shared_fetches.pop(wanted.target, None))
+        shared.listeners.append(on_progress)
         try:
-            await asyncio.shield(flight.task)
+            await asyncio.shield(shared.task)
         finally:
-            flight.tells.remove(tell)
-            if not flight.tells and not flight.task.done():
-                flight.task.cancel()
-                while not flight.task.done():
+            shared.listeners.remove(on_progress)
+            if not shared.listeners and not shared.task.done():
+                shared.task.cancel()
+                while not shared.task.done():
                     with contextlib.suppress(asyncio.CancelledError):
-                        await asyncio.wait([flight.task])
-            if flight.task.done() and not flight.task.cancelled():
-                flight.task.exception()
+                        await asyncio.wait([shared.task])
+            if shared.task.done() and not shared.task.cancelled():
+                shared.task.exception()
 
     def check_room(self, directory: Path, needed: int) -> None:
         """Raises StartFailed `disk_full` that says how much is missing."""
@@ -171,12 +172,12 @@ class Fetcher:
                 code="disk_full",
             )
 
-    async def _fly(self, wanted: FetchRequest, tells: list[Tell]) -> None:
+    async def _fetch_once(self, wanted: FetchRequest, listeners: list[OnFetchProgress]) -> None:
         draft = drafts.draft_of(wanted.target)
         async with self._turn:
             try:
                 wanted.target.parent.mkdir(parents=True, exist_ok=True)
-                found = await self._bring(wanted, draft, tells)
+                found = await self._bring(wanted, draft, listeners)
                 await in_thread(partial(_verify, wanted, draft, found))
                 draft.rename(wanted.target)  # an empty folder that is in the way is replaced
                 copying.note_of(draft).unlink(missing_ok=True)
@@ -196,9 +197,9 @@ class Fetcher:
                     drafts.discard(draft)
                 raise
 
-    async def _bring(self, wanted: FetchRequest, draft: Path, tells: list[Tell]) -> str:
+    async def _bring(self, wanted: FetchRequest, draft: Path, listeners: list[OnFetchProgress]) -> str:
         """The digest of the draft, which is whole then; empty for a folder."""
-        report = self._reporter(wanted, tells)
+        report = self._reporter(wanted, listeners)
         if wanted.source.kind is SourceKind.PATH:
             return await in_thread(partial(drafts.copy, Path(wanted.source.path), draft, report))
         if wanted.source.kind is SourceKind.HTTP:
@@ -214,15 +215,15 @@ class Fetcher:
         box = draft.with_name(f"{draft.name}.d")
         is_boxed = source.kind is SourceKind.HF and not source.is_folder
         argv = fetch_command(source, self._tool(source), str(box if is_boxed else draft))
-        said = await self._run(argv, lambda: report(drafts.bytes_so_far(draft)))
-        if said.code != 0:
-            if any(words in said.text for words in _SAYS_FULL):
+        output = await self._run(argv, lambda: report(drafts.bytes_so_far(draft)))
+        if output.code != 0:
+            if any(words in output.text for words in _SAYS_FULL):
                 raise DraftUnwritable(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
             if source.kind is SourceKind.RSYNC:
                 raise SourceUnreadable(
-                    self._failure(argv, said)
+                    self._failure(argv, output)
                 )  # rsync continues with its own remains, and checks them
-            raise _unreachable(source, self._failure(argv, said))
+            raise _unreachable(source, self._failure(argv, output))
         try:
             return await in_thread(partial(drafts.take, draft, box / source.path if is_boxed else draft))
         except FileNotFoundError:
@@ -234,46 +235,46 @@ class Fetcher:
             raise StartFailed(tool_missing(source), code="tool_missing")
         return tool
 
-    async def _run(self, argv: tuple[str, ...], look: Callable[[], None]) -> tools.ToolOutput:
+    async def _run(self, argv: tuple[str, ...], on_poll: Callable[[], None]) -> tools.ToolOutput:
         try:
-            return await tools.run(argv, self._environment, look)
+            return await tools.run(argv, self._environment, on_poll)
         except OSError as error:
             text = f"{argv[0]} cannot be run ({error.strerror}): install it again"
             raise StartFailed(text, code="tool_missing") from error
 
-    def _failure(self, argv: tuple[str, ...], said: tools.ToolOutput) -> str:
+    def _failure(self, argv: tuple[str, ...], output: tools.ToolOutput) -> str:
         secrets = [value for name, value in self._environment.items() if is_secret(name) and len(value) >= 6]
-        return f"{os.path.basename(argv[0])} ended with code {said.code}: {redact(said.last, secrets)}"
+        return f"{os.path.basename(argv[0])} ended with code {output.code}: {redact(output.last, secrets)}"
 
-    def _reporter(self, wanted: FetchRequest, tells: list[Tell]) -> Callable[[int], None]:
+    def _reporter(self, wanted: FetchRequest, listeners: list[OnFetchProgress]) -> Callable[[int], None]:
         """Reports progress to the listeners, now and then. May be called from any thread."""
         loop = asyncio.get_running_loop()
         pace = _Pace()
 
-        def tell(done: int) -> None:
+        def call_listeners(done: int) -> None:
             left = pace.seconds_left(done, wanted.size)
-            for each in list(tells):
+            for each in list(listeners):
                 each(FetchProgress(wanted.target.name, done, wanted.size, left))
 
         def report(done: int) -> None:
             if pace.is_time(done == wanted.size):
-                loop.call_soon_threadsafe(tell, done)
+                loop.call_soon_threadsafe(call_listeners, done)
 
         return report
 
 
 class _Pace:
-    """How fast it goes, and when to say so again."""
+    """How fast a fetch goes, and when to report that again."""
 
     def __init__(self) -> None:
         self._began: tuple[float, int] | None = None
-        self._told = 0.0
+        self._reported_at = 0.0
 
     def is_time(self, is_last: bool) -> bool:
         now = time.monotonic()
-        if now - self._told < REPORT_EVERY and not is_last:
+        if now - self._reported_at < REPORT_EVERY and not is_last:
             return False
-        self._told = now
+        self._reported_at = now
         return True
 
     def seconds_left(self, done: int, total: int | None) -> float | None:
@@ -301,7 +302,7 @@ def _verify(wanted: FetchRequest, draft: Path, digest: str, stop: threading.Even
 
 
 def _is_resumable(source: WeightSource, failure: BaseException) -> bool:
-    """Whether the next fetch could go on with what this one leaves: never with a wrong hash; aws has no such thing."""
+    """Whether the next fetch can resume from this draft: not after a hash mismatch, and not from S3 (aws cannot)."""
     is_wrong = isinstance(failure, StartFailed) and failure.code == "hash_mismatch"
     return not is_wrong and source.kind is not SourceKind.S3
 

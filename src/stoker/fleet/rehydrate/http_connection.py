@@ -24,7 +24,7 @@ REDIRECTS = 5
 CONNECT = 15.0
 SILENCE = 60.0
 """Seconds without a byte after which a connection counts as broken."""
-LOOK = 0.1
+POLL_INTERVAL = 0.1
 _MOVED = (301, 302, 303, 307, 308)
 
 
@@ -75,7 +75,7 @@ class _Wire:
         self._connection: http.client.HTTPConnection | None = None
         self._socket: socket.socket | None = None
         self._answer: http.client.HTTPResponse | None = None
-        self._watch = threading.Thread(target=self._look, name="fetch-watch", daemon=True)
+        self._watch = threading.Thread(target=self._cut_on_stop, name="fetch-watch", daemon=True)
 
     def __enter__(self) -> _Wire:
         self._watch.start()
@@ -111,8 +111,8 @@ class _Wire:
             if each is not None:
                 each.close()
 
-    def _look(self) -> None:
-        while not self._over.wait(LOOK):
+    def _cut_on_stop(self) -> None:
+        while not self._over.wait(POLL_INTERVAL):
             if self._stop.is_set() and self._socket is not None:
                 with contextlib.suppress(OSError):
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # TLS, too: its own would wait for a lock

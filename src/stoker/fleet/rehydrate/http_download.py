@@ -57,7 +57,7 @@ class Remote:
         return self.etag or self.modified
 
 
-def look(source: WeightSource, stop: threading.Event) -> Remote:
+def remote_file(source: WeightSource, stop: threading.Event) -> Remote:
     """The remote file, by asking for its first byte: signed addresses often allow no HEAD. Raises SourceUnreadable,
     CopyStopped.
     """
@@ -70,14 +70,14 @@ def look(source: WeightSource, stop: threading.Event) -> Remote:
         raise SourceUnreadable(_words(failure)) from failure
 
 
-def fetch(source: WeightSource, draft: Path, is_proved: bool, stop: threading.Event, tell: OnProgress) -> str:
+def fetch(source: WeightSource, draft: Path, is_proved: bool, stop: threading.Event, on_progress: OnProgress) -> str:
     """Download it to `draft`, synced to disk; returns the hex SHA-256. Raises CopyStopped, SourceUnreadable,
     DraftUnwritable.
 
     `is_proved`: the caller compares the hash. Without that, a file whose end cannot be told from a broken connection is
     refused.
     """
-    download = _Download(source, draft, is_proved, stop, tell)
+    download = _Download(source, draft, is_proved, stop, on_progress)
     tries, most = 0, -1
     while True:
         try:
@@ -95,9 +95,10 @@ class _Download:
     """One file over as many tries as it takes; what was hashed once is not read again."""
 
     def __init__(
-        self, source: WeightSource, draft: Path, is_proved: bool, stop: threading.Event, tell: OnProgress
+        self, source: WeightSource, draft: Path, is_proved: bool, stop: threading.Event, on_progress: OnProgress
     ) -> None:
-        self._source, self._draft, self._is_proved, self._stop, self._tell = source, draft, is_proved, stop, tell
+        self._source, self._draft, self._is_proved = source, draft, is_proved
+        self._stop, self._on_progress = stop, on_progress
         self._digest = hashlib.sha256()
         self.done = 0
         """Bytes that are on disk and in the digest."""
@@ -149,13 +150,13 @@ class _Download:
                 "the server sends no length, so a broken connection looks like the end: give `sha256`"
             )
         with self._draft_at(start, remote) as target:
-            self._tell(self.done)
+            self._on_progress(self.done)
             while piece := answer.read1(CHUNK):
                 check(self._stop)
                 write_all(target.write, piece)
                 self._digest.update(piece)
                 self.done += len(piece)
-                self._tell(self.done)
+                self._on_progress(self.done)
                 if remote.size is not None and self.done > remote.size:
                     self._forget()
                     raise SourceUnreadable(f"the server sends more than the {remote.size:,} bytes that it announced")

@@ -11,7 +11,7 @@ from pathlib import Path
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate.drafts import draft_of, existing
-from stoker.fleet.rehydrate.fetch import Fetcher, FetchRequest, Tell, mismatch, tool_missing
+from stoker.fleet.rehydrate.fetch import Fetcher, FetchRequest, OnFetchProgress, mismatch, tool_missing
 from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.sources import TOOLS, SourceKind, is_file, of_file, of_folder, parse
 from stoker.store.files.split_gguf import model_files
@@ -68,7 +68,7 @@ class Rehydrator:
         """Callers that wait for a fetch under way."""
         return self._fetcher.listeners
 
-    async def rehydrate(self, serve: Serve, tell: Tell = lambda progress: None) -> None:
+    async def rehydrate(self, serve: Serve, on_progress: OnFetchProgress = lambda progress: None) -> None:
         """Fetch what is missing, each file verified before it gets its name. Nothing missing: nothing happens.
 
         Raises StartFailed: `bad_source`, `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`,
@@ -90,7 +90,7 @@ class Rehydrator:
         wanted = [replace(each, size=await self._fetcher.size(each.source)) for each in wanted]
         self._fetcher.check_room(wanted[0].target.parent, sum(_left(each) for each in wanted))
         for each in wanted:
-            await self._fetcher.fetch(each, tell)
+            await self._fetcher.fetch(each, on_progress)
 
     async def verify(self, serve: Serve) -> list[str]:
         """One sentence for each file that `sha256` names and that is not what it should be. Reads what it has not read

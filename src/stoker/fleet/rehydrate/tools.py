@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-LOOK = 0.25
+POLL_INTERVAL = 0.25
 """Seconds between two checks of a fetch's progress."""
 GRACE = 2.0
 """Seconds from SIGTERM to SIGKILL."""
@@ -35,9 +35,9 @@ class ToolOutput:
 
 
 async def run(
-    argv: Sequence[str], environment: Mapping[str, str], look: Callable[[], None] = lambda: None
+    argv: Sequence[str], environment: Mapping[str, str], on_poll: Callable[[], None] = lambda: None
 ) -> ToolOutput:
-    """Run it to its end, calling `look` now and then. Raises OSError if it cannot be started.
+    """Run it to its end, calling `on_poll` now and then. Raises OSError if it cannot be started.
 
     On cancel everything that it started is gone before CancelledError leaves this call.
     """
@@ -53,9 +53,9 @@ async def run(
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                looking = tasks.create_task(_look_again(look))
+                polling = tasks.create_task(_poll(on_poll))
                 code = await process.wait()
-                looking.cancel()
+                polling.cancel()
         except BaseException:
             await _end(process)
             raise
@@ -64,10 +64,10 @@ async def run(
         return ToolOutput(code, output.read().decode("utf-8", "replace"))
 
 
-async def _look_again(look: Callable[[], None]) -> None:
+async def _poll(on_poll: Callable[[], None]) -> None:
     while True:
-        look()
-        await asyncio.sleep(LOOK)
+        on_poll()
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -37,28 +37,28 @@ class StageDecision:
     why: str = ""
 
 
-def decide(sight: StageSituation) -> StageDecision:
+def decide(situation: StageSituation) -> StageDecision:
     """1 it is there, the very same: nothing  2 something is there: refused  3 over the quota: refused
     4 no room: refused  5 fetch
     """
-    name = f"vault:{sight.name}"
-    if sight.is_there and sight.is_same:  # 1
+    name = f"vault:{situation.name}"
+    if situation.is_there and situation.is_same:  # 1
         return StageDecision(StageAnswer.NOTHING, why=f"{name} exists already and is the same: nothing is fetched")
-    if sight.is_there:  # 2
-        why = "and differs" if sight.is_same is False else "and nothing proves that it is the same (--sha256 would)"
-        ways = f"stage this one --as another name, or `stoker stage --remove {sight.name}` first"
+    if situation.is_there:  # 2
+        why = "and differs" if situation.is_same is False else "and nothing proves that it is the same (--sha256 would)"
+        ways = f"stage this one --as another name, or `stoker stage --remove {situation.name}` first"
         return StageDecision(StageAnswer.REFUSE, "name_taken", f"{name} exists already, {why}: {ways}")
-    needed = max(0, (sight.size or 0) - sight.kept)
-    over = over_quota(sight.used + needed, sight.quota)
+    needed = max(0, (situation.size or 0) - situation.kept)
+    over = over_quota(situation.used + needed, situation.quota)
     if over:  # 3
         return StageDecision(StageAnswer.REFUSE, "over_quota", over)
-    short = needed - sight.room
+    short = needed - situation.room
     if short > 0:  # 4
         return StageDecision(
             StageAnswer.REFUSE,
             "disk_full",
             f"{needed:,} bytes have to be fetched, but the vault's disk may take only "
-            f"{max(0, sight.room):,}: make room for "
+            f"{max(0, situation.room):,}: make room for "
             f"{short:,} more (`stoker stage --list` says what is there), or move the vault",
         )
     return StageDecision(StageAnswer.FETCH)  # 5

@@ -31,7 +31,7 @@ _SPARE = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class StageProgress:
     """How far a model is. Bytes; `total` None: not known. `file` empty: all is there and being proved."""
 
     file: str
@@ -39,14 +39,14 @@ class Moved:
     total: int | None
 
 
-Tell = Callable[[Moved], None]
+OnStageProgress = Callable[[StageProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
     decision: StageDecision
-    sight: StageSituation
-    found: Mapping[str, SourceState]
+    situation: StageSituation
+    source_states: Mapping[str, SourceState]
     """By item."""
 
 
@@ -87,23 +87,25 @@ class Stager:
 
     async def plan(self, order: Order) -> StagePlan:
         """Asks the source for its files; changes nothing. Raises StartFailed `source_unreachable`, `tool_missing`."""
-        found = {item.name: await self._fetcher.look(item.source) for item in order.items}
-        sizes = [each.size for each in found.values()]
+        states = {item.name: await self._fetcher.source_state(item.source) for item in order.items}
+        sizes = [each.size for each in states.values()]
         box = StagingArea(self._vault, order.name)
         is_there = self._model(order).exists()
-        sight = StageSituation(
+        situation = StageSituation(
             order.name,
             is_there,
-            await self._is_same(order, box, found) if is_there else None,
+            await self._is_same(order, box, states) if is_there else None,
             None if None in sizes else sum(size or 0 for size in sizes),
             box.size if _is_of(box.note, order) else 0,
             await in_thread(lambda stop: vaults.used(self._vault)),
             self._quota,
             self._room(self._vault),
         )
-        return StagePlan(decide(sight), sight, found)
+        return StagePlan(decide(situation), situation, states)
 
-    async def stage(self, order: Order, tell: Tell = lambda moved: None, resume: bool = True) -> Staged:
+    async def stage(
+        self, order: Order, on_progress: OnStageProgress = lambda progress: None, resume: bool = True
+    ) -> Staged:
         """Bring it into the vault; if exactly this model is there, nothing happens.
 
         Raises StageRefused `being_staged`, `name_taken`, `over_quota`, `disk_full`, `no_model`, `vault_unusable`, and
@@ -121,7 +123,7 @@ class Stager:
                 is_new = plan.decision.answer is StageAnswer.FETCH
                 if is_new:
                     try:
-                        await self._bring(order, box, plan, tell)
+                        await self._bring(order, box, plan, on_progress)
                     except StokerError as failure:
                         if failure.code in ("hash_mismatch", "no_model") or not box.size:
                             box.discard()
@@ -134,8 +136,8 @@ class Stager:
                 code="vault_unusable",
             ) from error
 
-    async def _bring(self, order: Order, box: StagingArea, plan: StagePlan, tell: Tell) -> None:
-        marks = {name: (found.size, found.mark) for name, found in plan.found.items()}
+    async def _bring(self, order: Order, box: StagingArea, plan: StagePlan, on_progress: OnStageProgress) -> None:
+        marks = {name: (state.size, state.mark) for name, state in plan.source_states.items()}
         old = box.note
         if not _is_of(old, order):
             box.empty()
@@ -147,27 +149,29 @@ class Stager:
             if target.exists() and (old is None or old.marks.get(item.name) != marks[item.name]):
                 target.unlink()  # whole, but of what is not there any more
             if not target.exists():
-                await self._fetch(order, item, target, plan, done, tell)
+                await self._fetch(order, item, target, plan, done, on_progress)
             done += drafts.bytes_of(target)
             if target.suffix == ".gguf":
                 _require_gguf(target, item)
-        tell(Moved("", done, plan.sight.size))
+        on_progress(StageProgress("", done, plan.situation.size))
         await self._prove(order, content)
         await in_thread(lambda stop: _sync(*content.files().values()))
         self._arrive(order, content)
         box.empty()
 
-    async def _fetch(self, order: Order, item: Item, target: Path, plan: StagePlan, before: int, tell: Tell) -> None:
+    async def _fetch(
+        self, order: Order, item: Item, target: Path, plan: StagePlan, before: int, on_progress: OnStageProgress
+    ) -> None:
         """Stop if the vault becomes too large or its disk full: a source may not report sizes, and others write."""
-        size = plan.found[item.name].size
+        size = plan.source_states[item.name].size
         digest = order.sha256.get(item.name)
         loop = asyncio.get_running_loop()
         refusal: list[StageRefused] = []
 
-        def look(progress: FetchProgress) -> None:
+        def check_limits(progress: FetchProgress) -> None:
             done = before + progress.done
-            tell(Moved(progress.file, done, plan.sight.size))
-            over = over_quota(plan.sight.used - plan.sight.kept + done, self._quota)
+            on_progress(StageProgress(progress.file, done, plan.situation.size))
+            over = over_quota(plan.situation.used - plan.situation.kept + done, self._quota)
             if over:
                 refusal.append(StageRefused(f"{over}; the fetched part is kept", code="over_quota"))
             elif self._room(self._vault) < 0:
@@ -179,7 +183,7 @@ class Stager:
         try:
             async with asyncio.timeout(None) as limit:
                 wanted = FetchRequest(target, item.source, {target.name: digest} if digest else {}, size)
-                await self._fetcher.fetch(wanted, look)
+                await self._fetcher.fetch(wanted, check_limits)
         except TimeoutError:
             raise refusal[0] from None
 

@@ -41,7 +41,7 @@ from stoker.fleet.supervision.managed_serve import ManagedServe
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.differences import differences, environment_of
-from stoker.fleet.watchdog.probe import Circumstances
+from stoker.fleet.watchdog.probe import HostState
 
 Found = TypeVar("Found")
 SNAPSHOT_TIMEOUT = 2.0
@@ -111,14 +111,14 @@ class ServeRegistry:
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def circumstances(self, running: Running) -> Circumstances:
+    def host_state(self, running: Running) -> HostState:
         """What the watchdog checks once a minute: devices, requirements, drift. Blocks; may be called from any
         thread.
         """
         serve = running.serve
         managed = self.serves.get(serve.name)
         if managed is None or managed.record is None:
-            return Circumstances(missing=(), differences=())
+            return HostState(missing=(), differences=())
         pids = self.members(managed)
         wanted, engaged = self._meter.devices(serve, pids)
         changed: tuple[str, ...] | None = ()
@@ -127,7 +127,7 @@ class ServeRegistry:
             changed = differences(
                 managed.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
             )
-        return Circumstances(wanted, engaged, tuple(requirements.unmet_requirements(serve)), changed)
+        return HostState(wanted, engaged, tuple(requirements.unmet_requirements(serve)), changed)
 
     def failure_of(self, name: str) -> str:
         return self._failures.get(name, "")

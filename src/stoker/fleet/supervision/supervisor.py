@@ -16,7 +16,14 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations.keeper import ConversationKeeper
-from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, locate, on_worker
+from stoker.fleet.drivers.external import (
+    CLOUD_POLL_INTERVAL,
+    MAX_POLL_INTERVAL,
+    START_LIMIT,
+    ExternalWatch,
+    locate,
+    on_worker,
+)
 from stoker.fleet.drivers.unit import Launched, NotGone
 from stoker.fleet.engines.failures import FailureKind
 from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
@@ -33,7 +40,7 @@ from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry,
 from stoker.fleet.supervision.sleep_control import SleepControl
 from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
-from stoker.fleet.watchdog.probe import Circumstances
+from stoker.fleet.watchdog.probe import HostState
 
 PORT_TRIES = 3
 """Starts of a serve, each on another port that Stoker picks, until a port taken by another program is an error."""
@@ -42,7 +49,7 @@ ABORT_GRACE = 2.0
 
 
 class Supervisor:
-    """Implements `domain.protocols.Fleet`. All methods belong to the event loop's thread, but for `circumstances`."""
+    """Implements `domain.protocols.Fleet`. All methods belong to the event loop's thread, but for `host_state`."""
 
     def __init__(
         self,
@@ -100,8 +107,8 @@ class Supervisor:
         """By name, without the serves that are stopped."""
         return self._registry.statistics()
 
-    def circumstances(self, running: Running) -> Circumstances:
-        return self._registry.circumstances(running)
+    def host_state(self, running: Running) -> HostState:
+        return self._registry.host_state(running)
 
     def end_sleepers(self, names: Iterable[str]) -> None:
         self._registry.end_sleepers(names)
@@ -330,7 +337,7 @@ class Supervisor:
 
     def _watch_external(self, managed: ManagedServe) -> None:
         readiness = Readiness(managed.serve, managed.target, self._clock, managed.stop_probing)
-        slowest = CLOUD_LOOK if managed.serve.translation.cloud else SLOWEST_LOOK
+        slowest = CLOUD_POLL_INTERVAL if managed.serve.translation.cloud else MAX_POLL_INTERVAL
         managed.watch = ExternalWatch(
             managed.serve.name, readiness.is_healthy, lambda: self._registry.on_lost(managed, readiness), slowest
         )

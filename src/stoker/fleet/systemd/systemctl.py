@@ -45,12 +45,12 @@ class Systemctl:
     """One systemd: the system's or the user's. Every call raises SystemdFailed; on cancel its child is gone."""
 
     def __init__(self, is_user: bool = False, limit: float = LIMIT) -> None:
-        self.words = ("systemctl", "--user") if is_user else ("systemctl",)
+        self.command = ("systemctl", "--user") if is_user else ("systemctl",)
         self._journal = ("journalctl", "--user") if is_user else ("journalctl",)
         self._limit = limit
 
     def __str__(self) -> str:
-        return " ".join(self.words)
+        return " ".join(self.command)
 
     async def show(self, unit: str) -> UnitStatus:
         """How the unit is. One that is not there is an answer, too."""
@@ -75,7 +75,7 @@ class Systemctl:
         """Forget that it failed."""
         await self._run("reset-failed", unit)
 
-    async def said(self, unit: str, since: float, lines: int = 50) -> str:
+    async def recent_journal(self, unit: str, since: float, lines: int = 50) -> str:
         """The last lines that it wrote since then (Unix time), newest last."""
         words = ("-u", unit, "-n", str(lines), f"--since=@{int(since)}", "-o", "cat", "--quiet", "--no-pager")
         return await run((*self._journal, *words), self._limit)
@@ -84,7 +84,7 @@ class Systemctl:
         return await self._run_within(self._limit, verb, *words)
 
     async def _run_within(self, limit: float | None, verb: str, *words: str) -> str:
-        return await run((*self.words, "--no-ask-password", "--no-pager", verb, *words), limit)
+        return await run((*self.command, "--no-ask-password", "--no-pager", verb, *words), limit)
 
 
 async def run(argv: Sequence[str], limit: float | None) -> str:

@@ -123,18 +123,18 @@ def read(shown: str) -> UnitStatus:
     )
 
 
-def refusal(seen: UnitStatus) -> str | None:
+def refusal(status: UnitStatus) -> str | None:
     """Why it cannot be started: an entry of REFUSALS, or what is not known. None: it can."""
-    if seen.load is None or seen.active is None:
-        return f"is in a state that this version of Stoker does not know ({seen.words}): update Stoker"
-    return REFUSALS[seen.load]
+    if status.load is None or status.active is None:
+        return f"is in a state that this version of Stoker does not know ({status.words}): update Stoker"
+    return REFUSALS[status.load]
 
 
-def start(seen: UnitStatus, is_same: bool) -> UnitAction:
+def start(status: UnitStatus, is_same: bool) -> UnitAction:
     """How to get it up, once `refusal` finds nothing."""
-    if seen.active is None:
-        raise ValueError(f"no action is known for {seen.words}")
-    return STARTS[seen.active, is_same]
+    if status.active is None:
+        raise ValueError(f"no action is known for {status.words}")
+    return STARTS[status.active, is_same]
 
 
 def _known(kind: type[_Word], word: str) -> _Word | None:

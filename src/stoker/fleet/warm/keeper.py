@@ -29,8 +29,8 @@ from stoker.fleet.warm.statistics import WarmStatistics, WarmStatus
 from stoker.fleet.warm.weight_paths import weights_of
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
-BREATH = 0.1
-"""At least so many seconds pass between two messages to the holder: requests come and go faster."""
+MIN_MESSAGE_INTERVAL = 0.1
+"""Seconds between two messages to the holder at least: requests come and go faster."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a holder that ended by itself is started again; doubled each time."""
 
@@ -93,7 +93,7 @@ class WarmKeeper:
             commands += self._expect()
         return self._carry_out(commands)
 
-    def foresee(self) -> tuple[str, ...]:
+    def on_predictions_changed(self) -> tuple[str, ...]:
         """The forecast has changed: reads the predicted models in. Lists the directory of each model that is not warm
         yet.
         """
@@ -111,7 +111,7 @@ class WarmKeeper:
     def is_sleeper(self, name: str) -> bool:
         """Whether the pool lets the serve sleep."""
         entry = self._pool.entries.get(name)
-        return entry is not None and entry.model.how is WarmKind.ASLEEP
+        return entry is not None and entry.model.kind is WarmKind.ASLEEP
 
     def on_gone(self, name: str) -> tuple[str, ...]:
         """The serve ended, and none of its memory is kept."""
@@ -132,7 +132,7 @@ class WarmKeeper:
         commands = [command for model in stale for command in self._pool.on_gone(model.serve)]
         commands += self._pool.on_budget(budget)
         commands += self._expect()
-        ended = tuple(model.serve for model in stale if model.how is WarmKind.ASLEEP)
+        ended = tuple(model.serve for model in stale if model.kind is WarmKind.ASLEEP)
         return (*ended, *self._carry_out([*commands, *self._bring_in_pins()]))
 
     def statistics(self) -> WarmStatistics:
@@ -182,33 +182,33 @@ class WarmKeeper:
 
     def _warm(self, model: WarmModel, pinned: bool) -> WarmStatus:
         why = self._expected.get(model.serve, "")
-        if model.how is WarmKind.ASLEEP:
-            return WarmStatus(model.serve, model.how.value, model.size, None, None, pinned, why=why)
+        if model.kind is WarmKind.ASLEEP:
+            return WarmStatus(model.serve, model.kind.value, model.size, None, None, pinned, why=why)
         seen = [self._progress[path] for path in model.parts if path in self._progress]
         done, locked = sum(one.done for one in seen), sum(one.locked for one in seen)
         problem = next((one.problem for one in seen if one.problem), "")
-        return WarmStatus(model.serve, model.how.value, model.size, done, locked, pinned, problem, why)
+        return WarmStatus(model.serve, model.kind.value, model.size, done, locked, pinned, problem, why)
 
     def _carry_out(self, commands: Iterable[Command]) -> tuple[str, ...]:
         """Sends the holder the complete list of wanted files. The caller ends sleepers."""
         self._changed.set()
         if self._files() and self._task is None and not self._is_closed:
-            self._task = asyncio.get_running_loop().create_task(self._keep(), name="warm-holder")
-        return tuple(one.serve for one in commands if isinstance(one, Drop) and one.how is WarmKind.ASLEEP)
+            self._task = asyncio.get_running_loop().create_task(self._supervise_holder(), name="warm-holder")
+        return tuple(one.serve for one in commands if isinstance(one, Drop) and one.kind is WarmKind.ASLEEP)
 
     def _files(self) -> tuple[str, ...]:
-        entries = [entry.model for entry in self._pool.entries.values() if entry.model.how is WarmKind.PAGES]
+        entries = [entry.model for entry in self._pool.entries.values() if entry.model.kind is WarmKind.PAGES]
         return tuple(dict.fromkeys(path for model in entries for path in model.parts))
 
     # -- the holder --------------------------------------------------------------------------------------------------
 
-    async def _keep(self) -> None:
+    async def _supervise_holder(self) -> None:
         """Runs one holder after the other, until cancelled; none is left then."""
         pause = 0.0
         while True:
             began = asyncio.get_running_loop().time()
             try:
-                await self._life()
+                await self._run_holder()
             except OSError as error:
                 self._log.warning(
                     "the warm pool's holder cannot be started (%s): weights do not stay in memory", error.strerror
@@ -219,7 +219,7 @@ class WarmKeeper:
             pause = next_pause(pause, asyncio.get_running_loop().time() - began)
             await asyncio.sleep(pause)
 
-    async def _life(self) -> None:
+    async def _run_holder(self) -> None:
         """Runs one holder from start to end. Raises OSError if it cannot be started. On cancel the holder is ended
         first, even one that was only being started.
         """
@@ -259,7 +259,7 @@ class WarmKeeper:
                 holder.stdin.write(msgspec.json.encode(wanted) + b"\n")
                 told = wanted
             await self._changed.wait()
-            await asyncio.sleep(BREATH)
+            await asyncio.sleep(MIN_MESSAGE_INTERVAL)
 
     async def _read(self, holder: asyncio.subprocess.Process) -> None:
         assert holder.stdout is not None

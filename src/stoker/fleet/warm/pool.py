@@ -34,7 +34,7 @@ class WarmModel:
 
     serve: str
     parts: Mapping[str, int]
-    how: WarmKind = WarmKind.PAGES
+    kind: WarmKind = WarmKind.PAGES
     warmth: Warmth = Warmth.AUTO
 
     @property
@@ -60,7 +60,7 @@ class Hold:
     """Keep it warm: bring its files into the page cache and keep them there. A sleeper may sleep."""
 
     serve: str
-    how: WarmKind
+    kind: WarmKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Drop:
     """Stop holding it. A sleeper that is dropped must be ended."""
 
     serve: str
-    how: WarmKind
+    kind: WarmKind
 
 
 Command = Hold | Drop
@@ -104,7 +104,7 @@ class WarmModels:
         """A serve is in a slot: its memory no longer counts as the pool's. A sleeper that woke causes no Drop."""
         self._pinned.pop(serve, None)
         entry = self.entries.pop(serve, None)
-        dropped = [] if entry is None or entry.model.how is WarmKind.ASLEEP else [Drop(serve, WarmKind.PAGES)]
+        dropped = [] if entry is None or entry.model.kind is WarmKind.ASLEEP else [Drop(serve, WarmKind.PAGES)]
         return [*dropped, *self._settle({})]
 
     def on_wanted(self, models: Sequence[WarmModel]) -> list[Command]:
@@ -127,11 +127,11 @@ class WarmModels:
         candidates = {**self._pinned, **self.entries, **fresh}
         before, self.entries = self.entries, self._taken(candidates.values())
         self._pinned = {serve: entry for serve, entry in candidates.items() if self._stays_pinned(entry)}
-        were = {(one.model.serve, one.model.how) for one in before.values()}
-        were |= {(one.model.serve, one.model.how) for one in fresh.values() if one.model.how is WarmKind.ASLEEP}
-        are = {(one.model.serve, one.model.how) for one in self.entries.values()}
+        were = {(one.model.serve, one.model.kind) for one in before.values()}
+        were |= {(one.model.serve, one.model.kind) for one in fresh.values() if one.model.kind is WarmKind.ASLEEP}
+        are = {(one.model.serve, one.model.kind) for one in self.entries.values()}
         held = [one for serve, one in self.entries.items() if serve not in before or before[serve].model != one.model]
-        return [*(Drop(*one) for one in sorted(were - are)), *(Hold(one.model.serve, one.model.how) for one in held)]
+        return [*(Drop(*one) for one in sorted(were - are)), *(Hold(one.model.serve, one.model.kind) for one in held)]
 
     def _taken(self, candidates: Iterable[PoolEntry]) -> dict[str, PoolEntry]:
         taken: dict[str, PoolEntry] = {}
@@ -154,7 +154,7 @@ class WarmModels:
 
     def _stays_pinned(self, entry: PoolEntry) -> bool:
         """A dropped sleeper is gone; the files of a pinned model still exist."""
-        is_there = entry.model.how is WarmKind.PAGES or entry.model.serve in self.entries
+        is_there = entry.model.kind is WarmKind.PAGES or entry.model.serve in self.entries
         return entry.model.warmth is Warmth.PIN and is_there
 
 

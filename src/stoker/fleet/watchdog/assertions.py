@@ -102,17 +102,17 @@ class AssertionResult:
 
 @dataclass(frozen=True, slots=True)
 class HealthAssessment:
-    """`failed` and `act` are empty unless it is sick."""
+    """`failed` and `remedy` are empty unless it is sick."""
 
     health: ServeHealth
     failed: tuple[Assertion, ...] = ()
-    act: Remedy | None = None
+    remedy: Remedy | None = None
     reason: str = ""
 
 
-def judge(seen: Observation) -> tuple[AssertionResult, ...]:
+def judge(observation: Observation) -> tuple[AssertionResult, ...]:
     """One finding per assertion, in their order."""
-    return tuple(AssertionResult(row.assertion, *row.look(seen)) for row in TABLE)
+    return tuple(AssertionResult(row.assertion, *row.evaluate(observation)) for row in TABLE)
 
 
 def assess(findings: tuple[AssertionResult, ...], can_restart: bool = True) -> HealthAssessment:
@@ -124,107 +124,108 @@ def assess(findings: tuple[AssertionResult, ...], can_restart: bool = True) -> H
     if not failed:
         is_proved = bool(findings) and all(finding.ok for finding in findings)
         return HealthAssessment(ServeHealth.VERIFIED if is_proved else ServeHealth.UNKNOWN)
-    acts = {row.act for row in TABLE for finding in failed if row.assertion is finding.assertion}
-    act = Remedy.RESTART if Remedy.RESTART in acts and can_restart else Remedy.REPORT
+    remedies = {row.remedy for row in TABLE for finding in failed if row.assertion is finding.assertion}
+    remedy = Remedy.RESTART if Remedy.RESTART in remedies and can_restart else Remedy.REPORT
     reason = "; ".join(f"{finding.assertion}: {finding.detail}" for finding in failed)
-    return HealthAssessment(ServeHealth.SICK, tuple(finding.assertion for finding in failed), act, reason)
+    return HealthAssessment(ServeHealth.SICK, tuple(finding.assertion for finding in failed), remedy, reason)
 
 
 Judged = tuple[bool | None, str]
 
 
-def _answers(seen: Observation) -> Judged:
+def _answers(observation: Observation) -> Judged:
     """1 not asked  2 answered  3 not often enough to mean anything  4 it works all the same
     5 it may answer nothing while it works: PROGRESS judges that  6 no answer
     """
-    if seen.misses is None:  # 1
+    if observation.misses is None:  # 1
         return None, "it was not asked"
-    if seen.misses == 0:  # 2
-        return True, f"{seen.question} is answered"
-    text = f"{seen.misses} probes in a row without an answer to {seen.question} ({seen.miss or 'no reason known'})"
-    if seen.misses < MISSES:  # 3
+    if observation.misses == 0:  # 2
+        return True, f"{observation.question} is answered"
+    why = observation.miss or "no reason known"
+    text = f"{observation.misses} probes in a row without an answer to {observation.question} ({why})"
+    if observation.misses < MISSES:  # 3
         return None, text
-    if seen.is_moving:  # 4
+    if observation.is_moving:  # 4
         return None, f"{text}, but its streams go on"
-    if (seen.wanted_id is None or seen.makes_media) and seen.in_flight:  # 5
-        return None, f"{text}, but it works on {counted(seen.in_flight, 'request')}"
+    if (observation.wanted_id is None or observation.makes_media) and observation.in_flight:  # 5
+        return None, f"{text}, but it works on {counted(observation.in_flight, 'request')}"
     return False, text  # 6
 
 
-def _exact_id(seen: Observation) -> Judged:
-    if seen.wanted_id is None:
+def _exact_id(observation: Observation) -> Judged:
+    if observation.wanted_id is None:
         return None, IDENTITY_NOT_PROVED
-    if seen.listed is None:
+    if observation.listed is None:
         return None, "GET /v1/models was not answered"
-    if seen.wanted_id in seen.listed:
-        return True, f"'{seen.wanted_id}' is listed"
-    shown = ", ".join(f"'{id[:80]}'" for id in seen.listed[:5]) or "nothing"
-    return False, f"wanted '{seen.wanted_id}', GET /v1/models shows {shown}"
+    if observation.wanted_id in observation.listed:
+        return True, f"'{observation.wanted_id}' is listed"
+    shown = ", ".join(f"'{id[:80]}'" for id in observation.listed[:5]) or "nothing"
+    return False, f"wanted '{observation.wanted_id}', GET /v1/models shows {shown}"
 
 
-def _devices(seen: Observation) -> Judged:
-    if not seen.wanted_devices:
+def _devices(observation: Observation) -> Judged:
+    if not observation.wanted_devices:
         return True, "its slot names no devices"
-    if seen.asleep:
+    if observation.asleep:
         return True, "asleep: it uses none"
-    if seen.engaged_devices is None:
+    if observation.engaged_devices is None:
         return None, "the devices on which it holds memory are not known"
-    idle = [device for device in seen.wanted_devices if device not in seen.engaged_devices]
+    idle = [device for device in observation.wanted_devices if device not in observation.engaged_devices]
     if idle:
-        return False, f"{', '.join(idle)} of {', '.join(seen.wanted_devices)} are not used by it"
-    return True, f"{', '.join(seen.wanted_devices)} in use"
+        return False, f"{', '.join(idle)} of {', '.join(observation.wanted_devices)} are not used by it"
+    return True, f"{', '.join(observation.wanted_devices)} in use"
 
 
-def _dependencies(seen: Observation) -> Judged:
-    if seen.missing is None:
+def _dependencies(observation: Observation) -> Judged:
+    if observation.missing is None:
         return None, "they were not checked"
-    return (False, "; ".join(seen.missing)) if seen.missing else (True, "all there")
+    return (False, "; ".join(observation.missing)) if observation.missing else (True, "all there")
 
 
-def _profile(seen: Observation) -> Judged:
-    if seen.differences is None:
+def _profile(observation: Observation) -> Judged:
+    if observation.differences is None:
         return None, "its arguments and environment could not be read"
-    return (False, "; ".join(seen.differences)) if seen.differences else (True, "as configured")
+    return (False, "; ".join(observation.differences)) if observation.differences else (True, "as configured")
 
 
-def _context(seen: Observation) -> Judged:
-    if seen.wanted_context is None:
+def _context(observation: Observation) -> Judged:
+    if observation.wanted_context is None:
         return True, "none is configured"
-    if seen.advertised_context is None:
+    if observation.advertised_context is None:
         return None, "it does not report it"
-    if seen.wanted_context <= seen.advertised_context < seen.wanted_context + CONTEXT_PADDING:
-        return True, f"{seen.advertised_context} tokens"
-    return False, f"it has {seen.advertised_context} tokens, but {seen.wanted_context} are configured"
+    if observation.wanted_context <= observation.advertised_context < observation.wanted_context + CONTEXT_PADDING:
+        return True, f"{observation.advertised_context} tokens"
+    return False, f"it has {observation.advertised_context} tokens, but {observation.wanted_context} are configured"
 
 
-def _progress(seen: Observation) -> Judged:
-    if seen.asleep:
+def _progress(observation: Observation) -> Judged:
+    if observation.asleep:
         return True, "asleep: no work waits"
-    if seen.in_flight == 0:
+    if observation.in_flight == 0:
         return True, "no work waits"
-    if seen.without_progress is None:
+    if observation.without_progress is None:
         return None, "it has not been watched for long enough"
     engine = "".join(
         f", the engine reports {value:g} {word}"
-        for word, value in (("running", seen.running), ("queued", seen.queued))
+        for word, value in (("running", observation.running), ("queued", observation.queued))
         if value is not None
     )
-    text = f"{seen.in_flight} in flight, the last progress {seen.without_progress:.0f} s ago{engine}"
-    if seen.without_progress < seen.stall_limit:
+    text = f"{observation.in_flight} in flight, the last progress {observation.without_progress:.0f} s ago{engine}"
+    if observation.without_progress < observation.stall_limit:
         return True, text
-    return False, f"{text}; {seen.stall_limit:.0f} s are allowed"
+    return False, f"{text}; {observation.stall_limit:.0f} s are allowed"
 
 
 class AssertionRule(NamedTuple):
     """An assertion, what follows if it fails, and how it is judged."""
 
     assertion: Assertion
-    act: Remedy
-    look: Callable[[Observation], Judged]
+    remedy: Remedy
+    evaluate: Callable[[Observation], Judged]
 
 
 # A restart is for what a restart can cure. A serve that works, but not as configured, would come back as it is: it is
-# reported; restarted only if configured
+# only reported.
 TABLE: tuple[AssertionRule, ...] = (
     AssertionRule(Assertion.ANSWERS, Remedy.RESTART, _answers),
     AssertionRule(Assertion.EXACT_ID, Remedy.RESTART, _exact_id),

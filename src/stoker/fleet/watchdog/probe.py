@@ -32,8 +32,8 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What takes more than a request to see. None: not known; empty: nothing is wrong, or nothing is prescribed."""
+class HostState:
+    """What the host shows of a serve. None: not known; empty: nothing is wrong, or nothing is prescribed."""
 
     wanted_devices: tuple[str, ...] = ()
     engaged_devices: frozenset[str] | None = None
@@ -44,13 +44,15 @@ class Circumstances:
 class HttpProbe:
     """Implements `watchdog.ServeProbe`.
 
-    `read(engine, text)` parses an engine's /metrics. `look(running)` collects its circumstances in a thread, within a
-    second. Neither raises.
+    `parse_metrics(engine, text)` parses an engine's /metrics. `collect(running)` reads its host state, in a thread and
+    within a second. Neither raises.
     """
 
-    def __init__(self, read: Callable[[str, str], EngineCounters], look: Callable[[Running], Circumstances]) -> None:
-        self._read = read
-        self._look = look
+    def __init__(
+        self, parse_metrics: Callable[[str, str], EngineCounters], collect: Callable[[Running], HostState]
+    ) -> None:
+        self._parse_metrics = parse_metrics
+        self._collect = collect
 
     async def models(self, running: Running) -> Listing:
         """Never raises; on cancel the connection is closed."""
@@ -73,10 +75,10 @@ class HttpProbe:
             return NO_COUNTERS
         if answer.status != 200:
             return NO_COUNTERS
-        return self._read(running.serve.engine, answer.body.decode("utf-8", "replace"))
+        return self._parse_metrics(running.serve.engine, answer.body.decode("utf-8", "replace"))
 
-    async def circumstances(self, running: Running) -> Circumstances:
-        return await asyncio.to_thread(self._look, running)
+    async def host_state(self, running: Running) -> HostState:
+        return await asyncio.to_thread(self._collect, running)
 
 
 def question(serve: Serve) -> str:

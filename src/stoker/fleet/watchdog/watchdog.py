@@ -2,10 +2,10 @@
 
 Each ready serve is checked every `interval` seconds, staggered, never twice at once. A check is one GET /v1/models (of
 the probe path instead, with identity `none`); one GET /metrics more while requests are in flight; and once a minute its
-circumstances (devices, dependencies, drift). An idle serve costs a quarter of a millisecond per interval, and no token
+host state (devices, dependencies, drift). An idle serve costs a quarter of a millisecond per interval, and no token
 of the engine.
 
-Reading order: `run`, `_look`, `_conclude`, `_act`.
+Reading order: `run`, `_check`, `_conclude`, `_act`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stoker.domain.serve import Driver, ServeIdentity
 from stoker.fleet.watchdog import assertions, budget
 from stoker.fleet.watchdog.assertions import AssertionResult, HealthAssessment, Observation, Remedy, ServeHealth
 from stoker.fleet.watchdog.budget import History, Park, Restart
-from stoker.fleet.watchdog.probe import Circumstances, Listing, question
+from stoker.fleet.watchdog.probe import HostState, Listing, question
 from stoker.fleet.watchdog.progress import (
     NO_COUNTERS,
     EngineCounters,
@@ -33,7 +33,7 @@ from stoker.fleet.watchdog.progress import (
     without_progress,
 )
 
-CIRCUMSTANCES_EVERY = 60.0
+HOST_STATE_EVERY = 60.0
 """Seconds between two checks of what hardly ever changes."""
 STALE_AFTER = 3
 """Periods (and a moment) after which a result is out of date."""
@@ -74,7 +74,7 @@ class ServeProbe(Protocol):
 
     async def counters(self, running: Running) -> EngineCounters: ...
 
-    async def circumstances(self, running: Running) -> Circumstances: ...
+    async def host_state(self, running: Running) -> HostState: ...
 
 
 class WatchdogActions(Protocol):
@@ -93,13 +93,13 @@ class _Watched:
     due: float
     misses: int = 0
     progress: WorkProgress | None = None
-    circumstances: Circumstances = field(default_factory=Circumstances)
-    circumstances_due: float = 0.0
+    host_state: HostState = field(default_factory=HostState)
+    host_state_due: float = 0.0
     proof: HealthReport | None = None
     verified_at: float | None = None
-    is_told: bool = False
+    has_acted: bool = False
     """A restart or a park was requested already."""
-    is_looking: bool = False
+    is_being_checked: bool = False
 
 
 class WatchdogLoop:
@@ -108,24 +108,24 @@ class WatchdogLoop:
     def __init__(
         self,
         settings: Watchdog,
-        sees: ServesView,
+        serves: ServesView,
         probe: ServeProbe,
-        acts: WatchdogActions,
+        actions: WatchdogActions,
         clock: Clock,
         log: logging.Logger,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._settings = settings
-        self._sees = sees
+        self._serves = serves
         self._probe = probe
-        self._acts = acts
+        self._actions = actions
         self._clock = clock
         self._log = log
         self._pause = pause
         self._watched: dict[str, _Watched] = {}
         self._histories: dict[str, History] = {}
         self._parked: dict[str, str] = {}
-        self._met = 0
+        self._watched_count = 0
 
     def configure(self, settings: Watchdog) -> None:
         """The next check uses these settings."""
@@ -133,11 +133,11 @@ class WatchdogLoop:
 
     async def run(self) -> None:
         """Runs until it is cancelled, and cancels its checks then."""
-        async with asyncio.TaskGroup() as looks:
+        async with asyncio.TaskGroup() as checks:
             while True:
                 for name in self._due():
-                    self._watched[name].is_looking = True
-                    looks.create_task(self._look(name, self._watched[name]), name=f"watchdog-{name}")
+                    self._watched[name].is_being_checked = True
+                    checks.create_task(self._check(name, self._watched[name]), name=f"watchdog-{name}")
                 await self._pause(self._wait())
 
     # -- what others tell ------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class WatchdogLoop:
             "health": assessment.health.value,
             "verified_at": watched.verified_at if watched is not None else None,
             "looked_at": proof.at if proof is not None else None,
-            "act": assessment.act.value if assessment.act is not None else None,
+            "act": assessment.remedy.value if assessment.remedy is not None else None,
             "restarts": len(recent.times),
             "parked": self._parked.get(name),
             "findings": [
@@ -188,49 +188,49 @@ class WatchdogLoop:
 
     def _due(self) -> list[str]:
         """The serves to check now. Notices starts and ends."""
-        running = self._sees.running()
+        running = self._serves.running()
         for name in [name for name, watched in self._watched.items() if running.get(name) is not watched.running]:
             del self._watched[name]  # a check in progress notices by itself
         now = self._clock.now()
         for name, start in running.items():
             if name not in self._watched:
-                self._met += 1
-                self._watched[name] = _Watched(start, now + self._period * (self._met * _GOLDEN % 1))
-        return [name for name, watched in self._watched.items() if watched.due <= now and not watched.is_looking]
+                self._watched_count += 1
+                self._watched[name] = _Watched(start, now + self._period * (self._watched_count * _GOLDEN % 1))
+        return [name for name, watched in self._watched.items() if watched.due <= now and not watched.is_being_checked]
 
     def _wait(self) -> float:
         """Seconds until the next check is due; at most a quarter of a period, so that new serves are noticed soon."""
         now = self._clock.now()
-        soon = [watched.due - now for watched in self._watched.values() if not watched.is_looking]
+        soon = [watched.due - now for watched in self._watched.values() if not watched.is_being_checked]
         return max(0.0, min([self._period / 4, *soon]))
 
-    async def _look(self, name: str, watched: _Watched) -> None:
+    async def _check(self, name: str, watched: _Watched) -> None:
         """One check. The result is dropped if the serve was stopped or restarted in the meantime."""
         try:
             observation = await self._observe(name, watched)
-            if self._watched.get(name) is watched and self._sees.running().get(name) is watched.running:
+            if self._watched.get(name) is watched and self._serves.running().get(name) is watched.running:
                 self._conclude(name, watched, observation)
         except Exception:  # the others are still to be watched
             self._log.exception("the watchdog of serve %s failed inside Stoker", name)
         finally:
-            watched.is_looking = False
+            watched.is_being_checked = False
             watched.due = self._clock.now() + self._period
 
     async def _observe(self, name: str, watched: _Watched) -> Observation:
         running = watched.running
         is_asking = self._settings.interval > 0
         listing = await self._probe.models(running) if is_asking else None
-        is_busy = self._sees.in_flight(name) > 0
+        is_busy = self._serves.in_flight(name) > 0
         counters = await self._probe.counters(running) if is_asking and is_busy else NO_COUNTERS
-        if is_asking and self._clock.now() >= watched.circumstances_due:
-            watched.circumstances = await self._probe.circumstances(running)
-            watched.circumstances_due = self._clock.now() + CIRCUMSTANCES_EVERY
+        if is_asking and self._clock.now() >= watched.host_state_due:
+            watched.host_state = await self._probe.host_state(running)
+            watched.host_state_due = self._clock.now() + HOST_STATE_EVERY
         now = self._clock.now()
-        work = WorkSample(self._sees.in_flight(name), self._sees.relayed(name), counters)
+        work = WorkSample(self._serves.in_flight(name), self._serves.relayed(name), counters)
         watched.progress = progress = advance(watched.progress, work, now)
         if listing is not None:
             watched.misses = watched.misses + 1 if listing.ids is None else 0
-        around = watched.circumstances
+        host = watched.host_state
         return Observation(
             wanted_id=running.target.served_name if running.serve.identity is ServeIdentity.MODELS else None,
             question=question(running.serve),
@@ -240,17 +240,17 @@ class WatchdogLoop:
             listed=listing.ids if listing is not None else None,
             wanted_context=running.serve.context,
             advertised_context=listing.context if listing is not None else None,
-            wanted_devices=around.wanted_devices,
-            engaged_devices=around.engaged_devices,
-            missing=around.missing,
-            differences=around.differences,
+            wanted_devices=host.wanted_devices,
+            engaged_devices=host.engaged_devices,
+            missing=host.missing,
+            differences=host.differences,
             in_flight=work.in_flight,
             without_progress=without_progress(progress, now),
             stall_limit=stall_limit(self._settings.stall, counters, running.serve.makes_media),
             makes_media=running.serve.makes_media,
             running=counters.running,
             queued=counters.queued,
-            asleep=self._sees.is_asleep(name),
+            asleep=self._serves.is_asleep(name),
         )
 
     def _conclude(self, name: str, watched: _Watched, observation: Observation) -> None:
@@ -260,16 +260,16 @@ class WatchdogLoop:
         watched.proof = HealthReport(self._clock.wall(), assessment, findings)
         if assessment.health is ServeHealth.VERIFIED:
             watched.verified_at = watched.proof.at
-        if assessment.act is not None:
+        if assessment.remedy is not None:
             self._act(name, watched, assessment, is_news=before is None or before.failed != assessment.failed)
         elif before is not None and before.health is ServeHealth.SICK:
             self._log.info("serve %s is not sick any more", name)
 
     def _act(self, name: str, watched: _Watched, assessment: HealthAssessment, is_news: bool) -> None:
         """1 asked for already  2 nothing that a restart cures: say so  3 restart  4 too soon: say so  5 park"""
-        if watched.is_told:  # 1
+        if watched.has_acted:  # 1
             return
-        if assessment.act is Remedy.REPORT:  # 2
+        if assessment.remedy is Remedy.REPORT:  # 2
             if is_news:
                 self._log.warning("serve %s is sick, but goes on running: %s", name, assessment.reason)
             return
@@ -277,9 +277,9 @@ class WatchdogLoop:
         history = self._histories.get(name, History()).within(self._settings.window, now)
         match budget.decide(history, self._settings, now):
             case Restart(number):  # 3
-                if not self._acts.restart(name, assessment.reason):
+                if not self._actions.restart(name, assessment.reason):
                     return  # it is stopping already; if it stays, the next check asks again
-                watched.is_told = True
+                watched.has_acted = True
                 self._histories[name] = history.counted(now)
                 self._log.warning("serve %s is sick and is restarted (no. %d): %s", name, number, assessment.reason)
             case budget.Wait(until):  # 4
@@ -287,10 +287,10 @@ class WatchdogLoop:
                     text = "serve %s is sick, and not restarted before %.0f s have passed: %s"
                     self._log.warning(text, name, until - now, assessment.reason)
             case Park(reason):  # 5
-                watched.is_told = True
+                watched.has_acted = True
                 self._park(name, f"serve '{name}' is sick again ({assessment.reason}): {reason}")
 
     def _park(self, name: str, text: str) -> None:
         self._parked[name] = f"{text}; look into its log (`stoker serves logs {name}`), then `stoker serves up {name}`"
         self._log.error("parked: %s", self._parked[name])
-        self._acts.park(name, self._parked[name])
+        self._actions.park(name, self._parked[name])

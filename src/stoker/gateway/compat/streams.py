@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from stoker.domain.errors import CapacityError
 from stoker.exchange.call import Call
 
-MOST = 32
+MAX_STREAMS = 32
 """How many streams may be open at once."""
 POLL_EVERY = 0.25
 """Seconds."""
@@ -30,8 +30,10 @@ class OpenStreams:
 
         Raises CapacityError 503 if too many streams are open. On cancel the caller breaks the reply off.
         """
-        if self._open >= MOST:
-            raise CapacityError(f"{MOST} streams of logs and events are open: close one", code="too_many_streams")
+        if self._open >= MAX_STREAMS:
+            raise CapacityError(
+                f"{MAX_STREAMS} streams of logs and events are open: close one", code="too_many_streams"
+            )
         self._open += 1
         try:
             call.reply.commit(200, [(b"content-type", kind), *_HEADERS])

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from stoker.gateway.compat.log_tail import READ_AT_ONCE, LogTail
-from stoker.gateway.events.topics import Happening
+from stoker.gateway.events.topics import TopicEvent
 
-SHOWN = 200
+SNAPSHOT_LINES = 200
 """Lines of a snapshot."""
-LONGEST = 2000
+MAX_LINE = 2000
 """Characters of a line; the rest of it is left out."""
-MOST_AT_ONCE = 500
-"""Lines between two looks. Of more, readers get the last ones as a new snapshot."""
+MAX_NEW_LINES = 500
+"""Lines between two polls. Of more, readers get the last ones as a new snapshot."""
 _UNFINISHED = 64 * 1024
 """Bytes of a line that has not ended yet."""
 
@@ -31,16 +31,16 @@ class LogTopic:
         self._tail = LogTail(files)
         self._rest = b""
         self._lines: list[str] | None = None
-        """The last ones up to the last look; None: not read yet."""
+        """The last ones up to the last poll; None: not read yet."""
 
-    async def poll(self) -> list[Happening] | None:
+    async def poll(self) -> list[TopicEvent] | None:
         text = await asyncio.to_thread(self._tail.read)
         lines = self._whole_lines(text)
-        if len(text) >= READ_AT_ONCE or len(lines) > MOST_AT_ONCE:
+        if len(text) >= READ_AT_ONCE or len(lines) > MAX_NEW_LINES:
             await self._start_over()
             return None
-        self._lines = [*(self._lines or ()), *lines][-SHOWN:]
-        return [Happening("log", {"serve": self._serve, "line": line}) for line in lines]
+        self._lines = [*(self._lines or ()), *lines][-SNAPSHOT_LINES:]
+        return [TopicEvent("log", {"serve": self._serve, "line": line}) for line in lines]
 
     async def snapshot(self) -> dict[str, Any]:
         """The oldest first."""
@@ -50,11 +50,11 @@ class LogTopic:
 
     async def _start_over(self) -> None:
         self._rest = b""
-        self._lines = self._whole_lines(await asyncio.to_thread(self._tail.history))[-SHOWN:]
+        self._lines = self._whole_lines(await asyncio.to_thread(self._tail.history))[-SNAPSHOT_LINES:]
 
     def _whole_lines(self, text: bytes) -> list[str]:
         *whole, self._rest = (self._rest + text).split(b"\n")
         if len(self._rest) > _UNFINISHED:
             whole.append(self._rest)
             self._rest = b""
-        return [line.decode("utf-8", "replace").rstrip("\r")[:LONGEST] for line in whole]
+        return [line.decode("utf-8", "replace").rstrip("\r")[:MAX_LINE] for line in whole]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-MOST = 4096
-MOST_BYTES = 2 << 20
+MAX_EVENTS = 4096
+MAX_BYTES = 2 << 20
 _DIGITS = 15
 
 
@@ -21,12 +21,12 @@ class _Kept(NamedTuple):
 class EventRing:
     """One sequence of numbers for all topics. An id is `PROCESS-NUMBER`, so that ids of other processes are noticed."""
 
-    def __init__(self, process: str, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, process: str, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
         self.last = 0
         """The number of the newest event; 0: there is none."""
         self._process = process
-        self._most = most
-        self._most_bytes = most_bytes
+        self._max_events = max_events
+        self._max_bytes = max_bytes
         self._kept: deque[_Kept] = deque()
         self._bytes = 0
 
@@ -36,7 +36,7 @@ class EventRing:
         kept = _Kept(topic, frame(kind, data, self.id))
         self._kept.append(kept)
         self._bytes += len(kept.frame)
-        while len(self._kept) > self._most or self._bytes > self._most_bytes:
+        while len(self._kept) > self._max_events or self._bytes > self._max_bytes:
             self._bytes -= len(self._kept.popleft().frame)
 
     @property

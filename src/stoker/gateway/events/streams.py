@@ -1,6 +1,6 @@
 """GET /events: the readers, and the one task that feeds them.
 
-The task exists only while there is a reader. It looks at each topic that is read, puts what happened into the ring,
+The task exists only while there is a reader. It polls each topic that is read, puts what happened into the ring,
 and writes to each reader what the ring has after its position. So an event is encoded once, and a reader needs no
 buffer of its own beside its connection's.
 """
@@ -24,7 +24,7 @@ from stoker.request.accept.wire import Wire
 from stoker.request.relay.reply import Reply
 
 log = logging.getLogger("stoker.front")
-MOST = 128
+MAX_READERS = 128
 """Readers at once."""
 TICK = 0.1
 """Seconds between two writes to a reader."""
@@ -59,8 +59,8 @@ class _Reader:
     """Who reads, by the keys of now. Raises StokerError."""
     ended: asyncio.Future[bool]
     """True: in order; False: it was cut."""
-    heard_at: float = 0.0
-    """When it was last written to, or last seen to read."""
+    last_written_at: float = 0.0
+    """When it was last written to."""
     checked_at: float = 0.0
 
     def may_read(self) -> bool:
@@ -78,7 +78,7 @@ class _Reader:
 
 
 @dataclass(slots=True, eq=False)
-class _Read:
+class _TopicState:
     """A topic that was read at least once in this process."""
 
     topic: Topic
@@ -107,7 +107,7 @@ class EventStreams:
         self._patience = patience
         self._ring = EventRing(process)
         self._loop = asyncio.get_running_loop()
-        self._read: dict[str, _Read] = {}
+        self._topics_read: dict[str, _TopicState] = {}
         self._joining: list[_Reader] = []
         self._readers: list[_Reader] = []
         self._task: asyncio.Task[None] | None = None
@@ -120,7 +120,7 @@ class EventStreams:
 
     @property
     def is_idle(self) -> bool:
-        """Nobody reads, and nothing is looked at."""
+        """Nobody reads, and nothing is polled."""
         return self._task is None
 
     async def handle(self, call: Call, admit: Callable[[], Caller], query: Mapping[str, str]) -> None:
@@ -134,12 +134,12 @@ class EventStreams:
         require(caller, Scope.OBSERVE)
         names = wanted_topics(query.get("topics", DEFAULT))
         for name in names:
-            if name not in self._read:
-                self._read[name] = _Read(self._find(name, caller), -1)
+            if name not in self._topics_read:
+                self._topics_read[name] = _TopicState(self._find(name, caller), -1)
             elif name.startswith(LOGS):
                 self._find(name, caller)
-        if self.count >= MOST:
-            raise CapacityError(f"{MOST} pages and programs read events: close one", code="too_many_streams")
+        if self.count >= MAX_READERS:
+            raise CapacityError(f"{MAX_READERS} pages and programs read events: close one", code="too_many_streams")
         known = self._ring.number_of(call.wire.headers.get(b"last-event-id", b"").decode("latin-1"))
         reader = _Reader(call.wire, call.reply, tuple(names), known, admit, self._loop.create_future())
         reader.wire.on_lost = reader.end
@@ -177,7 +177,7 @@ class EventStreams:
         try:
             while self.count and not self._is_ending():
                 self._wake.clear()
-                await self._look()
+                await self._poll_due()
                 await self._admit()
                 self._deliver()
                 await self._pause()
@@ -199,70 +199,70 @@ class EventStreams:
         finally:
             timer.cancel()
 
-    async def _look(self) -> None:
-        """Ask the topics that are read and due."""
+    async def _poll_due(self) -> None:
+        """Poll the topics that are read and due."""
         now = self._loop.time()
         wanted = {name for reader in self._readers for name in reader.topics}
-        for name, read in tuple(self._read.items()):
-            if name in wanted and now >= read.due:
+        for name, state in tuple(self._topics_read.items()):
+            if name in wanted and now >= state.due:
                 await self._publish(name)
 
     async def _publish(self, name: str) -> None:
-        read = self._read[name]
-        read.due = self._loop.time() + read.topic.every
+        state = self._topics_read[name]
+        state.due = self._loop.time() + state.topic.every
         try:
-            happened = await read.topic.poll()
-            if happened is None:
+            events = await state.topic.poll()
+            if events is None:
                 self._ring.add(name, "snapshot", await self._snapshot(name))
                 return
         except StokerError as error:
             log.warning("events of %s: %s", name, error.message)
             return
-        for one in happened:
-            self._ring.add(name, one.kind, one.data)
+        for event in events:
+            self._ring.add(name, event.kind, event.data)
 
     async def _snapshot(self, name: str) -> dict[str, Any]:
-        return {"topic": name, **await self._read[name].topic.snapshot()}
+        return {"topic": name, **await self._topics_read[name].topic.snapshot()}
 
     async def _admit(self) -> None:
         while self._joining:
             reader = self._joining[0]
             try:
-                first = await self._beginning(reader)
+                first = await self._first_bytes(reader)
             except StokerError as error:
                 if not reader.ended.done():
                     reader.ended.set_exception(error)
             else:
                 if not reader.ended.done():
-                    self._begin(reader, first)
+                    self._start_reader(reader, first)
             if reader in self._joining:
                 self._joining.remove(reader)
 
-    def _begin(self, reader: _Reader, first: bytes) -> None:
+    def _start_reader(self, reader: _Reader, first: bytes) -> None:
         reader.wire.close_after()  # the request may have a body, which is not read
         reader.reply.commit(200, _HEADERS)
         reader.wire.write(first)
-        reader.heard_at = reader.checked_at = self._loop.time()
+        reader.last_written_at = reader.checked_at = self._loop.time()
         self._readers.append(reader)
 
-    async def _beginning(self, reader: _Reader) -> bytes:
+    async def _first_bytes(self, reader: _Reader) -> bytes:
         """What it missed, and a snapshot of each topic of which the ring cannot say that. The last one has the id: who
         got only some of the snapshots gets them all again.
         """
         for name in reader.topics:
-            if self._read[name].since >= 0:
+            if self._topics_read[name].since >= 0:
                 await self._publish(name)
         known = -1 if reader.after is None else reader.after
         missed = self._ring.after(known, reader.topics) if known >= 0 else None
-        fresh = [name for name in reader.topics if missed is None or not 0 <= self._read[name].since <= known]
+        fresh = [name for name in reader.topics if missed is None or not 0 <= self._topics_read[name].since <= known]
         parts = [b"retry: %d\n\n" % RETRY]
         if missed is not None:
             resumed = set(reader.topics).difference(fresh)
             parts.append(self._ring.after(known, resumed) or b"")
         for name in fresh:
             document = await self._snapshot(name)
-            if self._read[name].since < 0:
-                self._read[name].since = self._ring.last
+            if self._topics_read[name].since < 0:
+                self._topics_read[name].since = self._ring.last
             parts.append(frame("snapshot", document, self._ring.id if name == fresh[-1] else ""))
         reader.after = self._ring.last
         return b"".join(parts)
@@ -279,7 +279,7 @@ class EventStreams:
             if reader.ended.done():
                 continue
             if wire.is_paused:
-                if now - reader.heard_at > self._patience.unread_limit:
+                if now - reader.last_written_at > self._patience.unread_limit:
                     reader.end(in_order=False)
                 continue
             key = (position, reader.topics)
@@ -290,6 +290,6 @@ class EventStreams:
                 reader.end()  # it was too slow; it comes back for a snapshot
                 continue
             reader.after = self._ring.last
-            if missed or now - reader.heard_at >= self._patience.ping_every:
+            if missed or now - reader.last_written_at >= self._patience.ping_every:
                 wire.write(missed or b": ping\n\n")
-                reader.heard_at = now
+                reader.last_written_at = now

@@ -1,4 +1,4 @@
-"""What each topic looks at. A topic is asked only while somebody reads it; between two looks it remembers the last one.
+"""What each topic reads. A topic is polled only while somebody reads it, and remembers what its last poll found.
 
 No part of Stoker reports to a topic, so a request costs the same whether anybody watches or not.
 """
@@ -18,7 +18,7 @@ from stoker.store.decisions import DecisionLog
 from stoker.store.results import Results
 from stoker.store.swap_history import SwapHistory
 
-SHOWN = 50
+SNAPSHOT_ENTRIES = 50
 """Entries of a snapshot."""
 CLOCKS = frozenset({"uptime", "elapsed", "drain_wait", "backoff", "evict_costs", "retry_in", "watched_for"})
 """Fields of /status that change by themselves. On their own they are sent once a second."""
@@ -26,7 +26,7 @@ CLOCKS_EVERY = 1.0
 """Seconds."""
 
 
-class Happening(NamedTuple):
+class TopicEvent(NamedTuple):
     """One event, without its id."""
 
     kind: str
@@ -38,9 +38,9 @@ class Topic(Protocol):
 
     name: str
     every: float
-    """Seconds between two looks."""
+    """Seconds between two polls."""
 
-    async def poll(self) -> list[Happening] | None:
+    async def poll(self) -> list[TopicEvent] | None:
         """What happened since the last call, or since `snapshot`. None: that is not known, so readers need a new
         snapshot. Raises StokerError.
         """
@@ -62,7 +62,7 @@ class DocumentTopic:
         self._last: dict[str, Any] = {}
         self._sent_at = 0.0
 
-    async def poll(self) -> list[Happening] | None:
+    async def poll(self) -> list[TopicEvent] | None:
         encoded = msgspec.json.encode(self._document())
         if encoded == self._encoded:
             return []
@@ -75,7 +75,7 @@ class DocumentTopic:
         if _only_clocks(patch) and self._now() - self._sent_at < CLOCKS_EVERY:
             return []
         self._keep(encoded, document)
-        return [Happening("delta", {"topic": self.name, "patch": patch})]
+        return [TopicEvent("delta", {"topic": self.name, "patch": patch})]
 
     async def snapshot(self) -> dict[str, Any]:
         if not self._last:
@@ -101,15 +101,15 @@ class SwapTopic:
         self._history = history
         self._seen = 0
 
-    async def poll(self) -> list[Happening] | None:
+    async def poll(self) -> list[TopicEvent] | None:
         new, self._seen = self._history.count - self._seen, self._history.count
         found = self._history.last(new)
-        return [Happening("swap", one) for one in found] if len(found) == new else None
+        return [TopicEvent("swap", one) for one in found] if len(found) == new else None
 
     async def snapshot(self) -> dict[str, Any]:
         """The newest first."""
         self._seen = self._history.count
-        return {"swaps": self._history.last(SHOWN)[::-1]}
+        return {"swaps": self._history.last(SNAPSHOT_ENTRIES)[::-1]}
 
 
 class DecisionTopic:
@@ -121,15 +121,15 @@ class DecisionTopic:
         self._log = log
         self._last: Decision | None = None
 
-    async def poll(self) -> list[Happening] | None:
+    async def poll(self) -> list[TopicEvent] | None:
         new = self._log.after(self._last)
         if new:
             self._last = new[-1]
-        return None if new is None else [Happening("decision", one) for one in new]
+        return None if new is None else [TopicEvent("decision", one) for one in new]
 
     async def snapshot(self) -> dict[str, Any]:
         """The newest first."""
-        found = self._log.recent(SHOWN)
+        found = self._log.recent(SNAPSHOT_ENTRIES)
         self._last = self._log.newest()
         return {"decisions": found}
 
@@ -145,16 +145,16 @@ class ResultTopic:
         self._known: set[str] = set()
         self._entries: list[dict[str, Any]] = []
 
-    async def poll(self) -> list[Happening] | None:
-        return await asyncio.to_thread(self._look)
+    async def poll(self) -> list[TopicEvent] | None:
+        return await asyncio.to_thread(self._read_new)
 
     async def snapshot(self) -> dict[str, Any]:
         """The newest first."""
         if self._changed_at < 0:
             await self.poll()
-        return {"results": self._entries[:SHOWN]}
+        return {"results": self._entries[:SNAPSHOT_ENTRIES]}
 
-    def _look(self) -> list[Happening]:
+    def _read_new(self) -> list[TopicEvent]:
         changed_at = self._directory_changed_at()
         if changed_at == self._changed_at:
             return []
@@ -163,7 +163,7 @@ class ResultTopic:
         new = [one for one in self._entries[::-1] if one["id"] not in self._known]
         self._known = {one["id"] for one in self._entries}
         self._changed_at = changed_at
-        return [Happening("result", one) for one in new]
+        return [TopicEvent("result", one) for one in new]
 
     def _directory_changed_at(self) -> int:
         """Nanoseconds; 0: there is no result yet."""

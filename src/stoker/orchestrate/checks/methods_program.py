@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_MOST = 200
+_MAX_ATTRIBUTES = 200
 """Attributes that are looked at."""
 _MISSPELT = 0.85
 """How similar a name is to the one that was meant."""
@@ -74,7 +74,7 @@ class MethodFinder:
         """The first attribute of the block that does not exist."""
         if any(isinstance(node, ast.Name) and node.id in _DYNAMIC - {"type"} for node in ast.walk(self._tree)):
             return None
-        for value in sorted(self._values(), key=lambda value: value.attribute.lineno)[:_MOST]:
+        for value in sorted(self._values(), key=lambda value: value.attribute.lineno)[:_MAX_ATTRIBUTES]:
             attribute = value.attribute
             if attribute.attr.startswith("__") or attribute.attr in self._stored:
                 continue

@@ -34,7 +34,7 @@ from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
 _SECONDS = 10.0
 """For the interpreter. What it does not answer by then is taken to exist."""
-_SHOWN = 8
+_MAX_OFFERED = 8
 """Names that are offered where none is similar."""
 _SIMILAR = 0.75
 _PASSED = LayerResult(CheckLayer.NAMES, True)
@@ -184,7 +184,7 @@ def _ranked(name: str, known: Sequence[str]) -> list[str]:
     for one in alike[:500]:
         matcher = difflib.SequenceMatcher(None, one.casefold(), name.casefold())
         scored.append((-matcher.quick_ratio(), one))
-    return [one for _, one in sorted(scored)[:_SHOWN]]
+    return [one for _, one in sorted(scored)[:_MAX_OFFERED]]
 
 
 def _is_within(short: str, name: str) -> bool:

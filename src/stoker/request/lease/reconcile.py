@@ -1,20 +1,20 @@
 """The one decision function: it sees all serves, decides what happens now, and returns when it must be called again.
 
-    0. requests that wait for a replica which cannot serve them join another one (serves with several places only)
     1. waiters whose serve was loaded or lost wait for a place or a load from now on; those past their deadline are
        refused
-    2. a swap whose target no request waits for any more is called off while its victims drain; later it is cancelled,
+    2. requests that wait for a replica which cannot serve them join another one (serves with several places only)
+    3. a swap whose target no request waits for any more is called off while its victims drain; later it is cancelled,
        but only if requests wait for another serve of the slot
-    3. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
-    4. stopped serves with waiters, and those that are to be loaded, are started: `eviction` says which residents must
+    4. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
+    5. stopped serves with waiters, and those that are to be loaded, are started: `eviction` says which residents must
        stop, `eviction_time` whether they may stop now; a preload is dropped once another serve of the slot was used;
        one more replica of a serve is started, once its waiting requests have paid for it, or if fewer are loaded than
        are kept
-    5. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
+    6. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
        `idle_serve`, if another serve was used in its place
-    6. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
+    7. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
        leases are cut): then the swap runs
-    7. waiters whose serve has to stop wait for its load from now on; the next time at which any of this can change
+    8. waiters whose serve has to stop wait for its load from now on; the next time at which any of this can change
        without an event becomes WakeAt
 
 Slots that a serve takes together are decided together. Serves start in this order: switches; models past `max_wait`,
@@ -68,7 +68,7 @@ class Reconciler(ReplicaSteps):
             if state.slot_state.group in due:
                 commands += self._expire(state, now)  # 1
         for replicas in self.replicas_waited_for():
-            commands += self.move_waiting(replicas, now)  # 0
+            commands += self.move_waiting(replicas, now)  # 2
         for group in groups:
             if group.version != group.seen or group.wake <= now:
                 commands += self._decide(group, now)
@@ -78,30 +78,30 @@ class Reconciler(ReplicaSteps):
             return [*commands, *moved, *self.reconcile(now)]
         times: list[float] = []
         for replicas in () if self.closing else waited_for:
-            slot = self.start_extra(replicas, now, times)  # 4
-            commands += [] if slot is None else self._advance_drains(slot, now)  # 6
+            slot = self.start_extra(replicas, now, times)  # 5
+            commands += [] if slot is None else self._advance_drains(slot, now)  # 7
         if self.kept_sets():
-            commands += self._keep_minimum(now, times)  # 4, 6
+            commands += self._keep_minimum(now, times)  # 5, 7
         return [*commands, *self._wake_up_at(now, times)]
 
     def _decide(self, group: SlotGroup, now: float) -> list[Command]:
-        """Steps 2 to 6 for slots that are decided together. What they change is looked at again next time."""
+        """Steps 3 to 7 for slots that are decided together. What they change is looked at again next time."""
         commands: list[Command] = []
         group.seen, group.times = group.version, []
         self._decided[group] = None
         for slot_state in group.slots:
-            commands += self._call_off_unwanted(slot_state, now)  # 2
-            commands += self._grant_waiters(slot_state)  # 3
-        commands += self._start_needed(group, now)  # 4
+            commands += self._call_off_unwanted(slot_state, now)  # 3
+            commands += self._grant_waiters(slot_state)  # 4
+        commands += self._start_needed(group, now)  # 5
         for slot_state in group.slots:
-            self._stop_idle(slot_state, now)  # 5
+            self._stop_idle(slot_state, now)  # 6
             if slot_state.has_left_idle_serve:
-                self._return_to_idle_serve(slot_state, now)  # 5
-            commands += self._advance_drains(slot_state, now)  # 6
+                self._return_to_idle_serve(slot_state, now)  # 6
+            commands += self._advance_drains(slot_state, now)  # 7
         return commands
 
     def _wake_up_at(self, now: float, times: list[float]) -> list[Command]:
-        """Step 7. `times`: when something changes that no slot knows of."""
+        """Step 8. `times`: when something changes that no slot knows of."""
         deadlines: dict[SlotGroup, float] = {}
         for state in self.waited_for():
             group = state.slot_state.group

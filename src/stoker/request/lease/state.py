@@ -23,7 +23,7 @@ from stoker.request.lease.waiter import Waiter
 
 NEVER = float("-inf")
 HeldPlace = tuple[FairShare, int] | tuple[()]
-"""What a lease holds: a place, with whose it is and the size of its request in bytes; empty: no place."""
+"""What a lease holds: the share that the place counts for, and the bytes of the request's body; (): no place."""
 
 
 class SwapKind(Enum):
@@ -408,7 +408,9 @@ class SlotState:
     slot: Slot
     serves: list[ServeState] = field(default_factory=list)
     live: dict[ServeState, None] = field(default_factory=dict)
-    """All serves that are live, and some that were. Of hundreds of serves few are."""
+    """At least all serves that are live: few of hundreds, so that a decision need not look at all. `forget_stopped`
+    removes the others.
+    """
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
     has_left_idle_serve: bool = False

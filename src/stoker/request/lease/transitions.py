@@ -26,7 +26,7 @@ class Transitions:
         self.replica_sets: dict[str, ReplicaSet] = {}
         """The serves with several places, by the name that clients use; each replica is in `serves`, too."""
         self.waiting: dict[ServeState, None] = {}
-        """All serves that requests wait for, and some for which they did."""
+        """At least all serves that requests wait for; `waited_for` removes the others."""
         self.last_swap_id = 0
         self._groups: list[SlotGroup] | None = None
         self._kept_sets: list[ReplicaSet] | None = None
@@ -194,7 +194,7 @@ class Transitions:
         reason: str = "",
         key: str = "",
     ) -> None:
-        """Record a decided swap. It runs in step 6 of `reconcile`: at once if its victims hold no lease."""
+        """Record a decided swap. It runs in step 7 of `reconcile`: at once if its victims hold no lease."""
         slots = (victims[0] if target is None else target).slot_states
         self.last_swap_id += 1
         swap = Swap(self.last_swap_id, kind, target, victims, slots, now, now + drain, reason=reason, key=key)

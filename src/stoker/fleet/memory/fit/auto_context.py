@@ -20,10 +20,10 @@ from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
 from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.ledger import USABLE_SHARE
 
-LEAST = 4096
+MIN_CONTEXT = 4096
 """Tokens; less only for a model that was trained for less."""
 HOST_SHARE = 0.5
-"""Share of main memory that a model may take; up to 95 % if not even LEAST tokens fit otherwise."""
+"""Share of main memory that a model may take; up to 95 % if not even MIN_CONTEXT tokens fit otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ def choose_context(
     """The largest context with which `parallel` requests at once fit, at most what the model was trained for.
 
     1. unreadable model, or unknown memory -> a problem
-    2. at least LEAST tokens fit -> as many as fit
-    3. on processors, LEAST fit into 95 % of main memory -> LEAST
+    2. at least MIN_CONTEXT tokens fit -> as many as fit
+    3. on processors, MIN_CONTEXT fit into 95 % of main memory -> MIN_CONTEXT
     4. otherwise -> a problem
     """
     name = f"serve '{serve.name}'"
@@ -89,8 +89,8 @@ def choose_context(
         return ContextChoice(
             None, shape.context, f'{name} has `context = "auto"`, and memory is unknown: {advice}'
         )  # 1
-    least = min(LEAST, shape.context or LEAST)
-    most = shape if shape.context else replace(shape, context=LEAST)
+    least = min(MIN_CONTEXT, shape.context or MIN_CONTEXT)
+    most = shape if shape.context else replace(shape, context=MIN_CONTEXT)
     found = largest_context(most, plan, room, host if plan.devices else None)
     if found is not None and found >= least:
         return ContextChoice(found, shape.context)  # 2
