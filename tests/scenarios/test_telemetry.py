@@ -130,7 +130,7 @@ async def test_a_client_that_does_not_sample_gets_no_span_and_its_engine_gets_to
 
 @story
 async def test_metrics_come_with_the_names_of_the_conventions(traced: Plane, receiver: Receiver) -> None:
-    assert (await ask(traced, "a", "script: tokens=4 gap=0.02", headers=asked(), stream=True)).status == 200
+    assert (await ask(traced, "a", "script: tokens=8 gap=0.02", headers=asked(), stream=True)).status == 200
 
     def counts(name: str) -> int:
         points = receiver.points(name) if receiver.metrics else []
