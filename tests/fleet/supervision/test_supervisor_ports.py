@@ -73,7 +73,7 @@ def test_a_port_that_another_program_takes_before_the_engine_does_is_exchanged_f
         thief = Thief(workshop, 1, models)
         fleet = workshop.supervisor()
         async with stealing(thief):
-            running = await fleet.start(workshop.serve("--delay", "0.3"), workshop.on_exit)
+            running = await fleet.start(workshop.serve("--delay", "1.0"), workshop.on_exit)
         assert running.target.port not in thief.ports
         assert json.loads(workshop.record().read_bytes())["port"] == running.target.port
         assert f"another program took port {thief.ports[0]} first" in caplog.text
@@ -88,7 +88,7 @@ def test_a_start_that_loses_its_port_again_and_again_fails_after_three_tries(tel
     async def story(workshop: Any) -> None:
         thief = Thief(workshop, 3)
         async with stealing(thief):
-            assert "its port is taken" in await refused(workshop, "--delay", "0.3")
+            assert "its port is taken" in await refused(workshop, "--delay", "1.0")
         assert len(thief.ports) == workshop.log().count("--- stoker") == 3
 
     tell(story)
@@ -98,7 +98,7 @@ def test_a_fixed_port_that_is_lost_is_not_exchanged_for_another(tell: Tell) -> N
     async def story(workshop: Any) -> None:
         thief = Thief(workshop, 1)
         async with stealing(thief):
-            assert "its port is taken" in await refused(workshop, "--delay", "0.3", port=free_port("127.0.0.1", ()))
+            assert "its port is taken" in await refused(workshop, "--delay", "1.0", port=free_port("127.0.0.1", ()))
         assert workshop.log().count("--- stoker") == 1
 
     tell(story)
