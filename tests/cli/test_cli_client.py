@@ -332,6 +332,22 @@ def test_a_running_demo_is_enough(home: Path, capsys: Captured) -> None:
     finally:
         fake.close()
     assert (found["base_url"], found["model"], found["client_context"]) == ("http://127.0.0.1:8999/v1", "spark", 1536)
+    assert not found["key_needed"]
+
+
+def test_the_port_and_the_keys_of_the_stoker_that_runs_count(home: Path, capsys: Captured) -> None:
+    """`--port` is not in the file, nor are keys that were made since."""
+    state = home / ".local" / "state" / "stoker" / "demo"
+    state.mkdir(parents=True, mode=0o700)
+    (state / "lock").touch()
+    fake = FakeStoker(state / "stoker.sock")
+    try:
+        fake.answer("GET /status", {"version": "1", "pid": 1, "frontdoor": {"port": 8998, "auth": "keys"}})
+        found = document(capsys, "curl")
+    finally:
+        fake.close()
+    assert found["base_url"] == "http://127.0.0.1:8998/v1"
+    assert found["key_needed"]
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,15 @@ def test_who_can_reach_the_port_needs_a_key() -> None:
     assert everybody.health is DoctorHealth.WARN
     assert doctor_checks.access(FrontDoor(host="0.0.0.0", keys=(key,))).health is DoctorHealth.OK
     assert "no key is needed" in doctor_checks.access(FrontDoor()).detail
+    assert doctor_checks.access(FrontDoor(host="0.0.0.0", auth=True)).health is DoctorHealth.OK
     assert "marker-secret" not in repr(everybody)
+
+
+def test_keys_that_were_made_while_stoker_runs_count() -> None:
+    made = "a key that `stoker keys create` made"
+    assert made in doctor_checks.access(FrontDoor(), asks_for_keys=True).detail
+    assert made in doctor_checks.access(FrontDoor(host="0.0.0.0"), asks_for_keys=True).detail
+    assert doctor_checks.access(FrontDoor(host="0.0.0.0"), asks_for_keys=False).health is DoctorHealth.WARN
 
 
 @pytest.mark.parametrize(

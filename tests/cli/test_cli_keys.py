@@ -92,3 +92,17 @@ def test_usage_is_shown_as_a_table_as_csv_and_as_json_and_without_a_running_stok
         assert answer["total"]["output_tokens"] == 10
         assert plane.run("keys", "list").returncode != 0
         assert "start it: stoker up" in plane.run("keys", "list").stderr
+
+
+def test_the_first_key_closes_an_open_door_and_deleting_the_last_one_opens_it_again_and_both_are_said() -> None:
+    with running(serve("fast", Script(tokens=1), slot=None)) as plane:
+        assert "not needed" in plane.run("client", "curl").stdout
+        made = plane.run("keys", "create", "eve")
+        assert "from now on every request needs a key" in made.stdout + made.stderr
+        assert "not needed" not in plane.run("client", "curl").stdout
+        more = plane.run("keys", "create", "ann")
+        assert "from now on" not in more.stdout + more.stderr
+        assert "need no key" not in plane.run("keys", "delete", "ann").stdout
+        last = plane.run("keys", "delete", "eve")
+        assert "requests need no key now" in last.stdout + last.stderr
+        assert "not needed" in plane.run("client", "curl").stdout

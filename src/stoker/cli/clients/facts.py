@@ -125,11 +125,12 @@ def key_of(front_door: FrontDoor, variable: str | None) -> ClientKey:
     """The variable with the key: `variable`, else that of the first key. Raises UsageError."""
     if variable is not None and not _VARIABLE.fullmatch(variable):
         raise UsageError("--key-env: give the name of a variable (letters, digits, _), never the key itself")
+    is_needed = variable is not None or front_door.auth is True or (front_door.auth is None and bool(front_door.keys))
     keys = front_door.keys if front_door.auth is not False else ()
     source = keys[0].value.source if keys else ""
     kind, _, place = source.partition(":")
     own = place if kind == "env" and _VARIABLE.fullmatch(place) else DEFAULT_VARIABLE
-    return ClientKey(variable or own, bool(keys) or variable is not None, source)
+    return ClientKey(variable or own, is_needed, source)
 
 
 def with_all_aliases(settings: Settings) -> tuple[Serve, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.errors import UsageError
+from stoker.cli.console.errors import NotRunning, UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -128,13 +129,24 @@ def _list(json: bool) -> None:
 
 
 def _settings(config: str | None) -> Settings:
-    """The configuration's, else those of a demo that runs. Raises what `find_installation` does, and NotRunning."""
+    """The configuration's, else those of a demo that runs. Raises what `find_installation` does, and NotRunning.
+
+    What a running Stoker says of its port and of keys counts: `--port` is not in the file, nor are keys made meanwhile.
+    """
     from stoker.cli.console.installation import find_installation
 
     installation = find_installation(config)
-    if installation.settings is not None:
-        return installation.settings
-    from stoker.config.demo import demo
+    settings = installation.settings
+    try:
+        with installation.control() as control:
+            door = control.status().frontdoor
+    except NotRunning:
+        if settings is None:
+            raise
+        return settings
+    if settings is None:
+        from stoker.config.demo import demo
 
-    with installation.control() as control:
-        return demo(installation.state, control.status().frontdoor.port)
+        settings = demo(installation.state, door.port)
+    front_door = replace(settings.front_door, port=door.port, auth=door.auth == "keys")
+    return replace(settings, front_door=front_door)

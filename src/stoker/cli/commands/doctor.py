@@ -15,6 +15,7 @@ from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.commands.doctor_checks import DoctorFinding
+    from stoker.cli.console.answers import StatusAnswer
     from stoker.cli.machine.discover import InstalledEngine
     from stoker.domain.access import Settings
 
@@ -53,7 +54,7 @@ def examine(config: str | None, demo: Settings | None = None) -> list[DoctorFind
     if settings is None:
         from stoker.config.paths import default_state, default_vault
 
-        findings += [doctor_checks.state_directory(default_state(), _running(default_state()))]
+        findings += [doctor_checks.state_directory(default_state(), _pid(_running(default_state())))]
         findings += [doctor_checks.engines((), engines)]
         state, vault = default_state(), default_vault()
     else:
@@ -81,10 +82,11 @@ def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[Doct
     running = _running(state)
     here = [serve for serve in settings.serves if runs_here(serve, settings.slots)]
     own = [s for s in here if s.engine == "llama.cpp" and s.driver is Driver.PROCESS]
+    process = _pid(running)
     return [
-        doctor_checks.state_directory(state, running),
-        doctor_checks.port(settings.front_door, running),
-        doctor_checks.access(settings.front_door),
+        doctor_checks.state_directory(state, process),
+        doctor_checks.port(settings.front_door, process),
+        doctor_checks.access(settings.front_door, None if running is None else running.frontdoor.auth == "keys"),
         doctor_checks.engines(here, engines),
         *(doctor_checks.weights(serve) for serve in own),
         *(finding for serve in here if (finding := doctor_checks.serve(serve, settings.paths)) is not None),
@@ -127,8 +129,8 @@ def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
     return settings, DoctorFinding(part, DoctorHealth.OK, detail)
 
 
-def _running(state: Path) -> int | None:
-    """The pid of the Stoker that answers on this state directory's socket."""
+def _running(state: Path) -> StatusAnswer | None:
+    """What the Stoker says that answers on this state directory's socket."""
     from stoker.cli.console.control import Control
     from stoker.cli.console.installation import socket_of
 
@@ -136,9 +138,13 @@ def _running(state: Path) -> int | None:
         return None
     try:
         with Control(socket_of(state)) as control:
-            return control.status().pid
+            return control.status()
     except StokerError:
         return None  # nothing answers there: that is the finding
+
+
+def _pid(running: StatusAnswer | None) -> int | None:
+    return None if running is None else running.pid
 
 
 def _advise(findings: list[DoctorFinding]) -> None:

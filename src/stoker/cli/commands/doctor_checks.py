@@ -163,15 +163,16 @@ def port(front_door: FrontDoor, running: int | None) -> DoctorFinding:
     )  # fmt: skip
 
 
-def access(front_door: FrontDoor) -> DoctorFinding:
-    """Who may ask, against who can reach the port."""
+def access(front_door: FrontDoor, asks_for_keys: bool | None = None) -> DoctorFinding:
+    """Who may ask, against who can reach the port. `asks_for_keys`: what the Stoker that runs does; None: none runs."""
     where = f"listens on {front_door.host}"
+    if asks_for_keys is None:
+        asks_for_keys = front_door.auth is True or (front_door.auth is None and bool(front_door.keys))
+    which = counted(len(front_door.keys), "key") if front_door.keys else "a key that `stoker keys create` made"
     if front_door.host in _LOOPBACK:
-        is_open = front_door.auth is False or not front_door.keys
-        keys = "no key is needed" if is_open else counted(len(front_door.keys), "key")
+        keys = which if asks_for_keys else "no key is needed"
         return DoctorFinding("keys", DoctorHealth.OK, f"{where}: only this machine reaches it; {keys}")
-    if front_door.auth is not False and front_door.keys:
-        which = "its key" if len(front_door.keys) == 1 else f"one of {len(front_door.keys)} keys"
+    if asks_for_keys:
         return DoctorFinding("keys", DoctorHealth.OK, f"{where}: other machines reach it with {which}")
     return DoctorFinding(
         "keys", DoctorHealth.WARN, f"{where}: anyone who reaches the port can use and administer Stoker",

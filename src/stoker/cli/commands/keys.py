@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.hints import CommandWithSettings
 from stoker.cli.console.installation import find_installation
+
+if TYPE_CHECKING:
+    from stoker.cli.console.control import Control
 
 app = typer.Typer(help="Make, limit, disable and rotate the keys of callers.", no_args_is_help=True)
 
@@ -86,8 +89,11 @@ def create(
     )  # fmt: skip
     seconds = None if expires is None else _seconds(expires, "--expires")
     with find_installation(config, state).control() as control:
+        was_open = _is_open(control)
         answer = control.make_key(name, of_app, settings, seconds)
-    _show_value(answer, json, f"key '{name}' works now; keep it, it is not shown again")
+        is_closed = was_open and not _is_open(control)
+    note = "; from now on every request needs a key" if is_closed else ""
+    _show_value(answer, json, f"key '{name}' works now; keep it, it is not shown again{note}")
 
 
 @app.command("list")
@@ -244,8 +250,16 @@ def delete(
 ) -> None:
     """Delete a key that was made while Stoker ran. Its usage stays."""
     with find_installation(config, state).control() as control:
+        was_open = _is_open(control)
         answer = control.change_key("key", name, "delete", cut=cut)
-    _say(answer, json, f"key '{name}' is deleted")
+        is_opened = not was_open and _is_open(control)
+    note = '; it was the last one, so requests need no key now: `auth = "keys"` in [front_door] asks for one'
+    _say(answer, json, f"key '{name}' is deleted{note if is_opened else ''}")
+
+
+def _is_open(control: Control) -> bool:
+    """Whether requests need no key now."""
+    return control.status().frontdoor.auth != "keys"
 
 
 def _settings(more: list[str] | None, **given: Any) -> dict[str, Any]:
