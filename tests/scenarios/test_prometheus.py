@@ -163,7 +163,7 @@ async def traffic(plane: Plane) -> None:
     """Every kind of request that a panel shows: one of each serve, so that there are swaps, and errors."""
     app = (("authorization", f"Bearer {KEYS['APP_KEY']}"),)
     for model in ("a", "b"):
-        assert (await ask(plane, model, "script: tokens=4 gap=0.01", headers=app, stream=True)).status == 200
+        assert (await ask(plane, model, "script: tokens=8 gap=0.02", headers=app, stream=True)).status == 200
     assert (await ask(plane, "auto:chat", headers=app)).status == 200
     assert (await ask(plane, "nobody", headers=app)).status == 404
     assert (await ask(plane, "a", headers=(("authorization", "Bearer wrong"),))).status == 401
