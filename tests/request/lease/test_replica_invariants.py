@@ -128,7 +128,9 @@ class ReplicaStories(RuleBasedStateMachine):
             assert target.queue
             is_overdue = target.queue and target.oldest + timing(target).max_wait <= self.now
             for one in short:
-                elsewhere = [s for s in swaps.values() if s.target in one.replicas and not s.victims]
+                # One that starts elsewhere later in the same decision may do so because this one stops: see `most`.
+                begun = [s for s in swaps.values() if s.swap_id < swap_id and not s.victims]
+                elsewhere = [s for s in begun if s.target in one.replicas]
                 assert is_overdue or (one.spare() + len(elsewhere) < 0 and free_place(one, self.now, target) is None)
             victims = [victim for victim in swap.victims if victim.replica_set in short]
             assert any(
