@@ -15,6 +15,7 @@ EXAMPLES = "many examples or many starts of Stoker"
 
 SLOW = {
     "tests/bench_smoke/": EXAMPLES,
+    "tests/cli/test_cli_sweep.py": EXAMPLES,
     "tests/docs/test_guides.py": EXAMPLES,
     "tests/edge/test_edge_ec2.py": PROXIES,
     "tests/edge/test_edge_failures.py": PROXIES,
@@ -28,6 +29,7 @@ SLOW = {
     "tests/fleet/engines/test_llama_options.py": REAL_ENGINE,
     "tests/fleet/supervision/test_supervisor_container.py": CONTAINERS,
     "tests/fleet/supervision/test_supervisor_engines.py": EXAMPLES,
+    "tests/fleet/supervision/test_supervisor_identity.py": EXAMPLES,
     "tests/measure/preflight/test_assistant.py": EXAMPLES,
     "tests/measure/preflight/test_checks_ember.py": REAL_ENGINE,
     "tests/orchestrate/checks/test_names.py::test_no_false_alarm_on_sources_cut_into_blocks": EXAMPLES,
@@ -39,6 +41,7 @@ SLOW = {
     "tests/scenarios/test_compose_example.py": CONTAINERS,
     "tests/scenarios/test_edges.py": PROXIES,
     "tests/scenarios/test_gating.py": REAL_ENGINE,
+    "tests/scenarios/test_gating_guarded.py": EXAMPLES,
     "tests/scenarios/test_measuring_models.py": REAL_ENGINE,
     "tests/scenarios/test_measuring_soak.py": EXAMPLES,
     "tests/scenarios/test_moving_in.py": REAL_ENGINE,
@@ -47,6 +50,7 @@ SLOW = {
     "tests/scenarios/test_prometheus.py": "a real Prometheus",
     "tests/scenarios/test_public_proxies.py": PROXIES,
     "tests/scenarios/test_real_models.py": REAL_ENGINE,
+    "tests/scenarios/test_replacing.py": EXAMPLES,
     "tests/scenarios/test_speech.py": "real engines for speech",
     "tests/scenarios/test_web_": BROWSER,
 }
