@@ -25,7 +25,7 @@ def test_what_begins_first_exists(name: str) -> None:
 
 
 def test_ci_runs_slow_tests_and_the_default_run_does_not() -> None:
-    assert "scripts/test --slow" in (ROOT / ".ci" / "run").read_text()
+    assert "scripts/test --slow" in (ROOT / ".ci" / "tests").read_text()
     assert 'selected="not heavy and not slow"' in (ROOT / "scripts" / "test").read_text()
     assert is_slow("tests/scenarios/test_web_page.py::test_anything")
     assert not is_slow("tests/test_slow.py::test_ci_runs_slow_tests_and_the_default_run_does_not")
