@@ -206,6 +206,8 @@ def test_a_second_demo_is_told_where_the_first_one_answers_and_how_to_run_beside
         assert f"process {pid}, http://127.0.0.1:8000/v1" in told
         assert f"`kill {pid}`" in told
         assert "XDG_STATE_HOME=DIR stoker up --demo --port 8001" in told
+        assert run(["up", "--demo", "--port", str(port)]) == 1
+        assert f"stoker up --demo --port {port}" in capsys.readouterr().err, "the one that was asked for is not taken"
         assert ran == []
         monkeypatch.setenv("XDG_STATE_HOME", str(home / "other"))
         assert run(["up", "--demo", "--port", str(port)]) == 0

@@ -17,7 +17,7 @@ SelfCheck = Callable[[], dict[str, Any]]
 Announce = Callable[[str], None]
 """Shows a line to the person who started the program."""
 Welcome = Callable[[bool], str]
-"""What such a person is told first; empty: nothing. It takes whether requests need a key."""
+"""The text to announce once Stoker listens, given whether requests need a key; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,6 @@ class RunOptions:
     self_check: SelfCheck | None = None
     """What is wrong with configuration and machine; None: nobody can say."""
     welcome: Welcome = lambda needs_key: ""
-    """Announced once Stoker listens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,7 @@ def run(
     `leave_running`: serves outlive the program. `resume`: what ran last in each slot is started again, as after a
     reboot. `replace`: the Stoker that runs on the same state directory, if any, hands its sockets over and ends.
     `read` reads the configuration again. `force`: rejected and blocked serves that may run. `self_check`: what
-    `GET /admin/doctor` answers with; it is called in a thread. `welcome`: what to announce once Stoker listens; it is
-    told whether requests need a key.
+    `GET /admin/doctor` answers with; it is called in a thread. `welcome`: see `Welcome`.
 
     A second signal ends now: streams are cut, serves are killed, within 2 s in all.
     """

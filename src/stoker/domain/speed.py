@@ -1,4 +1,4 @@
-"""How fast an answer was written, if it says anything about that."""
+"""How fast an answer was written, where its times can tell."""
 
 from __future__ import annotations
 

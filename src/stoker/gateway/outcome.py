@@ -9,8 +9,6 @@ from stoker.request.codec.upstream_errors import recorded_code
 
 _SILENCE = (408, 504)
 """Statuses of `stalled`: the client, or the serve, was silent for too long."""
-
-
 _SPEECH = "/v1/audio/speech"
 """Its answer comes in pieces, although no stream is asked for."""
 

@@ -121,7 +121,7 @@ class DecisionLog:
         self._stop.set()
         self._thread.join(timeout)
         if unsaved := self._writer.unsaved:
-            _log.error("the newest decisions could not be written to %s and are lost: %d", self._path, unsaved)
+            _log.error("the newest decisions could not be written to %s: %d lost", self._path, unsaved)
 
     def _on_disk(self, where: str, value: str | int) -> list[Decision]:
         try:

@@ -106,7 +106,8 @@ def require_no_demo(settings: Settings) -> None:
         return
     with Control(socket_of(state)) as control:
         running = control.status()
-    port = max(settings.front_door.port, running.frontdoor.port) % 65535 + 1
+    port, taken = settings.front_door.port, running.frontdoor.port
+    port = port if port != taken else taken % 65535 + 1
     raise RequestRefused(
         f"a demo runs already: process {running.pid}, {running.frontdoor.base_url}; use it, end it with "
         f"`kill {running.pid}`, or run another one beside it: XDG_STATE_HOME=DIR stoker up --demo --port {port}",

@@ -44,9 +44,9 @@ class GenAiMeasures:
         cell = self.cells.get(key)
         if cell is None:
             cell = self.cells[key] = MeasureCell()
-        latency, ttft, output = decision.latency, decision.ttft, decision.output_tokens
-        if latency is not None:
-            cell.duration.observe(latency)
+        ttft, output = decision.ttft, decision.output_tokens
+        if decision.latency is not None:
+            cell.duration.observe(decision.latency)
         if decision.input_tokens is not None:
             cell.input.observe(decision.input_tokens)
         if output is not None:
