@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from stoker.access.access_control import MAX_KNOWN_HOSTS, AccessControl, BadKey, refuse_repeated
+from stoker.access.access_control import MAX_KNOWN_HOSTS, AccessControl, refuse_repeated
+from stoker.access.bad_key import BadKey
 from stoker.access.caller import Caller, require
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from stoker.access.access_control import BadKey
+from stoker.access.bad_key import BadKey
 from stoker.access.refusals import (
     FORGIVEN_AFTER,
     LOG_EVERY,

@@ -21,7 +21,7 @@ from stoker.orchestrate.loop.blocks import MARKER, LayerResult, WorkerBlock
 from stoker.orchestrate.loop.loop import Loop, LoopRules
 from stoker.orchestrate.loop.messages import Commit
 from stoker.orchestrate.runner import OrchestratedRun, RunParts
-from stoker.request.codec.frames import Usage
+from stoker.request.codec.usage import Usage
 
 
 @dataclass

@@ -25,7 +25,7 @@ from stoker.measure.classifier import proof as proofs
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.quality.classifier_model import ClassifierModel
 from stoker.quality.judge import Judge
-from stoker.request.codec.frames import Usage
+from stoker.request.codec.usage import Usage
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
 from stoker.testing.clock import FakeClock

@@ -6,6 +6,7 @@ import ipaddress
 import time
 from collections.abc import Iterable, Mapping
 
+from stoker.access.bad_key import BadKey
 from stoker.access.caller import Caller
 from stoker.access.keyring import Keyring
 from stoker.access.sessions import Sessions
@@ -30,22 +31,6 @@ ONCE = (
     b"access-control-request-method", b"access-control-request-headers",
 )  # fmt: skip
 """Headers on which a decision depends: two with one name would be read differently by different programs."""
-
-
-class BadKey(ClientError):
-    """No key, or a wrong one. `begins`: its first four characters, for the log; empty: there was none."""
-
-    status = 401
-    code = "bad_key"
-
-    def __init__(self, begins: str) -> None:
-        what = "is wrong" if begins else "is missing: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
-        super().__init__(f"the API key {what}")
-        self.begins = begins
-
-    @property
-    def reason(self) -> str:
-        return "wrong_key" if self.begins else "missing_key"
 
 
 class AccessControl:

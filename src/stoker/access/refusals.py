@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stoker.access.access_control import BadKey
+from stoker.access.bad_key import BadKey
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.printable import one_line
 

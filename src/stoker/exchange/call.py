@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
-import msgspec
-
 from stoker.access.quota import Charge
 from stoker.domain.conversation import SequenceLease
 from stoker.domain.decision import Decision
@@ -32,63 +30,107 @@ from stoker.request.translate.translate import AnswerTranslator
 Result = TypeVar("Result")
 
 
-class Call(msgspec.Struct, eq=False):
+class Call:
     """One request, and everything that belongs to it. `end` stops it, whatever it is waiting for."""
 
-    wire: Wire
-    reply: Reply
-    decision: Decision
-    received_at: float
-    _body_worker: BodyWorker
-    _waiting_bodies: WaitingBodies
-    lease: Lease | None = None
-    waiting: PendingLease | None = None
-    subtask: asyncio.Task[Any] | None = None
-    """Work that has to end before the request can be sent: a question to the engine, or a download."""
-    token_count: tuple[str, int | None] = ("", None)
-    """The serve that counted the prompt, and its tokens."""
-    sequence_lease: SequenceLease | None = None
-    """The kept conversation that this request continues."""
-    verifier: Check | None = None
-    """Reads the answer of the current attempt."""
-    recorder: AnswerRecorder | None = None
-    """Keeps the answer for grading; None: it will not be graded."""
-    continuation: AnswerTranslator | None = None
-    """The translator of an answer whose beginning the client already has; a repair continues it."""
-    relay: Relay | None = None
-    sent_at: float = 0.0
-    """When a serve was last called, by the clock."""
-    charge: Charge | None = None
-    """What it has reserved of its key's limits; None: the key has none."""
-    share: FairShare = NOBODY
-    context: int | None = None
-    """Most tokens of prompt and answer that its key may use; None: as many as the serve."""
-    notes: tuple[str, ...] = ()
-    """What was changed in the body because of the key's settings."""
-    media: MediaUnits | None = None
-    """What it asks for, if it is about audio or images."""
-    usages: list[ServeUsage] = []
-    """What the serves used, one entry for each call of a serve that ended."""
-    may_be_preempted: bool = False
-    """The client allows its lease to be taken away for a request of a higher priority."""
-    trace: RequestTrace | None = None
-    """None: telemetry is off."""
-    retry_after: float | None = None
-    """Seconds for which the serve that was called last asked for a pause."""
-    may_escalate: Callable[[StokerError], bool] | None = None
-    """See `Relay`; None: there is no other tier to try."""
-    first_byte_timer: FirstByteTimer | None = None
-    """Ends the attempt if no answer begins; None: there is no other tier to try."""
-    upload: Upload | None = None
-    """The form that the client sent; None: its body is no form."""
-    is_heavy: bool = False
-    """The body is so large that all work on it goes to a thread."""
-    is_answer_read: bool = False
-    """Stoker reads the answer on its way to the client, so the serve may not compress it."""
-    is_abandoned: bool = False
-    """The client has left."""
-    ending: Exception | None = None
-    """What the request was ended with; None: it goes on."""
+    __slots__ = (
+        "_body_worker",
+        "_waiting_bodies",
+        "charge",
+        "context",
+        "continuation",
+        "decision",
+        "ending",
+        "first_byte_timer",
+        "is_abandoned",
+        "is_answer_read",
+        "is_heavy",
+        "lease",
+        "may_be_preempted",
+        "may_escalate",
+        "media",
+        "notes",
+        "received_at",
+        "recorder",
+        "relay",
+        "reply",
+        "retry_after",
+        "sent_at",
+        "sequence_lease",
+        "share",
+        "subtask",
+        "token_count",
+        "trace",
+        "upload",
+        "usages",
+        "verifier",
+        "waiting",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        wire: Wire,
+        reply: Reply,
+        decision: Decision,
+        received_at: float,
+        body_worker: BodyWorker,
+        waiting_bodies: WaitingBodies,
+    ) -> None:
+        self.wire = wire
+        self.reply = reply
+        self.decision = decision
+        self.received_at = received_at
+        self._body_worker = body_worker
+        self._waiting_bodies = waiting_bodies
+        self.lease: Lease | None = None
+        self.waiting: PendingLease | None = None
+        self.subtask: asyncio.Task[Any] | None = None
+        """Work that has to end before the request can be sent: a question to the engine, or a download."""
+        self.token_count: tuple[str, int | None] = ("", None)
+        """The serve that counted the prompt, and its tokens."""
+        self.sequence_lease: SequenceLease | None = None
+        """The kept conversation that this request continues."""
+        self.verifier: Check | None = None
+        """Reads the answer of the current attempt."""
+        self.recorder: AnswerRecorder | None = None
+        """Keeps the answer for grading; None: it will not be graded."""
+        self.continuation: AnswerTranslator | None = None
+        """The translator of an answer whose beginning the client already has; a repair continues it."""
+        self.relay: Relay | None = None
+        self.sent_at = 0.0
+        """When a serve was last called, by the clock."""
+        self.charge: Charge | None = None
+        """What it has reserved of its key's limits; None: the key has none."""
+        self.share: FairShare = NOBODY
+        self.context: int | None = None
+        """Most tokens of prompt and answer that its key may use; None: as many as the serve."""
+        self.notes: tuple[str, ...] = ()
+        """What was changed in the body because of the key's settings."""
+        self.media: MediaUnits | None = None
+        """What it asks for, if it is about audio or images."""
+        self.usages: list[ServeUsage] = []
+        """What the serves used, one entry for each call of a serve that ended."""
+        self.may_be_preempted = False
+        """The client allows its lease to be taken away for a request of a higher priority."""
+        self.trace: RequestTrace | None = None
+        """None: telemetry is off."""
+        self.retry_after: float | None = None
+        """Seconds for which the serve that was called last asked for a pause."""
+        self.may_escalate: Callable[[StokerError], bool] | None = None
+        """See `Relay`; None: there is no other tier to try."""
+        self.first_byte_timer: FirstByteTimer | None = None
+        """Ends the attempt if no answer begins; None: there is no other tier to try."""
+        self.upload: Upload | None = None
+        """The form that the client sent; None: its body is no form."""
+        self.is_heavy = False
+        """The body is so large that all work on it goes to a thread."""
+        self.is_answer_read = False
+        """Stoker reads the answer on its way to the client, so the serve may not compress it."""
+        self.is_abandoned = False
+        """The client has left."""
+        self.ending: Exception | None = None
+        """What the request was ended with; None: it goes on."""
 
     def begin_attempt(self, may_escalate: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None) -> None:
         """Reset what belongs to one tier. Both arguments are None for the last tier of a plan."""

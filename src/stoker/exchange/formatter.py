@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import msgspec
 from msgspec.structs import replace
 
 from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint, RequestForm
@@ -34,27 +33,50 @@ _KEPT_HEADERS = (b"user-agent", b"traceparent", b"tracestate")
 """Headers of the client that a translated request keeps."""
 
 
-class UpstreamRequest(msgspec.Struct, eq=False):
+class UpstreamRequest:
     """One request as one serve gets it."""
 
-    client: Endpoint
-    """The endpoint that the client called."""
-    endpoint: Endpoint
-    """The endpoint that the serve is called at."""
-    fields: BodyFields
-    body: bytes
-    notes: tuple[str, ...] = ()
-    """What was changed so far, for the header `x-stoker-translation`."""
-    written: Written | None = None
-    """None: the request passes through untranslated."""
-    capabilities: Capabilities | None = None
-    tokens: int | None = None
-    """Tokens of the prompt, if they were counted."""
+    __slots__ = (
+        "body",
+        "capabilities",
+        "client",
+        "endpoint",
+        "fields",
+        "is_empty",
+        "notes",
+        "parameters",
+        "tokens",
+        "written",
+    )
 
-    is_empty: bool = False
-    """There is nothing to embed."""
-    parameters: RequestParameters = NO_PARAMETERS
-    """What the serve sets; applied to `body` already, but not to a form."""
+    def __init__(
+        self,
+        client: Endpoint,
+        endpoint: Endpoint,
+        fields: BodyFields,
+        body: bytes,
+        notes: tuple[str, ...] = (),
+        written: Written | None = None,
+        capabilities: Capabilities | None = None,
+        is_empty: bool = False,
+    ) -> None:
+        self.client = client
+        """The endpoint that the client called."""
+        self.endpoint = endpoint
+        """The endpoint that the serve is called at."""
+        self.fields = fields
+        self.body = body
+        self.notes = notes
+        """What was changed so far, for the header `x-stoker-translation`."""
+        self.written = written
+        """None: the request passes through untranslated."""
+        self.capabilities = capabilities
+        self.tokens: int | None = None
+        """Tokens of the prompt, if they were counted."""
+        self.is_empty = is_empty
+        """There is nothing to embed."""
+        self.parameters = NO_PARAMETERS
+        """What the serve sets; applied to `body` already, but not to a form."""
 
     @property
     def is_rewritten(self) -> bool:
@@ -86,26 +108,48 @@ class UpstreamRequest(msgspec.Struct, eq=False):
         """
         if not parameters or not self.endpoint.takes_parameters:
             return self
-        if self.endpoint.form is not RequestForm.JSON:  # the form is on disk: see `exchange.media`
-            return replace(self, parameters=parameters)
-        body, fields, changes = apply_parameters(self.body, self.fields, parameters)
-        return replace(
-            self, body=body, fields=fields, notes=self.notes + changes if note else self.notes, parameters=parameters
+        request = UpstreamRequest(
+            self.client,
+            self.endpoint,
+            self.fields,
+            self.body,
+            self.notes,
+            self.written,
+            self.capabilities,
+            self.is_empty,
         )
+        request.tokens = self.tokens
+        request.parameters = parameters
+        if self.endpoint.form is not RequestForm.JSON:  # the form is on disk: see `exchange.media`
+            return request
+        request.body, request.fields, changes = apply_parameters(self.body, self.fields, parameters)
+        if note:
+            request.notes = self.notes + changes
+        return request
 
     def edited(self, served_name: str, sequence: int | None = None) -> Edited:
         """The body with the serve's own name for the model, and the other fields that every request gets."""
         return edit(self.body, self.fields, self.endpoint.dialect, served_name, sequence)
 
 
-class EncodedRequest(msgspec.Struct, frozen=True):
+class EncodedRequest:
     """One upstream request in bytes. `notes` say what was changed; `translator` is None if the reply passes through."""
 
-    head: bytes
-    body: bytes
-    remove_usage: bool
-    notes: tuple[str, ...]
-    translator: AnswerTranslator | CheckedReply | EmbedReply | None
+    __slots__ = ("body", "head", "notes", "remove_usage", "translator")
+
+    def __init__(
+        self,
+        head: bytes,
+        body: bytes,
+        remove_usage: bool,
+        notes: tuple[str, ...],
+        translator: AnswerTranslator | CheckedReply | EmbedReply | None,
+    ) -> None:
+        self.head = head
+        self.body = body
+        self.remove_usage = remove_usage
+        self.notes = notes
+        self.translator = translator
 
 
 class Formatter:

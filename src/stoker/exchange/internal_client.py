@@ -17,7 +17,7 @@ from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_stream import InternalStream, TextListener
 from stoker.exchange.leasing import busy
-from stoker.request.codec.frames import Usage
+from stoker.request.codec.usage import Usage
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import exchange
 from stoker.request.translate.translate import AnswerTranslator

@@ -227,7 +227,7 @@ class Flow:
     async def _guard(self, call: Call, caller: Caller, work: Coroutine[Any, Any, None]) -> None:
         """Run one request: admit it, report how it ended, release what it still holds, and seal its decision."""
         wire, reply, decision = call.wire, call.reply, call.decision
-        entered = False
+        entered = has_begun = False
         self.active[decision.id] = call
         wire.on_lost = call.leave
         if self._tracer is not None:
@@ -241,7 +241,7 @@ class Flow:
                 )
             decision.key = caller.key.name
             call.charge = caller.enter()
-            entered = True
+            entered = has_begun = True
             await work
             record_answer(call)
         except StokerError as error:
@@ -264,7 +264,8 @@ class Flow:
             log.exception("request %s broke inside Stoker", decision.id)
             report_failure(call, OurBug(f"Stoker failed on this request; its log has the details under {decision.id}"))
         finally:
-            work.close()
+            if not has_begun:
+                work.close()
             self._carrier.release(call)
             if call.upload is not None:
                 call.upload.close()

@@ -41,7 +41,7 @@ from stoker.orchestrate.loop.messages import (
 from stoker.orchestrate.loop.transcript import prompt_size, worker_prompt
 from stoker.orchestrate.reply_writer import ReplyWriter
 from stoker.orchestrate.worker import Worker
-from stoker.request.codec.frames import Usage
+from stoker.request.codec.usage import Usage
 
 BYTES_PER_TOKEN = 4
 """For estimating tokens of a generation that was ended before its usage came."""

@@ -23,7 +23,7 @@ from stoker.orchestrate.checks.validator import (
 )
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 from stoker.orchestrate.prompts import VALIDATOR_PROMPT
-from stoker.request.codec.frames import Usage
+from stoker.request.codec.usage import Usage
 from stoker.testing.clock import FakeClock
 from stoker.testing.fleet import FakeFleet
 

@@ -15,7 +15,6 @@ from stoker.request.codec.body_fields import (
     ENGINE_PRIVATE,
     IMAGE_KEYS,
     UNIQUE,
-    BodyFields,
     find,
     locate,
     may_hold,
@@ -284,7 +283,3 @@ def test_a_field_that_may_be_there_is_known_by_its_spelling() -> None:
     assert may_hold(b'{"stream_options":1}', "stream_options")
     assert may_hold(b'{"stream_option\\u0073":1}', "stream_options")
     assert not may_hold(b'{"stream":1}', "stream_options")
-
-
-def test_top_knows_every_field_that_it_judges() -> None:
-    assert {*UNIQUE, *ENGINE_PRIVATE} <= set(BodyFields.__struct_fields__)

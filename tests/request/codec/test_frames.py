@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
-from stoker.request.codec.frames import StreamReader, Usage, is_meaningful, read_usage
+from stoker.request.codec.frames import StreamReader, is_meaningful, read_usage
 from stoker.request.codec.sse import MAX_FRAME, parse, split
 from stoker.request.codec.upstream_errors import is_error
+from stoker.request.codec.usage import Usage
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 

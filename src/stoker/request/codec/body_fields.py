@@ -12,7 +12,6 @@ import codecs
 import re
 from collections.abc import Collection
 from itertools import accumulate
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -38,46 +37,54 @@ ENGINE_PRIVATE = (
 )  # fmt: skip
 """Parameters that reach dangerous code in some engine (pickled code, templates, foreign hosts) or another client's
 cache. They are dropped, and the drop is reported."""
-_ABSENT = msgspec.Raw()
 _USUAL = Bounds()
 
 
-class BodyFields(msgspec.Struct):
-    """The top-level fields of a request body. Everything else is skipped, after a check that it is JSON.
-
-    `model_at`: the offset of the model's key, if it is known without a scan of the structure. `private`: the
-    engine-private parameters that are present. `may_name_images`: False if no image is given by its URL.
+class BodyFields:
+    """The top-level fields of a request body that Stoker reads. `read_body_fields` checked the types of `model` and
+    `stream`; the others are as the client sent them, None if it did not.
     """
 
-    model: Any = None
-    stream: Any = None
-    max_tokens: Any = None
-    max_completion_tokens: Any = None
-    max_output_tokens: Any = None
-    stream_options: Any = None
-    service_tier: Any = None
-    custom_logit_processor: msgspec.Raw = _ABSENT
-    chat_template: msgspec.Raw = _ABSENT
-    kv_transfer_params: msgspec.Raw = _ABSENT
-    vllm_xargs: msgspec.Raw = _ABSENT
-    bootstrap_host: msgspec.Raw = _ABSENT
-    bootstrap_port: msgspec.Raw = _ABSENT
-    bootstrap_room: msgspec.Raw = _ABSENT
-    lora_path: msgspec.Raw = _ABSENT
-    id_slot: msgspec.Raw = _ABSENT
-    messages: msgspec.Raw = _ABSENT
-    input: msgspec.Raw = _ABSENT
-    prompt: msgspec.Raw = _ABSENT
-    documents: msgspec.Raw = _ABSENT
-    system: msgspec.Raw = _ABSENT
-    stop: msgspec.Raw = _ABSENT
-    stop_sequences: msgspec.Raw = _ABSENT
-    images: msgspec.Raw = _ABSENT
-    tools: msgspec.Raw = _ABSENT
-    functions: msgspec.Raw = _ABSENT
-    model_at: Any = msgspec.field(default=None, name="(model_at)")
-    private: Any = msgspec.field(default=(), name="(private)")
-    may_name_images: Any = msgspec.field(default=True, name="(may_name_images)")
+    __slots__ = (
+        "max_completion_tokens",
+        "max_output_tokens",
+        "max_tokens",
+        "may_name_images",
+        "model",
+        "model_at",
+        "private",
+        "service_tier",
+        "stream",
+        "stream_options",
+    )
+
+    def __init__(
+        self, model: str = "", stream: bool = False, max_tokens: Any = None, model_at: int | None = None
+    ) -> None:
+        self.model = model
+        self.stream = stream
+        self.max_tokens = max_tokens
+        self.max_completion_tokens: Any = None
+        self.max_output_tokens: Any = None
+        self.stream_options: Any = None
+        self.service_tier: Any = None
+        self.model_at = model_at
+        """The offset of the model's key, if it is known without a scan of the structure."""
+        self.private: tuple[str, ...] = ()
+        """The engine-private parameters that are present."""
+        self.may_name_images = True
+        """False if no image is given by its URL."""
+
+    def copy(self) -> BodyFields:
+        """The same fields in an object of their own."""
+        copied = BodyFields(self.model, self.stream, self.max_tokens, self.model_at)
+        copied.max_completion_tokens = self.max_completion_tokens
+        copied.max_output_tokens = self.max_output_tokens
+        copied.stream_options = self.stream_options
+        copied.service_tier = self.service_tier
+        copied.private = self.private
+        copied.may_name_images = self.may_name_images
+        return copied
 
     def output_budget(self) -> int | None:
         """Tokens that the client allows for the answer; None if it sets no limit."""
@@ -87,11 +94,11 @@ class BodyFields(msgspec.Struct):
         return None
 
 
-_private = attrgetter(*ENGINE_PRIVATE)
 _BOUNDED = (*LISTS, *TOOLS)
-_lists = attrgetter(*_BOUNDED)
-_NOTHING_PRIVATE = (_ABSENT,) * len(ENGINE_PRIVATE)
-_decode = msgspec.json.Decoder(BodyFields).decode
+_RARE = frozenset(("max_completion_tokens", "max_output_tokens", "stream_options", "service_tier"))
+_MAY_BE_PRIVATE = frozenset(ENGINE_PRIVATE)
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_value = msgspec.json.Decoder().decode
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
@@ -102,10 +109,13 @@ _KEY = re.compile(
     rb'|url|image_url|video_url|audio_url|file_url)"'
 )
 """UNIQUE and IMAGE_KEYS, written so that few branches are tried at each quote: a body has thousands of those."""
+_IMAGE_KEY = re.compile(rb'"(?:(?:image_|video_|audio_|file_)?url|source)"')
 _FEW = 64
 """Quotation marks that are looked for one by one."""
 _LONGEST_KEY = len(b'"max_completion_tokens"')
 _IMAGE_KEYS = {b'"%s"' % name.encode() for name in IMAGE_KEYS}
+_IMAGE_KEY_ENDS = (b'url"', b'"source"')
+"""Each of IMAGE_KEYS ends with one of these."""
 _COLON = re.compile(rb"\s*:\s*")
 _ROUNDS = 12
 _SQUARE = bytes.maketrans(b"{}", b"[]")
@@ -115,8 +125,8 @@ _STEPS = {0x5B: 1, 0x5D: -1}
 def read_body_fields(
     body: bytes, streams: bool = False, bounds: Bounds = _USUAL, needs_model: bool = True
 ) -> BodyFields:
-    """Raises ClientError (400, or 413 for a body beyond `bounds`) naming what is wrong; costs linear time and no memory
-    beyond the body's size. `streams`: whether a body without `stream` asks for a stream.
+    """Raises ClientError (400, or 413 for a body beyond `bounds`) naming what is wrong; costs linear time, and no more
+    memory than the values that `bounds` allow. `streams`: whether a body without `stream` asks for a stream.
     `needs_model`: False if a missing model has a meaning; then `model` is empty.
 
     1. more values than `bounds` allow: found before anything is decoded
@@ -126,9 +136,19 @@ def read_body_fields(
     5. a field that decides something, or that Stoker drops, occurs twice
     6. `model` missing or not a non-empty string; `stream` not a boolean
     """
-    counted = structure(body, bounds.max_values) if len(body) > bounds.max_values else None  # 1
+    size = len(body)
+    counted = structure(body, bounds.max_values) if size > bounds.max_values else None  # 1
+    fields = BodyFields()
     try:
-        fields = _decode(body)
+        top: dict[str, msgspec.Raw] = _decode(body)
+        model = _value(top, "model")
+        stream = _value(top, "stream")
+        fields.max_tokens = _value(top, "max_tokens")
+        if not _RARE.isdisjoint(top):
+            fields.max_completion_tokens = _value(top, "max_completion_tokens")
+            fields.max_output_tokens = _value(top, "max_output_tokens")
+            fields.stream_options = _value(top, "stream_options")
+            fields.service_tier = _value(top, "service_tier")
         if not body.isascii():
             _check_utf8(body)
     except RecursionError:  # the decoder gives up long before the C stack does
@@ -140,37 +160,82 @@ def read_body_fields(
     is_structured = has_more(body, min(MAX_DEPTH, shortest), b"{", b"[")
     if is_structured and _depth((counted or structure(body, bounds.max_values)).brackets) > MAX_DEPTH:
         raise _too_deep()  # 3
-    if len(body) >= SMALLEST_ENTRY * shortest and (is_structured or has_more(body, 2 * shortest, b'"')):
-        check_lists(zip(_BOUNDED, _lists(fields), strict=True), bounds)  # 4
-    fields.model_at = None  # these three are computed here: values from the body must not count
-    fields.private = private = _private_of(fields)
-    keys = _KEY.findall(body) if len(body) < SHORT else _keys(body)
+    if size >= SMALLEST_ENTRY * shortest and (is_structured or has_more(body, 2 * shortest, b'"')):
+        check_lists([(name, top[name]) for name in _BOUNDED if name in top], bounds)  # 4
+    if not _MAY_BE_PRIVATE.isdisjoint(top):
+        fields.private = tuple([name for name in ENGINE_PRIVATE if name in top])
+    _find_repeated(body, top, fields)  # 5
+    if model is None and not needs_model:
+        model = ""
+    elif not isinstance(model, str) or not model:
+        found = "is missing" if model is None else f"must be a non-empty string, not {_kind(model)}"
+        raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 6
+    if stream is None:
+        stream = streams
+    if not isinstance(stream, bool):
+        text = f"'stream' must be true or false, not {_kind(stream)}"
+        raise ClientError(text, code="bad_field", param="stream")
+    fields.model, fields.stream = model, stream
+    return fields
+
+
+def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
+    """The value of a field; None if it is missing. Raises msgspec.DecodeError, UnicodeDecodeError."""
+    raw = top.get(name)
+    return None if raw is None else _decode_value(raw)
+
+
+def _find_repeated(body: bytes, top: dict[str, msgspec.Raw], fields: BodyFields) -> None:
+    """Raises ClientError if a field that may occur only once is repeated; sets `model_at` and `may_name_images`."""
+    has_escapes = b"\\" in body and b"\\u00" in body and _ESCAPED_LETTER.search(body) is not None
+    if len(body) >= SHORT and not has_escapes:
+        place = _place_of_model(body, top)
+        if place >= 0:
+            fields.model_at = place or None
+            fields.may_name_images = _names_images(body)
+            return
+    keys: list[bytes] = _KEY.findall(body) if len(body) < SHORT else _keys(body)
     known = set(keys)
     names_images = not known.isdisjoint(_IMAGE_KEYS)
     if names_images:
         keys = [key for key in keys if key not in _IMAGE_KEYS]
         known -= _IMAGE_KEYS
-    is_plain = b"\\" not in body or b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None
-    fields.may_name_images = names_images or not is_plain
-    if not is_plain or len(keys) > len(known) or (private and _repeats(body, private)):
+    fields.may_name_images = names_images or has_escapes
+    private = fields.private
+    if has_escapes or len(keys) > len(known) or (private and _repeats(body, private)):
         for name, count in _count(body, (*UNIQUE, *private)).items():
             if count > 1:
                 text = f"'{name}' appears {count} times in the request body: send it once"
-                raise ClientError(text, code="duplicate_field", param=name)  # 5
+                raise ClientError(text, code="duplicate_field", param=name)
     elif b'"model"' in known:
         fields.model_at = body.index(b'"model"')
-    if fields.model is None and not needs_model:
-        fields.model = ""
-    elif not isinstance(fields.model, str) or not fields.model:
-        found = "is missing" if fields.model is None else f"must be a non-empty string, not {_kind(fields.model)}"
-        raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 6
-    if fields.stream is None:
-        fields.stream = streams
-    if not isinstance(fields.stream, bool):
-        raise ClientError(
-            f"'stream' must be true or false, not {_kind(fields.stream)}", code="bad_field", param="stream"
-        )
-    return fields
+
+
+def _place_of_model(body: bytes, top: dict[str, msgspec.Raw]) -> int:
+    """The offset of the model's key, 0 if it is missing; -1: the body does not say it without a scan.
+
+    In a body without blanks between its fields, each field is as long as its name, its value and the four bytes of
+    `"":,`. A body that is exactly as long as its fields has none of them twice, and they stand where their lengths say.
+    Blanks, escapes and letters beyond ASCII in a name, and a field that occurs twice, make it longer.
+    """
+    place, at = 0, 1
+    for name, value in top.items():
+        if name == "model":
+            place = at
+        at += len(name) + len(value) + 4
+    return place if at == len(body) else -1
+
+
+def _names_images(body: bytes) -> bool:
+    """Whether one of IMAGE_KEYS may occur. In a text with few quotation marks, it is faster to search for those."""
+    at = body.find(b'"')
+    for _ in range(_FEW):
+        if at < 0:
+            return False
+        if _IMAGE_KEY.match(body, at) is not None:
+            return True
+        at = body.find(b'"', at + 1)
+    return any(body.find(end, at) >= 0 for end in _IMAGE_KEY_ENDS)
 
 
 def find(body: bytes, name: str, at: int | None = None) -> tuple[int, int, int]:
@@ -205,13 +270,6 @@ def locate_all(body: bytes, names: Collection[str]) -> list[tuple[str, int, int,
         if name in names:
             found.append((name, at, value, _value_end(body, value)))
     return found
-
-
-def _private_of(fields: BodyFields) -> tuple[str, ...]:
-    values = _private(fields)
-    if values == _NOTHING_PRIVATE:
-        return ()
-    return tuple(name for name, value in zip(ENGINE_PRIVATE, values, strict=True) if value is not _ABSENT)
 
 
 def _repeats(body: bytes, names: tuple[str, ...]) -> bool:

@@ -18,12 +18,15 @@ _USAGE = b'"stream_options":{"include_usage":true},'
 _ASKABLE = (Dialect.CHAT, Dialect.COMPLETIONS)
 
 
-class Edited(msgspec.Struct, frozen=True, gc=False):
+class Edited:
     """The body to send, what was changed, and whether Stoker has to remove the usage chunk from the reply."""
 
-    body: bytes
-    changes: tuple[str, ...]
-    remove_usage: bool
+    __slots__ = ("body", "changes", "remove_usage")
+
+    def __init__(self, body: bytes, changes: tuple[str, ...], remove_usage: bool) -> None:
+        self.body = body
+        self.changes = changes
+        self.remove_usage = remove_usage
 
 
 def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, sequence: int | None = None) -> Edited:

@@ -21,6 +21,7 @@ from stoker.request.codec.media_units import seconds_of_usage
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, with_reason
 from stoker.request.codec.upstream_messages import UpstreamMessages
+from stoker.request.codec.usage import Usage
 
 _KEPT = 65536
 _LAST_TYPES = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
@@ -30,79 +31,17 @@ _OPENING = frozenset(
 )  # fmt: skip
 
 
-_ABSENT = msgspec.Raw()
 _LIST = re.compile(rb"\[\s*(\])?")
 """The beginning of a list; the group matches if the list is empty."""
 
 
-class _Whole(msgspec.Struct):
-    """The fields of a whole reply that matter; the rest is skipped, after a check that it is JSON."""
-
-    usage: Any = None
-    error: Any = None
-    type: Any = None
-    status: Any = None
-    stop_reason: Any = None
-    choices: msgspec.Raw = _ABSENT
-    content: msgspec.Raw = _ABSENT
-    output: msgspec.Raw = _ABSENT
-
-
-_decode_whole = msgspec.json.Decoder(_Whole).decode
+_decode_top = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_value = msgspec.json.Decoder().decode
+_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 ANSWERS = {
     Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
 }  # fmt: skip
 """The field of a whole answer that lists its content."""
-
-
-class Usage(msgspec.Struct, gc=False):
-    """Tokens as the serve itself counted them; None is unknown."""
-
-    input: int | None = None
-    """Prompt tokens, in every dialect including those read from the cache."""
-    output: int | None = None
-    cached: int | None = None
-    reasoning: int | None = None
-    uncached: int | None = None
-    """The `input_tokens` of Messages, which exclude tokens read from the cache or written to it."""
-    cache_written: int | None = None
-    audio_seconds: float | None = None
-    """Length of the transcribed audio."""
-
-    def update_from(self, usage: Any) -> None:
-        """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
-        if not isinstance(usage, dict):
-            return
-        get = usage.get
-        counts_cache_apart = "cache_read_input_tokens" in usage or "cache_creation_input_tokens" in usage
-        if counts_cache_apart or self.uncached is not None:
-            self._update_from_messages(usage)
-        else:
-            count = get("prompt_tokens")
-            if type(count) is int or type(count := get("input_tokens")) is int:  # True is an int, but no count
-                self.input = count
-            details = get("prompt_tokens_details") or get("input_tokens_details")
-            if isinstance(details, dict) and type(count := details.get("cached_tokens")) is int:
-                self.cached = count
-        count = get("completion_tokens")
-        if type(count) is int or type(count := get("output_tokens")) is int:
-            self.output = count
-        details = get("completion_tokens_details") or get("output_tokens_details")
-        if isinstance(details, dict) and type(count := details.get("reasoning_tokens")) is int:
-            self.reasoning = count
-
-    def _update_from_messages(self, usage: dict[str, Any]) -> None:
-        get = usage.get
-        if type(count := get("cache_read_input_tokens")) is int:
-            self.cached = count
-        if type(count := get("cache_creation_input_tokens")) is int:
-            self.cache_written = count
-        if type(count := get("input_tokens")) is int:
-            self.uncached = count
-        elif self.uncached is None:
-            self.uncached = self.input
-        if self.uncached is not None:
-            self.input = self.uncached + (self.cached or 0) + (self.cache_written or 0)
 
 
 class StreamReader:
@@ -317,8 +256,8 @@ def read_usage(body: bytes, gzip: bool = False) -> Usage:
     if b'"usage"' not in body:
         return usage
     try:
-        usage.update_from(_decode_whole(body).usage)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        usage.update_from(_value(_decode_top(body), "usage"))
+    except _WRONG:
         return usage
     return usage
 
@@ -330,21 +269,33 @@ def check_answer(dialect: Dialect, body: bytes, gzip: bool = False) -> Usage:
     """
     if gzip:
         body = inflated(body)
-    usage = Usage()
-    found: _Whole | None
     try:
-        found = _decode_whole(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = _lenient(body)
-    if found is None:
+        return _check(dialect, _decode_top(body))
+    except _WRONG:
+        text = _lenient(body)
+    if text is None:
         raise no_answer("is not a JSON object")  # 1
+    return _check(dialect, _decode_top(text))
+
+
+def _check(dialect: Dialect, top: dict[str, msgspec.Raw]) -> Usage:
+    """`top`: the fields of a whole answer, whose values are skipped except for a few."""
     name = ANSWERS.get(dialect)
-    entries = None if name is None else _entries(getattr(found, name))
-    problem = problem_of(dialect, found.error or found.type == "error", found.status, found.stop_reason, entries)
+    entries = None if name is None else _entries(top.get(name))
+    error = _value(top, "error")
+    is_error = bool(error) or _value(top, "type") == "error"
+    problem = problem_of(dialect, is_error, _value(top, "status"), _value(top, "stop_reason"), entries)
     if problem is not None:
-        raise with_reason(problem, found.error)
-    usage.update_from(found.usage)
+        raise with_reason(problem, error)
+    usage = Usage()
+    usage.update_from(_value(top, "usage"))
     return usage
+
+
+def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
+    """The value of a field; None if it is missing. Raises msgspec.DecodeError, UnicodeDecodeError."""
+    raw = top.get(name)
+    return None if raw is None else _decode_value(raw)
 
 
 def problem_of(
@@ -366,8 +317,8 @@ def problem_of(
     return no_answer(f"has no {name}")
 
 
-def _entries(raw: msgspec.Raw) -> bool | None:
-    found = _LIST.match(raw)
+def _entries(raw: msgspec.Raw | None) -> bool | None:
+    found = None if raw is None else _LIST.match(raw)
     return None if found is None else found[1] is None
 
 
@@ -376,13 +327,14 @@ def inflated(body: bytes) -> bytes:
     return _inflated(zlib.decompressobj(47), body)
 
 
-def _lenient(body: bytes) -> _Whole | None:
-    """Reads JSON as tolerantly as many clients do: `NaN`, half surrogates. None: it is not a JSON object."""
+def _lenient(body: bytes) -> bytes | None:
+    """Strict JSON of what many clients read, too: `NaN`, half surrogates. None: it is not a JSON object."""
     try:
         found = json.loads(body)
-        return _decode_whole(json.dumps(found)) if isinstance(found, dict) else None
-    except (ValueError, RecursionError):  # msgspec.ValidationError is a ValueError
+        text = json.dumps(found).encode() if isinstance(found, dict) else None
+    except (ValueError, RecursionError):
         return None
+    return text
 
 
 def _is_end(frame: bytes, dialect: Dialect) -> bool:

@@ -68,9 +68,12 @@ def _value(name: str, given: bytes, fields: BodyFields, parameters: RequestParam
 
 def _copied(fields: BodyFields, parameters: RequestParameters) -> BodyFields:
     """The fields of the changed body."""
-    changed = {name: _final(getattr(fields, name), name, parameters) for name in _READ}
-    private = tuple(name for name in fields.private if name not in parameters.names())
-    return msgspec.structs.replace(fields, model_at=None, private=private, **changed)
+    copied = fields.copy()
+    copied.model_at = None
+    copied.private = tuple(name for name in fields.private if name not in parameters.names())
+    for name in _READ:
+        setattr(copied, name, _final(getattr(fields, name), name, parameters))
+    return copied
 
 
 def _final(given: Any, name: str, parameters: RequestParameters) -> Any:

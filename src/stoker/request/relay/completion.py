@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
-import msgspec
 
-
-class RelayCompletion(msgspec.Struct, eq=False):
+class RelayCompletion:
     """What a request waits for while its relay works in callbacks.
 
     Unlike a Future, `succeed`, which only a socket's callback calls, resumes the waiter at once. `fail` and `cancel`,
@@ -17,12 +16,15 @@ class RelayCompletion(msgspec.Struct, eq=False):
     `InlineTask` or by a task.
     """
 
-    _loop: asyncio.AbstractEventLoop
-    is_known: bool = False
-    _error: BaseException | None = None
-    _wake: Callable[[Any], object] | None = None
-    _asyncio_future_blocking: bool = False
-    """A task takes what has this for a Future."""
+    __slots__ = ("_asyncio_future_blocking", "_error", "_loop", "_wake", "is_known")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.is_known = False
+        self._loop = loop
+        self._error: BaseException | None = None
+        self._wake: Callable[[Any], object] | None = None
+        self._asyncio_future_blocking = False
+        """A task takes what has this for a Future."""
 
     def succeed(self) -> None:
         """The relay ended well. Only the first outcome counts."""
@@ -71,7 +73,10 @@ class RelayCompletion(msgspec.Struct, eq=False):
 
     def add_done_callback(self, wake: Callable[[Any], object], *, context: Any = None) -> None:
         """A task, which passes its context, is woken by the loop: it may not run inside another one."""
-        self._wake = wake if context is None else lambda _: self._loop.call_soon(wake, self, context=context)
+        self._wake = wake if context is None else partial(self._schedule, wake, context)
+
+    def _schedule(self, wake: Callable[[Any], object], context: Any, _: object) -> None:
+        self._loop.call_soon(wake, self, context=context)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._loop

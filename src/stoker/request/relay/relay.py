@@ -21,10 +21,11 @@ from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.context_overflow import CODE, is_recognised
-from stoker.request.codec.frames import StreamReader, Usage, check_answer, inflated, read_usage
+from stoker.request.codec.frames import StreamReader, check_answer, inflated, read_usage
 from stoker.request.codec.media_answers import check_media_answer, is_binary
 from stoker.request.codec.media_units import seconds_of_answer
 from stoker.request.codec.upstream_errors import as_error
+from stoker.request.codec.usage import Usage
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
 from stoker.request.relay.headers import reply_headers, retry_after

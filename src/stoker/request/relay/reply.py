@@ -13,8 +13,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-import msgspec
-
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.request.codec.own_replies import error_body, error_event, error_headers, ping, status_of, stream_headers
@@ -47,32 +45,62 @@ class ReplyWire(Protocol):
     def close_after(self) -> None: ...
 
 
-class Reply(msgspec.Struct, eq=False):
+class Reply:
     """See the module's docstring."""
 
-    wire: ReplyWire
-    dialect: Dialect | None
-    request_id: str
-    loop: asyncio.AbstractEventLoop
-    _now: Callable[[], float]
-    upstream_messages: UpstreamMessages = msgspec.field(default_factory=UpstreamMessages)
-    """Decides how much of an engine's error text the client sees."""
-    headers: dict[bytes, bytes] = {}
-    """Added to whatever head goes out."""
-    status: int = 0
-    is_committed: bool = False
-    is_finished: bool = False
-    first_byte_at: float | None = None
-    """When the serve's first bytes went out, by `now`; None: not yet."""
-    error: StokerError | None = None
-    """The error in a reply that was passed on unchanged, in the serve's own words; None: there is none."""
-    next_sequence_number: Callable[[], int] = int
-    """Returns the sequence number for the next event, in dialects that number them."""
-    _has_events: bool = False
-    _keep_alive: float = 0.0
-    _timer: asyncio.TimerHandle | None = None
-    _announce: Callable[[], bytes] | None = None
-    _commit_at: float = math.inf
+    __slots__ = (
+        "_announce",
+        "_commit_at",
+        "_has_events",
+        "_keep_alive",
+        "_now",
+        "_timer",
+        "dialect",
+        "error",
+        "first_byte_at",
+        "headers",
+        "is_committed",
+        "is_finished",
+        "loop",
+        "next_sequence_number",
+        "request_id",
+        "status",
+        "upstream_messages",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        wire: ReplyWire,
+        dialect: Dialect | None,
+        request_id: str,
+        loop: asyncio.AbstractEventLoop,
+        now: Callable[[], float],
+        upstream_messages: UpstreamMessages | None = None,
+    ) -> None:
+        """`now`: the clock, in seconds. `upstream_messages`: how much of an engine's error text the client sees."""
+        self.wire = wire
+        self.dialect = dialect
+        self.request_id = request_id
+        self.loop = loop
+        self.upstream_messages = upstream_messages or UpstreamMessages()
+        self.headers: dict[bytes, bytes] = {}
+        """Added to whatever head goes out."""
+        self.status = 0
+        self.is_committed = False
+        self.is_finished = False
+        self.first_byte_at: float | None = None
+        """When the serve's first bytes went out, by `now`; None: not yet."""
+        self.error: StokerError | None = None
+        """The error in a reply that was passed on unchanged, in the serve's own words; None: there is none."""
+        self.next_sequence_number: Callable[[], int] = int
+        """Returns the sequence number for the next event, in dialects that number them."""
+        self._now = now
+        self._has_events = False
+        self._keep_alive = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._announce: Callable[[], bytes] | None = None
+        self._commit_at = math.inf
 
     def expect_stream(self, commit_after: float, keep_alive: float) -> None:
         """The client asked for a stream: after `commit_after` seconds (0 = never) it gets its 200, and a ping then and

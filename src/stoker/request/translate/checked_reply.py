@@ -7,9 +7,10 @@ from typing import Any
 from stoker.domain.answer import Event
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
-from stoker.request.codec.frames import StreamReader, Usage, check_answer
+from stoker.request.codec.frames import StreamReader, check_answer
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.upstream_messages import UpstreamMessages
+from stoker.request.codec.usage import Usage
 from stoker.request.translate.neutral.block_sequencer import BlockSequencer
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import loose

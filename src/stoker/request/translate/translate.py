@@ -27,10 +27,11 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import REJECTED, UpstreamError
 from stoker.domain.prompt import Prompt
-from stoker.request.codec.frames import ANSWERS, Usage, problem_of
+from stoker.request.codec.frames import ANSWERS, problem_of
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.upstream_errors import failure_of, is_error, no_answer, with_reason
 from stoker.request.codec.upstream_messages import UpstreamMessages
+from stoker.request.codec.usage import Usage
 from stoker.request.translate.chat.read_answer import ChatAnswerReader as ChatReader
 from stoker.request.translate.chat.read_prompt import read_prompt as read_chat
 from stoker.request.translate.chat.write_answer import ChatAnswerWriter as ChatWriter

@@ -9,8 +9,9 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
-from stoker.request.codec.frames import Usage, check_answer
+from stoker.request.codec.frames import check_answer
 from stoker.request.codec.upstream_errors import no_answer
+from stoker.request.codec.usage import Usage
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode, loose, shaped
 
