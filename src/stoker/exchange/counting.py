@@ -68,7 +68,7 @@ class TokenCounter:
         if tokens is None:
             source, request = "generation", await call.process(self._formatter.with_one_token, request)
             lease = call.lease_now(self._leases, serve.name) or await call.wait_for_lease()
-            body = (await call.process(request.edited, lease.target.served_name)).body
+            body = (await call.process(request.edited, lease.target.served_name)).whole()
             tokens = await call.run_cancellable(count_by_asking(self._pool, lease.target, request.endpoint.path, body))
         call.raise_if_ended()
         if tokens is None:
@@ -89,7 +89,7 @@ class TokenCounter:
 
     async def _ask(self, call: Call, lease: Lease, request: UpstreamRequest) -> int | None:
         try:
-            body = (await call.process(request.edited, lease.target.served_name)).body
+            body = (await call.process(request.edited, lease.target.served_name)).whole()
             tokens = await call.run_cancellable(
                 count(self._pool, lease.target, request.endpoint.dialect, body, call.process)
             )

@@ -13,7 +13,7 @@ from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import Serve, Translation
 from stoker.request.codec.body_fields import BodyFields
-from stoker.request.codec.edits import Edited, edit
+from stoker.request.codec.edits import Edited, SplicedBody, edit
 from stoker.request.codec.request_parameters import apply_parameters
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.decide.dialects import dialect_for
@@ -140,7 +140,7 @@ class EncodedRequest:
     def __init__(
         self,
         head: bytes,
-        body: bytes,
+        body: bytes | SplicedBody,
         remove_usage: bool,
         notes: tuple[str, ...],
         translator: AnswerTranslator | CheckedReply | EmbedReply | None,
@@ -281,7 +281,7 @@ class Formatter:
             # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
             embeds = request.client.dialect is Dialect.OLLAMA_EMBED
             plain = plain or bool(request.fields.stream) or check is not None or embeds
-            head = request_head(b"POST", request.endpoint.path, target, given, len(body), plain)
+            head = request_head(b"POST", request.endpoint.path, target, given, edited.size, plain)
             watched = (
                 None
                 if check is None
@@ -296,7 +296,7 @@ class Formatter:
         headers.append((b"content-type", b"application/json"))
         if request.endpoint.dialect is Dialect.MESSAGES:
             headers.append((b"anthropic-version", _VERSION))
-        head = request_head(b"POST", request.endpoint.path, target, headers, len(body), plain=True)
+        head = request_head(b"POST", request.endpoint.path, target, headers, edited.size, plain=True)
         context = AnswerContext(
             prompt=request.written.prompt,
             request_id=request_id,

@@ -283,3 +283,24 @@ def test_a_field_that_may_be_there_is_known_by_its_spelling() -> None:
     assert may_hold(b'{"stream_options":1}', "stream_options")
     assert may_hold(b'{"stream_option\\u0073":1}', "stream_options")
     assert not may_hold(b'{"stream":1}', "stream_options")
+
+
+@given(
+    st.dictionaries(st.text('amodel"\\é', max_size=6), st.sampled_from(["model", '"model":', 1, {"model": "x"}, []])),
+    st.permutations(["first", "model", "last"]),
+)
+def test_the_model_of_a_long_body_is_found_at_the_top_level(others: dict[str, Any], order: list[str]) -> None:
+    given = {"first": others, "model": "m", "last": "x" * 5_000}
+    text = json.dumps({**others, **{name: given[name] for name in order}}, separators=(",", ":")).encode()
+    key, start, end = find(text, "model", read_body_fields(text).model_at)
+    assert text[:key].count(b'"model":"m"') == 0
+    assert (text[key : key + 8], text[start:end]) == (b'"model":', b'"m"')
+
+
+@pytest.mark.parametrize("blank", [b"", b" "])
+@pytest.mark.parametrize("name", [*UNIQUE, *ENGINE_PRIVATE])
+def test_a_field_that_decides_may_stand_in_a_long_body_once(name: str, blank: bytes) -> None:
+    long = b'"x":"%b"' % (b"x" * 5_000)
+    twice = b'"%b":%b1' % (name.encode(), blank)
+    error = refused(b'{%b,"model":"m",%b,%b}' % (twice, long, twice))
+    assert (error.code, error.param) == ("duplicate_field", name)

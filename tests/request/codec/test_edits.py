@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
 from stoker.request.codec.body_fields import ENGINE_PRIVATE, read_body_fields
-from stoker.request.codec.edits import Edited, edit
+from stoker.request.codec.edits import LARGE, Edited, SplicedBody, edit
 
 SPACE = st.text(alphabet=" \t\r\n", max_size=3)
 NAMES = st.sampled_from(["messages", "temperature", "model_x", "a", "", "Ä", 'mo"del', "stream_optionz", "\\"])
@@ -67,9 +67,9 @@ def test_the_edited_body_means_the_same_but_for_the_promised_changes(
     )  # fmt: skip
     if asks:
         expected["stream_options"] = {**(options or {}), "include_usage": True}
-    pairs = json.loads(result.body, object_pairs_hook=lambda found: found)
+    pairs = json.loads(result.whole(), object_pairs_hook=lambda found: found)
     assert len(pairs) == len(expected), "nothing is there twice"
-    assert json.loads(result.body) == expected
+    assert json.loads(result.whole()) == expected
     assert result.remove_usage == asks
     changes = {f"dropped:{name}" for name in fields if name in ENGINE_PRIVATE}
     changes |= {"model"} if fields["model"] != served else set()
@@ -82,7 +82,7 @@ def test_without_a_reason_not_a_byte_changes(made: tuple[bytes, dict[str, Any]])
     body, fields = made
     if any(name in fields for name in ENGINE_PRIVATE):
         return
-    assert edited(body, Dialect.MESSAGES, fields["model"]).body is body
+    assert edited(body, Dialect.MESSAGES, fields["model"]).whole() is body
 
 
 @given(bodies(), st.text(min_size=1, max_size=6))
@@ -90,7 +90,7 @@ def test_around_the_model_every_byte_stays(made: tuple[bytes, dict[str, Any]], s
     body, fields = made
     if any(name in fields for name in ENGINE_PRIVATE) or fields["model"] == served:
         return
-    result = edited(body, Dialect.MESSAGES, served).body
+    result = edited(body, Dialect.MESSAGES, served).whole()
     name = json.dumps(served, ensure_ascii=False).encode()
     places = [at for at in range(len(result)) if result.startswith(name, at)]
     was = len(body) - (len(result) - len(name))
@@ -113,7 +113,7 @@ def test_around_the_model_every_byte_stays(made: tuple[bytes, dict[str, Any]], s
 )
 def test_a_dropped_field_takes_its_comma_along(body: bytes, expected: bytes) -> None:
     result = edited(body)
-    assert result.body == expected
+    assert result.whole() == expected
     assert "dropped:id_slot" in result.changes
 
 
@@ -130,15 +130,15 @@ def test_a_dropped_field_takes_its_comma_along(body: bytes, expected: bytes) -> 
 def test_usage_is_asked_for_in_the_options_that_are_there(options: object, expected: object) -> None:
     body = json.dumps({"a": {"stream_options": 1}, "model": "m", "stream": True, "stream_options": options}).encode()
     result = edited(body)
-    assert json.loads(result.body)["stream_options"] == expected
-    assert result.body.count(b'"stream_options"') == 2
+    assert json.loads(result.whole())["stream_options"] == expected
+    assert result.whole().count(b'"stream_options"') == 2
     assert result.remove_usage
 
 
 def test_an_escaped_spelling_of_the_options_is_not_put_there_twice() -> None:
     result = edited(b'{"model":"m","stream":true,"stream_option\\u0073":{"include_usage":false}}')
-    assert [name for name, _ in json.loads(result.body, object_pairs_hook=list)].count("stream_options") == 1
-    assert json.loads(result.body)["stream_options"] == {"include_usage": True}
+    assert [name for name, _ in json.loads(result.whole(), object_pairs_hook=list)].count("stream_options") == 1
+    assert json.loads(result.whole())["stream_options"] == {"include_usage": True}
 
 
 def test_a_client_that_asked_for_usage_keeps_it() -> None:
@@ -148,10 +148,27 @@ def test_a_client_that_asked_for_usage_keeps_it() -> None:
 
 def test_options_further_down_are_not_the_options() -> None:
     result = edited(b' {"x":{"stream_options":{"include_usage":true}},"model":"m","stream":true}')
-    assert result.body.startswith(b' {"stream_options":{"include_usage":true},"x":')
+    assert result.whole().startswith(b' {"stream_options":{"include_usage":true},"x":')
     assert result.remove_usage
 
 
 @pytest.mark.parametrize("dialect", [Dialect.MESSAGES, Dialect.RESPONSES, Dialect.EMBEDDINGS, Dialect.RERANK])
 def test_other_dialects_are_not_asked(dialect: Dialect) -> None:
     assert not edited(b'{"model":"m","stream":true}', dialect).remove_usage
+
+
+@given(bodies(), st.text(min_size=1, max_size=6), st.none() | st.integers(0, 9))
+def test_a_large_body_is_sent_in_pieces_with_the_same_changes(
+    made: tuple[bytes, dict[str, Any]], served: str, sequence: int | None
+) -> None:
+    body, _ = made
+    filled = b'{"fill":"%b",' % (b"x" * LARGE) + body[1:]
+    small, large = (edit(text, read_body_fields(text), Dialect.CHAT, served, sequence) for text in (body, filled))
+    fill = b'"fill":"%b",' % (b"x" * LARGE)
+    assert large.whole().replace(fill, b"", 1) == small.whole()
+    assert (large.size, large.changes, large.remove_usage) == (
+        small.size + len(fill),
+        small.changes,
+        small.remove_usage,
+    )
+    assert isinstance(large.body, SplicedBody) == bool({"model", "include_usage", "id_slot"} & set(small.changes))

@@ -27,6 +27,11 @@ def _status_line(status: int) -> bytes:
 STATUS_LINES = {status: _status_line(status) for status in range(100, 600)}
 
 
+_SMALL_CHUNK = 2048
+_CHUNK_HEADS = [b"%x\r\n" % size for size in range(_SMALL_CHUNK)]
+"""Of chunks of this size. Most events are small, and formatting a number takes longer than all the rest of a write."""
+
+
 class Forwarded(NamedTuple):
     """What a trusted proxy says about a request. Empty: it did not say."""
 
@@ -277,7 +282,11 @@ class Wire:
         """Write a piece of the body; empty pieces are skipped (an empty chunk would end the reply)."""
         if self.is_lost or not data:
             return
-        self._transport.write(data if self._is_raw else b"%x\r\n%b\r\n" % (len(data), data))
+        if not self._is_raw:
+            size = len(data)
+            head = _CHUNK_HEADS[size] if size < _SMALL_CHUNK else b"%x\r\n" % size
+            data = b"".join((head, data, b"\r\n"))
+        self._transport.write(data)
 
     def finish(self, last: bytes = b"") -> None:
         """End the reply; the connection is kept if both sides want that."""

@@ -49,6 +49,7 @@ class BodyFields:
         "max_completion_tokens",
         "max_output_tokens",
         "max_tokens",
+        "may_have_options",
         "may_name_images",
         "model",
         "model_at",
@@ -74,6 +75,8 @@ class BodyFields:
         """The engine-private parameters that are present."""
         self.may_name_images = True
         """False if no image is given by its URL."""
+        self.may_have_options = True
+        """False if the body has no `stream_options`; null counts."""
 
     def copy(self) -> BodyFields:
         """The same fields in an object of their own."""
@@ -84,6 +87,7 @@ class BodyFields:
         copied.service_tier = self.service_tier
         copied.private = self.private
         copied.may_name_images = self.may_name_images
+        copied.may_have_options = self.may_have_options
         return copied
 
     def output_budget(self) -> int | None:
@@ -141,6 +145,7 @@ def read_body_fields(
     fields = BodyFields()
     try:
         top: dict[str, msgspec.Raw] = _decode(body)
+        fields.may_have_options = "stream_options" in top
         model = _value(top, "model")
         stream = _value(top, "stream")
         fields.max_tokens = _value(top, "max_tokens")

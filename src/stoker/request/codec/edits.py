@@ -9,24 +9,50 @@ id_slot         the engine's sequence that holds the conversation (only if conve
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from operator import itemgetter
+
 import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.request.codec.body_fields import BodyFields, find, locate, may_hold
 
 _USAGE = b'"stream_options":{"include_usage":true},'
+LARGE = 64 * 1024
+"""Bytes from which a body is sent in pieces."""
 _ASKABLE = (Dialect.CHAT, Dialect.COMPLETIONS)
 
 
+class SplicedBody:
+    """A large body with some of its bytes replaced. It is sent in pieces, so that it is never copied as a whole."""
+
+    __slots__ = ("_pieces", "size")
+
+    def __init__(self, pieces: list[bytes | memoryview]) -> None:
+        self._pieces = pieces
+        self.size = sum(map(len, pieces))
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """From the beginning."""
+        return iter(self._pieces)
+
+
 class Edited:
-    """The body to send, what was changed, and whether Stoker has to remove the usage chunk from the reply."""
+    """The body to send, its size in bytes, what was changed, and whether Stoker has to remove the usage chunk from the
+    reply.
+    """
 
-    __slots__ = ("body", "changes", "remove_usage")
+    __slots__ = ("body", "changes", "remove_usage", "size")
 
-    def __init__(self, body: bytes, changes: tuple[str, ...], remove_usage: bool) -> None:
+    def __init__(self, body: bytes | SplicedBody, size: int, changes: tuple[str, ...], remove_usage: bool) -> None:
         self.body = body
+        self.size = size
         self.changes = changes
         self.remove_usage = remove_usage
+
+    def whole(self) -> bytes:
+        """The body in one piece."""
+        return self.body if isinstance(self.body, bytes) else b"".join(self.body.pieces())
 
 
 def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, sequence: int | None = None) -> Edited:
@@ -36,19 +62,44 @@ def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, se
         key, _, end = find(body, name)
         body = remove(body, key, end)
         changes.append(f"dropped:{name}")
-    if fields.model != served_name:
-        start, end = _model(body, fields) if not changes else find(body, "model")[1:]
-        body = put(body, start, end, msgspec.json.encode(served_name))
-        changes.append("model")
-    asks = bool(fields.stream) and dialect in _ASKABLE and not _asks_usage(fields.stream_options)
-    if asks:
-        body = _ask_usage(body, fields.stream_options)
-        changes.append("include_usage")
+    is_moved = bool(changes)
+    splices: list[tuple[int, int, bytes]] = []
     if sequence is not None:  # the client's own `id_slot` was dropped
         at = body.index(b"{") + 1
-        body = put(body, at, at, b'"id_slot":%d,' % sequence)
+        splices.append((at, at, b'"id_slot":%d,' % sequence))
+    asks = bool(fields.stream) and dialect in _ASKABLE and not _asks_usage(fields.stream_options)
+    if asks:
+        splices.append(_ask_usage(body, fields))
+    if fields.model != served_name:
+        start, end = _model(body, fields, is_moved)
+        splices.append((start, end, msgspec.json.encode(served_name)))
+        changes.append("model")
+    if asks:
+        changes.append("include_usage")
+    if sequence is not None:
         changes.append("id_slot")
-    return Edited(body, tuple(changes), asks)
+    if not splices:
+        return Edited(body, len(body), tuple(changes), asks)
+    pieces = _spliced(body, splices)
+    if len(body) < LARGE:
+        whole = b"".join(pieces)
+        return Edited(whole, len(whole), tuple(changes), asks)
+    spliced = SplicedBody(pieces)
+    return Edited(spliced, spliced.size, tuple(changes), asks)
+
+
+def _spliced(body: bytes, splices: list[tuple[int, int, bytes]]) -> list[bytes | memoryview]:
+    """The pieces of the body with each text in place of body[start:end]. Texts for one place keep their order."""
+    view = memoryview(body)
+    pieces: list[bytes | memoryview] = []
+    at = 0
+    for start, end, text in splices if len(splices) == 1 else sorted(splices, key=itemgetter(0)):
+        if start > at:
+            pieces.append(view[at:start])
+        pieces.append(text)
+        at = end
+    pieces.append(view[at:])
+    return pieces
 
 
 def with_model_field(body: bytes, model: str) -> bytes:
@@ -62,7 +113,9 @@ def with_model_field(body: bytes, model: str) -> bytes:
     return put(body, at, at, b'"model":' + value + (b"" if is_empty else b","))
 
 
-def _model(body: bytes, fields: BodyFields) -> tuple[int, int]:
+def _model(body: bytes, fields: BodyFields, is_moved: bool) -> tuple[int, int]:
+    if is_moved:  # `model_at` is its place in the body as it came
+        return find(body, "model")[1:]
     if fields.model_at is not None:
         start = fields.model_at + 8  # behind "model":
         if body[start - 1] == 0x3A:
@@ -83,14 +136,15 @@ def _asks_usage(options: object) -> bool:
     return isinstance(options, dict) and options.get("include_usage") is True
 
 
-def _ask_usage(body: bytes, options: object) -> bytes:
-    place = locate(body, "stream_options") if may_hold(body, "stream_options") else None
+def _ask_usage(body: bytes, fields: BodyFields) -> tuple[int, int, bytes]:
+    """Start, end and the text that goes there."""
+    options = fields.stream_options
+    place = locate(body, "stream_options") if fields.may_have_options else None
     if place is None:
         at = body.index(b"{") + 1
-        return put(body, at, at, _USAGE)
-    _, start, end = place
+        return at, at, _USAGE
     asked = {**options, "include_usage": True} if isinstance(options, dict) else {"include_usage": True}
-    return put(body, start, end, msgspec.json.encode(asked))
+    return place[1], place[2], msgspec.json.encode(asked)
 
 
 def remove(body: bytes, key: int, end: int) -> bytes:

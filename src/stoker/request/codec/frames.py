@@ -156,10 +156,9 @@ class StreamReader:
             return self._early(data)
         if self._may_fail_late and b"response.failed" in data:
             data = self._with_failure(data)
-        counts = data.count(b'"usage"')
-        if counts and counts > data.count(b'"usage":null'):
+        if b'"usage"' in data and data.count(b'"usage"') > data.count(b'"usage":null'):
             return self._with_usage(data)
-        if b'"error"' in data or b"event: error" in data:
+        if b"error" in data and (b'"error"' in data or b"event: error" in data):
             return self._until_error(data)
         return data
 

@@ -70,6 +70,7 @@ def _copied(fields: BodyFields, parameters: RequestParameters) -> BodyFields:
     """The fields of the changed body."""
     copied = fields.copy()
     copied.model_at = None
+    copied.may_have_options = True
     copied.private = tuple(name for name in fields.private if name not in parameters.names())
     for name in _READ:
         setattr(copied, name, _final(getattr(fields, name), name, parameters))

@@ -28,7 +28,7 @@ _LENGTHS = (b"content-length", b"transfer-encoding")
 class StreamedBody(Protocol):
     """A body that is not in memory."""
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[bytes | memoryview]:
         """From the beginning."""
 
 
@@ -63,7 +63,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._is_paused = False
         self._yields_turn = False
         """Reading is paused until other connections had their turn."""
-        self._unsent: Iterator[bytes] | None = None
+        self._unsent: Iterator[bytes | memoryview] | None = None
         """What is left of a streamed body."""
         self._is_full = False
         """The serve reads more slowly than it is sent to."""

@@ -12,7 +12,7 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.frames import read_usage
 from stoker.request.relay.headers import request_head
-from stoker.request.relay.pool import ConnectionPool
+from stoker.request.relay.pool import ConnectionPool, StreamedBody
 
 TIMEOUT = 30.0
 MAX_REPLY = 4 * 2**20
@@ -63,7 +63,9 @@ async def fetch(pool: ConnectionPool, target: Target, method: bytes, path: str, 
         raise UpstreamError(f"{path} took longer than {TIMEOUT:.0f} s") from None
 
 
-async def exchange(pool: ConnectionPool, target: Target, head: bytes, body: bytes, timeout: float) -> tuple[int, bytes]:
+async def exchange(
+    pool: ConnectionPool, target: Target, head: bytes, body: bytes | StreamedBody, timeout: float
+) -> tuple[int, bytes]:
     """Send one request of Stoker's own. Returns (status, body). Raises UpstreamError, or TimeoutError `timeout` seconds
     after it was sent. On cancel the connection is closed.
     """
