@@ -14,17 +14,11 @@ from typing import NamedTuple
 
 from bench.figures import Spread, nearest_rank, ratio, show, show_spread, spread, table
 from bench.load import Result
+from bench.overhead.gateways import GATEWAYS
 from bench.overhead.rounds import Record, Run
 from bench.overhead.scenarios import Scenario
 
-NAMES = {
-    "direct": "direct",
-    "nginx": "nginx",
-    "stoker": "Stoker",
-    "before": "Stoker before",
-    "sglang": "SGLang gateway",
-    "litellm": "LiteLLM",
-}
+NAMES = {"direct": "direct", **{name: peer.title for name, peer in GATEWAYS.items()}}
 
 
 class Line(NamedTuple):
@@ -208,6 +202,35 @@ def _rest(one: Line) -> tuple[str, ...]:
         f"{one.exchanges:,}",
         str(sum(one.failures.values())),
     )
+
+
+def render_beside(found: Sequence[Line]) -> str:
+    """All gateways beside each other, one line each: what most people want to know of one."""
+    lines = {(one.scenario, one.gateway): one for one in found}
+
+    def row(gateway: str) -> tuple[str, ...]:
+        paced, small = lines.get(("paced", gateway)), lines.get(("small", gateway))
+        streams, most = lines.get(("streams-64", gateway)), lines.get(("streams-1000", gateway))
+        nginx_paced, nginx_streams = lines.get(("paced", "nginx")), lines.get(("streams-64", "nginx"))
+        request, event = paced and paced.cpu_request, streams and streams.cpu_event
+        last = most or streams or small or paced
+        failed = sum(sum(one.failures.values()) for one in found if one.gateway == gateway)
+        return (
+            NAMES[gateway],
+            show(request.median if request else None),
+            _times(ratio(request, nginx_paced and nginx_paced.cpu_request)),
+            show(small.rate.median if small and small.rate else None, 0),
+            show(event.median if event else None),
+            _times(ratio(event, nginx_streams and nginx_streams.cpu_event)),
+            show(streams.added_p50.median if streams and streams.added_p50 else None, 2),
+            show(streams.added_p99.median if streams and streams.added_p99 else None, 2),
+            show(last.resident if last else None),
+            str(failed),
+        )
+
+    head = ("gateway", "CPU µs/request", "to nginx", "most requests/s", "CPU µs/event", "to nginx")
+    rest = ("added TTFT p50 ms", "added TTFT p99 ms", "RSS MB", "failed")
+    return table((*head, *rest), [row(name) for name in NAMES if any(one.gateway == name for one in found)])
 
 
 def idle_line(run: Run) -> str:
