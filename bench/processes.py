@@ -45,7 +45,7 @@ class Child:
         cpus: frozenset[int] | None = None,
         folder: Path | None = None,
     ) -> Child:
-        """Start it in `folder` (None: this one), on these CPUs only, output to `log`. SIGTERM ends it with the bench."""
+        """Start it in `folder` (None: ours), on these CPUs only, output to `log`. If the bench dies it gets SIGTERM."""
 
         def settle() -> None:
             _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)

@@ -55,9 +55,10 @@ class Verdict(NamedTuple):
 
 
 def cpu_per_exchange(results: Sequence[Result], name: str) -> float | None:
-    """Microseconds per request (or stream) of the pass of that name."""
+    """Microseconds per request (or stream) of the pass of that name. None if none of them got its answer: to refuse
+    or to lose a request costs something else."""
     for one in results:
-        if one.name == name and one.exchanges:
+        if one.name == name and one.first:
             return one.cpu / one.exchanges * 1e6
     return None
 
@@ -104,7 +105,7 @@ def line(records: Sequence[Record], scenario: Scenario, gateway: str) -> Line:
 
     def rate(record: Record) -> float | None:
         steady = next((one for one in record.results if one.name == "steady"), None)
-        return None if steady is None else steady.exchanges / steady.wall
+        return steady.exchanges / steady.wall if steady and steady.first else None
 
     def request(record: Record) -> float | None:
         streamed = scenario.is_streamed
