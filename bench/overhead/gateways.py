@@ -27,10 +27,13 @@ BEFORE = "before"
 
 
 class Site(NamedTuple):
-    """What a gateway is given: a folder of its own, its port, the upstream's, the caller's key, and where peers are."""
+    """What a gateway is given: a folder of its own, its port and a second one, the upstream's, the caller's key, and
+    where peers are."""
 
     folder: Path
     port: int
+    second: int
+    """For what it must listen for besides: metrics, its own administration."""
     upstream: int
     key: str
     peers: Mapping[str, str]
@@ -107,7 +110,7 @@ def _stoker(program: str, site: Site) -> Launch:
 def _router(program: str, site: Site, *verb: str) -> Launch:
     """SGLang's gateway and what was made from it. Its Prometheus metrics have a port of their own."""
     worker = ("--worker-urls", f"http://127.0.0.1:{site.upstream}", "--policy", "round_robin")
-    metrics = ("--prometheus-host", "127.0.0.1", "--prometheus-port", str(site.port + 1))
+    metrics = ("--prometheus-host", "127.0.0.1", "--prometheus-port", str(site.second))
     own = ("--host", "127.0.0.1", "--port", str(site.port))
     return Launch((program, *verb, *own, *worker, "--log-level", "error", *metrics), os.environ)
 
@@ -133,7 +136,7 @@ def _envoy_ai(program: str, site: Site) -> Launch | Missing:
     folders = {"CONFIG": "config", "DATA": "data", "STATE": "state"}
     env = {**os.environ, "HOME": str(home), "AIGW_RUNTIME_DIR": str(home / "run")}
     env |= {f"AIGW_{what}_HOME": str(home / where) for what, where in folders.items()}
-    argv = (program, "run", "--admin-port", str(site.port + 1), str(config))
+    argv = (program, "run", "--admin-port", str(site.second), str(config))
     return Launch(argv, env, ALIAS, patience=60.0)
 
 

@@ -146,7 +146,7 @@ class Bench:
         folder = self._folder / name
         folder.mkdir()
         port = free_port()
-        how = launch(name, Site(folder, port, upstream, self._key, self._peers))
+        how = launch(name, Site(folder, port, free_port(), upstream, self._key, self._peers))
         if isinstance(how, Missing):
             self._missing[name] = how.reason
             self._say(f"{name}: {how.reason}")

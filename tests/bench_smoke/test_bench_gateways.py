@@ -12,7 +12,7 @@ from bench.overhead.rounds import Bench
 
 
 def _site(folder: Path, peers: dict[str, str] | None = None) -> Site:
-    return Site(folder, 8001, 8002, "sk-marker", peers or {})
+    return Site(folder, 8001, 8003, 8002, "sk-marker", peers or {})
 
 
 def _told(*names: str) -> dict[str, str]:
