@@ -106,7 +106,8 @@ def _print(
     print(machine.headline(facts))
     print(f"{rounds} round(s) in {seconds:.0f} s; {pinned}; median (lowest to highest)\n")
     print(tables + "\n")
-    print(report.render_beside(lines) + "\n")
+    if beside := report.render_beside(lines):
+        print(beside + "\n")
     if run.memory:
         print(report.idle_line(run))
     for name, reason in run.missing.items():

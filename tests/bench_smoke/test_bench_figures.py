@@ -90,6 +90,7 @@ def test_verdicts_compare_with_nginx_and_say_what_was_not_measured() -> None:
 def test_one_lost_event_is_in_the_table_and_misses_the_figure() -> None:
     passes = [_result("short", 1000, 1.0, 0.001), _result("long", 1000, 2.0, 0.001, {"other bytes at 99": 1})]
     line = report.line([Record(0, "stoker", "streams-1000", passes)], LOAD["streams-1000"], "stoker")
+    assert report.render_beside([line]) == ""
     assert line.failures == {"other bytes at 99": 1}
     verdict = next(one for one in report.verdicts([line]) if not one.cost)
     assert verdict.value == 1.0
