@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from time import perf_counter
 from typing import NamedTuple, cast
 
@@ -117,13 +118,24 @@ class Connection(asyncio.Protocol):
             done.set_result(Outcome(first, perf_counter() - self._began, self._wrong or failure))
 
 
-def open_with(host: str, port: int, key: str | None, model: str, ask: Ask, size: int, exact: bool) -> Plan:
-    """The plan of one pass: `ask` gives everything but the number."""
+def open_with(
+    host: str,
+    port: int,
+    key: str | None,
+    model: str,
+    ask: Ask,
+    size: int,
+    exact: bool,
+    path: str = exchange.CHAT,
+    headers: Sequence[tuple[str, str]] = (),
+) -> Plan:
+    """The plan of one pass: `ask` gives everything but the number, `headers` are sent besides the usual."""
     request = exchange.request(model, ask, size)
     length = len(request.fill(ask.key()))
     authorization = f"authorization: Bearer {key}\r\n" if key else ""
+    more = "".join(f"{name}: {value}\r\n" for name, value in headers)
     head = (
-        f"POST /v1/chat/completions HTTP/1.1\r\nhost: {host}:{port}\r\n{authorization}"
+        f"POST {path} HTTP/1.1\r\nhost: {host}:{port}\r\n{authorization}{more}"
         f"content-type: application/json\r\naccept: */*\r\ncontent-length: {length}\r\n\r\n"
     )
     first = exchange.first_token_at(ask.events) if ask.stream else 1

@@ -13,6 +13,9 @@ from typing import NamedTuple
 MODEL = "bench-engine"
 """What the upstream shows in /v1/models."""
 
+CHAT = "/v1/chat/completions"
+"""Where requests go, unless a gateway has another path for them."""
+
 _MARKER = re.compile(rb"bench number=([0-9a-f]{8}) stream=([01]) events=(\d{1,6}) gap=(\d{1,9})")
 _USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 _TOKEN = re.compile(rb"tok(\d{5})-([0-9a-f]{8})")

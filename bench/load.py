@@ -19,7 +19,7 @@ import msgspec
 import uvloop
 
 from bench.connection import Connection, open_with
-from bench.exchange import Ask
+from bench.exchange import CHAT, Ask
 from bench.processes import cpu_seconds, resident_bytes, tree
 
 UNFINISHED = "unfinished at the deadline"
@@ -55,6 +55,9 @@ class Job(msgspec.Struct, frozen=True):
     key: str | None = None
     pid: int | None = None
     exact: bool = True
+    path: str = CHAT
+    headers: tuple[tuple[str, str], ...] = ()
+    """What is sent besides the key and what HTTP needs."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -127,7 +130,7 @@ class Generator:
         """What one connection does during a pass."""
         job = self._job
         ask = Ask(0, one.stream, one.events, one.gap)
-        plan = open_with(job.host, job.port, job.key, job.model, ask, one.body, job.exact)
+        plan = open_with(job.host, job.port, job.key, job.model, ask, one.body, job.exact, job.path, job.headers)
         await asyncio.sleep(one.spread * index / job.connections)
         done = 0
         connections = job.connections

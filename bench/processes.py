@@ -43,8 +43,9 @@ class Child:
         log: Path,
         env: Mapping[str, str] | None = None,
         cpus: frozenset[int] | None = None,
+        folder: Path | None = None,
     ) -> Child:
-        """Start it, output to `log`, on these CPUs only. It gets SIGTERM should the bench die."""
+        """Start it in `folder` (None: ours), on these CPUs only, output to `log`. If the bench dies it gets SIGTERM."""
 
         def settle() -> None:
             _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
@@ -58,6 +59,7 @@ class Child:
                 stdout=output,
                 stderr=output,
                 env=dict(os.environ if env is None else env),
+                cwd=folder,
                 start_new_session=True,
                 preexec_fn=settle,
             )

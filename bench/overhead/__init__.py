@@ -1,7 +1,8 @@
 """What a gateway costs, side by side in one run: `python -m bench.overhead --help`.
 
-gateways   how each peer is started: direct, nginx, stoker, sglang, litellm
-scenarios  what load they get
-rounds     starts them, interleaves the scenarios, collects what the load generator saw
-report     figures from that: medians over the rounds, ratios to nginx, the figures to reach (pure)
+gateways        the table of the peers: where each is found, how it is started
+configurations  what each is told
+scenarios       what load they get
+rounds          starts them, interleaves the scenarios, collects what the load generator saw
+report          figures from that: medians over the rounds, ratios to nginx, the figures to reach (pure)
 """

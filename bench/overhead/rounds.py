@@ -18,7 +18,7 @@ import msgspec
 from bench import exchange
 from bench.exchange import Ask
 from bench.load import Job, Result
-from bench.overhead.gateways import GATEWAYS, Launch, Missing, Site
+from bench.overhead.gateways import Launch, Missing, Site, launch
 from bench.overhead.scenarios import Scenario
 from bench.processes import Child, cpu_seconds, free_port, resident_bytes, split_cpus, tree
 
@@ -146,29 +146,29 @@ class Bench:
         folder = self._folder / name
         folder.mkdir()
         port = free_port()
-        launch = GATEWAYS[name](Site(folder, port, upstream, self._key, self._peers))
-        if isinstance(launch, Missing):
-            self._missing[name] = launch.reason
-            self._say(f"{name}: {launch.reason}")
+        how = launch(name, Site(folder, port, free_port(), upstream, self._key, self._peers))
+        if isinstance(how, Missing):
+            self._missing[name] = how.reason
+            self._say(f"{name}: {how.reason}")
             return None
         self._say(f"starting {name}")
         cpus = self._cpus[0] if self._cpus else None
-        child = self._track(Child.start(name, launch.argv, folder / "output.log", launch.env, cpus))
+        child = self._track(Child.start(name, how.argv, folder / "output.log", how.env, cpus, folder))
         try:
-            self._await_answer(port, launch, child)
+            self._await_answer(port, how, child)
         except RuntimeError as error:
             self._missing[name] = str(error)
             self._say(f"{name}: {error}")
             return None
-        return Up(name, port, launch, child)
+        return Up(name, port, how, child)
 
-    def _await_answer(self, port: int, launch: Launch, child: Child) -> None:
+    def _await_answer(self, port: int, how: Launch, child: Child) -> None:
         """Until it answers a real request. Raises RuntimeError with its last words."""
-        until = time.monotonic() + launch.patience
+        until = time.monotonic() + how.patience
         last = "no answer"
         while time.monotonic() < until and child.is_alive():
             try:
-                last = self._ask(port, launch.model)
+                last = self._ask(port, how)
             except (OSError, http.client.HTTPException) as error:
                 last = repr(error)
             if not last:
@@ -177,14 +177,14 @@ class Bench:
         state = "gave no answer" if child.is_alive() else f"ended with code {child.process.returncode}"
         raise RuntimeError(f"{state} ({last}); its last words:\n{child.last_words()}")
 
-    def _ask(self, port: int, model: str) -> str:
+    def _ask(self, port: int, how: Launch) -> str:
         """What is wrong with the reply to one request; empty if nothing."""
         ask = Ask(7, stream=False)
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
         with contextlib.closing(connection):
-            headers = {"content-type": "application/json", "authorization": f"Bearer {self._key}"}
-            body = exchange.request(model, ask, 2048).fill(ask.key())
-            connection.request("POST", "/v1/chat/completions", body, headers)
+            headers = {"content-type": "application/json", "authorization": f"Bearer {self._key}", **dict(how.headers)}
+            body = exchange.request(how.model, ask, 2048).fill(ask.key())
+            connection.request("POST", how.path, body, headers)
             reply = connection.getresponse()
             text = reply.read()
         if reply.status != 200:
@@ -202,6 +202,8 @@ class Bench:
             self._key,
             pid,
             one.launch.exact,
+            one.launch.path,
+            one.launch.headers,
         )
         cpus = self._cpus[1] if self._cpus else None
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 from bench import exchange
@@ -62,7 +63,13 @@ def test_a_rewritten_stream_that_is_not_whole_is_seen(body: bytes, wrong: str) -
     assert exchange.misordered(body, STREAM) == wrong
 
 
-def _run(server: Callable[[], asyncio.Protocol], ask: Ask, exact: bool = True) -> Outcome:
+def _run(
+    server: Callable[[], asyncio.Protocol],
+    ask: Ask,
+    exact: bool = True,
+    path: str = exchange.CHAT,
+    headers: tuple[tuple[str, str], ...] = (),
+) -> Outcome:
     async def go() -> Outcome:
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(server, "127.0.0.1", 0)
@@ -70,7 +77,7 @@ def _run(server: Callable[[], asyncio.Protocol], ask: Ask, exact: bool = True) -
             port = listener.sockets[0].getsockname()[1]
             _, connection = await loop.create_connection(Connection, "127.0.0.1", port)
             try:
-                plan = open_with("127.0.0.1", port, "key", "m", ask, 2048, exact)
+                plan = open_with("127.0.0.1", port, "key", "m", ask, 2048, exact, path, headers)
                 await connection.exchange(plan, ask)  # keep-alive: the second one counts
                 return await connection.exchange(plan, ask)
             finally:
@@ -89,6 +96,25 @@ def test_the_upstream_gives_what_was_asked_for(ask: Ask, exact: bool) -> None:
     assert outcome.first <= outcome.total
     if ask.stream:
         assert outcome.total >= 0.004  # five events and an ending, a millisecond apart
+
+
+class _Recorded(Upstream):
+    """Remembers where it was asked, and with what."""
+
+    asked: ClassVar[list[tuple[bytes, bytes]]] = []
+
+    def data_received(self, data: bytes) -> None:
+        head = data.partition(b"\r\n\r\n")[0]
+        self.asked.append((head.split()[1], head.lower()))
+        super().data_received(data)
+
+
+def test_a_gateway_with_a_path_of_its_own_is_asked_there_with_the_headers_it_needs() -> None:
+    _Recorded.asked.clear()
+    outcome = _run(_Recorded, PLAIN, path="/own/chat", headers=(("x-where", "here"),))
+    assert outcome.failure is None
+    assert [path for path, _ in _Recorded.asked] == [b"/own/chat"] * 2
+    assert all(b"\r\nx-where: here\r\n" in head for _, head in _Recorded.asked)
 
 
 class _OtherBytes(Upstream):

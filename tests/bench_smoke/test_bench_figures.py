@@ -5,12 +5,12 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 from bench import engines, figures, processes
 from bench.figures import Spread
 from bench.load import Result
 from bench.overhead import report
-from bench.overhead.gateways import GATEWAYS, Launch, Missing, Site
 from bench.overhead.rounds import Memory, Record, Run
 from bench.overhead.scenarios import scenarios
 from bench.swap import alone
@@ -90,6 +90,7 @@ def test_verdicts_compare_with_nginx_and_say_what_was_not_measured() -> None:
 def test_one_lost_event_is_in_the_table_and_misses_the_figure() -> None:
     passes = [_result("short", 1000, 1.0, 0.001), _result("long", 1000, 2.0, 0.001, {"other bytes at 99": 1})]
     line = report.line([Record(0, "stoker", "streams-1000", passes)], LOAD["streams-1000"], "stoker")
+    assert report.render_beside([line]) == ""
     assert line.failures == {"other bytes at 99": 1}
     verdict = next(one for one in report.verdicts([line]) if not one.cost)
     assert verdict.value == 1.0
@@ -101,6 +102,35 @@ def test_a_load_generator_that_fell_over_is_a_failure_of_the_run() -> None:
     line = report.line([Record(0, "nginx", "small", [], "it fell over")], LOAD["small"], "nginx")
     assert line.failures == {"it fell over": 1}
     assert line.cpu_request is None
+
+
+def test_all_gateways_stand_beside_each_other_in_one_table() -> None:
+    records = [
+        *(
+            _streamed(0, name, cost, 0.001 + cost / 1e6)
+            for name, cost in (("stoker", 18), ("direct", 0), ("nginx", 10))
+        ),
+        Record(0, "nginx", "paced", [_result("steady", 1000, 0.04, 0.001)]),
+        Record(0, "stoker", "paced", [_result("steady", 1000, 0.12, 0.001, {"other bytes at 7": 2})]),
+    ]
+    lines = report.lines(Run(records, [], {}, True), tuple(LOAD.values()))
+    head, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in report.render_beside(lines).splitlines()
+    ]
+    assert [row[0] for row in rows] == ["direct", "nginx", "Stoker"]
+    stoker = dict(zip(head, rows[-1], strict=True))
+    assert rows[-1][:6] == ["Stoker", "120.0", "3.00x", "-", "18.0", "1.80x"]
+    assert (stoker["added TTFT p50 ms"], stoker["failed"]) == ("0.02", "2")
+
+
+def test_requests_that_were_refused_have_no_cost() -> None:
+    passes = [
+        msgspec.structs.replace(_result(name, 64, 1.0, 0.001, {"status 500": 64}), first=[])
+        for name in ("short", "long")
+    ]
+    line = report.line([Record(0, "portkey", "streams-64", passes)], LOAD["streams-64"], "portkey")
+    assert (line.cpu_request, line.cpu_event) == (None, None)
+    assert line.failures == {"status 500": 128}
 
 
 def test_idle_cost_is_told_per_second() -> None:
@@ -177,15 +207,6 @@ def test_the_swap_configuration_is_toml_without_a_secret(swap: str, tmp_path: Pa
         assert all(one["slot"] == "gpu0" for one in found["serve"])
         assert found["front_door"]["keys"][0]["value"] == "env:STOKER_BENCH_KEY"
         assert ("swap" in found) is bool(swap)
-
-
-@pytest.mark.parametrize("name", list(GATEWAYS))
-def test_no_gateway_gets_the_key_on_its_command_line_or_in_a_file(name: str, tmp_path: Path) -> None:
-    launch = GATEWAYS[name](Site(tmp_path, 8001, 8002, "sk-marker", {name: "/bin/true"}))
-    assert isinstance(launch, Launch | Missing)
-    assert not isinstance(launch, Missing)
-    assert "sk-marker" not in " ".join(launch.argv)
-    assert all("sk-marker" not in file.read_text() for file in tmp_path.iterdir())
 
 
 def test_a_child_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
