@@ -40,6 +40,7 @@ from stoker.cli.commands import (
     watchdog,
 )
 from stoker.cli.commands import run as run_command
+from stoker.cli.commands.up_start import Start
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, exit_code
 from stoker.cli.console.hints import CommandsWithHints
@@ -154,21 +155,17 @@ def version(json: options.Json = False) -> None:
         terminal.say(f"stoker {describe_version()}")
 
 
-def main() -> None:
-    """The entry point: runs the command line of this process and exits with its code."""
-    sys.exit(run(sys.argv[1:]))
-
-
-def run(arguments: list[str]) -> int:
-    """Run one command line; the exit code: 0 done, 1 refused or failed, 2 usage."""
+def run(arguments: list[str], begin: Callable[[Start], int] = Start.run) -> int:
+    """Run one command line; the exit code: 0 done, 1 refused or failed, 2 usage. `begin` is called with what `up` found
+    to be started; it returns the exit code.
+    """
     try:
-        _command()(arguments, prog_name="stoker")
+        _command()(arguments, prog_name="stoker", obj=begin)
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else FAILED
     except StokerError as error:
         own = arguments[: arguments.index("--")] if "--" in arguments else arguments
-        _report(error, as_json="--json" in own)
-        return exit_code(error)
+        return report(error, as_json="--json" in own)
     return 0
 
 
@@ -178,12 +175,10 @@ def _command() -> Callable[..., Any]:
     return typer.main.get_command(app)
 
 
-def _report(error: StokerError, as_json: bool) -> None:
+def report(error: StokerError, as_json: bool = False) -> int:
+    """Say it, and return the exit code."""
     if as_json:
         terminal.emit({"error": {"message": error.message, "code": error.code}})
     for line in error.problems if isinstance(error, ConfigError) else [error.message]:
         terminal.note(f"stoker: {line}")
-
-
-if __name__ == "__main__":
-    main()
+    return exit_code(error)
