@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator
-from importlib import metadata
 
 import psutil
 
@@ -26,6 +25,8 @@ def unmet_requirements(serve: Serve) -> Iterator[str]:
         if find_command(serve, command) is None:
             yield f"{subject} the command `{command}`, which is not on PATH: install it"
     for package, wanted in serve.requires.packages.items():
+        from importlib import metadata  # a megabyte that only such a serve needs
+
         try:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
