@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from stoker.domain.task import Outline, Task
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 
 def packed() -> Packed:
+    from importlib.resources import files
+
     from stoker.request.decide.packed import unpack
 
     return unpack(files("stoker.request.decide").joinpath("data/weights.bin").read_bytes())
