@@ -6,8 +6,6 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
-import psutil
-
 from stoker.domain.serve import Serve
 from stoker.fleet.engines.launch import find_command
 
@@ -41,6 +39,8 @@ def conflicting_processes(serve: Serve, ours: Collection[int]) -> Iterator[str]:
     names = {entry.removesuffix(".service"): entry for entry in serve.conflicts}
     if not names:
         return
+    import psutil  # a megabyte, which only such a serve needs
+
     for process in psutil.process_iter(["pid", "name", "cmdline"]):
         info = process.info
         if info["pid"] in ours or info["pid"] == os.getpid():
