@@ -76,6 +76,13 @@ class RequestHandler(Protocol):
 class WireProtocol(asyncio.Protocol):
     """See the module's docstring. The server makes one for each client."""
 
+    __slots__ = (
+        "_discarded", "_early", "_fruitless", "_handler", "_headers", "_idle", "_idle_since", "_incoming",
+        "_is_reading", "_is_throttled", "_keep_alive", "_linger", "_lingering", "_next", "_pace", "_parser",
+        "_read_turns", "_receive", "_running", "_timer", "_unsent", "_upload", "_uploaded", "_url", "bodies",
+        "is_local", "is_paused", "loop", "outbox", "state", "transport",
+    )  # fmt: skip
+
     def __init__(
         self,
         handler: RequestHandler,

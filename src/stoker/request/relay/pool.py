@@ -48,6 +48,12 @@ class ReplyReceiver(Protocol):
 class UpstreamConnection(asyncio.Protocol):
     """One connection to a serve; carries one request at a time."""
 
+    __slots__ = (
+        "_can_stay", "_ended", "_has_head", "_head_size", "_headers", "_is_full", "_is_paused", "_origin", "_parser",
+        "_pieces", "_pool", "_receiver", "_unsent", "_yields_turn", "has_answered", "is_closed", "is_reused",
+        "transport",
+    )  # fmt: skip
+
     def __init__(self, pool: ConnectionPool, origin: tuple[str, int]) -> None:
         self._pool = pool
         self._origin = origin
