@@ -17,7 +17,7 @@ from stoker.cli.main import app, run
 from stoker.domain.build import IS_COMPILED, describe_version
 from stoker.domain.key import SETTING_NAMES
 
-HEAVY = ("rich", "pydantic", "asyncio", "uvicorn", "prometheus_client", "psutil", "msgspec", "sqlite3", "http.client")
+HEAVY = ("rich", "pydantic", "asyncio", "prometheus_client", "psutil", "msgspec", "sqlite3", "http.client")
 
 
 def test_help_imports_nothing_heavy() -> None:
