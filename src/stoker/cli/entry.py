@@ -52,7 +52,7 @@ def _up(arguments: list[str]) -> int:
     try:
         return start.run()
     except StokerError as error:
-        from stoker.cli.main import report
+        from stoker.cli.command_line import report
 
         return report(error)
     except BrokenPipeError:  # nobody reads what is announced
@@ -60,12 +60,17 @@ def _up(arguments: list[str]) -> int:
 
 
 def _read(arguments: list[str], writing: int) -> int:
-    """Do all of `up` but the serving: what is to be served goes to `writing`."""
-    from stoker.cli.main import run
+    """Do all of `up` but the serving: what is to be served goes to `writing`. Other commands are not even imported."""
+    import typer.main
+
+    from stoker.cli import command_line
+    from stoker.cli.commands.up import up
 
     def hand_over(start: Start) -> int:
         with open(writing, "wb") as pipe:
             pickle.dump(start, pipe)
         return 0
 
-    return run(arguments, hand_over)
+    app = command_line.without_commands()
+    app.command()(up)
+    return command_line.run(typer.main.get_command(app), arguments, hand_over)
