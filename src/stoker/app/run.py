@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from stoker.app.allocator import give_back_large_blocks
 from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration, placed_serves
 from stoker.app.context import Announce, RunOptions, SelfCheck, Welcome
@@ -63,6 +64,7 @@ def run(
 
     A second signal ends now: streams are cut, serves are killed, within 2 s in all.
     """
+    give_back_large_blocks()
     options = RunOptions(announce, read, force, leave_running, replace, resume, self_check, welcome)
     with contextlib.ExitStack() as resources:
         try:
