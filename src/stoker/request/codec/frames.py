@@ -21,7 +21,7 @@ from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, with_reason
 from stoker.request.codec.upstream_messages import UpstreamMessages
 
-_KEPT, _KEPT_READS = 65536, 3
+_KEPT = 65536
 _LAST_TYPES = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
 _OPENING = frozenset(
     ("message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
@@ -144,8 +144,8 @@ class StreamReader:
         self._remove_usage = remove_usage and not gzip
         self._inflate = zlib.decompressobj(47) if gzip else None
         self._partial = bytearray()
-        self._last: list[bytes] = []
-        """The last reads: the dialect's end marker may be split across them. A deque would take 0.7 KB."""
+        self._last: tuple[bytes, ...] = ()
+        """The last three reads: the dialect's end marker may be split across them. A deque would take 0.7 KB."""
         self._is_media = dialect in MEDIA
         self._may_fail_late = dialect is Dialect.RESPONSES
         """The dialect's streams can end with a failed response."""
@@ -211,10 +211,8 @@ class StreamReader:
         return self._frames(whole)
 
     def _frames(self, data: bytes) -> bytes:
-        last = self._last
-        if len(last) == _KEPT_READS:
-            del last[0]
-        last.append(data if len(data) <= _KEPT else data[last_end(data[:-_KEPT]) :])  # the last frame is whole
+        read = data if len(data) <= _KEPT else data[last_end(data[:-_KEPT]) :]  # the last frame is whole
+        self._last = (*self._last[-2:], read)
         if not self.is_meaningful:
             return self._early(data)
         if self._may_fail_late and b"response.failed" in data:
