@@ -45,7 +45,7 @@ class HttpServer:
 
     def renew_date(self) -> None:
         """To be called every second: replies have the time."""
-        self.server_state.default_headers = [(b"date", http_date(time.time()))]
+        self.server_state.set_date(http_date(time.time()))
 
     async def shutdown(self, sockets: list[socket.socket]) -> None:
         """Accept nobody, and wait until everybody has left. What still runs after the grace is cancelled."""

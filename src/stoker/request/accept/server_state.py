@@ -33,3 +33,7 @@ class ServerState:
         self.tasks: set[Cancellable] = set()
         """The requests that wait for something."""
         self.default_headers: list[tuple[bytes, bytes]] = []
+
+    def set_date(self, date: bytes) -> None:
+        """Of the replies from here on."""
+        self.default_headers = [(b"date", date)]
