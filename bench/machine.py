@@ -11,7 +11,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-_PACKAGES = ("stoker", "uvicorn", "uvloop", "httptools", "xllamacpp", "gguf", "litellm", "sglang-router")
+_PACKAGES = ("stoker", "uvloop", "httptools", "xllamacpp", "gguf", "litellm", "sglang-router")
 
 
 def facts() -> dict[str, object]:

@@ -11,10 +11,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import uvicorn
-from uvicorn.server import ServerState
+from typing import NamedTuple
 
 from bench.cost_guard.in_memory import InMemoryLoop, MemoryTransport
 from bench.exchange import Ask, ending, event, opening, plain_reply, request
@@ -32,6 +29,7 @@ from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.connection import WireProtocol
+from stoker.request.accept.server_state import ServerState
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
@@ -161,10 +159,7 @@ async def _protocol(decisions: DecisionLog, tracer: Tracer | None) -> WireProtoc
 
     flow = Flow(FlowSettings(front_door, Names((serve,))), carrier, clock, seal, tracer=tracer)
     front = Front(flow, AccessControl(front_door), Endpoints(None, None, None))  # type: ignore[arg-type]  # not asked
-    app: Any = front
-    config = uvicorn.Config(app, http=WireProtocol, ws="none", lifespan="off", log_config=None, access_log=False)
-    config.load()
-    return WireProtocol(config, ServerState(), {}, asyncio.get_running_loop())
+    return WireProtocol(front, ServerState())
 
 
 class _Clock:

@@ -23,7 +23,7 @@ SOURCE = ROOT / "deploy" / "debian"
 PYTHONS = {"3.11": "bookworm", "3.13": "trixie"}
 """The Python of each Debian release."""
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-SCRIPT = "#!/opt/stoker/bin/python3\nimport sys\n\nfrom stoker.cli.main import main\n\nsys.exit(main())\n"
+SCRIPT = "#!/opt/stoker/bin/python3\nimport sys\n\nfrom stoker.cli.entry import main\n\nsys.exit(main())\n"
 MAINTAINER_SCRIPTS = ("postinst", "prerm", "postrm")
 _ENVIRONMENT = "home = /usr/bin\ninclude-system-site-packages = false\nversion = {python}\n"
 

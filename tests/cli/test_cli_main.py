@@ -17,7 +17,7 @@ from stoker.cli.main import app, run
 from stoker.domain.build import IS_COMPILED, describe_version
 from stoker.domain.key import SETTING_NAMES
 
-HEAVY = ("rich", "pydantic", "asyncio", "uvicorn", "prometheus_client", "psutil", "msgspec", "sqlite3", "http.client")
+HEAVY = ("rich", "pydantic", "asyncio", "prometheus_client", "psutil", "msgspec", "sqlite3", "http.client")
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -230,7 +230,7 @@ def test_options_after_two_dashes_belong_to_the_engine(capsys: pytest.CaptureFix
 
 
 READS_SECRETS = {
-    "commands/up.py": "starts the serves with them",
+    "commands/up_start.py": "starts the serves with them",
     "commands/install.py": "checks that the service will have them",
     "commands/init.py": "checks the file that it has just written",
     "commands/route_sync.py": "asks workers and public routes with them, where no Stoker may run",

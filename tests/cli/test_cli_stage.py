@@ -332,7 +332,7 @@ def start(vault: Path) -> Iterator[Callable[[list[str]], subprocess.Popen[str]]]
     started: list[subprocess.Popen[str]] = []
 
     def start(words: list[str]) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-c", "from stoker.cli.main import main; main()", *words]
+        argv = [sys.executable, "-c", "from stoker.cli.entry import main; main()", *words]
         process = subprocess.Popen(
             argv, cwd=vault.parent, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

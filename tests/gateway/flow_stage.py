@@ -1,4 +1,4 @@
-"""The stage of the flow stories: a real uvicorn with WireProtocol, the whole request path, and a model whose every byte
+"""The stage of the flow stories: a real server with WireProtocol, the whole request path, and a model whose every byte
 the story writes itself. A story ends only when nothing is left: no lease, no waiter, no active call, no connection.
 """
 
@@ -17,9 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import pytest
-import uvicorn
 import uvloop
-from uvicorn.server import ServerState
 
 from stoker.access.access_control import AccessControl
 from stoker.domain.access import FrontDoor, ResponseStorage
@@ -36,6 +34,7 @@ from stoker.gateway.response_turns import ResponseTurns, SummarySeals
 from stoker.gateway.responses import StoredResponses
 from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.connection import LINGERING, PACE, Lingering, UploadPace, WireProtocol
+from stoker.request.accept.server_state import ServerState
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
@@ -248,11 +247,9 @@ class Stage:
         self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append, None, turns)
         self.door = AccessControl(self.front_door)
         front = Front(self.flow, self.door, self.endpoints(), self._count)
-        config = uvicorn.Config(front, http=WireProtocol, ws="none", lifespan="off", log_config=None, access_log=False)
-        config.load()
         self.state = ServerState()
         self._server = await loop.create_server(
-            lambda: WireProtocol(config, self.state, {}, loop, self.pace, self.lingering), "127.0.0.1", 0
+            lambda: WireProtocol(front, self.state, self.pace, self.lingering), "127.0.0.1", 0
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self

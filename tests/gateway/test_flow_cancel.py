@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from tests.gateway.flow_stage import LoopClock, Talk, a_serve, delta, dropping_from
-from uvicorn.server import ServerState
 
 from stoker.access.access_control import OPEN
 from stoker.access.caller import Caller
@@ -23,6 +22,7 @@ from stoker.gateway.flow import Flow
 from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.inline_task import InlineTask
+from stoker.request.accept.server_state import ServerState
 from stoker.request.accept.wire import Wire
 from stoker.request.decide.names import Names
 from stoker.request.outbox import Outbox

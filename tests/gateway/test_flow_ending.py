@@ -152,7 +152,7 @@ def test_what_ends_a_request_in_the_moment_of_its_grant_is_not_lost(how: str) ->
             client.abort()
         else:
             assert (await client.reply()).status == 503
-        stage.complaints.clear()  # uvicorn logs a task that was cancelled
+        stage.complaints.clear()  # a task that was cancelled is logged
 
     tell()
 

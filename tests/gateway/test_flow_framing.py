@@ -1,4 +1,4 @@
-"""Framing, through a real uvicorn: what HTTP allows is served, what two readers could understand differently is not."""
+"""Framing, through a real server: what HTTP allows is served, what two readers could understand differently is not."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ async def test_with_a_request_behind_it_in_the_pipeline(stage: Stage) -> None:
     talk.say("x")
     await client.head()
     await leave(client, "reset")
-    while not talk.gone.is_set():  # uvicorn does not read on behind a pipelined request: the next writes tell
+    while not talk.gone.is_set():  # nobody reads on behind a pipelined request: the next writes tell
         talk.say("y")
         await asyncio.sleep(0.001)
     await client_left(stage)

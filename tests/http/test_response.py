@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -45,3 +47,14 @@ def test_an_interim_response_is_not_the_answer() -> None:
 def test_a_connection_that_ends_too_early_is_an_error(reply: bytes) -> None:
     with pytest.raises(ValueError, match="before the answer did"):
         read(reply)
+
+
+def test_a_response_that_was_read_leaves_no_reference_cycle() -> None:
+    gc.disable()
+    try:
+        response = read(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        seen = weakref.ref(response)
+        del response
+        assert seen() is None
+    finally:
+        gc.enable()

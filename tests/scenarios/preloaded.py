@@ -102,7 +102,7 @@ def _main(
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, mode, closefd=False) for n, mode in enumerate(("r", "w", "w")))
     sys.argv = ["stoker", *arguments]
     gc.freeze()
-    from stoker.cli.main import main
+    from stoker.cli.entry import main
 
     if prepare is not None:
         prepare()

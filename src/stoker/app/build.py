@@ -56,7 +56,7 @@ from stoker.gateway.upstream import UpstreamRequests
 from stoker.gateway.usage import UsagePages
 from stoker.gateway.web.page import WebPage
 from stoker.orchestrate.memory.pads import Scratchpads
-from stoker.orchestrate.orchestrators import OrchestratorContext
+from stoker.orchestrate.request import OrchestratorContext
 from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.tls import CertificateWatcher, UnusableCertificate
 from stoker.request.relay.pool import ConnectionPool

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from stoker.app.clock import SystemClock
 from stoker.app.configuration import Configuration, names_of
@@ -20,8 +21,7 @@ from stoker.domain.serve import Serve
 from stoker.domain.spending import cloud_costs
 from stoker.exchange.carrier import Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
-from stoker.orchestrate.checks.checker import check_notes
-from stoker.orchestrate.orchestrators import OrchestratorContext, Orchestrators
+from stoker.orchestrate.request import OrchestratorContext
 from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.budget import budget_for
 from stoker.request.decide.names import Names, ServeStates
@@ -32,6 +32,9 @@ from stoker.routing.dispatch import Dispatcher
 from stoker.routing.router import TierRouter
 from stoker.store.profile import unconfigured_rows
 from stoker.store.routed import RoutedCounts
+
+if TYPE_CHECKING:
+    from stoker.orchestrate.orchestrators import Orchestrators
 
 log = logging.getLogger("stoker.app")
 
@@ -91,6 +94,9 @@ class FlowSetup:
     def _orchestrators(self, settings: Settings, dispatcher: Dispatcher | None) -> Orchestrators | None:
         if not settings.orchestrators:
             return None
+        from stoker.orchestrate.checks.checker import check_notes
+        from stoker.orchestrate.orchestrators import Orchestrators
+
         for orchestrator in settings.orchestrators:
             for note in check_notes(orchestrator):
                 log.warning("orchestrator '%s': %s", orchestrator.name, note)

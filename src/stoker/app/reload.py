@@ -15,7 +15,6 @@ from stoker.app.configuration import (
 )
 from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
-from stoker.config.changes import changed_settings, restart_problems
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import cloud_prices
@@ -35,6 +34,8 @@ class ConfigurationChanges:
 
 
 def compare(old: Configuration, new: Configuration) -> ConfigurationChanges:
+    from stoker.config.changes import changed_settings  # with the tables of the file, which nothing else needs here
+
     before = {serve.name: serve for serve in old.settings.serves}
     after = {serve.name: serve for serve in new.settings.serves}
     return ConfigurationChanges(
@@ -66,6 +67,8 @@ class Reloader:
         old = self._active.current
         new = next_configuration(old, self._read())
         changes = compare(old, new)
+        from stoker.config.changes import restart_problems
+
         if problems := restart_problems(changes.settings):
             raise ConfigError(problems)
         lapsed = [] if dry_run else self._replace(old, new, changes)

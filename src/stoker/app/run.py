@@ -14,11 +14,11 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import uvicorn
-
+from stoker.app.allocator import give_back_large_blocks
 from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration, placed_serves
 from stoker.app.context import Announce, RunOptions, SelfCheck, Welcome
@@ -30,9 +30,8 @@ from stoker.app.take_over import take_over
 from stoker.domain.access import FrontDoor, Settings
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import slots_of
-from stoker.gateway.front import Front
 from stoker.gateway.log_file import logging_to
-from stoker.gateway.server import BACKLOG, Server, ServerOptions, close, event_loop, listen
+from stoker.gateway.server import Server, ServerOptions, close, event_loop, listen
 from stoker.request.accept.connection import WireProtocol
 from stoker.store.state_dir import IN_FILE, WITHOUT_FILE, StateDir
 
@@ -65,6 +64,7 @@ def run(
 
     A second signal ends now: streams are cut, serves are killed, within 2 s in all.
     """
+    give_back_large_blocks()
     options = RunOptions(announce, read, force, leave_running, replace, resume, self_check, welcome)
     with contextlib.ExitStack() as resources:
         try:
@@ -78,7 +78,7 @@ def run(
             announce(state.note)
         try:
             return event_loop()(_main(configuration, state, options, sockets))
-        except KeyboardInterrupt:  # before uvicorn took the signals over
+        except KeyboardInterrupt:  # before the server took the signals over
             return 130
 
 
@@ -138,7 +138,7 @@ async def _main(configuration: Configuration, state: StateDir, options: RunOptio
         sockets.is_kept,
         sockets.connections,
     )
-    server = Server(_uvicorn_config(front, door), parts.fleet.conductor, front.idle, front.hand_over, server_options)
+    server = Server(partial(WireProtocol, front), parts.fleet.conductor, front.idle, front.hand_over, server_options)
     with server.handled_signals():
         try:
             await _serve(parts, active, options, server, sockets.listening)
@@ -200,21 +200,3 @@ def _announce_open(door: FrontDoor, asks_for_keys: bool, options: RunOptions) ->
     welcome = options.welcome(asks_for_keys)
     if welcome:
         announce(welcome)
-
-
-def _uvicorn_config(front: Front, door: FrontDoor) -> uvicorn.Config:
-    return uvicorn.Config(
-        front,  # type: ignore[arg-type]  # WireProtocol knows what it is
-        interface="asgi3",
-        http=WireProtocol,
-        ws="none",
-        loop="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        backlog=BACKLOG,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=max(1, round(door.shutdown_grace) + 2),
-    )

@@ -1,6 +1,8 @@
 """The command line: parse, call, print. Nothing is decided here.
 
-main       the tree of commands, and the one place where an error becomes an exit code
+entry      the process: `up` is read by a process of its own
+main       the tree of all commands
+command_line  runs it: the one place where an error becomes an exit code
 commands/  one module per command
 evaluate/  `eval` and `gate`: measurements of a model
 clients/   `client`: settings for agents, SDKs and shells

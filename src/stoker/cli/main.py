@@ -1,8 +1,7 @@
-"""The tree of commands, and the one place where an error becomes an exit code."""
+"""The tree of all commands."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 import typer.main
 
-from stoker import __version__
+from stoker.cli import command_line
 from stoker.cli.commands import (
     client,
     cluster,
@@ -40,24 +39,13 @@ from stoker.cli.commands import (
     watchdog,
 )
 from stoker.cli.commands import run as run_command
+from stoker.cli.commands.up_start import Start
 from stoker.cli.console import options, terminal
-from stoker.cli.console.errors import FAILED, exit_code
-from stoker.cli.console.hints import CommandsWithHints
+from stoker.cli.console.errors import FAILED
 from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import results
-from stoker.domain.build import IS_COMPILED, describe_version
-from stoker.domain.errors import ConfigError, StokerError
 
-# Plain help and plain tracebacks: rich costs 40 ms, which `stoker --help` does not have.
-app = typer.Typer(
-    name="stoker",
-    cls=CommandsWithHints,
-    help="One stable endpoint for the language models that you run yourself.",
-    epilog="Start with: stoker up --demo, or stoker init. Every command: docs/reference/cli.md",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = command_line.without_commands()
 app.command()(up.up)
 app.add_typer(serves.app, name="serves")
 app.add_typer(slot.app, name="slot")
@@ -87,21 +75,6 @@ app.add_typer(profile.app, name="profile")
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")
 app.command()(completions.completions)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        version()
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    version_: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Options before a command; --version works by its callback."""
 
 
 _RELOADED = ("changed", "added", "removed", "routing", "settings", "lapsed", "problems")
@@ -147,43 +120,15 @@ def reload(
 @app.command()
 def version(json: options.Json = False) -> None:
     """Print the version."""
-    if json:
-        python = ".".join(str(n) for n in sys.version_info[:3])
-        terminal.emit({"version": __version__, "compiled": IS_COMPILED, "python": python, "platform": sys.platform})
-    else:
-        terminal.say(f"stoker {describe_version()}")
+    command_line.print_version(json)
 
 
-def main() -> None:
-    """The entry point: runs the command line of this process and exits with its code."""
-    sys.exit(run(sys.argv[1:]))
-
-
-def run(arguments: list[str]) -> int:
-    """Run one command line; the exit code: 0 done, 1 refused or failed, 2 usage."""
-    try:
-        _command()(arguments, prog_name="stoker")
-    except SystemExit as done:
-        return done.code if isinstance(done.code, int) else FAILED
-    except StokerError as error:
-        own = arguments[: arguments.index("--")] if "--" in arguments else arguments
-        _report(error, as_json="--json" in own)
-        return exit_code(error)
-    return 0
+def run(arguments: list[str], begin: Callable[[Start], int] = Start.run) -> int:
+    """See `command_line.run`."""
+    return command_line.run(_command(), arguments, begin)
 
 
 @cache
 def _command() -> Callable[..., Any]:
     """The tree as Typer builds it: 40 ms, so once for each process."""
     return typer.main.get_command(app)
-
-
-def _report(error: StokerError, as_json: bool) -> None:
-    if as_json:
-        terminal.emit({"error": {"message": error.message, "code": error.code}})
-    for line in error.problems if isinstance(error, ConfigError) else [error.message]:
-        terminal.note(f"stoker: {line}")
-
-
-if __name__ == "__main__":
-    main()

@@ -301,9 +301,11 @@ class Carrier:
             call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
         endpoint = request.endpoint
         relay = self._relay(call, lease)
-        await relay.send(
+        completion = relay.send(
             target, encoded.head, encoded.body, endpoint.dialect, encoded.remove_usage, translator, endpoint.generates
         )
+        del encoded  # its body, for as long as the answer takes
+        await completion
 
     def _relay(self, call: Call, lease: Lease) -> Relay:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key

@@ -18,5 +18,6 @@ events  GET /events: what happens, live
 web     the web page at /ui/
 ollama  the read-only endpoints of Ollama               log_file   Stoker's own log
 hand_over  gives sockets and connections to the process that replaces this one; socket_channel  how they travel
-server  sockets, event loop, signals                      scratchpads  GET /admin/orchestrator/REQUEST
+server  sockets, event loop, signals                      http_server  connections, until it ends
+scratchpads  GET /admin/orchestrator/REQUEST
 """

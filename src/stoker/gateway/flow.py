@@ -50,7 +50,7 @@ from stoker.gateway.outcome import first_token, record_answer, report_failure
 from stoker.gateway.response_turns import ResponseTurns
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
-from stoker.orchestrate.orchestrators import OrchestratedRequest
+from stoker.orchestrate.request import OrchestratedRequest
 from stoker.request.accept.body import body_if_complete, wait_for_body
 from stoker.request.accept.body_worker import BodyWorker
 from stoker.request.accept.budget import BodyBudget

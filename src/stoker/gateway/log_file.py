@@ -53,7 +53,7 @@ def logging_to(logs: Path, most: int) -> Iterator[None]:
     os.close(open_log(logs / "stoker.log"))
     handler = _PrivateLog(logs / "stoker.log", maxBytes=most, backupCount=1, delay=True)
     handler.setFormatter(_OneLineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    loggers = [logging.getLogger(name) for name in ("stoker", "uvicorn.error", "asyncio")]
+    loggers = [logging.getLogger(name) for name in ("stoker", "asyncio")]
     earlier = [(logger.level, logger.propagate) for logger in loggers]
     for logger in loggers:
         logger.addHandler(handler)

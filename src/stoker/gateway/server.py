@@ -1,4 +1,4 @@
-"""The HTTP server: its sockets, its event loop, and uvicorn with Stoker's own shutdown.
+"""The server of the front door: its sockets, its event loop, and how it ends.
 
 A server ends in one of three ways. After a signal, waiting requests are refused, and streams may end within the grace.
 If systemd keeps the listening socket, waiting requests are served, too: new clients wait for the next process. If a new
@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-import uvicorn
-
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.hand_over import ConnectionMover, HandOverRequests, Successor
+from stoker.gateway.http_server import HttpServer
 from stoker.gateway.socket_channel import MessageKind, send
-from stoker.request.accept.idle_connections import IdleConnections, MovableConnection
+from stoker.request.accept.idle_connections import IdleConnections
+from stoker.request.accept.server_state import HostedConnection, ServerState
 from stoker.request.accept.tls import HANDSHAKE_TIMEOUT
 
 log = logging.getLogger("stoker.front")
@@ -57,18 +57,20 @@ class ServerOptions:
     """Open connections handed over by another process."""
 
 
-class Server(uvicorn.Server):
-    """uvicorn's server: the first signal drains, the second ends at once."""
+class Server(HttpServer):
+    """The first signal drains, the second ends at once."""
 
     def __init__(
         self,
-        config: uvicorn.Config,
+        connect: Callable[[ServerState], asyncio.Protocol],
         conductor: Conductor,
         idle: IdleConnections,
         hand_over: HandOverRequests,
         options: ServerOptions,
     ) -> None:
-        super().__init__(config)
+        """`connect` makes the protocol of a client's connection."""
+        super().__init__(max(1, round(options.grace) + 2))
+        self._connect = connect
         self._conductor = conductor
         self._idle = idle
         self._hand_over = hand_over
@@ -86,9 +88,8 @@ class Server(uvicorn.Server):
         """Whether the serves keep running."""
         return self._options.leave_running or self.successor is not None
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup([])
-        await self._accept(sockets or [])
+    async def startup(self, sockets: list[socket.socket]) -> None:
+        await self._accept(sockets)
         for one in self._options.connections:
             with contextlib.suppress(OSError):  # its client has left
                 await self._loop.connect_accepted_socket(self._connection, one)
@@ -112,8 +113,7 @@ class Server(uvicorn.Server):
         return copies
 
     def _connection(self) -> asyncio.Protocol:
-        make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
-        return make(config=self.config, server_state=self.server_state, app_state={}, _loop=None)
+        return self._connect(self.server_state)
 
     @contextlib.contextmanager
     def handled_signals(self) -> Iterator[None]:
@@ -128,10 +128,6 @@ class Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler or signal.SIG_DFL)
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield  # uvicorn would handle signals only during `serve`: see `handled_signals`
-
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains, the second ends at once. The exit code of an orderly end is 0."""
         if self.should_exit and not self.force_exit:
@@ -144,12 +140,11 @@ class Server(uvicorn.Server):
         self._loop.call_soon_threadsafe(self._signalled.set)
 
     async def main_loop(self) -> None:
-        """Run until a signal, or until another process has replaced this one, with a new Date header every second.
-        uvicorn's own loop polls ten times a second.
-        """
+        """Run until a signal, or until another process has replaced this one, with a new Date header every second."""
         replacing = self._loop.create_task(self._be_replaced(), name="hand-over")
         try:
-            while not await self.on_tick(0):
+            while not self.should_exit:
+                self.renew_date()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(1.0):
                         await self._signalled.wait()
@@ -163,8 +158,8 @@ class Server(uvicorn.Server):
             await asyncio.gather(self._finishing, return_exceptions=True)
 
     @property
-    def _connections(self) -> Collection[MovableConnection]:
-        return self.server_state.connections  # type: ignore[return-value]  # of WireProtocol
+    def _connections(self) -> Collection[HostedConnection]:
+        return self.server_state.connections
 
     async def _be_replaced(self) -> None:
         """Until a successor has everything. On cancel the channel stays open: the successor waits for this process."""
@@ -199,7 +194,7 @@ class Server(uvicorn.Server):
             await self._accept(listening)
         return is_given
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+    async def shutdown(self, sockets: list[socket.socket]) -> None:
         self._options.closing()
         has_waited = self.force_exit or self.successor is not None or self._finishing is not None
         grace = 0.0 if has_waited else self._options.grace
@@ -216,7 +211,7 @@ class Server(uvicorn.Server):
         finally:
             self._draining.cancel()
             await asyncio.gather(self._draining, return_exceptions=True)
-            for task in tuple(self.server_state.tasks):  # after a second signal uvicorn does not cancel them
+            for task in tuple(self.server_state.tasks):  # after a second signal nothing has cancelled them
                 task.cancel()
 
     def _hurry(self) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from stoker.domain.access import CompatPaths, FrontDoor, Media
 from stoker.domain.serve import Serve
-from stoker.orchestrate.orchestrators import Orchestrators
 from stoker.request.accept.budget import MIN_BUDGET
 from stoker.request.decide.names import Names
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.routing.dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from stoker.orchestrate.orchestrators import Orchestrators
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import httptools
 
@@ -23,7 +24,7 @@ class ResponseReader:
         self.body = bytearray()
         self.is_cut = False
         """The body is longer than the bound; the rest was not read."""
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
         self._head_size = 0
         self._announces_end = False
         self._has_ended = False
@@ -32,17 +33,20 @@ class ResponseReader:
         """Read up to `limit` bytes of the body, whatever length was announced. Raises ValueError with the reason if the
         answer is not HTTP or ends too early; OSError if the connection breaks.
 
-        `only_success`: the body of anything but a 200 is not read.
+        `only_success`: the body of anything but a 200 is not read. Call it once.
         """
-        while not self._has_ended and not self.is_cut and not (only_success and self.status not in (0, 200)):
-            data = await reader.read(CHUNK)
-            if not data:
-                self._on_eof()
-                return
-            self._feed(data)
-            if len(self.body) > limit:
-                self.is_cut = True
-                del self.body[limit:]
+        try:
+            while not self._has_ended and not self.is_cut and not (only_success and self.status not in (0, 200)):
+                data = await reader.read(CHUNK)
+                if not data:
+                    self._on_eof()
+                    return
+                self._feed(data)
+                if len(self.body) > limit:
+                    self.is_cut = True
+                    del self.body[limit:]
+        finally:
+            self._parser = None  # leaves no reference cycle: serves are asked every second, for as long as Stoker runs
 
     def _feed(self, data: bytes) -> None:
         self._head_size += len(data) if not self.status else 0

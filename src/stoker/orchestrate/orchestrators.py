@@ -6,8 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -20,35 +19,30 @@ from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.orchestrator import CheckLayer, Orchestrator, Policy
 from stoker.domain.prompt import Prompt
-from stoker.domain.protocols import Leases
 from stoker.domain.routing import AUTO
-from stoker.domain.serve import Serve, Slot, share_slot, slots_of
+from stoker.domain.serve import Serve, share_slot, slots_of
 from stoker.domain.task import CLASSES
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
-from stoker.exchange.formatter import Formatter
-from stoker.exchange.internal_client import InternalClient
 from stoker.orchestrate import policy as policies
 from stoker.orchestrate.checks.checker import LayeredChecker, build_checker
 from stoker.orchestrate.checks.structure import is_complete
 from stoker.orchestrate.checks.validator import Validator, ValidatorSettings
 from stoker.orchestrate.loop.loop import Loop, LoopRules
-from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.memory.project import ProjectFiles
 from stoker.orchestrate.memory.recorder import RunFiles
 from stoker.orchestrate.memory.scratchpad import RunHead, SavedRun
 from stoker.orchestrate.policy import ChosenPolicy
 from stoker.orchestrate.prompts import VALIDATOR_PROMPT, worker_rules
 from stoker.orchestrate.reply_writer import ReplyWriter
+from stoker.orchestrate.request import OrchestratedRequest, OrchestratorContext
 from stoker.orchestrate.runner import OrchestratedRun, RunParts
 from stoker.orchestrate.worker import Worker, WorkerCandidate
-from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.outline import outline
 from stoker.request.decide.names import Names
 from stoker.request.decide.policy import RoutePlan
 from stoker.request.translate.translate import READ_PROMPT, read_prompt
 from stoker.routing.classifier import classify
-from stoker.routing.dispatch import Dispatcher
 
 log = logging.getLogger("stoker.orchestrate")
 REPLY_HEADER = b"x-stoker-orchestrator"
@@ -62,41 +56,12 @@ PROJECT_HEADER = b"x-stoker-project"
 """A directory, percent-encoded, instead of the orchestrator's project. Only over the control socket."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrchestratorContext:
-    """What orchestrators work with."""
-
-    leases: Leases
-    client: InternalClient
-    formatter: Formatter
-    pads: Scratchpads
-    now: Callable[[], float]
-    wall: Callable[[], float]
-    dispatcher: Dispatcher | None = None
-    """Finds the class, and the worker of `worker = "auto"`; None: nothing is routed."""
-    keep_alive: float = 15.0
-    """Seconds between pings."""
-    slots: Mapping[str, Slot] = field(default_factory=dict)
-    """By name."""
-
-
 class ChosenServes(NamedTuple):
     """Who works on a request."""
 
     workers: tuple[WorkerCandidate, ...]
     """The first one writes; the others take over if it fails. At least one."""
     validator: Serve | None = None
-
-
-class OrchestratedRequest(NamedTuple):
-    """One request to an orchestrator."""
-
-    call: Call
-    caller: Caller
-    endpoint: Endpoint
-    fields: BodyFields
-    body: bytes
-    names: Names
 
 
 class Orchestrators:

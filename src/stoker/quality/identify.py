@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +56,8 @@ def packages(serve: Serve) -> dict[str, str]:
     """Versions of the packages that its engine consists of, if they are in our own environment."""
     if serve.engine != "llama.cpp" or serve.cmd is not None or (not serve.embedded and find_command(serve, SERVER)):
         return {}
+    from importlib.metadata import PackageNotFoundError, version  # zipfile and email come with it
+
     try:
         return {"xllamacpp": version("xllamacpp")}
     except PackageNotFoundError:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cache
-from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from stoker.domain.task import Outline, Task
-from stoker.request.decide.classify import Classifier
-from stoker.request.decide.packed import Packed, unpack
-from stoker.request.decide.weights import Weights
+
+if TYPE_CHECKING:
+    from stoker.request.decide.classify import Classifier
+    from stoker.request.decide.packed import Packed
 
 
 def packed() -> Packed:
+    from importlib.resources import files
+
+    from stoker.request.decide.packed import unpack
+
     return unpack(files("stoker.request.decide").joinpath("data/weights.bin").read_bytes())
 
 
 @cache
 def classifier() -> Classifier:
-    """Takes about 15 ms the first time."""
+    """Takes about 30 ms the first time: only where tasks are classified is the classifier in memory at all."""
+    from stoker.request.decide.classify import Classifier
+    from stoker.request.decide.weights import Weights
+
     found = packed()
     return Classifier(Weights(found.classes, found.tables))
 

@@ -374,9 +374,6 @@ def test_where_the_weights_lie_is_not_known_the_temperature_is_not_either(tell: 
 
 
 def test_the_automatic_budget_is_half_of_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Memory:
-        available = 1000
-
-    monkeypatch.setattr(module.psutil, "virtual_memory", lambda: Memory)
+    monkeypatch.setattr(module, "available_memory", lambda: 1000)
     assert module.budget(WarmPool()) == 500
     assert module.budget(WarmPool(memory=0)) == 0

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import random
-import re
-import tomllib
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
-from uvicorn.server import Server, ServerState
 
 from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.idle_connections import IdleConnections
 from stoker.request.accept.read_turns import LARGE_READ, MAX_BURST, ReadTurns
+from stoker.request.accept.server_state import ServerState
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox
 
@@ -74,14 +69,12 @@ class House:
         self.read_turns = ReadTurns(asyncio.get_running_loop())
         self.asked: list[Wire] = []
         self.works: Callable[[Wire], Coroutine[Any, Any, None] | None] = lambda wire: None
-        config = uvicorn.Config(self, timeout_keep_alive=75)  # type: ignore[arg-type]
         self.state = ServerState()
-        self._config = config
         self.line, self.paper = self.another()
 
     def another(self) -> tuple[WireProtocol, Paper]:
         """A connection of another client."""
-        line, paper = WireProtocol(self._config, self.state, {}), Paper()
+        line, paper = WireProtocol(self, self.state), Paper()
         line.connection_made(paper)  # type: ignore[arg-type]
         return line, paper
 
@@ -631,7 +624,7 @@ async def test_shutting_down_makes_the_reply_under_way_the_last(house: House) ->
 
 
 @story
-async def test_uvicorn_knows_what_runs_until_it_has_ended(house: House) -> None:
+async def test_the_server_knows_what_runs_until_it_has_ended(house: House) -> None:
     """It waits for its `tasks` when it shuts down, and cancels them when that takes too long."""
     done = asyncio.get_running_loop().create_future()
     house.works = lambda wire: through(wire, done)
@@ -646,27 +639,6 @@ async def test_uvicorn_knows_what_runs_until_it_has_ended(house: House) -> None:
 async def through(wire: Wire, done: asyncio.Future[None]) -> None:
     await done
     wire.reply(200, [], b"")
-
-
-# -- uvicorn ---------------------------------------------------------------------------------------------------------
-
-
-def test_what_uvicorn_does_with_a_protocol_is_what_was_looked_at() -> None:
-    source = inspect.getsource(Server)
-    made = re.search(r"http_protocol_class\((.*?)\)", source, re.DOTALL)
-    assert made is not None
-    assert set(re.findall(r"(\w+)=", made.group(1))) == {"config", "server_state", "app_state", "_loop"}
-    assert set(re.findall(r"connection\.(\w+)\(", source)) == {"shutdown"}
-    assert set(re.findall(r"\bt\.(\w+)\(", source)) == {"cancel"}
-    assert set(vars(ServerState())) == {"total_requests", "connections", "tasks", "default_headers"}
-
-
-def test_uvicorn_is_the_minor_version_that_is_pinned() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
-    (pin,) = (d for d in project["project"]["dependencies"] if d.startswith("uvicorn"))
-    low, high = re.fullmatch(r"uvicorn>=(\d+\.\d+),<(\d+\.\d+)", pin).groups()  # type: ignore[union-attr]
-    assert uvicorn.__version__.startswith(low + ".")
-    assert int(high.split(".")[1]) == int(low.split(".")[1]) + 1
 
 
 # -- a reply before the end of the body ------------------------------------------------------------------------------

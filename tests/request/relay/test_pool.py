@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -121,6 +122,20 @@ async def test_a_connection_that_is_to_close_is_not_kept(
     await exchange(await pool.open(target))
     assert pool.take_idle(target) is None
     await lines[0].gone.wait()
+
+
+@story(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
+async def test_a_closed_connection_leaves_no_reference_cycle(
+    pool: ConnectionPool, target: Target, lines: list[Server]
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        await exchange(await pool.open(target))
+        while any(isinstance(one, UpstreamConnection) for one in gc.get_objects()):
+            await asyncio.sleep(0)  # until it is closed
+    finally:
+        gc.enable()
 
 
 @story()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 START_WITHIN = 120.0
 _POLL = 0.1
-_ENTRY = "from stoker.cli.main import main; main()"
+_ENTRY = "from stoker.cli.entry import main; main()"
 _PR_SET_PDEATHSIG = 1
 
 

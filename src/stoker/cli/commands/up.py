@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.commands import demo_screen
+from stoker.cli.commands import up_start
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
-from stoker.cli.console.installation import config_warnings, demo_state, is_answering, load_settings, socket_of
+from stoker.cli.console.installation import config_warnings, demo_state, is_answering, socket_of
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
 DEMO_PORT = 8000
-MAX_NAMES = 8
-"""How many models a start names."""
 
 
 def up(
+    ctx: typer.Context,
     config: options.Config = None,
     demo_: Annotated[
         bool, typer.Option("--demo", help="Run two tiny models without a configuration, to try Stoker out.")
@@ -57,8 +54,7 @@ def up(
         raise UsageError("--demo has its own configuration: leave out --config or --demo")
     if demo_ and leave_running:
         raise UsageError("--leave-running does not work with --demo: leave it out, or use a configuration")
-    read = _demo_settings(port) if demo_ else _file_settings(config, port)
-    settings = read()
+    settings = _demo_settings(port) if demo_ else up_start.read_file(config, port)
     forced = frozenset(force or ())
     for name in sorted(forced):
         if name not in {serve.name for serve in settings.serves}:
@@ -68,27 +64,9 @@ def up(
         require_no_demo(settings)
     if not replace and "LISTEN_FDS" not in os.environ:
         require_port(settings, "stoker up --demo" if demo_ else "stoker up")
-    from stoker.app.run import run
-
-    raise typer.Exit(
-        run(
-            settings,
-            leave_running=leave_running,
-            resume=resume,
-            replace=replace,
-            announce=terminal.say,
-            read=None if demo_ else read,
-            self_check=lambda: _self_check(config, settings if demo_ else None),
-            force=forced,
-            welcome=partial(demo_screen.screen, settings) if demo_ else lambda needs_key: next_steps(settings),
-        )
-    )
-
-
-def _self_check(config: str | None, demo: Settings | None) -> dict[str, Any]:
-    from stoker.cli.commands.self_check import self_check
-
-    return self_check(config, demo)
+    start = up_start.Start(settings, config, port, demo_, leave_running, resume, replace, forced)
+    begin: Callable[[up_start.Start], int] = ctx.obj
+    raise typer.Exit(begin(start))
 
 
 def warn(settings: Settings) -> None:
@@ -136,28 +114,7 @@ def require_port(settings: Settings, command: str = "stoker up") -> None:
     )
 
 
-def next_steps(settings: Settings) -> str:
-    """What to type into a client, and how to see its other settings."""
-    names = [serve.name for serve in settings.serves]
-    shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
-    url = demo_screen.base_url(settings)
-    page = f"web page: {demo_screen.page_url(settings)}"
-    if not names:
-        return f"models: none\n{page}"
-    return f"models: {shown}\nclients: base URL {url}; all settings: stoker client NAME\n{page}"
-
-
-def _file_settings(config: str | None, port: int | None) -> Callable[[], Settings]:
-    return lambda: _at_port(load_settings(config), port)
-
-
-def _demo_settings(port: int | None) -> Callable[[], Settings]:
+def _demo_settings(port: int | None) -> Settings:
     from stoker.config.demo import demo
 
-    return lambda: demo(demo_state(), port or DEMO_PORT)
-
-
-def _at_port(settings: Settings, port: int | None) -> Settings:
-    if port is None:
-        return settings
-    return dataclasses.replace(settings, front_door=dataclasses.replace(settings.front_door, port=port))
+    return demo(demo_state(), port or DEMO_PORT)

@@ -8,8 +8,6 @@ import os
 import threading
 from collections.abc import Callable
 
-import psutil
-
 POLL_INTERVAL = 0.05
 
 
@@ -82,6 +80,8 @@ def reap(pid: int) -> None:
 
 def is_alive(pid: int) -> bool:
     """Whether the process exists and is not a zombie."""
+    import psutil
+
     try:
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Container
 
 import msgspec
-import psutil
 
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
@@ -148,6 +147,8 @@ class LocalDriver:
 
     async def _sweep(self, record: StartRecord) -> None:
         """The leader is gone: ends only processes that carry the mark of that start."""
+        import psutil
+
         candidates = (lambda: process_group.members(record.pid)) if record.pid else psutil.pids
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SWEEP_LIMIT):

@@ -6,8 +6,6 @@ import contextlib
 import os
 import signal
 
-import psutil
-
 from stoker.fleet.drivers.exit_watch import is_alive
 
 
@@ -17,6 +15,8 @@ def members(leader: int) -> list[int]:
     A process that made its own session is not found. Unrelated processes are not found either: a number is not reused
     while a process, a zombie, a group or a session still has it.
     """
+    import psutil  # a megabyte, which only a Stoker that has started an engine needs
+
     return [pid for pid in psutil.pids() if _belongs(pid, leader) and is_alive(pid)]
 
 
@@ -31,6 +31,8 @@ def send(leader: int, number: signal.Signals) -> None:
     """Signals the whole group, and processes that left it but not its session. Does nothing for an empty group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: only zombies are left (macOS)
         os.killpg(leader, number)
+    import psutil
+
     for pid in psutil.pids():
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if os.getsid(pid) == leader and os.getpgid(pid) != leader:
@@ -39,6 +41,8 @@ def send(leader: int, number: signal.Signals) -> None:
 
 def resident_bytes(leader: int) -> int | None:
     """Resident memory of all members together; None: unknown."""
+    import psutil
+
     total = 0
     found = False
     for pid in members(leader):

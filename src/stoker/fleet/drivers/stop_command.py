@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
 from stoker.domain.serve import Serve
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.exit_watch import ExitWatch, reap
@@ -45,7 +43,11 @@ def stop_words(serve: Serve, place: LaunchPlace) -> StopWords | None:
 
 def end_leftovers(record: StartRecord, log: logging.Logger) -> None:
     """Kill the stop command that an earlier run of Stoker left running when it crashed."""
-    for pid in psutil.pids() if record.stop is not None else ():
+    if record.stop is None:
+        return
+    import psutil
+
+    for pid in psutil.pids():
         if identity.has_start_nonce(pid, record.nonce, identity.STOP_VARIABLE):
             log.warning("the stop command of serve %s (process %d) was left running: it is killed", record.name, pid)
             with contextlib.suppress(ProcessLookupError):
@@ -111,6 +113,8 @@ class StopCommand:
 
     def _environment(self) -> dict[str, str]:
         """The environment of the serve's process, with the `env` of its configuration."""
+        import psutil
+
         try:
             found = dict(psutil.Process(self._record.pid).environ())
         except (psutil.Error, OSError):

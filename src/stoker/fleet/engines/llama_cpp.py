@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import embedded, options, weight_files
+from stoker.fleet.engines import options, weight_files
 from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command
 from stoker.fleet.engines.options import CACHE_TYPES, OptionTable, option, switch
 
@@ -85,6 +85,8 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     ]  # -P: import nothing from the working directory
     if serve.die_with_parent:
         argv += ["--parent", str(os.getpid())]
+    from stoker.fleet.engines import embedded  # argparse comes with it
+
     environment = {embedded.KEY_VARIABLE: place.key}
     if "PYTHONPATH" in os.environ:  # the child imports Stoker from the same place
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
@@ -130,6 +132,8 @@ def _engine_problems(serve: Serve) -> list[str]:
             f"serve '{serve.name}' needs llama.cpp, and there is neither `{SERVER}` on PATH nor the embedded engine: "
             f"type {_INSTALL}"
         ]
+    from stoker.fleet.engines import embedded
+
     refusal = embedded.refusal(serve.extra_args)
     return [f"`extra_args` of serve '{serve.name}': {refusal}"] if refusal else []
 

@@ -50,6 +50,16 @@ def host_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"
     return HostMemory(total, available + credit if available is not None else None, limit)
 
 
+def available_memory(proc: Path = Path("/proc")) -> int:
+    """Bytes available without swapping on the whole machine, whatever the control group allows."""
+    available = _table(proc / "meminfo").get("MemAvailable")
+    if available is not None:
+        return available
+    import psutil  # not Linux
+
+    return int(psutil.virtual_memory().available)
+
+
 def process_memory(pids: Iterable[int], proc: Path = Path("/proc")) -> ProcessMemory | None:
     """Memory of these processes together. None: none of them can be read (gone, another user's, not Linux)."""
     parts = [part for pid in pids if (part := _one(proc / str(pid))) is not None]

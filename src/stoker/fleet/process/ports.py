@@ -8,8 +8,6 @@ import socket
 from collections.abc import Container
 from pathlib import Path
 
-import psutil
-
 from stoker.domain.errors import StartFailed
 
 _LOWEST = 20_000
@@ -73,6 +71,8 @@ def _bind(host: str, port: int) -> int | None:
 
 
 def _holder(port: int) -> str:
+    import psutil  # a megabyte, for a rare message
+
     try:
         connections = psutil.net_connections(kind="tcp")
         pids = {c.pid for c in connections if c.status == psutil.CONN_LISTEN and c.laddr.port == port and c.pid}

@@ -21,7 +21,7 @@ from pathlib import Path
 from stoker.domain.errors import StartFailed
 from stoker.fleet.engines.last_output import redact
 from stoker.fleet.process.environment import is_secret
-from stoker.fleet.rehydrate import copying, drafts, http_download, tools
+from stoker.fleet.rehydrate import copying, drafts, tools
 from stoker.fleet.rehydrate.copying import DraftUnwritable, SourceUnreadable
 from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.sources import TOOLS, SourceKind, WeightSource, fetch_command, parse_size, size_command
@@ -109,6 +109,8 @@ class Fetcher:
         if source.kind is SourceKind.PATH:
             return await self._path_state(source)
         if source.kind is SourceKind.HTTP:
+            from stoker.fleet.rehydrate import http_download  # urllib.request and http.client come with it
+
             try:
                 remote = await in_thread(partial(http_download.remote_file, source))
             except SourceUnreadable as error:
@@ -203,6 +205,8 @@ class Fetcher:
         if wanted.source.kind is SourceKind.PATH:
             return await in_thread(partial(drafts.copy, Path(wanted.source.path), draft, report))
         if wanted.source.kind is SourceKind.HTTP:
+            from stoker.fleet.rehydrate import http_download
+
             is_proved = bool(wanted.sha256)
             return await in_thread(
                 lambda stop: http_download.fetch(wanted.source, draft, is_proved, stop, report),

@@ -8,8 +8,6 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-import psutil
-
 from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
@@ -141,6 +139,8 @@ class MemoryMeter:
 
 def _commands(accounting: Accounting | None, ours: Collection[int]) -> dict[int, str]:
     """The program name of each foreign process that holds device memory."""
+    import psutil
+
     found = {}
     for pid in accounting or {}:
         if pid not in ours:

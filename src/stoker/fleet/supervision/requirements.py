@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator
-from importlib import metadata
-
-import psutil
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines.launch import find_command
@@ -26,6 +23,8 @@ def unmet_requirements(serve: Serve) -> Iterator[str]:
         if find_command(serve, command) is None:
             yield f"{subject} the command `{command}`, which is not on PATH: install it"
     for package, wanted in serve.requires.packages.items():
+        from importlib import metadata  # a megabyte that only such a serve needs
+
         try:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -40,6 +39,8 @@ def conflicting_processes(serve: Serve, ours: Collection[int]) -> Iterator[str]:
     names = {entry.removesuffix(".service"): entry for entry in serve.conflicts}
     if not names:
         return
+    import psutil  # a megabyte, which only such a serve needs
+
     for process in psutil.process_iter(["pid", "name", "cmdline"]):
         info = process.info
         if info["pid"] in ours or info["pid"] == os.getpid():

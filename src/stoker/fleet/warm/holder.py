@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from stoker.fleet.warm import pages
 
@@ -214,6 +213,8 @@ def has_room(length: int, meminfo: str = "/proc/meminfo") -> bool:
 
 def _step_aside() -> None:
     """Gives this process the lowest priority, and makes the kernel kill it first if memory runs out."""
+    import psutil  # not above: the process that serves imports this module, too
+
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with contextlib.suppress(OSError, psutil.Error):

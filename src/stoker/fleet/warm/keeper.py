@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 
 import msgspec
-import psutil
 
 from stoker.domain.access import WarmPool
 from stoker.domain.prediction import Prediction, PredictionReason
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.drivers.process import describe_exit
+from stoker.fleet.memory.host import available_memory
 from stoker.fleet.warm import page_cache
 from stoker.fleet.warm.holder import HoldProgress, HoldRequest
 from stoker.fleet.warm.pool import Command, Drop, WarmKind, WarmModel, WarmModels, sleeper
@@ -37,7 +37,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 def budget(section: WarmPool) -> int:
     """The budget in bytes; `auto` is half of what is available now."""
-    return int(psutil.virtual_memory().available) // 2 if section.memory is None else section.memory
+    return available_memory() // 2 if section.memory is None else section.memory
 
 
 class WarmKeeper:

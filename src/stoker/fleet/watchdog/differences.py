@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import psutil
-
 from stoker.domain.serve import Serve
 from stoker.fleet.process.identity import MARK_VARIABLE
 from stoker.fleet.process.start_records import StartRecord
@@ -35,6 +33,8 @@ def differences(
 
 def environment_of(pid: int) -> dict[str, str] | None:
     """The variables that a process was started with; None if it is gone or cannot be read."""
+    import psutil
+
     try:
         return dict(psutil.Process(pid).environ())
     except (psutil.Error, OSError):

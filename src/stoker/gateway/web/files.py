@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import NamedTuple
 
 from stoker.domain.errors import ClientError
@@ -51,8 +50,8 @@ class PageFiles:
     """Only names that were in the package at the start are ever opened."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Traversable] = {
-            PREFIX + name: file for name, file in _listed(files("stoker.gateway.web") / "static", "")
+        self._found: dict[str, Path] = {
+            PREFIX + name: file for name, file in _listed(Path(__file__).with_name("static"), "")
         }
         self._found[PREFIX] = self._found[PREFIX + INDEX]
         self._read: dict[str, _File] = {}
@@ -81,8 +80,8 @@ class PageFiles:
         return file
 
 
-def _listed(folder: Traversable, before: str) -> list[tuple[str, Traversable]]:
-    found: list[tuple[str, Traversable]] = []
+def _listed(folder: Path, before: str) -> list[tuple[str, Path]]:
+    found: list[tuple[str, Path]] = []
     for entry in folder.iterdir():
         if entry.is_dir():
             found += _listed(entry, f"{before}{entry.name}/")

@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
 import msgspec
@@ -76,6 +75,8 @@ def read_prompts(body: bytes) -> list[LabelledPrompt]:
 @cache
 def held_out() -> tuple[LabelledPrompt, ...]:
     """The half of tests/data/tasks/labelled.jsonl that nothing was learned from, as it ships (scripts/held_out.py)."""
+    from importlib.resources import files
+
     return tuple(read_prompts((files("stoker.measure.classifier") / "held-out.jsonl").read_bytes()))
 
 

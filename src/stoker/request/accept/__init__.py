@@ -1,6 +1,7 @@
 """Reads what clients send.
 
-connection      one client connection: parsing, the order of its requests, how long it is kept; uvicorn hosts it
+connection      one client connection: parsing, the order of its requests, how long it is kept
+server_state    what all connections share
 idle_connections  what happens to a connection between two requests
 read_turns      how much of all uploads one turn of the event loop reads
 tls             the certificate of the front door, and the watch over its files

@@ -1,8 +1,7 @@
 """One client connection.
 
-uvicorn hosts the server (sockets, signals, graceful shutdown); a contract test checks what each side relies on. llhttp
-parses. A request begins in the callback that read it, when all of that read has been parsed. Requests of one connection
-are answered one after the other, in the order in which they came.
+llhttp parses. A request begins in the callback that read it, when all of that read has been parsed. Requests of one
+connection are answered one after the other, in the order in which they came.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 import httptools
-from uvicorn.config import Config
-from uvicorn.server import ServerState
 
 from stoker.domain.errors import ClientError
 from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.idle_connections import IdleConnections
 from stoker.request.accept.inline_task import InlineTask
 from stoker.request.accept.read_turns import LARGE_READ, ReadTurns
+from stoker.request.accept.server_state import ServerState
 from stoker.request.accept.wire import STATUS_LINES, Wire
 from stoker.request.codec.websocket import offers_websocket
 from stoker.request.outbox import Outbox
@@ -32,6 +30,10 @@ extensions.
 """
 TUNNEL_PATH = "/v1/realtime"
 """The only path, behind whatever prefix, on which an offer of WebSocket is not ignored."""
+
+
+KEEP_ALIVE = 75.0
+"""Seconds that a connection may wait for its next request."""
 
 
 class UploadPace(NamedTuple):
@@ -72,31 +74,36 @@ class RequestHandler(Protocol):
 
 
 class WireProtocol(asyncio.Protocol):
-    """See the module's docstring. Made by uvicorn, whose configuration has a `RequestHandler` for its `app`."""
+    """See the module's docstring. The server makes one for each client."""
+
+    __slots__ = (
+        "_discarded", "_early", "_fruitless", "_handler", "_headers", "_idle", "_idle_since", "_incoming",
+        "_is_reading", "_is_throttled", "_keep_alive", "_linger", "_lingering", "_next", "_pace", "_parser",
+        "_read_turns", "_receive", "_running", "_timer", "_unsent", "_upload", "_uploaded", "_url", "bodies",
+        "is_local", "is_paused", "loop", "outbox", "state", "transport",
+    )  # fmt: skip
 
     def __init__(
         self,
-        config: Config,
+        handler: RequestHandler,
         server_state: ServerState,
-        app_state: object = None,
-        _loop: asyncio.AbstractEventLoop | None = None,
         pace: UploadPace = PACE,
         lingering: Lingering = LINGERING,
     ) -> None:
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
-        self.loop = _loop or asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self.state = server_state
         self.is_local = False
         """The peer came through the control socket (mode 0600): it is the user who runs Stoker."""
         self.is_paused = False
         """The client is slow: its buffer is above the high-water mark."""
-        self._handler: RequestHandler = config.app  # type: ignore[assignment]  # no ASGI application
+        self._handler: RequestHandler = handler
         self.outbox = self._handler.outbox
         self.bodies = self._handler.bodies
         self._idle = self._handler.idle
         self._read_turns = self._handler.read_turns
         self._parser = _parser(self)
-        self._keep_alive = config.timeout_keep_alive
+        self._keep_alive = KEEP_ALIVE
         self._idle_since = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._pace = pace
@@ -133,7 +140,7 @@ class WireProtocol(asyncio.Protocol):
         self.transport = transport  # type: ignore[assignment]
         sock = transport.get_extra_info("socket")
         self.is_local = sock is not None and sock.family == getattr(socket, "AF_UNIX", None)
-        self.state.connections.add(self)  # type: ignore[arg-type]
+        self.state.connections.add(self)
         self._idle_since = self.loop.time()
         self._timer = self.loop.call_later(self._keep_alive, self._check_idle)
 
@@ -194,7 +201,7 @@ class WireProtocol(asyncio.Protocol):
             self._running.on_resume()
 
     def shutdown(self) -> None:
-        """uvicorn is shutting down: the request under way is the last one of this connection."""
+        """The server is shutting down: the request under way is the last one of this connection."""
         if self._running is None or not (self._running.is_whole or self._running.is_started):
             self.transport.close()  # no request runs, or its body is incomplete and would be refused
         else:
@@ -444,7 +451,7 @@ def _check_framing(headers: list[tuple[bytes, bytes]]) -> None:
 
 
 def _parser(protocol: WireProtocol) -> Any:
-    """llhttp; bytes after a connection's last request are ignored, as in uvicorn."""
+    """llhttp; bytes after a connection's last request are ignored."""
     parser = httptools.HttpRequestParser(protocol)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import httptools
-from uvicorn.server import ServerState
 
 from stoker.domain.errors import StokerError
 from stoker.request.accept.budget import SMALL, BodyBudget
 from stoker.request.accept.idle_connections import MovableConnection
+from stoker.request.accept.server_state import ServerState
 from stoker.request.outbox import Outbox
 
 

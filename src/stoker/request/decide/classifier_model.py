@@ -15,7 +15,6 @@ from collections.abc import Collection
 from stoker.domain.prompt import Prompt
 from stoker.domain.question import one_word, question, quoted
 from stoker.domain.task import CLASSES, ClassSource, Outline, Task
-from stoker.request.decide.asks import closely
 
 HEAD, TAIL = 480, 320
 """How many characters of a request the model is shown: more than the built-in classifier reads."""
@@ -85,6 +84,8 @@ def possible_classes(seen: Outline) -> tuple[str, ...]:
 
 def classifier_question(seen: Outline, nonce: str, cloud: bool = False, plain: bool = False) -> Prompt:
     """`nonce`, `cloud`, `plain`: see `domain.question`."""
+    from stoker.request.decide.asks import closely  # large tables of words, which only classifying needs
+
     barred = ", ".join(name for name in CLASSES if name not in possible_classes(seen)) or "nothing"
     request = quoted("request", closely(seen.text, HEAD, TAIL), nonce)
     data = _DATA.format(nonce=nonce, request=request, signs=signs(seen), barred=barred)

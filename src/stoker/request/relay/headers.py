@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Sequence
-from email.utils import parsedate_to_datetime
 
 from stoker.domain.lease import Target
 
@@ -116,6 +115,8 @@ def _moment(value: bytes) -> float | None:
     """Unix time of an HTTP date."""
     if not value or len(value) > 64:
         return None
+    from email.utils import parsedate_to_datetime  # half a megabyte, for the servers that write a date here
+
     try:
         return parsedate_to_datetime(value.decode("ascii")).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httptools
 
@@ -48,11 +48,17 @@ class ReplyReceiver(Protocol):
 class UpstreamConnection(asyncio.Protocol):
     """One connection to a serve; carries one request at a time."""
 
+    __slots__ = (
+        "_can_stay", "_ended", "_has_head", "_head_size", "_headers", "_is_full", "_is_paused", "_origin", "_parser",
+        "_pieces", "_pool", "_receiver", "_unsent", "_yields_turn", "has_answered", "is_closed", "is_reused",
+        "transport",
+    )  # fmt: skip
+
     def __init__(self, pool: ConnectionPool, origin: tuple[str, int]) -> None:
         self._pool = pool
         self._origin = origin
         self._receiver: ReplyReceiver | None = None
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_size = 0
         """Bytes read until the head was complete; some may be the body's."""
@@ -182,7 +188,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
-        self._unsent = None
+        self._unsent = self._parser = None  # leaves no reference cycle for the garbage collector
         self._pool.forget(self, self._origin)
         receiver = self._receiver
         if receiver is None:

@@ -256,6 +256,7 @@ class Relay:
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.upstream_status = status
         self._headers = headers
+        self._head = self._body = b""  # it is not sent again, and a stream may be long
         if status in faults.PAUSES:
             self.retry_after = retry_after(headers)
         dialect = self._dialect

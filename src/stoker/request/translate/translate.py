@@ -7,7 +7,6 @@ writing   -> the client's AnswerWriter -> bytes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
@@ -32,16 +31,7 @@ from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.upstream_errors import failure_of, is_error, no_answer, with_reason
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
-from stoker.request.translate.chat.read_answer import ChatAnswerReader as ChatReader
-from stoker.request.translate.chat.read_prompt import read_prompt as read_chat
-from stoker.request.translate.chat.write_answer import ChatAnswerWriter as ChatWriter
-from stoker.request.translate.chat.write_prompt import write_prompt as write_chat
-from stoker.request.translate.completions.read_prompt import read_prompt as read_completions
-from stoker.request.translate.completions.write_answer import CompletionsAnswerWriter as CompletionsWriter
-from stoker.request.translate.messages.read_answer import MessagesAnswerReader as MessagesReader
-from stoker.request.translate.messages.read_prompt import read_prompt as read_messages
-from stoker.request.translate.messages.write_answer import MessagesAnswerWriter as MessagesWriter
-from stoker.request.translate.messages.write_prompt import write_prompt as write_messages
+from stoker.request.translate import on_demand
 from stoker.request.translate.neutral.block_sequencer import BlockSequencer
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
@@ -55,43 +45,36 @@ from stoker.request.translate.neutral.protocols import (
     WritePrompt,
 )
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.request.translate.ollama.read_generate import read_generate
-from stoker.request.translate.ollama.read_prompt import read_prompt as read_ollama_chat
-from stoker.request.translate.ollama.write_answer import OllamaAnswerWriter as OllamaWriter
 from stoker.request.translate.prepare import PassContext, prepare
-from stoker.request.translate.responses.read_answer import ResponsesAnswerReader as ResponsesReader
-from stoker.request.translate.responses.read_prompt import read_prompt as read_responses
-from stoker.request.translate.responses.write_answer import ResponsesAnswerWriter as ResponsesWriter
-from stoker.request.translate.responses.write_prompt import write_prompt as write_responses
 from stoker.request.translate.restore import AnswerRestorer
 
 READ_PROMPT: dict[Dialect, ReadPrompt] = {
-    Dialect.CHAT: read_chat,
-    Dialect.MESSAGES: read_messages,
-    Dialect.RESPONSES: read_responses,
-    Dialect.COMPLETIONS: read_completions,
-    Dialect.OLLAMA_CHAT: read_ollama_chat,
-    Dialect.OLLAMA_GENERATE: read_generate,
+    Dialect.CHAT: on_demand.read_chat,
+    Dialect.MESSAGES: on_demand.read_messages,
+    Dialect.RESPONSES: on_demand.read_responses,
+    Dialect.COMPLETIONS: on_demand.read_completions,
+    Dialect.OLLAMA_CHAT: on_demand.read_ollama_chat,
+    Dialect.OLLAMA_GENERATE: on_demand.read_ollama_generate,
 }
 """What clients may write in."""
 WRITE_PROMPT: dict[Dialect, WritePrompt] = {
-    Dialect.CHAT: write_chat,
-    Dialect.MESSAGES: write_messages,
-    Dialect.RESPONSES: write_responses,
+    Dialect.CHAT: on_demand.write_chat,
+    Dialect.MESSAGES: on_demand.write_messages,
+    Dialect.RESPONSES: on_demand.write_responses,
 }
 """The dialects of serves."""
 READ_ANSWER: dict[Dialect, Callable[[Losses], AnswerReader]] = {
-    Dialect.CHAT: ChatReader,
-    Dialect.MESSAGES: MessagesReader,
-    Dialect.RESPONSES: ResponsesReader,
+    Dialect.CHAT: on_demand.chat_reader,
+    Dialect.MESSAGES: on_demand.messages_reader,
+    Dialect.RESPONSES: on_demand.responses_reader,
 }
 WRITE_ANSWER: dict[Dialect, Callable[[AnswerContext, Losses], AnswerWriter]] = {
-    Dialect.CHAT: ChatWriter,
-    Dialect.MESSAGES: MessagesWriter,
-    Dialect.RESPONSES: ResponsesWriter,
-    Dialect.COMPLETIONS: CompletionsWriter,
-    Dialect.OLLAMA_CHAT: partial(OllamaWriter, generate=False),
-    Dialect.OLLAMA_GENERATE: partial(OllamaWriter, generate=True),
+    Dialect.CHAT: on_demand.chat_writer,
+    Dialect.MESSAGES: on_demand.messages_writer,
+    Dialect.RESPONSES: on_demand.responses_writer,
+    Dialect.COMPLETIONS: on_demand.completions_writer,
+    Dialect.OLLAMA_CHAT: on_demand.ollama_chat_writer,
+    Dialect.OLLAMA_GENERATE: on_demand.ollama_generate_writer,
 }
 PATHS = {
     Dialect.CHAT: "/v1/chat/completions", Dialect.MESSAGES: "/v1/messages", Dialect.RESPONSES: "/v1/responses",

@@ -14,7 +14,6 @@ import hashlib
 import re
 
 import msgspec
-from pydantic_core import from_json
 
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode, is_json, loose
@@ -105,6 +104,8 @@ def is_plain_start(arguments: str) -> bool | None:
 
 def _partial(text: str) -> dict[str, object] | None:
     """What the official SDKs make of it: the same partial parser."""
+    from pydantic_core import from_json  # 3 MB of memory, for the few calls that an engine breaks off
+
     try:
         found = from_json(text, allow_partial=True)
     except (ValueError, RecursionError):

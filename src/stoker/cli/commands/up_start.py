@@ -1,0 +1,86 @@
+"""What `stoker up` starts, once its command line and its configuration were read.
+
+Imports little: the process that serves has this in memory, and neither the command line nor what reads configurations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from stoker.cli.commands import demo_screen
+from stoker.domain.printable import printable
+
+if TYPE_CHECKING:
+    from stoker.domain.access import Settings
+
+MAX_NAMES = 8
+"""How many models a start names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A checked `stoker up`. It can be pickled."""
+
+    settings: Settings
+    config: str | None
+    """As given on the command line."""
+    port: int | None
+    """Instead of the configured one."""
+    is_demo: bool
+    leave_running: bool
+    resume: bool
+    replace: bool
+    forced: frozenset[str]
+    """Rejected and blocked serves that may run."""
+
+    def run(self) -> int:
+        """Serve until a signal; the exit code. Raises StokerError."""
+        from stoker.app.run import run
+
+        return run(
+            self.settings,
+            leave_running=self.leave_running,
+            resume=self.resume,
+            replace=self.replace,
+            announce=_say,
+            read=None if self.is_demo else partial(read_file, self.config, self.port),
+            self_check=self._self_check,
+            force=self.forced,
+            welcome=self._welcome,
+        )
+
+    def _self_check(self) -> dict[str, Any]:
+        from stoker.cli.commands.self_check import self_check
+
+        return self_check(self.config, self.settings if self.is_demo else None)
+
+    def _welcome(self, needs_key: bool) -> str:
+        return demo_screen.screen(self.settings, needs_key) if self.is_demo else next_steps(self.settings)
+
+
+def read_file(config: str | None, port: int | None) -> Settings:
+    """The configuration, listening on `port` if that is given. Raises ConfigError with every problem."""
+    from stoker.cli.console.installation import load_settings
+
+    settings = load_settings(config)
+    if port is None:
+        return settings
+    return dataclasses.replace(settings, front_door=dataclasses.replace(settings.front_door, port=port))
+
+
+def next_steps(settings: Settings) -> str:
+    """What to type into a client, and how to see its other settings."""
+    names = [serve.name for serve in settings.serves]
+    shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
+    url = demo_screen.base_url(settings)
+    page = f"web page: {demo_screen.page_url(settings)}"
+    if not names:
+        return f"models: none\n{page}"
+    return f"models: {shown}\nclients: base URL {url}; all settings: stoker client NAME\n{page}"
+
+
+def _say(text: str) -> None:
+    print(printable(text), flush=True)

@@ -1,0 +1,114 @@
+"""`stoker up` as a process: what it has in memory while it serves, and what becomes of the one that reads for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+import pytest
+
+from stoker.testing.client import RawClient, compose_request
+from stoker.testing.server import ScriptedServer
+
+NOT_FOR_SERVING = (
+    "argparse", "click", "email", "http.client", "importlib.metadata", "multiprocessing", "prometheus_client",
+    "psutil", "pydantic", "pydantic_core", "rich", "typer", "urllib.request", "zipfile",
+    "stoker.cli.main", "stoker.config.build", "stoker.config.load", "stoker.config.tables",
+    "stoker.fleet.engines.embedded", "stoker.fleet.rehydrate.http_download", "stoker.measure.preflight.run",
+    "stoker.orchestrate.orchestrators", "stoker.request.decide.asks", "stoker.request.decide.classify",
+    "stoker.request.translate.chat.read_prompt", "stoker.request.translate.messages",
+    "stoker.request.translate.responses",
+)  # fmt: skip
+"""What most of memory would go to. A module of this list that a plain request needs belongs out of it, with a word
+about its size in the commit."""
+PROGRAM = f"""
+import atexit, os, sys
+
+def tell(serving=os.getpid()):
+    if os.getpid() == serving:
+        print("imported:", *(name for name in {NOT_FOR_SERVING!r} if name in sys.modules), flush=True)
+
+atexit.register(tell)
+from stoker.cli.entry import main
+main()
+"""
+CONFIG = """
+[front_door]
+port = {port}
+{keys}
+
+[paths]
+state = "state"
+
+[[serve]]
+name = "scripted"
+engine = "openai"
+base_url = "{url}/v1"
+"""
+
+
+async def start(*words: str) -> Process:
+    return await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, *words, stdout=PIPE, stderr=PIPE)
+
+
+def test_a_plain_up_keeps_nothing_in_memory_that_only_other_work_needs(port: int) -> None:
+    async def story() -> None:
+        async with ScriptedServer() as model:
+            Path("stoker.toml").write_text(CONFIG.format(port=port, url=model.url, keys=""))
+            stoker = await start("up")
+            assert stoker.stdout is not None
+            try:
+                assert (await stoker.stdout.readline()).startswith(b"listening on ")
+                client = RawClient(port, timeout=30)
+                await client.connect()
+                question = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}], "stream": True}
+                await client.send(compose_request("POST", "/v1/chat/completions", question))
+                assert (await client.reply()).status == 200
+                await client.close()
+            finally:
+                stoker.terminate()
+                said, _ = await stoker.communicate()
+        assert said.decode().splitlines()[-2:] == ["stopped", "imported:"]
+        assert stoker.returncode == 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("up", "--config", "missing.toml"), 2, "stoker: missing.toml: there is no such file"),
+        (("up", "--colour"), 2, "No such option: --colour"),
+        (("up", "--help"), 0, ""),
+    ],
+    ids=["configuration", "usage", "help"],
+)
+def test_what_the_reader_tells_is_the_end_of_the_process(words: tuple[str, ...], code: int, told: str) -> None:
+    async def story() -> None:
+        stoker = await start(*words)
+        _, problems = await stoker.communicate()
+        assert (stoker.returncode, told in problems.decode()) == (code, True)
+
+    asyncio.run(story())
+
+
+def test_ctrl_c_while_the_configuration_is_read_ends_both(port: int) -> None:
+    keys = 'keys = [{ name = "me", value = "file:key" }]'
+    Path("stoker.toml").write_text(CONFIG.format(port=port, url="http://127.0.0.1:9", keys=keys))
+    os.mkfifo("key")
+
+    async def story() -> None:
+        stoker = await start("up")
+        writing = await asyncio.to_thread(os.open, "key", os.O_WRONLY)  # until the reader reads its secret
+        (reader,) = Path(f"/proc/{stoker.pid}/task/{stoker.pid}/children").read_text().split()
+        for pid in (int(reader), stoker.pid):
+            os.kill(pid, signal.SIGINT)
+        _, problems = await stoker.communicate()  # until both have closed their output
+        os.close(writing)
+        assert (stoker.returncode, b"Traceback" in problems) == (130, False)
+
+    asyncio.run(story())
