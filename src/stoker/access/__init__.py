@@ -1,6 +1,6 @@
 """Who may use Stoker, and how much: keys, limits, usage.
 
-access_control  Host and Origin, then the key behind a request
+access_control  Host and Origin, then the key behind a request; bad_key: there is none
 keyring         all keys, of the file and made at run time, with the settings in effect
 caller          a key at run time
 sessions        cookies that stand for a key, for the web page
