@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
+from statistics import median
 from typing import Any
 
 from stoker.domain.errors import StokerError
@@ -80,6 +81,9 @@ class ServeState:
     loaded_for: LoadReason = LoadReason.REQUEST
     """At its last start."""
     swap_times: deque[float] = field(default_factory=lambda: deque(maxlen=5))
+    """Its last ones; `note_swap_time` adds one."""
+    swap_time: float | None = None
+    """The median of these; None: none was measured."""
     failures: int = 0
     """Failed starts in a row."""
     failed_at: float = 0.0
@@ -158,7 +162,9 @@ class ServeState:
         """Its share of a slot's budget: the declared size, or the measured one if that is larger. Where it takes
         several slots, each bears an equal part.
         """
-        size = slot_state.size_of(self.serve, self.measured)
+        if slot_state.slot.memory is None:
+            return 1
+        size = max(self.serve.memory or 0, self.measured or 0)
         return -(-size // (1 + len(self.more_slots))) if self.more_slots else size
 
     def gives_way(self) -> bool:
@@ -191,11 +197,12 @@ class ServeState:
         self.touch()
 
     def touch(self) -> None:
-        """Something has changed that may concern the other replicas of its serve, too. See `SlotGroup.version`."""
-        if self.replica_set is None:
-            self.slot_state.group.version += 1
-        else:
-            self.replica_set.touch()
+        """Something has changed that may concern the other replicas of its serve, too, where they are live. See
+        `SlotGroup.version`.
+        """
+        self.slot_state.group.version += 1
+        if self.replica_set is not None:
+            self.replica_set.touch_live()
 
     def is_live(self) -> bool:
         """Whether it is loaded, waited for, or wanted: there may be something to decide."""
@@ -206,6 +213,10 @@ class ServeState:
         self.slot_state.group.version += 1
         for slot_state in self.slot_states:
             slot_state.live[self] = None
+
+    def note_swap_time(self, seconds: float) -> None:
+        self.swap_times.append(seconds)
+        self.swap_time = median(self.swap_times)
 
     def end_leases(self, ids: Iterable[int]) -> tuple[int, ...]:
         """Remove these leases, and return their ids."""
@@ -270,7 +281,7 @@ class ServeState:
 
     def takes_requests(self) -> bool:
         """Whether an operator lets it, and it need not stop."""
-        return not self.is_held and not self.must_stop()
+        return not (self.is_held or self.unloads or self.removed or self.pending or self.parked)
 
     @property
     def is_elsewhere(self) -> bool:
@@ -305,20 +316,24 @@ class ReplicaSet:
     gap: UsualGap = field(default_factory=UsualGap)
     """Between times in which any of them was used."""
     seen: int = -1
-    """The sum of the versions of its slots' groups when it was last asked whether a waiting request moves."""
+    """The sum of the versions of its slots' groups when it was last asked whether a waiting request moves, less their
+    `arrivals`; -1: another request waits since then.
+    """
     look_again_at: float = float("inf")
     """When the next failed start of its may be tried again."""
 
-    def touch(self) -> None:
-        """See `ServeState.touch`."""
+    def touch_live(self) -> None:
+        """Its live replicas may have to be decided anew. About the places of the others only their slots decide."""
         for state in self.replicas:
-            state.slot_state.group.version += 1
+            if state.queue or state.wanted or state.phase is not ServePhase.STOPPED:
+                state.slot_state.group.version += 1
 
     def has_changed(self, now: float) -> bool:
         """Whether something has happened in one of its slots since this was last asked."""
         version = 0
         for state in self.replicas:
-            version += state.slot_state.group.version
+            group = state.slot_state.group
+            version += group.version - group.arrivals
         if version == self.seen and now < self.look_again_at:
             return False
         self.seen = version
@@ -331,7 +346,7 @@ class ReplicaSet:
         last_used = max(state.last_used for state in self.replicas)
         if last_used > NEVER and not any(state.leases or state.queue for state in self.replicas):
             self.gap.add(now - last_used)
-            self.touch()
+            self.touch_live()
 
     def closed_to(self, wish: ReplicaWish) -> frozenset[str]:
         """The names of those that a request may not join: they failed it. One that was forwarded stays here."""
@@ -429,8 +444,9 @@ class SlotState:
 
     def forget_stopped(self) -> None:
         """Forget the serves that are not live any more, and put the others into the order of the configuration."""
-        live = [state for state in self.live if state.is_live()]
-        live.sort(key=_number)
+        live = [s for s in self.live if s.queue or s.wanted or s.phase is not ServePhase.STOPPED]
+        if len(live) > 1:
+            live.sort(key=_number)
         self.live = dict.fromkeys(live)
 
     @property
@@ -439,25 +455,30 @@ class SlotState:
             return self.slot.memory
         return max(map(len, self.slot.together)) if self.slot.together else 1
 
-    def size_of(self, serve: Serve, measured: int | None = None) -> int:
-        return 1 if self.slot.memory is None else max(serve.memory or 0, measured or 0)
-
     @property
     def used(self) -> int:
         """The sizes of the residents and of the targets that are starting; a victim counts until it is gone."""
-        return self.sizes(state for state in self.live if state.phase is not ServePhase.STOPPED)
+        total = 0
+        for state in self.live:
+            if state.phase is not ServePhase.STOPPED:
+                total += state.size_in(self)
+        return total
 
     def sizes(self, states: Iterable[ServeState]) -> int:
         """What these take of the budget."""
-        return sum(state.size_in(self) for state in states)
+        total = 0
+        for state in states:
+            total += state.size_in(self)
+        return total
 
     def has_foreground_waiting_for_load(self) -> bool:
         """Whether a request that is no background request waits for a serve that is not ready."""
-        return any(
-            state.phase is not ServePhase.READY and not all(waiter.is_background for waiter in state.queue.values())
-            for state in self.live
-            if state.queue
-        )
+        for state in self.live:
+            if state.queue and state.phase is not ServePhase.READY:
+                for waiter in state.queue.values():
+                    if not waiter.is_background:
+                        return True
+        return False
 
     def is_quiet(self) -> bool:
         """Whether no swap is under way and no request waits."""
@@ -470,7 +491,7 @@ class SlotState:
 
     def is_clearing(self) -> bool:
         """Whether a swap that stops residents for a target is under way, its drain included."""
-        return any(swap.victims and swap.target for swap in self.swaps.values())
+        return bool(self.swaps) and any(swap.victims and swap.target for swap in self.swaps.values())
 
 
 _number = attrgetter("number")

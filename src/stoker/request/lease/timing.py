@@ -36,9 +36,8 @@ class Timing(NamedTuple):
 
 def measured_swap_time(state: ServeState) -> float:
     """S of a serve, in seconds; until it was measured, the assumed one."""
-    if state.swap_times:
-        times, half = sorted(state.swap_times), len(state.swap_times) // 2
-        return times[half] if len(times) % 2 else (times[half - 1] + times[half]) / 2
+    if state.swap_time is not None:
+        return state.swap_time
     return max(ASSUMED_MINIMUM, (state.serve.memory or 0) / ASSUMED_BYTES_PER_SECOND)
 
 
@@ -50,7 +49,7 @@ def timing(state: ServeState) -> Timing:
     max_wait = auto_wait if policy.max_wait is None else policy.max_wait
     return Timing(
         swap_time=swap_time,
-        assumed=not state.swap_times,
+        assumed=state.swap_time is None,
         min_residency=policy.patience * swap_time if policy.min_residency is None else policy.min_residency,
         max_wait=max_wait,
     )

@@ -100,6 +100,8 @@ class Transitions:
         state.join_live()
         if state.phase is ServePhase.STOPPED:
             state.slot_state.group.arrivals += 1
+        if state.replica_set is not None:
+            state.replica_set.seen = -1
 
     def waited_for(self) -> list[ServeState]:
         """The serves that requests wait for, in the order of the configuration."""
@@ -263,7 +265,7 @@ class Transitions:
         if swap.kind is SwapKind.DEMAND:
             self.keep_again(state)
         if swap.run_at is not None:
-            state.swap_times.append(now - swap.run_at)
+            state.note_swap_time(now - swap.run_at)
 
     def keep_again(self, state: ServeState) -> None:
         """Its serve is asked for: what an operator unloaded of it may be kept loaded again."""
