@@ -44,7 +44,7 @@ def _fits_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeSt
 
 
 def _missing(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> int:
-    freed = slot_state.sizes(state for state in gone if slot_state in state.slot_states)
+    freed = slot_state.sizes(state for state in gone if slot_state in state.slot_states) if gone else 0
     return slot_state.used - freed + target.size_in(slot_state) - slot_state.budget
 
 
@@ -111,7 +111,7 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
     shortfall = slot_state.sizes(pins) + target.size_in(slot_state) - slot_state.budget
     if shortfall > 0:
         return Never(shortfall, _explain_memory(slot_state, target, pins, shortfall))  # 2
-    if not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
+    if slot_state.slot.together and not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
         return Never(0, _explain_sets(slot_state, target, pins))  # 2
     kept = kept_in(slot_state, target, gone)
     if kept and _fits_beside(slot_state, target, [*pins, *kept]):
@@ -130,6 +130,8 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
 def kept_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> list[ServeState]:
     """The replicas in a slot that are kept loaded, if `gone` stop. Of one serve's, those that would stop last."""
     here = [s for s in slot_state.live if s.serve.min_replicas and s.counts_as_kept() and s not in gone]
+    if not here:
+        return []
     kept: list[ServeState] = []
     spare: dict[ReplicaSet, int] = {}
     for state in sorted(here, key=_by_use):
@@ -154,6 +156,8 @@ def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing:
             break
         chosen.append(state)
         missing -= state.size_in(slot_state)
+    if len(chosen) == 1:
+        return (chosen[0],)
     for state in sorted(chosen, key=lambda s: s.size_in(slot_state)):  # an early small choice may no longer be needed
         if missing + state.size_in(slot_state) <= 0:
             chosen.remove(state)
@@ -163,7 +167,8 @@ def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing:
 
 def _by_use(state: ServeState) -> tuple[bool, bool, float, float, str]:
     """Idle before busy, then replicas beside a ready one, then longest unused, then cheapest to bring back."""
-    return (state.is_used(), not state.is_extra(), state.unused_since, evict_cost(state), state.name)
+    unused_since = max(state.ready_since, state.last_used)
+    return (state.is_used(), not state.is_extra(), unused_since, evict_cost(state), state.serve.name)
 
 
 def _explain_memory(slot_state: SlotState, target: ServeState, pins: list[ServeState], shortfall: int) -> str:

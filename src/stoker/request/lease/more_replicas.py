@@ -50,15 +50,21 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
     open_places = [state for state in stopped if _is_open_to_extra(state, now)]
     if not open_places:
         return NO_EXTRA  # 3
-    target = min(open_places, key=lambda state: place(state, now))
-    price = target.slot_state.slot.swap.patience * measured_swap_time(target)
     paid = sum(now - waiter.since for waiter in waiting)
+    price = min(map(_price, open_places))
+    if paid + _ROUNDING >= price:
+        target = min(open_places, key=lambda state: place(state, now, suitability(state, now)))
+        price = _price(target)
     if paid + _ROUNDING < price:
         return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 4
     fit = victims_for(target)
     victims = fit.serves if isinstance(fit, Victims) else ()
     at = max((evictable_at(victim, target) for victim in victims), default=now)
     return ExtraReplica(target, victims, now) if at <= now else ExtraReplica(None, (), at)  # 5, 6
+
+
+def _price(state: ServeState) -> float:
+    return state.slot_state.slot.swap.patience * measured_swap_time(state)
 
 
 def _is_open_to_extra(state: ServeState, now: float) -> bool:

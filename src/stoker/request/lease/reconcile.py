@@ -78,8 +78,8 @@ class Reconciler(ReplicaSteps):
             return [*commands, *moved, *self.reconcile(now)]
         times: list[float] = []
         for replicas in () if self.closing else waited_for:
-            slot = self.start_extra(replicas, now, times)  # 5
-            commands += [] if slot is None else self._advance_drains(slot, now)  # 7
+            if replicas.waits_for_place() and (slot := self.start_extra(replicas, now, times)) is not None:  # 5
+                commands += self._advance_drains(slot, now)  # 7
         if self.kept_sets():
             commands += self._keep_minimum(now, times)  # 5, 7
         return [*commands, *self._wake_up_at(now, times)]
@@ -172,10 +172,15 @@ class Reconciler(ReplicaSteps):
         commands: list[Command] = []
         if self.closing:
             return commands
-        serves = dict.fromkeys(state for slot_state in group.slots for state in slot_state.live)
-        needed = [s for s in serves if s.phase is ServePhase.STOPPED and _is_needed(s)]
+        needed = [
+            s for slot in group.slots for s in slot.live if s.phase is ServePhase.STOPPED and (s.queue or s.wanted)
+        ]
+        if len(needed) > 1:
+            needed = sorted(dict.fromkeys(needed), key=_start_order(now))
         reserved: list[SlotState] = []
-        for state in sorted(needed, key=_start_order(now)):
+        for state in needed:
+            if state.removed or state.parked:
+                continue
             if reserved and any(slot_state in reserved for slot_state in state.slot_states):
                 continue
             if state.preload_asked_at == now:
@@ -309,10 +314,6 @@ class Reconciler(ReplicaSteps):
 def _first_key(state: ServeState) -> str:
     """The key whose request causes a swap: the first that waits, of the highest priority."""
     return min(state.queue.values(), key=lambda waiter: waiter.share.priority).share.key if state.queue else ""
-
-
-def _is_needed(state: ServeState) -> bool:
-    return bool(state.queue or state.wanted) and not state.removed and not state.parked
 
 
 def _is_stale_preload(state: ServeState, now: float) -> bool:

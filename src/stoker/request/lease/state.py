@@ -169,7 +169,9 @@ class ServeState:
 
     def gives_way(self) -> bool:
         """Whether a background request for it waits, because another request waits for a load in a slot of its."""
-        return any(slot_state.has_foreground_waiting_for_load() for slot_state in self.slot_states)
+        if self.more_slots:
+            return any(slot_state.has_foreground_waiting_for_load() for slot_state in self.slot_states)
+        return self.slot_state.has_foreground_waiting_for_load()
 
     def is_quiet(self) -> bool:
         """Whether in its slots no swap is under way and no request waits."""
@@ -179,7 +181,9 @@ class ServeState:
 
     def is_clearing(self) -> bool:
         """Whether in a slot of its a swap that stops residents for a target is under way."""
-        return any(slot_state.is_clearing() for slot_state in self.slot_states)
+        if self.more_slots:
+            return any(slot_state.is_clearing() for slot_state in self.slot_states)
+        return self.slot_state.is_clearing()
 
     @property
     def oldest(self) -> float:
@@ -192,7 +196,9 @@ class ServeState:
 
     def apply(self, event: PhaseEvent) -> None:
         """Raises IllegalPhaseEvent."""
-        self.phase = next_phase(self.phase, event)
+        before, self.phase = self.phase, next_phase(self.phase, event)
+        if self.replica_set is not None:
+            self.replica_set.ready += (self.phase is ServePhase.READY) - (before is ServePhase.READY)
         self.join_live()
         self.touch()
 
@@ -300,11 +306,7 @@ class ServeState:
 
     def is_extra(self) -> bool:
         """Whether its serve answers without it: another replica is ready."""
-        if self.replica_set is not None:
-            for other in self.replica_set.replicas:
-                if other.phase is ServePhase.READY and other is not self:
-                    return True
-        return False
+        return self.replica_set is not None and self.replica_set.ready > (self.phase is ServePhase.READY)
 
 
 @dataclass(slots=True, eq=False)
@@ -313,6 +315,8 @@ class ReplicaSet:
 
     name: str
     replicas: list[ServeState] = field(default_factory=list)
+    ready: int = 0
+    """How many of them are ready."""
     gap: UsualGap = field(default_factory=UsualGap)
     """Between times in which any of them was used."""
     seen: int = -1
@@ -366,6 +370,15 @@ class ReplicaSet:
         """How many beside `gone` could stop while as many stay ready as are kept loaded. Below 0: so many lack."""
         least = max((state.serve.min_replicas for state in self.replicas), default=0)
         return sum(state.counts_as_kept() and state not in gone for state in self.replicas) - least
+
+    def waits_for_place(self) -> bool:
+        """Whether a request waits for a place on a ready replica."""
+        if not self.ready:
+            return False
+        for state in self.replicas:  # noqa: SIM110 - hot
+            if state.queue and state.phase is ServePhase.READY:
+                return True
+        return False
 
     def starting(self) -> int:
         """How many start here."""
