@@ -113,7 +113,7 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
         return Never(shortfall, _explain_memory(slot_state, target, pins, shortfall))  # 2
     if slot_state.slot.together and not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
         return Never(0, _explain_sets(slot_state, target, pins))  # 2
-    kept = kept_in(slot_state, target, gone)
+    kept = kept_in(slot_state, target, gone) if any(s.serve.min_replicas for s in slot_state.live) else []
     if kept and _fits_beside(slot_state, target, [*pins, *kept]):
         pins, kept = [*pins, *kept], []
     if cost_decides(slot_state):

@@ -67,22 +67,28 @@ class Reconciler(ReplicaSteps):
         for state in self.waited_for():
             if state.slot_state.group in due:
                 commands += self._expire(state, now)  # 1
-        for replicas in self.replicas_waited_for():
-            commands += self.move_waiting(replicas, now)  # 2
+        commands += self._move_waiting(now)  # 2
         for group in groups:
             if group.version != group.seen or group.wake <= now:
                 commands += self._decide(group, now)
-        waited_for = self.replicas_waited_for()
-        moved = [one for replicas in waited_for for one in self.move_waiting(replicas, now)]
+        moved = self._move_waiting(now)
         if moved:  # an eviction was called off, or a start given up
             return [*commands, *moved, *self.reconcile(now)]
         times: list[float] = []
-        for replicas in () if self.closing else waited_for:
+        for replicas in () if self.closing else self.replicas_waited_for():
             if replicas.waits_for_place() and (slot := self.start_extra(replicas, now, times)) is not None:  # 5
                 commands += self._advance_drains(slot, now)  # 7
         if self.kept_sets():
             commands += self._keep_minimum(now, times)  # 5, 7
         return [*commands, *self._wake_up_at(now, times)]
+
+    def _move_waiting(self, now: float) -> list[Command]:
+        """Step 2. Where replicas are kept loaded, more than what has changed in a serve's own slots counts."""
+        commands: list[Command] = []
+        for replicas in self.replicas_waited_for():
+            if replicas.has_changed(now) or self.kept_sets():
+                commands += self.move_waiting(replicas, now)
+        return commands
 
     def _decide(self, group: SlotGroup, now: float) -> list[Command]:
         """Steps 3 to 7 for slots that are decided together. What they change is looked at again next time."""
@@ -102,17 +108,19 @@ class Reconciler(ReplicaSteps):
 
     def _wake_up_at(self, now: float, times: list[float]) -> list[Command]:
         """Step 8. `times`: when something changes that no slot knows of."""
-        deadlines: dict[SlotGroup, float] = {}
-        for state in self.waited_for():
-            group = state.slot_state.group
+        at = min(times, default=FOREVER)
+        groups = self.slot_groups()
+        for group in groups:
             if group in self._decided or group.version != group.seen:
+                self._decided[group] = None
+                group.wake = min(group.times, default=FOREVER)
+        for state in self.waiting:
+            group = state.slot_state.group
+            if group in self._decided:
                 for waiter in state.queue.values():
                     self.update_wait(state, waiter, now)
-                    deadlines[group] = min(waiter.deadline, deadlines.get(group, FOREVER))
-        at = min(times, default=FOREVER)
-        for group in self.slot_groups():
-            if group in self._decided or group.version != group.seen:
-                group.wake = min(*group.times, deadlines.get(group, FOREVER), FOREVER)
+                    group.wake = min(group.wake, waiter.deadline)
+        for group in groups:
             if group.wake < at:
                 at = group.wake
         self._decided.clear()

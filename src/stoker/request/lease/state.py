@@ -325,6 +325,8 @@ class ReplicaSet:
     """
     look_again_at: float = float("inf")
     """When the next failed start of its may be tried again."""
+    groups: tuple[SlotGroup, ...] = ()
+    """Those of its slots."""
 
     def touch_live(self) -> None:
         """Its live replicas may have to be decided anew. About the places of the others only their slots decide."""
@@ -335,8 +337,7 @@ class ReplicaSet:
     def has_changed(self, now: float) -> bool:
         """Whether something has happened in one of its slots since this was last asked."""
         version = 0
-        for state in self.replicas:
-            group = state.slot_state.group
+        for group in self.groups:
             version += group.version - group.arrivals
         if version == self.seen and now < self.look_again_at:
             return False
@@ -347,8 +348,12 @@ class ReplicaSet:
 
     def note_arrival(self, now: float) -> None:
         """A request for the serve comes. If none of its replicas was used, that gap is over."""
-        last_used = max(state.last_used for state in self.replicas)
-        if last_used > NEVER and not any(state.leases or state.queue for state in self.replicas):
+        last_used = NEVER
+        for state in self.replicas:
+            if state.leases or state.queue:
+                return
+            last_used = max(last_used, state.last_used)
+        if last_used > NEVER:
             self.gap.add(now - last_used)
             self.touch_live()
 
@@ -362,9 +367,12 @@ class ReplicaSet:
         """Whether as many have a process here as may be loaded at the same time. One that drains or stops counts; one
         that an operator holds does not: another one takes its requests.
         """
-        here = [state for state in self.replicas if not state.is_elsewhere]
-        loaded = sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in here)
-        return loaded >= max((state.serve.replicas for state in here), default=1)
+        loaded, most = 0, 0
+        for state in self.replicas:
+            if not state.is_elsewhere:
+                loaded += state.phase is not ServePhase.STOPPED and not state.is_held
+                most = max(most, state.serve.replicas)
+        return loaded >= (most or 1)
 
     def spare(self, gone: Collection[ServeState] = ()) -> int:
         """How many beside `gone` could stop while as many stay ready as are kept loaded. Below 0: so many lack."""

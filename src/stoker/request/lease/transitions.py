@@ -92,6 +92,7 @@ class Transitions:
             self._groups = _grouped([slot_state for slot_state in self.slots.values() if slot_state.serves])
             for replicas in self.replica_sets.values():
                 replicas.seen = -1
+                replicas.groups = tuple(state.slot_state.group for state in replicas.replicas)
         return self._groups
 
     def join_waiting(self, state: ServeState) -> None:
@@ -122,7 +123,7 @@ class Transitions:
         """The serves with several places that requests wait for."""
         if not self.waiting:
             return ()
-        return dict.fromkeys(state.replica_set for state in self.waited_for() if state.replica_set is not None)
+        return dict.fromkeys([state.replica_set for state in self.waited_for() if state.replica_set is not None])
 
     def find_swap(self, swap_id: int) -> Swap | None:
         for slot_state in self.slots.values():
