@@ -19,6 +19,8 @@ class ExtraReplica(NamedTuple):
     state: ServeState | None
     victims: tuple[ServeState, ...]
     at: float
+    depends_on_time: bool = False
+    """Whether the answer can change before `at` although nothing happens: another place may suit better then."""
 
 
 NO_EXTRA = ExtraReplica(None, (), float("inf"))
@@ -52,15 +54,16 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
         return NO_EXTRA  # 3
     paid = sum(now - waiter.since for waiter in waiting)
     price = min(map(_price, open_places))
-    if paid + _ROUNDING >= price:
-        target = min(open_places, key=lambda state: place(state, now, suitability(state, now)))
-        price = _price(target)
     if paid + _ROUNDING < price:
         return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 4
+    target = min(open_places, key=lambda state: place(state, now, suitability(state, now)))
+    price = _price(target)
+    if paid + _ROUNDING < price:
+        return ExtraReplica(None, (), now + (price - paid) / len(waiting), True)  # 4
     fit = victims_for(target)
     victims = fit.serves if isinstance(fit, Victims) else ()
     at = max((evictable_at(victim, target) for victim in victims), default=now)
-    return ExtraReplica(target, victims, now) if at <= now else ExtraReplica(None, (), at)  # 5, 6
+    return ExtraReplica(target, victims, now) if at <= now else ExtraReplica(None, (), at, True)  # 5, 6
 
 
 def _price(state: ServeState) -> float:

@@ -63,7 +63,8 @@ class Reconciler(ReplicaSteps):
         due = [group for group in groups if group.version != group.seen or group.wake <= now]
         for group in due:
             for slot_state in group.slots:
-                slot_state.forget_stopped()
+                if not slot_state.is_in_order:
+                    slot_state.put_in_order()
         for state in self.waited_for():
             if state.slot_state.group in due:
                 commands += self._expire(state, now)  # 1
@@ -96,14 +97,16 @@ class Reconciler(ReplicaSteps):
         group.seen, group.times = group.version, []
         self._decided[group] = None
         for slot_state in group.slots:
-            commands += self._call_off_unwanted(slot_state, now)  # 3
+            if slot_state.swaps:
+                commands += self._call_off_unwanted(slot_state, now)  # 3
             commands += self._grant_waiters(slot_state)  # 4
         commands += self._start_needed(group, now)  # 5
         for slot_state in group.slots:
             self._stop_idle(slot_state, now)  # 6
             if slot_state.has_left_idle_serve:
                 self._return_to_idle_serve(slot_state, now)  # 6
-            commands += self._advance_drains(slot_state, now)  # 7
+            if slot_state.swaps:
+                commands += self._advance_drains(slot_state, now)  # 7
         return commands
 
     def _wake_up_at(self, now: float, times: list[float]) -> list[Command]:

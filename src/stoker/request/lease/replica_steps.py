@@ -57,7 +57,13 @@ class ReplicaSteps(Transitions):
 
         Returns the slot in which a swap was decided.
         """
-        return self._start_more(extra_replica(replicas, now), SwapKind.DEMAND, now, times)
+        version, (seen, until, at) = replicas.version(), replicas.no_extra
+        if version == seen and now < until:
+            return self._start_more(ExtraReplica(None, (), at), SwapKind.DEMAND, now, times)
+        more = extra_replica(replicas, now)
+        until = now if more.depends_on_time or self.kept_sets() else min(more.at, replicas.next_retry(now))
+        replicas.no_extra = version, until, more.at
+        return self._start_more(more, SwapKind.DEMAND, now, times)
 
     def start_kept(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
         """As `start_extra`, if fewer are loaded than are kept: see `more_replicas.kept_replica`."""

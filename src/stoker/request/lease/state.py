@@ -218,7 +218,9 @@ class ServeState:
         """From now on it may be live."""
         self.slot_state.group.version += 1
         for slot_state in self.slot_states:
-            slot_state.live[self] = None
+            if self not in slot_state.live:
+                slot_state.live[self] = None
+                slot_state.is_in_order = False
 
     def note_swap_time(self, seconds: float) -> None:
         self.swap_times.append(seconds)
@@ -327,6 +329,10 @@ class ReplicaSet:
     """When the next failed start of its may be tried again."""
     groups: tuple[SlotGroup, ...] = ()
     """Those of its slots."""
+    no_extra: tuple[int, float, float] = (-1, 0.0, 0.0)
+    """That no further replica starts was found at which sum of the versions of its slots' groups; until when that
+    holds, if nothing changes there; and when to ask again.
+    """
 
     def touch_live(self) -> None:
         """Its live replicas may have to be decided anew. About the places of the others only their slots decide."""
@@ -341,10 +347,19 @@ class ReplicaSet:
             version += group.version - group.arrivals
         if version == self.seen and now < self.look_again_at:
             return False
-        self.seen = version
-        later = [state.backoff_until for state in self.replicas if state.backoff_until > now]
-        self.look_again_at = min(later, default=float("inf"))
+        self.seen, self.look_again_at = version, self.next_retry(now)
         return True
+
+    def next_retry(self, now: float) -> float:
+        """When the next failed start of its may be tried again."""
+        return min([state.backoff_until for state in self.replicas if state.backoff_until > now], default=float("inf"))
+
+    def version(self) -> int:
+        """Raised by whatever is decided or happens in one of its slots."""
+        total = 0
+        for group in self.groups:
+            total += group.version
+        return total
 
     def note_arrival(self, now: float) -> None:
         """A request for the serve comes. If none of its replicas was used, that gap is over."""
@@ -444,9 +459,9 @@ class SlotState:
     slot: Slot
     serves: list[ServeState] = field(default_factory=list)
     live: dict[ServeState, None] = field(default_factory=dict)
-    """At least all serves that are live: few of hundreds, so that a decision need not look at all. `forget_stopped`
-    removes the others.
-    """
+    """At least all serves that are live: few of hundreds, so that a decision need not look at all."""
+    is_in_order: bool = True
+    """Whether these are in the order of the configuration. See `put_in_order`."""
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
     has_left_idle_serve: bool = False
@@ -463,12 +478,12 @@ class SlotState:
     longest_swaps: float | None = None
     """Seconds that draining, stopping and starting each of its serves can take, one after the other."""
 
-    def forget_stopped(self) -> None:
-        """Forget the serves that are not live any more, and put the others into the order of the configuration."""
-        live = [s for s in self.live if s.queue or s.wanted or s.phase is not ServePhase.STOPPED]
-        if len(live) > 1:
-            live.sort(key=_number)
+    def put_in_order(self) -> None:
+        """One has joined `live`: put them into the order of the configuration, and forget those that are not live."""
+        live = [state for state in self.live if state.is_live()]
+        live.sort(key=_number)
         self.live = dict.fromkeys(live)
+        self.is_in_order = True
 
     @property
     def budget(self) -> int:

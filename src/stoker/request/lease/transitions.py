@@ -114,10 +114,12 @@ class Transitions:
         return sorted(found, key=_number) if len(found) > 1 else found
 
     def has_replica_waited_for(self, state: ServeState) -> bool:
-        """Whether requests wait for a serve that has one of its places in a slot of this one."""
-        slots = state.slot_states
-        sets = (other.replica_set for other in self.waiting if other.queue and other.replica_set is not None)
-        return any(slot in slots for one in sets for replica in one.replicas for slot in replica.slot_states)
+        """Whether requests wait for a serve that has one of its places in a slot that is decided with this one's."""
+        group = state.slot_state.group
+        for other in self.waiting:
+            if other.queue and other.replica_set is not None and group in other.replica_set.groups:
+                return True
+        return False
 
     def replicas_waited_for(self) -> Iterable[ReplicaSet]:
         """The serves with several places that requests wait for."""
