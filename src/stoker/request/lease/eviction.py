@@ -151,13 +151,14 @@ def _fits_beside(slot_state: SlotState, target: ServeState, pins: Collection[Ser
 
 def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing: int) -> tuple[ServeState, ...]:
     chosen: list[ServeState] = []
+    first = min(evictable, key=_by_use)
+    if missing <= first.size_in(slot_state):
+        return (first,)
     for state in sorted(evictable, key=_by_use):
         if missing <= 0:
             break
         chosen.append(state)
         missing -= state.size_in(slot_state)
-    if len(chosen) == 1:
-        return (chosen[0],)
     for state in sorted(chosen, key=lambda s: s.size_in(slot_state)):  # an early small choice may no longer be needed
         if missing + state.size_in(slot_state) <= 0:
             chosen.remove(state)
@@ -167,8 +168,10 @@ def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing:
 
 def _by_use(state: ServeState) -> tuple[bool, bool, float, float, str]:
     """Idle before busy, then replicas beside a ready one, then longest unused, then cheapest to bring back."""
-    unused_since = max(state.ready_since, state.last_used)
-    return (state.is_used(), not state.is_extra(), unused_since, evict_cost(state), state.serve.name)
+    cost = state.swap_time
+    if cost is None or state.serve.evict_cost is not None:
+        cost = evict_cost(state)
+    return (state.is_used(), not state.is_extra(), state.unused_since, cost, state.serve.name)
 
 
 def _explain_memory(slot_state: SlotState, target: ServeState, pins: list[ServeState], shortfall: int) -> str:

@@ -172,9 +172,11 @@ def better_replica(state: ServeState, now: float) -> ServeState | None:
     """
     if state.takes_requests() and state.phase in _LOADED:
         return None
-    others = () if state.replica_set is None else state.replica_set.replicas
     own = suitability(state, now)
-    if all(one.phase not in _LOADED and suitability(one, now) >= own for one in others):
+    for one in () if state.replica_set is None else state.replica_set.replicas:
+        if one is not state and (one.phase in _LOADED or suitability(one, now) < own):
+            break
+    else:
         return None
     other = sibling_for_waiting(state, now)
     if other is None or other.phase in _LOADED:

@@ -27,7 +27,7 @@ class ReplicaSteps(Transitions):
             if state.queue and (other := better_replica(state, now)) is not None:
                 commands += self._move(state, other, _requests(state, other), now)
         for state in replicas.replicas:
-            if _is_just_ready(state, now):
+            if state.ready_since == now and _is_just_ready(state, now):
                 commands += self._take_over(state, replicas, now)
         return commands
 
@@ -59,7 +59,9 @@ class ReplicaSteps(Transitions):
         """
         version, (seen, until, at) = replicas.version(), replicas.no_extra
         if version == seen and now < until:
-            return self._start_more(ExtraReplica(None, (), at), SwapKind.DEMAND, now, times)
+            if at < float("inf"):
+                times.append(at)
+            return None
         more = extra_replica(replicas, now)
         until = now if more.depends_on_time or self.kept_sets() else min(more.at, replicas.next_retry(now))
         replicas.no_extra = version, until, more.at

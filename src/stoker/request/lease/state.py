@@ -164,7 +164,9 @@ class ServeState:
         """
         if slot_state.slot.memory is None:
             return 1
-        size = max(self.serve.memory or 0, self.measured or 0)
+        size = self.serve.memory or 0
+        if self.measured is not None and self.measured > size:
+            size = self.measured
         return -(-size // (1 + len(self.more_slots))) if self.more_slots else size
 
     def gives_way(self) -> bool:
@@ -352,7 +354,11 @@ class ReplicaSet:
 
     def next_retry(self, now: float) -> float:
         """When the next failed start of its may be tried again."""
-        return min([state.backoff_until for state in self.replicas if state.backoff_until > now], default=float("inf"))
+        at = float("inf")
+        for state in self.replicas:
+            if now < state.backoff_until < at:
+                at = state.backoff_until
+        return at
 
     def version(self) -> int:
         """Raised by whatever is decided or happens in one of its slots."""

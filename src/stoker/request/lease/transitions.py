@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from operator import attrgetter
 
@@ -25,8 +26,10 @@ class Transitions:
         self.serves: dict[str, ServeState] = {}
         self.replica_sets: dict[str, ReplicaSet] = {}
         """The serves with several places, by the name that clients use; each replica is in `serves`, too."""
-        self.waiting: dict[ServeState, None] = {}
-        """At least all serves that requests wait for; `waited_for` removes the others."""
+        self.waiting: list[ServeState] = []
+        """At least all serves that requests wait for, in the order of the configuration; `waited_for` removes the
+        others.
+        """
         self.last_swap_id = 0
         self._groups: list[SlotGroup] | None = None
         self._kept_sets: list[ReplicaSet] | None = None
@@ -51,7 +54,7 @@ class Transitions:
         for slot_state in state.slot_states:
             slot_state.serves.remove(state)
             slot_state.live.pop(state, None)
-        self.waiting.pop(state, None)
+        self.waiting = [other for other in self.waiting if other is not state]
         self.serves.pop(state.name, None)
         self.forget_order()
         if state.replica_set is not None:
@@ -97,7 +100,9 @@ class Transitions:
 
     def join_waiting(self, state: ServeState) -> None:
         """A request waits for it."""
-        self.waiting[state] = None
+        position = bisect_left(self.waiting, state.number, key=_number)
+        if self.waiting[position : position + 1] != [state]:
+            self.waiting.insert(position, state)
         state.join_live()
         if state.phase is ServePhase.STOPPED:
             state.slot_state.group.arrivals += 1
@@ -106,12 +111,8 @@ class Transitions:
 
     def waited_for(self) -> list[ServeState]:
         """The serves that requests wait for, in the order of the configuration."""
-        if not self.waiting:
-            return []
-        found = [state for state in self.waiting if state.queue]
-        if len(found) < len(self.waiting):
-            self.waiting = dict.fromkeys(found)
-        return sorted(found, key=_number) if len(found) > 1 else found
+        self.waiting = [state for state in self.waiting if state.queue]
+        return self.waiting
 
     def has_replica_waited_for(self, state: ServeState) -> bool:
         """Whether requests wait for a serve that has one of its places in a slot that is decided with this one's."""
@@ -123,8 +124,6 @@ class Transitions:
 
     def replicas_waited_for(self) -> Iterable[ReplicaSet]:
         """The serves with several places that requests wait for."""
-        if not self.waiting:
-            return ()
         return dict.fromkeys([state.replica_set for state in self.waited_for() if state.replica_set is not None])
 
     def find_swap(self, swap_id: int) -> Swap | None:
