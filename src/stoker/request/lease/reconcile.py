@@ -63,8 +63,8 @@ class Reconciler(ReplicaSteps):
         due = [group for group in groups if group.version != group.seen or group.wake <= now]
         for group in due:
             for slot_state in group.slots:
-                if not slot_state.is_in_order:
-                    slot_state.put_in_order()
+                if slot_state.has_stale_live:
+                    slot_state.clean_live()
         for state in self.waited_for():
             if state.slot_state.group in due:
                 commands += self._expire(state, now)  # 1

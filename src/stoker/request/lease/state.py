@@ -202,6 +202,9 @@ class ServeState:
         if self.replica_set is not None:
             self.replica_set.ready += (self.phase is ServePhase.READY) - (before is ServePhase.READY)
         self.join_live()
+        if self.phase is ServePhase.STOPPED:
+            for slot_state in self.slot_states:
+                slot_state.has_stale_live = True
         self.touch()
 
     def touch(self) -> None:
@@ -222,7 +225,7 @@ class ServeState:
         for slot_state in self.slot_states:
             if self not in slot_state.live:
                 slot_state.live[self] = None
-                slot_state.is_in_order = False
+                slot_state.has_stale_live = True
 
     def note_swap_time(self, seconds: float) -> None:
         self.swap_times.append(seconds)
@@ -466,8 +469,8 @@ class SlotState:
     serves: list[ServeState] = field(default_factory=list)
     live: dict[ServeState, None] = field(default_factory=dict)
     """At least all serves that are live: few of hundreds, so that a decision need not look at all."""
-    is_in_order: bool = True
-    """Whether these are in the order of the configuration. See `put_in_order`."""
+    has_stale_live: bool = False
+    """One has joined them or has stopped since `clean_live`."""
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
     has_left_idle_serve: bool = False
@@ -484,12 +487,12 @@ class SlotState:
     longest_swaps: float | None = None
     """Seconds that draining, stopping and starting each of its serves can take, one after the other."""
 
-    def put_in_order(self) -> None:
-        """One has joined `live`: put them into the order of the configuration, and forget those that are not live."""
+    def clean_live(self) -> None:
+        """Forget the serves that are not live any more, and put the others into the order of the configuration."""
         live = [state for state in self.live if state.is_live()]
         live.sort(key=_number)
         self.live = dict.fromkeys(live)
-        self.is_in_order = True
+        self.has_stale_live = False
 
     @property
     def budget(self) -> int:
