@@ -107,19 +107,21 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
     missing = _missing(slot_state, target, gone)
     if missing <= 0 and _may_join(slot_state, target, gone):
         return Victims(())  # 1
-    pins = [s for s in slot_state.live if s.serve.keep_loaded and s is not target and s.phase is not ServePhase.STOPPED]
+    pins = _pins_in(slot_state, target) if has_kept_serves(slot_state) else []
     shortfall = slot_state.sizes(pins) + target.size_in(slot_state) - slot_state.budget
     if shortfall > 0:
         return Never(shortfall, _explain_memory(slot_state, target, pins, shortfall))  # 2
     if slot_state.slot.together and not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
         return Never(0, _explain_sets(slot_state, target, pins))  # 2
-    kept = kept_in(slot_state, target, gone) if any(s.serve.min_replicas for s in slot_state.live) else []
+    kept = kept_in(slot_state, target, gone) if has_kept_serves(slot_state) else []
     if kept and _fits_beside(slot_state, target, [*pins, *kept]):
         pins, kept = [*pins, *kept], []
     if cost_decides(slot_state):
         chosen = cheapest_victims(slot_state, target, pins, gone, missing)
     else:
-        evictable = [s for s in slot_state.live if s.phase is ServePhase.READY and s not in pins and s not in gone]
+        evictable = [s for s in slot_state.live if s.phase is ServePhase.READY]
+        if pins or gone:
+            evictable = [state for state in evictable if state not in pins and state not in gone]
         enough = slot_state.sizes(evictable) >= missing
         chosen = _longest_unused(slot_state, evictable, missing) if enough else None
     if chosen is None:
@@ -127,11 +129,22 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
     return Victims(chosen, any(state in kept for state in chosen))  # 3
 
 
+def has_kept_serves(slot_state: SlotState) -> bool:
+    """Whether `keep_loaded` or `min_replicas` is set in the slot."""
+    if slot_state.has_kept_serves is None:
+        serves = [state.serve for state in slot_state.serves]
+        slot_state.has_kept_serves = any(serve.keep_loaded or serve.min_replicas for serve in serves)
+    return slot_state.has_kept_serves
+
+
+def _pins_in(slot_state: SlotState, target: ServeState) -> list[ServeState]:
+    loaded = [state for state in slot_state.live if state.phase is not ServePhase.STOPPED]
+    return [state for state in loaded if state.serve.keep_loaded and state is not target]
+
+
 def kept_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> list[ServeState]:
     """The replicas in a slot that are kept loaded, if `gone` stop. Of one serve's, those that would stop last."""
     here = [s for s in slot_state.live if s.serve.min_replicas and s.counts_as_kept() and s not in gone]
-    if not here:
-        return []
     kept: list[ServeState] = []
     spare: dict[ReplicaSet, int] = {}
     for state in sorted(here, key=_by_use):

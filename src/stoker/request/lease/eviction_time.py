@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stoker.request.lease.state import LoadReason, ServeState
-from stoker.request.lease.timing import measured_swap_time, timing
+from stoker.request.lease.timing import max_wait, measured_swap_time, min_residency
 from stoker.request.lease.waiter import Want
 
 LEAST_LINGER = 0.5
@@ -52,18 +52,18 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
             return EvictionTime(False, float("inf"), "background")  # 2
         overdue_at = float("inf")
     else:
-        overdue_at = foreground[0].since + timing(target).max_wait
+        overdue_at = foreground[0].since + max_wait(target)
     if now >= overdue_at:
         return EvictionTime(True, now, "max_wait")  # 3
     protected = [v for v in victims if not v.is_unused(LoadReason.IDLE)]
-    settled_at = max((residency_ends(v) for v in protected if not foreground or has_residency(v)), default=now)
+    settled_at = max([residency_ends(v) for v in protected if not foreground or has_residency(v)], default=now)
     if now < settled_at:
         return EvictionTime(False, min(settled_at, overdue_at), "min_residency")  # 4
     if len(foreground) >= target.slot_state.slot.swap.swap_after:
         return EvictionTime(True, now, "swap_after")  # 5
     if any(v.is_used_by_foreground() for v in victims):
         return EvictionTime(False, overdue_at, "busy")  # 6
-    idle_at = max((v.unused_since + linger(v, target, len(foreground)) for v in protected), default=now)
+    idle_at = max([v.unused_since + linger(v, target, len(foreground)) for v in protected], default=now)
     if now < idle_at:
         return EvictionTime(False, min(idle_at, overdue_at), "linger")  # 7
     return EvictionTime(True, now, "idle")  # 8
@@ -76,7 +76,7 @@ def has_residency(victim: ServeState) -> bool:
 
 def residency_ends(victim: ServeState) -> float:
     """When a resident has been loaded for `min_residency`."""
-    return victim.ready_since + timing(victim).min_residency
+    return victim.ready_since + min_residency(victim)
 
 
 def linger(victim: ServeState, target: ServeState, waiting: int) -> float:

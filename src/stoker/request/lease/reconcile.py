@@ -36,7 +36,7 @@ from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.replica_steps import ReplicaSteps
 from stoker.request.lease.state import LoadReason, ServeState, SlotGroup, SlotState, SwapKind
-from stoker.request.lease.timing import idle_serve_retry, timing
+from stoker.request.lease.timing import idle_serve_retry, max_wait
 from stoker.request.lease.waiter import Want
 
 FOREVER = float("inf")
@@ -196,7 +196,7 @@ class Reconciler(ReplicaSteps):
                 continue
             if state.preload_asked_at == now:
                 state.touch()  # whether it is stale is decided later
-            if _is_stale_preload(state, now):
+            if state.preload_asked_at is not None and _is_stale_preload(state, now):
                 state.wanted = False
                 state.touch()
                 continue
@@ -232,8 +232,10 @@ class Reconciler(ReplicaSteps):
 
         It waits at most until it has waited `max_wait`, and an operator's switch does not wait.
         """
+        if not fit.stops_kept:
+            return None
         is_switch = any(waiter.want is Want.SWITCH for waiter in state.queue.values())
-        if not fit.stops_kept or is_switch or not state.queue or _is_overdue(state, now) or state.is_clearing():
+        if is_switch or not state.queue or _is_overdue(state, now) or state.is_clearing():
             return None
         slots = self.move_kept(state, fit.serves, now)
         if slots is None:
@@ -342,7 +344,7 @@ def _is_overdue(state: ServeState, now: float) -> bool:
 
 def _overdue_at(state: ServeState) -> float:
     """When a request will have waited `max_wait` for it; infinity: none waits."""
-    return min((waiter.since for waiter in state.foreground()), default=FOREVER) + timing(state).max_wait
+    return min((waiter.since for waiter in state.foreground()), default=FOREVER) + max_wait(state)
 
 
 def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, float, str]]:

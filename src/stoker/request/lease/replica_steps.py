@@ -18,7 +18,7 @@ class ReplicaSteps(Transitions):
     """Adds the steps of the decision function that concern replicas to the serves and slots of Transitions."""
 
     def move_waiting(self, replicas: ReplicaSet, now: float) -> list[Command]:
-        """Requests that wait for a replica of these which cannot serve them join another one. One that became ready just now
+        """Requests that wait for a replica which cannot serve them join another one. One that became ready just now
         takes over, the longest waiting first, as many requests of its siblings as it has places; two that became ready
         in the same moment keep their own.
         """

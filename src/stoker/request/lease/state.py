@@ -484,6 +484,8 @@ class SlotState:
     """Whether one of its serves has an `evict_cost`. None, here and below: nobody has asked since the configuration
     changed.
     """
+    has_kept_serves: bool | None = None
+    """Whether one of its serves, or a replica of it, is kept loaded."""
     longest_swaps: float | None = None
     """Seconds that draining, stopping and starting each of its serves can take, one after the other."""
 

@@ -80,7 +80,7 @@ class Transitions:
         """The configuration has changed."""
         self._groups = self._kept_sets = None
         for slot_state in self.slots.values():
-            slot_state.has_evict_costs = slot_state.longest_swaps = None
+            slot_state.has_evict_costs = slot_state.has_kept_serves = slot_state.longest_swaps = None
 
     def kept_sets(self) -> list[ReplicaSet]:
         """The serves of which replicas are kept loaded."""
