@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+import msgspec
+
 from stoker.request.lease.cheapest_victims import cheapest_victims, evict_cost
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ReplicaSet, ServeState, SlotState
 
 
-class Victims(NamedTuple):
+class Victims(msgspec.Struct, frozen=True, eq=False):
     """These must stop, the cheapest to lose first; empty: the target fits beside what is loaded."""
 
     serves: tuple[ServeState, ...]
@@ -164,7 +166,7 @@ def _fits_beside(slot_state: SlotState, target: ServeState, pins: Collection[Ser
 
 def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing: int) -> tuple[ServeState, ...]:
     chosen: list[ServeState] = []
-    first = min(evictable, key=_by_use)
+    first = min(evictable, key=_by_use) if len(evictable) > 1 else evictable[0]
     if missing <= first.size_in(slot_state):
         return (first,)
     for state in sorted(evictable, key=_by_use):

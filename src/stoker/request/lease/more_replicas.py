@@ -4,7 +4,7 @@ changes nothing.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import ServePhase
@@ -13,7 +13,7 @@ from stoker.request.lease.state import ReplicaSet, ServeState
 from stoker.request.lease.timing import measured_swap_time
 
 
-class ExtraReplica(NamedTuple):
+class ExtraReplica(msgspec.Struct, frozen=True, eq=False):
     """Whether one more replica is started: `state` now, or nobody until `at` (infinity: until something happens)."""
 
     state: ServeState | None

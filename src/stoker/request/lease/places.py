@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+
+import msgspec
 
 from stoker.request.lease.cheapest_victims import worth
 from stoker.request.lease.eviction import Never, Victims, fits, victims_for
@@ -46,7 +47,7 @@ class Suitability(IntEnum):
 _WITH_VICTIMS = (Suitability.IDLE_VICTIMS, Suitability.BUSY_VICTIMS, Suitability.KEPT_VICTIMS)
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, order=True, gc=False):
     """A replica's place, ordered by how little a start there disturbs."""
 
     suitability: Suitability
