@@ -81,7 +81,7 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
     A victim that is in several of them is counted once. The answer holds until something changes in these slots.
     """
     group = target.slot_state.group
-    version = group.version - group.arrivals
+    version = group.version
     if target.fit is not None and target.fit[0] is group and target.fit[1] == version:
         known: Victims | Later | Never = target.fit[2]
         return known

@@ -55,12 +55,17 @@ class Reconciler(ReplicaSteps):
         super().__init__(slots, serves)
         self._decided: dict[SlotGroup, None] = {}
         """In the decision that is under way."""
+        self._first_wake = FOREVER
+        """Of all groups."""
 
     def reconcile(self, now: float) -> list[Command]:
         """The decision function. The module's docstring has its numbered steps."""
         commands: list[Command] = []
         groups = self.slot_groups()
-        due = [group for group in groups if group.version != group.seen or group.wake <= now]
+        due = [group for group in groups if group.version + group.arrivals != group.seen]
+        is_time = now >= self._first_wake
+        if is_time:
+            due = [group for group in groups if group in due or group.wake <= now]
         for group in due:
             for slot_state in group.slots:
                 if slot_state.has_stale_live:
@@ -70,7 +75,7 @@ class Reconciler(ReplicaSteps):
                 commands += self._expire(state, now)  # 1
         commands += self._move_waiting(now)  # 2
         for group in groups:
-            if group.version != group.seen or group.wake <= now:
+            if group.version + group.arrivals != group.seen or (is_time and group.wake <= now):
                 commands += self._decide(group, now)
         moved = self._move_waiting(now)
         if moved:  # an eviction was called off, or a start given up
@@ -94,7 +99,7 @@ class Reconciler(ReplicaSteps):
     def _decide(self, group: SlotGroup, now: float) -> list[Command]:
         """Steps 3 to 7 for slots that are decided together. What they change is looked at again next time."""
         commands: list[Command] = []
-        group.seen, group.times = group.version, []
+        group.seen, group.times = group.version + group.arrivals, []
         self._decided[group] = None
         for slot_state in group.slots:
             if slot_state.swaps:
@@ -111,22 +116,21 @@ class Reconciler(ReplicaSteps):
 
     def _wake_up_at(self, now: float, times: list[float]) -> list[Command]:
         """Step 8. `times`: when something changes that no slot knows of."""
-        at = min(times, default=FOREVER)
         groups = self.slot_groups()
         for group in groups:
-            if group in self._decided or group.version != group.seen:
+            if group.version + group.arrivals != group.seen:
                 self._decided[group] = None
-                group.wake = min(group.times, default=FOREVER)
+        for group in self._decided:
+            group.wake = min(group.times, default=FOREVER)
         for state in self.waiting:
             group = state.slot_state.group
             if group in self._decided:
                 for waiter in state.queue.values():
                     self.update_wait(state, waiter, now)
                     group.wake = min(group.wake, waiter.deadline)
-        for group in groups:
-            if group.wake < at:
-                at = group.wake
+        self._first_wake = min([group.wake for group in groups], default=FOREVER)
         self._decided.clear()
+        at = min([self._first_wake, *times])
         wake = None if at == FOREVER else at
         if wake == self.wake:
             return []

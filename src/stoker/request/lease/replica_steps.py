@@ -57,7 +57,7 @@ class ReplicaSteps(Transitions):
 
         Returns the slot in which a swap was decided.
         """
-        version, (seen, until, at) = replicas.version(), replicas.no_extra
+        version, (seen, until, at) = replicas.decided_version(), replicas.no_extra
         if version == seen and now < until:
             if at < float("inf"):
                 times.append(at)

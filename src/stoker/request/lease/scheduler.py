@@ -276,6 +276,7 @@ class Scheduler(Reconciler):
         if not state.wanted:
             state.wanted = True
             state.join_live()
+            state.touch()
             state.preload_asked_at = now
         return self.reconcile(now)
 

@@ -221,7 +221,6 @@ class ServeState:
 
     def join_live(self) -> None:
         """From now on it may be live."""
-        self.slot_state.group.version += 1
         for slot_state in self.slot_states:
             if self not in slot_state.live:
                 slot_state.live[self] = None
@@ -248,7 +247,7 @@ class ServeState:
     @property
     def unused_since(self) -> float:
         """When it became ready or, if that is later, when it was last used."""
-        return max(self.ready_since, self.last_used)
+        return self.last_used if self.last_used > self.ready_since else self.ready_since
 
     @property
     def usual_gap(self) -> float | None:
@@ -327,16 +326,16 @@ class ReplicaSet:
     gap: UsualGap = field(default_factory=UsualGap)
     """Between times in which any of them was used."""
     seen: int = -1
-    """The sum of the versions of its slots' groups when it was last asked whether a waiting request moves, less their
-    `arrivals`; -1: another request waits since then.
+    """The sum of the versions of its slots' groups when it was last asked whether a waiting request moves; -1: another
+    request waits since then.
     """
     look_again_at: float = float("inf")
     """When the next failed start of its may be tried again."""
     groups: tuple[SlotGroup, ...] = ()
     """Those of its slots."""
     no_extra: tuple[int, float, float] = (-1, 0.0, 0.0)
-    """That no further replica starts was found at which sum of the versions of its slots' groups; until when that
-    holds, if nothing changes there; and when to ask again.
+    """That no further replica starts was found at which `decided_version`; until when that holds, if nothing changes
+    there; and when to ask again.
     """
 
     def touch_live(self) -> None:
@@ -347,9 +346,7 @@ class ReplicaSet:
 
     def has_changed(self, now: float) -> bool:
         """Whether something has happened in one of its slots since this was last asked."""
-        version = 0
-        for group in self.groups:
-            version += group.version - group.arrivals
+        version = sum(map(_version, self.groups))
         if version == self.seen and now < self.look_again_at:
             return False
         self.seen, self.look_again_at = version, self.next_retry(now)
@@ -363,12 +360,9 @@ class ReplicaSet:
                 at = state.backoff_until
         return at
 
-    def version(self) -> int:
-        """Raised by whatever is decided or happens in one of its slots."""
-        total = 0
-        for group in self.groups:
-            total += group.version
-        return total
+    def decided_version(self) -> int:
+        """Raised by whatever happens or is decided in one of its slots."""
+        return sum(map(_version, self.groups)) + sum(map(_arrivals, self.groups))
 
     def note_arrival(self, now: float) -> None:
         """A request for the serve comes. If none of its replicas was used, that gap is over."""
@@ -443,16 +437,19 @@ class Swap:
 class SlotGroup:
     """Slots that serves take together, directly or by way of other slots, so they are decided together; most are alone.
 
-    As long as neither its version changes nor its time comes, a new decision would be the same: it is left out.
+    As long as neither its version nor its arrivals change, and its time does not come, a new decision would be the
+    same: it is left out.
     """
 
     slots: tuple[SlotState, ...] = ()
     version: int = 0
-    """Raised by every change of what is decided here, or of another replica of a serve that has a place here."""
+    """Raised by every change of what is decided here, or of a live replica of a serve that has a live one here; but for
+    arrivals.
+    """
     arrivals: int = 0
-    """How many of these changes concern nothing that is loaded: requests that wait for a load."""
+    """How many requests came to wait for a load. That concerns nothing that is loaded."""
     seen: int = -1
-    """The version at which it was last decided."""
+    """Both together when it was last decided."""
     times: list[float] = field(default_factory=list)
     """When the decision can change without an event."""
     wake: float = float("inf")
@@ -542,3 +539,5 @@ class SlotState:
 
 
 _number = attrgetter("number")
+_version = attrgetter("version")
+_arrivals = attrgetter("arrivals")

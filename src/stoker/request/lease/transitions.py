@@ -106,6 +106,8 @@ class Transitions:
         state.join_live()
         if state.phase is ServePhase.STOPPED:
             state.slot_state.group.arrivals += 1
+        else:
+            state.slot_state.group.version += 1
         if state.replica_set is not None:
             state.replica_set.seen = -1
 
