@@ -85,13 +85,16 @@ def linger(victim: ServeState, target: ServeState, waiting: int) -> float:
     Keeping it costs each of them the time that it is idle; stopping it costs its swap time, once it is needed again.
     The price of a swap is `patience` times that, as for one more replica. If `linger` is auto:
 
-    1. as many requests as wait, times its usual gap between two requests, are above the price -> 0 s
-    2. its usual gap is unknown -> until their waiting in that time reaches the price (the ski-rental rule)
-    3. otherwise -> the same, but at most three times its usual gap: then it comes later than usual, or never
+    1. it is a replica beside a ready one -> 0 s: that one serves the next request
+    2. as many requests as wait, times its usual gap between two requests, are above the price -> 0 s
+    3. its usual gap is unknown -> until their waiting in that time reaches the price (the ski-rental rule)
+    4. otherwise -> the same, but at most three times its usual gap: then it comes later than usual, or never
     """
     policy = target.slot_state.slot.swap
     if policy.linger is not None:
         return policy.linger
+    if victim.is_extra():
+        return 0.0
     price = policy.patience * measured_swap_time(victim)
     affordable, gap = price / max(1, waiting), victim.usual_gap
     if gap is None:

@@ -8,8 +8,8 @@
     4. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
     5. stopped serves with waiters, and those that are to be loaded, are started: `eviction` says which residents must
        stop, `eviction_time` whether they may stop now; a preload is dropped once another serve of the slot was used;
-       one more replica of a serve is started, once its waiting requests have paid for it, or if fewer are loaded than
-       are kept
+       one more replica of a serve is started in an empty slot, once its waiting requests have paid for it, or if fewer
+       are loaded than are kept
     6. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
        `idle_serve`, if another serve was used in its place
     7. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
@@ -82,7 +82,7 @@ class Reconciler(ReplicaSteps):
             return [*commands, *moved, *self.reconcile(now)]
         times: list[float] = []
         for replicas in () if self.closing else self.replicas_waited_for():
-            if replicas.waits_for_place() and (slot := self.start_extra(replicas, now, times)) is not None:  # 5
+            if replicas.is_short() and (slot := self.start_extra(replicas, now, times)) is not None:  # 5
                 commands += self._advance_drains(slot, now)  # 7
         if self.kept_sets():
             commands += self._keep_minimum(now, times)  # 5, 7

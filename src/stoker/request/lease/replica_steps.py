@@ -53,7 +53,7 @@ class ReplicaSteps(Transitions):
         return True
 
     def start_extra(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
-        """Start one more replica, if the waiting requests have paid for it: see `more_replicas.extra_replica`.
+        """Start one more replica, if that disturbs nobody or is paid for: see `more_replicas.extra_replica`.
 
         Returns the slot in which a swap was decided.
         """

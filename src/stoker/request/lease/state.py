@@ -397,12 +397,10 @@ class ReplicaSet:
         least = max((state.serve.min_replicas for state in self.replicas), default=0)
         return sum(state.counts_as_kept() and state not in gone for state in self.replicas) - least
 
-    def waits_for_place(self) -> bool:
-        """Whether a request waits for a place on a ready replica."""
-        if not self.ready:
-            return False
+    def is_short(self) -> bool:
+        """Whether requests wait for a replica that is ready or starts."""
         for state in self.replicas:  # noqa: SIM110 - hot
-            if state.queue and state.phase is ServePhase.READY:
+            if state.queue and state.phase in (ServePhase.READY, ServePhase.STARTING):
                 return True
         return False
 

@@ -117,10 +117,16 @@ class Transitions:
         return self.waiting
 
     def has_replica_waited_for(self, state: ServeState) -> bool:
-        """Whether requests wait for a serve that has one of its places in a slot that is decided with this one's."""
-        group = state.slot_state.group
+        """Whether requests wait for a serve that has one of its places in a slot of this one."""
+        group, slots = state.slot_state.group, state.slot_states
         for other in self.waiting:
-            if other.queue and other.replica_set is not None and group in other.replica_set.groups:
+            replicas = other.replica_set
+            if (
+                other.queue
+                and replicas is not None
+                and group in replicas.groups
+                and any(slot in slots for replica in replicas.replicas for slot in replica.slot_states)
+            ):
                 return True
         return False
 
