@@ -83,12 +83,15 @@ def linger(victim: ServeState, target: ServeState, waiting: int) -> float:
     """For how many seconds after its last request a resident is kept, while so many requests wait for `target`.
 
     Keeping it costs each of them the time that it is idle; stopping it costs its swap time, once it is needed again.
-    The price of a swap is `patience` times that, as for one more replica. If `linger` is auto:
+    The price of a swap is `patience` times that, as for one more replica. A gap is the usual one between two requests;
+    its cost is that of keeping a resident so long. If `linger` is auto:
 
     1. it is a replica beside a ready one -> 0 s: that one serves the next request
-    2. as many requests as wait, times its usual gap between two requests, are above the price -> 0 s
-    3. its usual gap is unknown -> until their waiting in that time reaches the price (the ski-rental rule)
-    4. otherwise -> the same, but at most three times its usual gap: then it comes later than usual, or never
+    2. the target's gap is unknown, or costs at least half the price -> 0 s: each of the target's requests needs a swap
+       of its own, however long the resident is kept
+    3. its own gap costs at least the price -> 0 s
+    4. its own gap is unknown -> until their waiting in that time reaches the price (the ski-rental rule)
+    5. otherwise -> the same, but at most three times its gap: then the next request comes later than usual, or never
     """
     policy = target.slot_state.slot.swap
     if policy.linger is not None:
@@ -96,7 +99,9 @@ def linger(victim: ServeState, target: ServeState, waiting: int) -> float:
     if victim.is_extra():
         return 0.0
     price = policy.patience * measured_swap_time(victim)
-    affordable, gap = price / max(1, waiting), victim.usual_gap
+    affordable, gap, gap_of_target = price / max(1, waiting), victim.usual_gap, target.usual_gap
+    if gap_of_target is None or gap_of_target >= affordable / 2:
+        return 0.0
     if gap is None:
         return affordable
     return min(affordable, 3 * gap + LEAST_LINGER) if gap < affordable else 0.0
