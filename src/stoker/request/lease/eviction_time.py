@@ -87,7 +87,7 @@ def linger(victim: ServeState, target: ServeState, waiting: int) -> float:
     its cost is that of keeping a resident so long. If `linger` is auto:
 
     1. it is a replica beside a ready one -> 0 s: that one serves the next request
-    2. the target's gap is unknown, or costs at least half the price -> 0 s: each of the target's requests needs a swap
+    2. the target's gap is unknown, or costs more than half the price -> 0 s: each of the target's requests needs a swap
        of its own, however long the resident is kept
     3. its own gap costs at least the price -> 0 s
     4. its own gap is unknown -> until their waiting in that time reaches the price (the ski-rental rule)
@@ -100,7 +100,7 @@ def linger(victim: ServeState, target: ServeState, waiting: int) -> float:
         return 0.0
     price = policy.patience * measured_swap_time(victim)
     affordable, gap, gap_of_target = price / max(1, waiting), victim.usual_gap, target.usual_gap
-    if gap_of_target is None or gap_of_target >= affordable / 2:
+    if gap_of_target is None or gap_of_target > affordable / 2:
         return 0.0
     if gap is None:
         return affordable
