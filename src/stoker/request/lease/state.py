@@ -398,11 +398,15 @@ class ReplicaSet:
         return sum(state.counts_as_kept() and state not in gone for state in self.replicas) - least
 
     def is_short(self) -> bool:
-        """Whether requests wait for a replica that is ready or starts."""
-        for state in self.replicas:  # noqa: SIM110 - hot
-            if state.queue and state.phase in (ServePhase.READY, ServePhase.STARTING):
-                return True
-        return False
+        """Whether more requests wait for its replicas that are ready or start than start."""
+        waiting = starting = 0
+        for state in self.replicas:
+            if state.phase is ServePhase.READY:
+                waiting += len(state.queue)
+            elif state.phase is ServePhase.STARTING:
+                waiting += len(state.queue)
+                starting += 1
+        return waiting > starting
 
     def starting(self) -> int:
         """How many start here."""
