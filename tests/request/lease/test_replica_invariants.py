@@ -82,7 +82,7 @@ class ReplicaStories(RuleBasedStateMachine):
         everywhere.
         """
         for group in self.twin.slot_groups():
-            group.version += 1
+            group.touch()
         commands: list[Command] = getattr(self.scheduler, event)(*values)
         again: list[Command] = getattr(self.twin, event)(*values)
         assert [repr(command) for command in commands] == [repr(command) for command in again]

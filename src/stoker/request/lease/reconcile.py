@@ -62,21 +62,22 @@ class Reconciler(ReplicaSteps):
         """The decision function. The module's docstring has its numbered steps."""
         commands: list[Command] = []
         groups = self.slot_groups()
-        due = [group for group in groups if group.version + group.arrivals != group.seen]
-        is_time = now >= self._first_wake
-        if is_time:
-            due = [group for group in groups if group in due or group.wake <= now]
+        due = groups[0].due if groups else {}
+        if now >= self._first_wake:
+            due.update((group, None) for group in groups if group.wake <= now)
         for group in due:
             for slot_state in group.slots:
                 if slot_state.has_stale_live:
                     slot_state.clean_live()
+        now_due = list(due)
         for state in self.waited_for():
-            if state.slot_state.group in due:
+            if state.slot_state.group in now_due:
                 commands += self._expire(state, now)  # 1
         commands += self._move_waiting(now)  # 2
-        for group in groups:
-            if group.version + group.arrivals != group.seen or (is_time and group.wake <= now):
-                commands += self._decide(group, now)
+        last = -1
+        while (number := min([group.number for group in due if group.number > last], default=-1)) >= 0:
+            commands += self._decide(groups[number], now)
+            last = number
         moved = self._move_waiting(now)
         if moved:  # an eviction was called off, or a start given up
             return [*commands, *moved, *self.reconcile(now)]
@@ -99,7 +100,8 @@ class Reconciler(ReplicaSteps):
     def _decide(self, group: SlotGroup, now: float) -> list[Command]:
         """Steps 3 to 7 for slots that are decided together. What they change is looked at again next time."""
         commands: list[Command] = []
-        group.seen, group.times = group.version + group.arrivals, []
+        del group.due[group]
+        group.times = []
         self._decided[group] = None
         for slot_state in group.slots:
             if slot_state.swaps:
@@ -117,9 +119,8 @@ class Reconciler(ReplicaSteps):
     def _wake_up_at(self, now: float, times: list[float]) -> list[Command]:
         """Step 8. `times`: when something changes that no slot knows of."""
         groups = self.slot_groups()
-        for group in groups:
-            if group.version + group.arrivals != group.seen:
-                self._decided[group] = None
+        if groups:
+            self._decided.update(groups[0].due)
         for group in self._decided:
             group.wake = min(group.times, default=FOREVER)
         for state in self.waiting:
@@ -157,7 +158,7 @@ class Reconciler(ReplicaSteps):
                 self.call_off(swap, now)
             elif any(s.queue and s.phase in _NOT_LOADED for s in slot_state.live):
                 swap.cancelled = True
-                slot_state.group.version += 1
+                slot_state.group.touch()
                 commands.append(CancelSwap(swap.swap_id))
         return commands
 

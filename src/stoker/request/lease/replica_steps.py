@@ -108,7 +108,7 @@ class ReplicaSteps(Transitions):
     def _move(self, state: ServeState, other: ServeState, waiters: Iterable[Waiter], now: float) -> list[Command]:
         commands: list[Command] = []
         self.join_waiting(other)
-        state.slot_state.group.version += 1
+        state.slot_state.group.touch()
         for waiter in waiters:
             del state.queue[waiter.id]
             other.queue[waiter.id] = waiter

@@ -211,7 +211,7 @@ class ServeState:
         """Something has changed that may concern the other replicas of its serve, too, where they are live. See
         `SlotGroup.version`.
         """
-        self.slot_state.group.version += 1
+        self.slot_state.group.touch()
         if self.replica_set is not None:
             self.replica_set.touch_live()
 
@@ -233,7 +233,7 @@ class ServeState:
     def end_leases(self, ids: Iterable[int]) -> tuple[int, ...]:
         """Remove these leases, and return their ids."""
         ended = tuple(ids)
-        self.slot_state.group.version += 1
+        self.slot_state.group.touch()
         for id in ended:
             self.active -= bool(self.leases.pop(id))
         for id in ended:
@@ -262,7 +262,7 @@ class ServeState:
             self.replica_set.note_arrival(now)
         elif self.last_used > NEVER:
             self.gap.add(now - self.last_used)
-            self.slot_state.group.version += 1
+            self.slot_state.group.touch()
 
     def was_used_since(self, at: float) -> bool:
         """Whether a lease that cannot be preempted ended since then, or is held now."""
@@ -339,10 +339,13 @@ class ReplicaSet:
     """
 
     def touch_live(self) -> None:
-        """Its live replicas may have to be decided anew. About the places of the others only their slots decide."""
+        """Its live replicas may have to be decided anew. About the places of the others only their slots decide, unless
+        replicas are kept loaded there: whether those may stop depends on other slots.
+        """
         for state in self.replicas:
-            if state.queue or state.wanted or state.phase is not ServePhase.STOPPED:
-                state.slot_state.group.version += 1
+            group = state.slot_state.group
+            if state.queue or state.wanted or state.phase is not ServePhase.STOPPED or group.keeps_replicas:
+                group.touch()
 
     def has_changed(self, now: float) -> bool:
         """Whether something has happened in one of its slots since this was last asked."""
@@ -439,23 +442,36 @@ class Swap:
 class SlotGroup:
     """Slots that serves take together, directly or by way of other slots, so they are decided together; most are alone.
 
-    As long as neither its version nor its arrivals change, and its time does not come, a new decision would be the
-    same: it is left out.
+    As long as nothing changes here, and its time does not come, a new decision would be the same: it is left out.
     """
 
     slots: tuple[SlotState, ...] = ()
+    number: int = 0
+    """In the order of the configuration."""
+    due: dict[SlotGroup, None] = field(default_factory=dict)
+    """Of all groups (all share it) those in which something has changed since they were decided."""
+    keeps_replicas: bool = False
+    """Whether replicas of a serve that has a place here are kept loaded."""
     version: int = 0
     """Raised by every change of what is decided here, or of a live replica of a serve that has a live one here; but for
     arrivals.
     """
     arrivals: int = 0
     """How many requests came to wait for a load. That concerns nothing that is loaded."""
-    seen: int = -1
-    """Both together when it was last decided."""
     times: list[float] = field(default_factory=list)
     """When the decision can change without an event."""
     wake: float = float("inf")
     """The first of these, and of the deadlines of those that wait here."""
+
+    def touch(self) -> None:
+        """Something has changed that is decided here."""
+        self.version += 1
+        self.due[self] = None
+
+    def note_arrival(self) -> None:
+        """A request waits for a load."""
+        self.arrivals += 1
+        self.due[self] = None
 
 
 @dataclass(slots=True, eq=False)

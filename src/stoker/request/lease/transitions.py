@@ -105,9 +105,9 @@ class Transitions:
             self.waiting.insert(position, state)
         state.join_live()
         if state.phase is ServePhase.STOPPED:
-            state.slot_state.group.arrivals += 1
+            state.slot_state.group.note_arrival()
         else:
-            state.slot_state.group.version += 1
+            state.slot_state.group.touch()
         if state.replica_set is not None:
             state.replica_set.seen = -1
 
@@ -142,7 +142,7 @@ class Transitions:
 
     def close_swap(self, swap: Swap) -> None:
         """It is over, or called off."""
-        swap.slots[0].group.version += 1
+        swap.slots[0].group.touch()
         for slot_state in swap.slots:
             del slot_state.swaps[swap.swap_id]
 
@@ -155,7 +155,7 @@ class Transitions:
     def add_lease(
         self, state: ServeState, id: int, takes_place: bool, share: FairShare = NOBODY, body_bytes: int = 0
     ) -> None:
-        state.slot_state.group.version += 1
+        state.slot_state.group.touch()
         if not takes_place:
             state.leases[id] = ()
             return
@@ -178,7 +178,7 @@ class Transitions:
     def refuse_all(self, state: ServeState, error: StokerError) -> list[Command]:
         commands: list[Command] = [Reject(id, error) for id in state.queue]
         state.queue.clear()
-        state.slot_state.group.version += 1
+        state.slot_state.group.touch()
         return commands
 
     def update_wait(self, state: ServeState, waiter: Waiter, now: float) -> None:
@@ -220,7 +220,7 @@ class Transitions:
 
     def run_swap(self, swap: Swap, now: float) -> Command:
         swap.run_at = now
-        swap.slots[0].group.version += 1
+        swap.slots[0].group.touch()
         for victim in swap.victims:
             victim.apply(PhaseEvent.DRAINED)
         name = swap.target.name if swap.target is not None else None
@@ -328,7 +328,10 @@ def _grouped(slots: list[SlotState]) -> list[SlotGroup]:
                 group += other
                 group_of.update((joined.slot.name, group) for joined in other)
     groups = [SlotGroup(tuple(group)) for group in {id(group): group for group in group_of.values()}.values()]
-    for made in groups:
+    due = dict.fromkeys(groups)
+    for number, made in enumerate(groups):
+        made.number, made.due = number, due
+        made.keeps_replicas = any(state.serve.min_replicas for slot in made.slots for state in slot.serves)
         for slot_state in made.slots:
             slot_state.group = made
     return groups
