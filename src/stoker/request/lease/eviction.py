@@ -124,8 +124,7 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
         evictable = [s for s in slot_state.live if s.phase is ServePhase.READY]
         if pins or gone:
             evictable = [state for state in evictable if state not in pins and state not in gone]
-        enough = slot_state.sizes(evictable) >= missing
-        chosen = _longest_unused(slot_state, evictable, missing) if enough else None
+        chosen = _longest_unused(slot_state, evictable, missing)
     if chosen is None:
         return Later()  # 4
     return Victims(chosen, any(state in kept for state in chosen))  # 3
@@ -164,11 +163,14 @@ def _fits_beside(slot_state: SlotState, target: ServeState, pins: Collection[Ser
     return slot_state.slot.allows({target.name, *(state.name for state in pins)})
 
 
-def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing: int) -> tuple[ServeState, ...]:
-    chosen: list[ServeState] = []
-    first = min(evictable, key=_by_use) if len(evictable) > 1 else evictable[0]
-    if missing <= first.size_in(slot_state):
+def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing: int) -> tuple[ServeState, ...] | None:
+    """None: all together are too small."""
+    first = min(evictable, key=_by_use, default=None)
+    if first is not None and missing <= first.size_in(slot_state):
         return (first,)
+    if slot_state.sizes(evictable) < missing:
+        return None
+    chosen: list[ServeState] = []
     for state in sorted(evictable, key=_by_use):
         if missing <= 0:
             break
@@ -183,10 +185,8 @@ def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing:
 
 def _by_use(state: ServeState) -> tuple[bool, bool, float, float, str]:
     """Idle before busy, then replicas beside a ready one, then longest unused, then cheapest to bring back."""
-    cost = state.swap_time
-    if cost is None or state.serve.evict_cost is not None:
-        cost = evict_cost(state)
-    return (state.is_used(), not state.is_extra(), state.unused_since, cost, state.serve.name)
+    is_used = bool(state.queue) or len(state.leases) > len(state.preemptible)  # `is_used`, hot
+    return (is_used, not state.is_extra(), state.unused_since, evict_cost(state), state.serve.name)
 
 
 def _explain_memory(slot_state: SlotState, target: ServeState, pins: list[ServeState], shortfall: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
@@ -557,5 +557,5 @@ class SlotState:
 
 
 _number = attrgetter("number")
-_version = attrgetter("version")
-_arrivals = attrgetter("arrivals")
+_version: Callable[[SlotGroup], int] = attrgetter("version")
+_arrivals: Callable[[SlotGroup], int] = attrgetter("arrivals")
