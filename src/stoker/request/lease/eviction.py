@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-import msgspec
-
 from stoker.request.lease.cheapest_victims import cheapest_victims, evict_cost
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ReplicaSet, ServeState, SlotState
 
 
-class Victims(msgspec.Struct, frozen=True, eq=False):
+class Victims(NamedTuple):
     """These must stop, the cheapest to lose first; empty: the target fits beside what is loaded."""
 
     serves: tuple[ServeState, ...]

@@ -7,7 +7,7 @@ requests. `swap_after` waiting requests end the first two. A request that has wa
 
 from __future__ import annotations
 
-import msgspec
+from typing import NamedTuple
 
 from stoker.request.lease.state import LoadReason, ServeState
 from stoker.request.lease.timing import max_wait, measured_swap_time, min_residency
@@ -17,7 +17,7 @@ LEAST_LINGER = 0.5
 """Seconds that a resident is kept beyond its usual gaps: they vary."""
 
 
-class EvictionTime(msgspec.Struct, frozen=True, gc=False):
+class EvictionTime(NamedTuple):
     """Whether the residents may be stopped `now`. `at`: the earliest time at which the answer can change without an
     event; infinity: never.
     """

@@ -4,7 +4,7 @@ loaded. Only answers; changes nothing.
 
 from __future__ import annotations
 
-import msgspec
+from typing import NamedTuple
 
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import ServePhase
@@ -14,7 +14,7 @@ from stoker.request.lease.timing import measured_swap_time
 from stoker.request.lease.waiter import Waiter, Want
 
 
-class ExtraReplica(msgspec.Struct, frozen=True, eq=False):
+class ExtraReplica(NamedTuple):
     """Whether one more replica is started: `state` now, or nobody until `at` (infinity: until something happens)."""
 
     state: ServeState | None

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
-
-import msgspec
+from typing import NamedTuple
 
 from stoker.request.lease.cheapest_victims import worth
 from stoker.request.lease.eviction import Never, Victims, fits, victims_for
@@ -47,7 +46,7 @@ class Suitability(IntEnum):
 _WITH_VICTIMS = (Suitability.IDLE_VICTIMS, Suitability.BUSY_VICTIMS, Suitability.KEPT_VICTIMS)
 
 
-class Place(msgspec.Struct, frozen=True, order=True, gc=False):
+class Place(NamedTuple):
     """A replica's place, ordered by how little a start there disturbs."""
 
     suitability: Suitability
