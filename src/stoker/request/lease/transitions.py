@@ -94,7 +94,7 @@ class Transitions:
         if self._groups is None:
             self._groups = _grouped([slot_state for slot_state in self.slots.values() if slot_state.serves])
             for replicas in self.replica_sets.values():
-                replicas.seen = -1
+                replicas.seen, replicas.no_extra = -1, (-1, 0.0, 0.0)  # versions begin anew
                 replicas.groups = tuple(state.slot_state.group for state in replicas.replicas)
         return self._groups
 
