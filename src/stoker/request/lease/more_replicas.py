@@ -36,12 +36,12 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
     2. more requests wait than replicas start, and a slot of this machine is empty -> now: it disturbs nobody
     3. one starts, drains or stops                                   -> no
     4. no request waits for a place on a ready one                   -> no
-    5. nowhere does it fit, not even if idle serves stop; or another serve waits for each such place -> no
-    6. the waiting requests have waited less, all together, than `patience` times its swap time      -> not yet
+    5. the waiting requests have waited less, all together, than `patience` times its swap time      -> not yet
+    6. nowhere does it fit, not even if idle serves stop; or another serve waits for each such place -> no
     7. its victims are inside their residency, or were used just now -> not yet
     8. otherwise                                                     -> now
 
-    6 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay.
+    5 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay.
     """
     ready = [state for state in replicas.replicas if state.phase is ServePhase.READY]
     stopped = [state for state in replicas.replicas if state.phase is ServePhase.STOPPED]
@@ -51,23 +51,23 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
     starting = [state for state in replicas.replicas if state.phase is ServePhase.STARTING]
     if len(waiting) + len(_foreground(starting)) > len(starting):
         for state in stopped:
-            if suitability(state, now) is Suitability.FITS and is_alone(state):
+            if is_alone(state) and suitability(state, now) is Suitability.FITS:
                 return ExtraReplica(state, (), now)  # 2
     if not ready or len(ready) + len(stopped) < len(replicas.replicas):
         return NO_EXTRA  # 3
-    if not waiting:
+    if not waiting or not stopped:
         return NO_EXTRA  # 4
+    paid = sum(now - waiter.since for waiter in waiting)
+    price = min(map(_price, stopped))
+    if paid + _ROUNDING < price:
+        return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 5: not even the cheapest place is paid for
     open_places = [state for state in stopped if _is_open_to_extra(state, now)]
     if not open_places:
-        return NO_EXTRA  # 5
-    paid = sum(now - waiter.since for waiter in waiting)
-    price = min(map(_price, open_places))
-    if paid + _ROUNDING < price:
-        return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 6
+        return NO_EXTRA  # 6
     target = min(open_places, key=lambda state: place(state, now, suitability(state, now)))
     price = _price(target)
     if paid + _ROUNDING < price:
-        return ExtraReplica(None, (), now + (price - paid) / len(waiting), True)  # 6
+        return ExtraReplica(None, (), now + (price - paid) / len(waiting), True)  # 5
     fit = victims_for(target)
     victims = fit.serves if isinstance(fit, Victims) else ()
     at = max((evictable_at(victim, target) for victim in victims), default=now)
