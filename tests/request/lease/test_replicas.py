@@ -7,6 +7,9 @@ from tests.request.lease.stage import Stage, replicated, serve
 
 from stoker.domain.key import Priority
 from stoker.domain.lease import FairShare
+from stoker.domain.serve import Slot
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.scheduler import Scheduler
 
 BACKGROUND = FairShare("night", priority=Priority.BACKGROUND)
 
@@ -171,15 +174,66 @@ def test_where_an_operator_drains_the_only_one_loaded_another_takes_its_requests
 
 def test_one_more_starts_when_the_waiting_have_paid_for_it() -> None:
     """Its swap time is assumed to be 1 s, patience is 2: two seconds of waiting, all together."""
-    stage = two_gpus(replicas=2, max_active=1)
-    stage.join("fast")
-    stage.ready()
+    stage = two_gpus("other@gpu1", replicas=2, max_active=1)
+    stage.load("other")
+    stage.load("fast@gpu0")
+    stage.request("fast@gpu0")
     stage.join("fast")
     stage.join("fast")
     stage.to(0.9)
     assert not stage.swaps
     stage.to(1.1)
-    assert [swap.target for swap in stage.swaps] == ["fast@gpu1"]
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("fast@gpu1", ("other",))]
+
+
+def test_in_an_empty_slot_it_starts_as_soon_as_a_request_waits_for_a_place() -> None:
+    stage = two_gpus(replicas=2, max_active=1)
+    stage.join("fast")
+    stage.ready()
+    assert not stage.swaps
+    stage.join("fast")
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("fast@gpu1", ())]
+
+
+def test_in_an_empty_slot_it_starts_beside_the_first_one_if_two_requests_wait() -> None:
+    stage = two_gpus(replicas=2)
+    stage.join("fast")
+    assert [swap.target for swap in stage.swaps] == ["fast@gpu0"]
+    stage.join("fast")
+    assert [swap.target for swap in stage.swaps] == ["fast@gpu0", "fast@gpu1"]
+
+
+def test_one_that_starts_in_an_empty_slot_is_given_up_for_another_model() -> None:
+    stage = two_gpus("big@gpu1", replicas=2)
+    stage.join("fast")
+    stage.join("fast")
+    extra = stage.swaps[1].swap_id
+    stage.request("big")
+    assert stage.cancelled == [extra]
+    stage.take(stage.scheduler.on_swap_done(extra, stage.now, cancelled=True))
+    assert stage.swaps[-1].target == "big"
+
+
+@pytest.mark.parametrize("memory", [None, 2])
+def test_a_slot_with_another_model_is_not_empty(memory: int | None) -> None:
+    """Whether its memory would suffice or not: what is free belongs to the others, too, until it is paid for."""
+    stage = Stage(
+        *replicated("fast", "gpu0 gpu1", 2, memory=1), serve("other", slot="gpu1", memory=1),
+        slots="gpu0 gpu1", memory=memory,
+    )  # fmt: skip
+    stage.load("other")
+    stage.join("fast")
+    stage.join("fast")
+    assert [swap.target for swap in stage.swaps] == ["fast@gpu0"]
+
+
+def test_nor_is_one_of_a_cluster() -> None:
+    slots = [Slot("gpu0"), Slot("node", cluster="lab")]
+    scheduler = Scheduler(slots, replicated("fast", "gpu0 node", 2))
+    scheduler.on_request(1, "fast@gpu0", 0.0)
+    scheduler.on_request(2, "fast@gpu0", 0.0)
+    assert scheduler.serves["fast@gpu0"].phase is ServePhase.STARTING
+    assert scheduler.serves["fast@node"].phase is ServePhase.STOPPED
 
 
 def test_it_takes_over_the_requests_that_waited_longest() -> None:
@@ -213,6 +267,7 @@ def test_background_requests_pay_for_nothing() -> None:
     stage.join("fast")
     stage.ready()
     stage.request("fast@gpu0", share=BACKGROUND)
+    stage.request("fast@gpu0", share=BACKGROUND)
     stage.to(20)
     assert not stage.swaps
 
@@ -228,6 +283,17 @@ def test_an_extra_one_is_the_first_to_leave() -> None:
     stage.load("fast@gpu1")
     stage.to(20)
     stage.request("b")
+    assert stage.swaps[0].victims == ("fast@gpu1",)
+
+
+def test_beside_a_ready_one_it_is_not_kept_for_the_next_request() -> None:
+    stage = Stage(*replicated("fast", "gpu0 gpu1", 2), serve("a", slot="gpu1"), slots="gpu0 gpu1")
+    stage.load("fast@gpu0", took=20.0)
+    stage.load("fast@gpu1", took=20.0)
+    for _ in range(4):
+        stage.served(stage.request("fast@gpu1"), "fast@gpu1")
+        stage.to(stage.now + 1.0)
+    stage.request("a")
     assert stage.swaps[0].victims == ("fast@gpu1",)
 
 

@@ -150,7 +150,7 @@ def slots(draw: st.DrawFn) -> SlotState:
     slot_state = SlotState(Slot("gpu", memory=memory, together=tuple(sets)))
     for name in names:
         state = ServeState(serve(name, memory=draw(st.integers(1, 5))), slot_state)
-        state.swap_times.append(float(draw(st.integers(1, 5))))
+        state.note_swap_time(float(draw(st.integers(1, 5))))
         state.last_used = float(draw(st.integers(0, 3)))
         slot_state.serves.append(state)
         state.join_live()

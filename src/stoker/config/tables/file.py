@@ -259,9 +259,9 @@ class ServeTable(Section):
     )
     replicas: Replicas = setting(
         1,
-        "With `slots`: how many processes of it may run at the same time. One more is started when its waiting "
-        "requests have waited, all together, `patience` times its swap time. `{ min = 1, max = 3 }`: so many are "
-        "kept loaded, wherever there is room.",
+        "With `slots`: how many processes of it may run at the same time. In an empty slot one more is started "
+        "as soon as requests wait for it, elsewhere when they have waited, all together, `patience` times its swap "
+        "time. `{ min = 1, max = 3 }`: so many are kept loaded, wherever there is room.",
     )
     also: list[AlsoTable] = setting(
         [], "Endpoints elsewhere that serve the same model, as further replicas: another Stoker, or any compatible one."

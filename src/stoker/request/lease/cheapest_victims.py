@@ -20,11 +20,11 @@ def evict_cost(state: ServeState) -> float:
 
 
 def worth(state: ServeState, now: float) -> float:
-    """What keeping a resident is worth: what stopping it costs, per second since it was used. One that was not used for
-    twice as long is expected to stay unused for twice as long.
+    """What keeping a resident is worth: what stopping it costs, per second until it is expected to be used: as long as
+    it is unused now, and its usual gap.
     """
     unused = 0.0 if state.is_used() else now - state.unused_since
-    return evict_cost(state) / (unused + 1.0)
+    return evict_cost(state) / (unused + (state.usual_gap or 0.0) + 1.0)
 
 
 def cheapest_victims(

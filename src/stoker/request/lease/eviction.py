@@ -44,7 +44,7 @@ def _fits_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeSt
 
 
 def _missing(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> int:
-    freed = slot_state.sizes(state for state in gone if slot_state in state.slot_states)
+    freed = slot_state.sizes(state for state in gone if slot_state in state.slot_states) if gone else 0
     return slot_state.used - freed + target.size_in(slot_state) - slot_state.budget
 
 
@@ -79,7 +79,7 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
     A victim that is in several of them is counted once. The answer holds until something changes in these slots.
     """
     group = target.slot_state.group
-    version = group.version - group.arrivals
+    version = group.version
     if target.fit is not None and target.fit[0] is group and target.fit[1] == version:
         known: Victims | Later | Never = target.fit[2]
         return known
@@ -107,24 +107,38 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
     missing = _missing(slot_state, target, gone)
     if missing <= 0 and _may_join(slot_state, target, gone):
         return Victims(())  # 1
-    pins = [s for s in slot_state.live if s.serve.keep_loaded and s is not target and s.phase is not ServePhase.STOPPED]
+    pins = _pins_in(slot_state, target) if has_kept_serves(slot_state) else []
     shortfall = slot_state.sizes(pins) + target.size_in(slot_state) - slot_state.budget
     if shortfall > 0:
         return Never(shortfall, _explain_memory(slot_state, target, pins, shortfall))  # 2
-    if not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
+    if slot_state.slot.together and not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
         return Never(0, _explain_sets(slot_state, target, pins))  # 2
-    kept = kept_in(slot_state, target, gone)
+    kept = kept_in(slot_state, target, gone) if has_kept_serves(slot_state) else []
     if kept and _fits_beside(slot_state, target, [*pins, *kept]):
         pins, kept = [*pins, *kept], []
     if cost_decides(slot_state):
         chosen = cheapest_victims(slot_state, target, pins, gone, missing)
     else:
-        evictable = [s for s in slot_state.live if s.phase is ServePhase.READY and s not in pins and s not in gone]
-        enough = slot_state.sizes(evictable) >= missing
-        chosen = _longest_unused(slot_state, evictable, missing) if enough else None
+        evictable = [s for s in slot_state.live if s.phase is ServePhase.READY]
+        if pins or gone:
+            evictable = [state for state in evictable if state not in pins and state not in gone]
+        chosen = _longest_unused(slot_state, evictable, missing)
     if chosen is None:
         return Later()  # 4
     return Victims(chosen, any(state in kept for state in chosen))  # 3
+
+
+def has_kept_serves(slot_state: SlotState) -> bool:
+    """Whether `keep_loaded` or `min_replicas` is set in the slot."""
+    if slot_state.has_kept_serves is None:
+        serves = [state.serve for state in slot_state.serves]
+        slot_state.has_kept_serves = any(serve.keep_loaded or serve.min_replicas for serve in serves)
+    return slot_state.has_kept_serves
+
+
+def _pins_in(slot_state: SlotState, target: ServeState) -> list[ServeState]:
+    loaded = [state for state in slot_state.live if state.phase is not ServePhase.STOPPED]
+    return [state for state in loaded if state.serve.keep_loaded and state is not target]
 
 
 def kept_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> list[ServeState]:
@@ -147,7 +161,13 @@ def _fits_beside(slot_state: SlotState, target: ServeState, pins: Collection[Ser
     return slot_state.slot.allows({target.name, *(state.name for state in pins)})
 
 
-def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing: int) -> tuple[ServeState, ...]:
+def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing: int) -> tuple[ServeState, ...] | None:
+    """None: all together are too small."""
+    first = min(evictable, key=_by_use, default=None)
+    if first is not None and missing <= first.size_in(slot_state):
+        return (first,)
+    if slot_state.sizes(evictable) < missing:
+        return None
     chosen: list[ServeState] = []
     for state in sorted(evictable, key=_by_use):
         if missing <= 0:
@@ -163,7 +183,8 @@ def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing:
 
 def _by_use(state: ServeState) -> tuple[bool, bool, float, float, str]:
     """Idle before busy, then replicas beside a ready one, then longest unused, then cheapest to bring back."""
-    return (state.is_used(), not state.is_extra(), state.unused_since, evict_cost(state), state.name)
+    is_used = bool(state.queue) or len(state.leases) > len(state.preemptible)  # `is_used`, hot
+    return (is_used, not state.is_extra(), state.unused_since, evict_cost(state), state.serve.name)
 
 
 def _explain_memory(slot_state: SlotState, target: ServeState, pins: list[ServeState], shortfall: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stoker.request.lease.state import LoadReason, ServeState
-from stoker.request.lease.timing import measured_swap_time, timing
+from stoker.request.lease.timing import max_wait, measured_swap_time, min_residency
 from stoker.request.lease.waiter import Want
 
 LEAST_LINGER = 0.5
@@ -52,18 +52,18 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
             return EvictionTime(False, float("inf"), "background")  # 2
         overdue_at = float("inf")
     else:
-        overdue_at = foreground[0].since + timing(target).max_wait
+        overdue_at = foreground[0].since + max_wait(target)
     if now >= overdue_at:
         return EvictionTime(True, now, "max_wait")  # 3
     protected = [v for v in victims if not v.is_unused(LoadReason.IDLE)]
-    settled_at = max((residency_ends(v) for v in protected if not foreground or has_residency(v)), default=now)
+    settled_at = max([residency_ends(v) for v in protected if not foreground or has_residency(v)], default=now)
     if now < settled_at:
         return EvictionTime(False, min(settled_at, overdue_at), "min_residency")  # 4
     if len(foreground) >= target.slot_state.slot.swap.swap_after:
         return EvictionTime(True, now, "swap_after")  # 5
     if any(v.is_used_by_foreground() for v in victims):
         return EvictionTime(False, overdue_at, "busy")  # 6
-    idle_at = max((v.unused_since + linger(v, target, len(foreground)) for v in protected), default=now)
+    idle_at = max([v.unused_since + linger(v, target, len(foreground)) for v in protected], default=now)
     if now < idle_at:
         return EvictionTime(False, min(idle_at, overdue_at), "linger")  # 7
     return EvictionTime(True, now, "idle")  # 8
@@ -76,24 +76,32 @@ def has_residency(victim: ServeState) -> bool:
 
 def residency_ends(victim: ServeState) -> float:
     """When a resident has been loaded for `min_residency`."""
-    return victim.ready_since + timing(victim).min_residency
+    return victim.ready_since + min_residency(victim)
 
 
 def linger(victim: ServeState, target: ServeState, waiting: int) -> float:
     """For how many seconds after its last request a resident is kept, while so many requests wait for `target`.
 
     Keeping it costs each of them the time that it is idle; stopping it costs its swap time, once it is needed again.
-    The price of a swap is `patience` times that, as for one more replica. If `linger` is auto:
+    The price of a swap is `patience` times that, as for one more replica. A gap is the usual one between two requests;
+    its cost is that of keeping a resident so long. If `linger` is auto:
 
-    1. as many requests as wait, times its usual gap between two requests, are above the price -> 0 s
-    2. its usual gap is unknown -> until their waiting in that time reaches the price (the ski-rental rule)
-    3. otherwise -> the same, but at most three times its usual gap: then it comes later than usual, or never
+    1. it is a replica beside a ready one -> 0 s: that one serves the next request
+    2. the target's gap is unknown, or costs more than half the price -> 0 s: each of the target's requests needs a swap
+       of its own, however long the resident is kept
+    3. its own gap costs at least the price -> 0 s
+    4. its own gap is unknown -> until their waiting in that time reaches the price (the ski-rental rule)
+    5. otherwise -> the same, but at most three times its gap: then the next request comes later than usual, or never
     """
     policy = target.slot_state.slot.swap
     if policy.linger is not None:
         return policy.linger
+    if victim.is_extra():
+        return 0.0
     price = policy.patience * measured_swap_time(victim)
-    affordable, gap = price / max(1, waiting), victim.usual_gap
+    affordable, gap, gap_of_target = price / max(1, waiting), victim.usual_gap, target.usual_gap
+    if gap_of_target is None or gap_of_target > affordable / 2:
+        return 0.0
     if gap is None:
         return affordable
     return min(affordable, 3 * gap + LEAST_LINGER) if gap < affordable else 0.0

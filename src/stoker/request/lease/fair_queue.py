@@ -26,6 +26,7 @@ from stoker.request.lease.waiter import Waiter
 PROMPT_TOKEN = 0.25
 """What a token of the prompt costs, in tokens of output: reading is several times as fast as writing."""
 BYTES_PER_TOKEN = 4
+_PRIORITIES = len(Priority)
 _PER_BYTE = PROMPT_TOKEN / BYTES_PER_TOKEN
 ASSUMED_OUTPUT = 256.0
 """Tokens of an answer before anybody knows."""
@@ -59,7 +60,7 @@ class FairQueue:
     __slots__ = ("_tags",)
 
     def __init__(self) -> None:
-        self._tags = tuple(_Tags() for _ in Priority)
+        self._tags = tuple(_Tags() for _ in range(_PRIORITIES))
 
     def charge(self, share: FairShare, body_bytes: int) -> None:
         """A request was granted."""

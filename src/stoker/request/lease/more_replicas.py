@@ -1,5 +1,5 @@
-"""When one more replica of a serve starts: its waiting requests have paid for it, or it is kept loaded. Only answers;
-changes nothing.
+"""When one more replica of a serve starts: a slot is empty, its waiting requests have paid for it, or it is kept
+loaded. Only answers; changes nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import Suitability, evictable_at, free_place, may_start_unasked, place, suitability
 from stoker.request.lease.state import ReplicaSet, ServeState
 from stoker.request.lease.timing import measured_swap_time
+from stoker.request.lease.waiter import Waiter, Want
 
 
 class ExtraReplica(NamedTuple):
@@ -19,6 +20,8 @@ class ExtraReplica(NamedTuple):
     state: ServeState | None
     victims: tuple[ServeState, ...]
     at: float
+    depends_on_time: bool = False
+    """Whether the answer can change before `at` although nothing happens: another place may suit better then."""
 
 
 NO_EXTRA = ExtraReplica(None, (), float("inf"))
@@ -29,36 +32,64 @@ _ROUNDING = 1e-6
 def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
     """Whether one more replica of a serve is started.
 
-    1. as many as allowed are loaded, or one starts, drains or stops -> no
-    2. no request waits for a place on a ready one                   -> no
-    3. nowhere does it fit, not even if idle serves stop; or another serve waits for each such place -> no
-    4. the waiting requests have waited less, all together, than `patience` times its swap time      -> not yet
-    5. its victims are inside their residency, or were used just now -> not yet
-    6. otherwise                                                     -> now
+    1. as many as allowed are loaded                                 -> no
+    2. more requests wait than replicas start, and a slot of this machine is empty -> now: it disturbs nobody
+    3. one starts, drains or stops                                   -> no
+    4. no request waits for a place on a ready one                   -> no
+    5. the waiting requests have waited less, all together, than `patience` times its swap time      -> not yet
+    6. nowhere does it fit, not even if idle serves stop; or another serve waits for each such place -> no
+    7. its victims are inside their residency, or were used just now -> not yet
+    8. otherwise                                                     -> now
 
-    4 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay.
+    5 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay.
     """
     ready = [state for state in replicas.replicas if state.phase is ServePhase.READY]
-    if not ready:
-        return NO_EXTRA  # 1
     stopped = [state for state in replicas.replicas if state.phase is ServePhase.STOPPED]
-    if replicas.is_complete() or len(ready) + len(stopped) < len(replicas.replicas):
+    if replicas.is_complete():
         return NO_EXTRA  # 1
-    waiting = [waiter for state in ready for waiter in state.queue.values() if not waiter.is_background]
-    if not waiting:
-        return NO_EXTRA  # 2
+    waiting = _foreground(ready)
+    starting = [state for state in replicas.replicas if state.phase is ServePhase.STARTING]
+    if len(waiting) + len(_foreground(starting)) > len(starting):
+        for state in stopped:
+            if is_alone(state) and suitability(state, now) is Suitability.FITS:
+                return ExtraReplica(state, (), now)  # 2
+    if not ready or len(ready) + len(stopped) < len(replicas.replicas):
+        return NO_EXTRA  # 3
+    if not waiting or not stopped:
+        return NO_EXTRA  # 4
+    paid = sum(now - waiter.since for waiter in waiting)
+    price = min(map(_price, stopped))
+    if paid + _ROUNDING < price:
+        return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 5: not even the cheapest place is paid for
     open_places = [state for state in stopped if _is_open_to_extra(state, now)]
     if not open_places:
-        return NO_EXTRA  # 3
-    target = min(open_places, key=lambda state: place(state, now))
-    price = target.slot_state.slot.swap.patience * measured_swap_time(target)
-    paid = sum(now - waiter.since for waiter in waiting)
+        return NO_EXTRA  # 6
+    target = min(open_places, key=lambda state: place(state, now, suitability(state, now)))
+    price = _price(target)
     if paid + _ROUNDING < price:
-        return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 4
+        return ExtraReplica(None, (), now + (price - paid) / len(waiting), True)  # 5
     fit = victims_for(target)
     victims = fit.serves if isinstance(fit, Victims) else ()
     at = max((evictable_at(victim, target) for victim in victims), default=now)
-    return ExtraReplica(target, victims, now) if at <= now else ExtraReplica(None, (), at)  # 5, 6
+    return ExtraReplica(target, victims, now) if at <= now else ExtraReplica(None, (), at, True)  # 7, 8
+
+
+def is_alone(state: ServeState) -> bool:
+    """Whether its slots are empty, and on this machine: nothing else is loaded there, wanted or waited for. Slots of a
+    cluster belong to others, too.
+    """
+    for slot_state in state.slot_states:
+        if slot_state.slot.cluster is not None or any(s.is_live() for s in slot_state.live if s is not state):
+            return False
+    return True
+
+
+def _foreground(states: list[ServeState]) -> list[Waiter]:
+    return [w for state in states for w in state.queue.values() if w.want is Want.REQUEST and not w.is_background]
+
+
+def _price(state: ServeState) -> float:
+    return state.slot_state.slot.swap.patience * measured_swap_time(state)
 
 
 def _is_open_to_extra(state: ServeState, now: float) -> bool:

@@ -84,8 +84,9 @@ def choose_replica(replicas: Sequence[ServeState], now: float, missing: Mapping[
     if starting:
         return min(starting, key=lambda state: len(state.queue))  # 2
     suitable = [(suitability(state, now), not state.queue) for state in replicas]
-    best = [state for state, how in zip(replicas, suitable, strict=True) if how == min(suitable)]
-    return best[0] if len(best) == 1 else min(best, key=lambda state: place(state, now))  # 3
+    least = min(suitable)
+    best = [state for state, how in zip(replicas, suitable, strict=True) if how == least]
+    return best[0] if len(best) == 1 else min(best, key=lambda state: place(state, now, least[0]))  # 3
 
 
 def suitability(state: ServeState, now: float) -> Suitability:
@@ -111,19 +112,18 @@ def suitability(state: ServeState, now: float) -> Suitability:
     return Suitability.IDLE_VICTIMS
 
 
-def place(state: ServeState, now: float) -> Place:
-    """How a start of this replica would disturb others."""
-    how, swap_time = suitability(state, now), measured_swap_time(state)
+def place(state: ServeState, now: float, how: Suitability) -> Place:
+    """How a start of this replica would disturb others. `how`: its suitability."""
+    swap_time = measured_swap_time(state)
     fit = victims_for(state) if how in _WITH_VICTIMS else None
     if not isinstance(fit, Victims) or not fit.serves:
         return Place(how, False, state.backoff_until if how is Suitability.BACKS_OFF else 0.0, 0.0, swap_time)
-    return Place(
-        how,
-        not all(victim.is_extra() for victim in fit.serves),
-        max(now, *(evictable_at(victim, state) for victim in fit.serves)),
-        sum(worth(victim, now) for victim in fit.serves),
-        swap_time,
-    )
+    stops_needed_serve, at, worths = False, now, 0.0
+    for victim in fit.serves:
+        stops_needed_serve = stops_needed_serve or not victim.is_extra()
+        at = max(at, evictable_at(victim, state))
+        worths += worth(victim, now)
+    return Place(how, stops_needed_serve, at, worths, swap_time)
 
 
 def free_place(replicas: ReplicaSet, now: float, apart_from: ServeState | None = None) -> ServeState | None:
@@ -172,9 +172,11 @@ def better_replica(state: ServeState, now: float) -> ServeState | None:
     """
     if state.takes_requests() and state.phase in _LOADED:
         return None
-    others = () if state.replica_set is None else state.replica_set.replicas
     own = suitability(state, now)
-    if all(one.phase not in _LOADED and suitability(one, now) >= own for one in others):
+    for one in () if state.replica_set is None else state.replica_set.replicas:
+        if one is not state and (one.phase in _LOADED or suitability(one, now) < own):
+            break
+    else:
         return None
     other = sibling_for_waiting(state, now)
     if other is None or other.phase in _LOADED:

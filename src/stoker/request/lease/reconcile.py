@@ -8,8 +8,8 @@
     4. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
     5. stopped serves with waiters, and those that are to be loaded, are started: `eviction` says which residents must
        stop, `eviction_time` whether they may stop now; a preload is dropped once another serve of the slot was used;
-       one more replica of a serve is started, once its waiting requests have paid for it, or if fewer are loaded than
-       are kept
+       one more replica of a serve is started in an empty slot, once its waiting requests have paid for it, or if fewer
+       are loaded than are kept
     6. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
        `idle_serve`, if another serve was used in its place
     7. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
@@ -36,7 +36,7 @@ from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.replica_steps import ReplicaSteps
 from stoker.request.lease.state import LoadReason, ServeState, SlotGroup, SlotState, SwapKind
-from stoker.request.lease.timing import idle_serve_retry, timing
+from stoker.request.lease.timing import idle_serve_retry, max_wait
 from stoker.request.lease.waiter import Want
 
 FOREVER = float("inf")
@@ -55,67 +55,83 @@ class Reconciler(ReplicaSteps):
         super().__init__(slots, serves)
         self._decided: dict[SlotGroup, None] = {}
         """In the decision that is under way."""
+        self._first_wake = FOREVER
+        """Of all groups."""
 
     def reconcile(self, now: float) -> list[Command]:
         """The decision function. The module's docstring has its numbered steps."""
         commands: list[Command] = []
         groups = self.slot_groups()
-        due = [group for group in groups if group.version != group.seen or group.wake <= now]
+        due = groups[0].due if groups else {}
+        if now >= self._first_wake:
+            due.update((group, None) for group in groups if group.wake <= now)
         for group in due:
             for slot_state in group.slots:
-                slot_state.forget_stopped()
+                if slot_state.has_stale_live:
+                    slot_state.clean_live()
+        now_due = list(due)
         for state in self.waited_for():
-            if state.slot_state.group in due:
+            if state.slot_state.group in now_due:
                 commands += self._expire(state, now)  # 1
-        for replicas in self.replicas_waited_for():
-            commands += self.move_waiting(replicas, now)  # 2
-        for group in groups:
-            if group.version != group.seen or group.wake <= now:
-                commands += self._decide(group, now)
-        waited_for = self.replicas_waited_for()
-        moved = [one for replicas in waited_for for one in self.move_waiting(replicas, now)]
+        commands += self._move_waiting(now)  # 2
+        last = -1
+        while (number := min([group.number for group in due if group.number > last], default=-1)) >= 0:
+            commands += self._decide(groups[number], now)
+            last = number
+        moved = self._move_waiting(now)
         if moved:  # an eviction was called off, or a start given up
             return [*commands, *moved, *self.reconcile(now)]
         times: list[float] = []
-        for replicas in () if self.closing else waited_for:
-            slot = self.start_extra(replicas, now, times)  # 5
-            commands += [] if slot is None else self._advance_drains(slot, now)  # 7
+        for replicas in () if self.closing else self.replicas_waited_for():
+            if replicas.is_short() and (slot := self.start_extra(replicas, now, times)) is not None:  # 5
+                commands += self._advance_drains(slot, now)  # 7
         if self.kept_sets():
             commands += self._keep_minimum(now, times)  # 5, 7
         return [*commands, *self._wake_up_at(now, times)]
 
+    def _move_waiting(self, now: float) -> list[Command]:
+        """Step 2. Where replicas are kept loaded, more than what has changed in a serve's own slots counts."""
+        commands: list[Command] = []
+        for replicas in self.replicas_waited_for():
+            if replicas.has_changed(now) or self.kept_sets():
+                commands += self.move_waiting(replicas, now)
+        return commands
+
     def _decide(self, group: SlotGroup, now: float) -> list[Command]:
         """Steps 3 to 7 for slots that are decided together. What they change is looked at again next time."""
         commands: list[Command] = []
-        group.seen, group.times = group.version, []
+        del group.due[group]
+        group.times = []
         self._decided[group] = None
         for slot_state in group.slots:
-            commands += self._call_off_unwanted(slot_state, now)  # 3
+            if slot_state.swaps:
+                commands += self._call_off_unwanted(slot_state, now)  # 3
             commands += self._grant_waiters(slot_state)  # 4
         commands += self._start_needed(group, now)  # 5
         for slot_state in group.slots:
             self._stop_idle(slot_state, now)  # 6
             if slot_state.has_left_idle_serve:
                 self._return_to_idle_serve(slot_state, now)  # 6
-            commands += self._advance_drains(slot_state, now)  # 7
+            if slot_state.swaps:
+                commands += self._advance_drains(slot_state, now)  # 7
         return commands
 
     def _wake_up_at(self, now: float, times: list[float]) -> list[Command]:
         """Step 8. `times`: when something changes that no slot knows of."""
-        deadlines: dict[SlotGroup, float] = {}
-        for state in self.waited_for():
+        groups = self.slot_groups()
+        if groups:
+            self._decided.update(groups[0].due)
+        for group in self._decided:
+            group.wake = min(group.times, default=FOREVER)
+        for state in self.waiting:
             group = state.slot_state.group
-            if group in self._decided or group.version != group.seen:
+            if group in self._decided:
                 for waiter in state.queue.values():
                     self.update_wait(state, waiter, now)
-                    deadlines[group] = min(waiter.deadline, deadlines.get(group, FOREVER))
-        at = min(times, default=FOREVER)
-        for group in self.slot_groups():
-            if group in self._decided or group.version != group.seen:
-                group.wake = min(*group.times, deadlines.get(group, FOREVER), FOREVER)
-            if group.wake < at:
-                at = group.wake
+                    group.wake = min(group.wake, waiter.deadline)
+        self._first_wake = min([group.wake for group in groups], default=FOREVER)
         self._decided.clear()
+        at = min([self._first_wake, *times])
         wake = None if at == FOREVER else at
         if wake == self.wake:
             return []
@@ -142,7 +158,7 @@ class Reconciler(ReplicaSteps):
                 self.call_off(swap, now)
             elif any(s.queue and s.phase in _NOT_LOADED for s in slot_state.live):
                 swap.cancelled = True
-                slot_state.group.version += 1
+                slot_state.group.touch()
                 commands.append(CancelSwap(swap.swap_id))
         return commands
 
@@ -172,15 +188,20 @@ class Reconciler(ReplicaSteps):
         commands: list[Command] = []
         if self.closing:
             return commands
-        serves = dict.fromkeys(state for slot_state in group.slots for state in slot_state.live)
-        needed = [s for s in serves if s.phase is ServePhase.STOPPED and _is_needed(s)]
+        needed = [
+            s for slot in group.slots for s in slot.live if s.phase is ServePhase.STOPPED and (s.queue or s.wanted)
+        ]
+        if len(needed) > 1:
+            needed = sorted(dict.fromkeys(needed), key=_start_order(now))
         reserved: list[SlotState] = []
-        for state in sorted(needed, key=_start_order(now)):
+        for state in needed:
+            if state.removed or state.parked:
+                continue
             if reserved and any(slot_state in reserved for slot_state in state.slot_states):
                 continue
             if state.preload_asked_at == now:
                 state.touch()  # whether it is stale is decided later
-            if _is_stale_preload(state, now):
+            if state.preload_asked_at is not None and _is_stale_preload(state, now):
                 state.wanted = False
                 state.touch()
                 continue
@@ -216,8 +237,10 @@ class Reconciler(ReplicaSteps):
 
         It waits at most until it has waited `max_wait`, and an operator's switch does not wait.
         """
+        if not fit.stops_kept:
+            return None
         is_switch = any(waiter.want is Want.SWITCH for waiter in state.queue.values())
-        if not fit.stops_kept or is_switch or not state.queue or _is_overdue(state, now) or state.is_clearing():
+        if is_switch or not state.queue or _is_overdue(state, now) or state.is_clearing():
             return None
         slots = self.move_kept(state, fit.serves, now)
         if slots is None:
@@ -311,10 +334,6 @@ def _first_key(state: ServeState) -> str:
     return min(state.queue.values(), key=lambda waiter: waiter.share.priority).share.key if state.queue else ""
 
 
-def _is_needed(state: ServeState) -> bool:
-    return bool(state.queue or state.wanted) and not state.removed and not state.parked
-
-
 def _is_stale_preload(state: ServeState, now: float) -> bool:
     """Whether only a preload wants it, and another serve of its slot was used since that was asked for."""
     asked_at = state.preload_asked_at
@@ -330,7 +349,7 @@ def _is_overdue(state: ServeState, now: float) -> bool:
 
 def _overdue_at(state: ServeState) -> float:
     """When a request will have waited `max_wait` for it; infinity: none waits."""
-    return min((waiter.since for waiter in state.foreground()), default=FOREVER) + timing(state).max_wait
+    return min((waiter.since for waiter in state.foreground()), default=FOREVER) + max_wait(state)
 
 
 def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, float, str]]:

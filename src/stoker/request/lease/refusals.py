@@ -7,7 +7,7 @@ from stoker.domain.figures import counted
 from stoker.domain.serve import Serve
 from stoker.request.lease.eviction import Never
 from stoker.request.lease.state import ServeState, Swap
-from stoker.request.lease.timing import timing
+from stoker.request.lease.timing import measured_swap_time
 from stoker.request.lease.waiter import Waiter
 
 
@@ -82,7 +82,7 @@ def expired(state: ServeState, waiter: Waiter, now: float) -> StokerError:
         text = f"serve '{state.name}' had no free place within {waited:.1f} s (queue_timeout)"
         return CapacityError(text, code="queue_timeout")
     text = f"serve '{state.name}' was not loaded within {waited:.1f} s (swap_timeout)"
-    return CapacityError(text, code="swap_timeout", retry_after=timing(state).swap_time)
+    return CapacityError(text, code="swap_timeout", retry_after=measured_swap_time(state))
 
 
 def swap_reason(swap: Swap) -> str:

@@ -23,13 +23,11 @@ class ReplicaSteps(Transitions):
         in the same moment keep their own.
         """
         commands: list[Command] = []
-        if not replicas.has_changed(now) and not self.kept_sets():
-            return commands
         for state in replicas.replicas:
             if state.queue and (other := better_replica(state, now)) is not None:
                 commands += self._move(state, other, _requests(state, other), now)
         for state in replicas.replicas:
-            if _is_just_ready(state, now):
+            if state.ready_since == now and _is_just_ready(state, now):
                 commands += self._take_over(state, replicas, now)
         return commands
 
@@ -55,11 +53,19 @@ class ReplicaSteps(Transitions):
         return True
 
     def start_extra(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
-        """Start one more replica, if the waiting requests have paid for it: see `more_replicas.extra_replica`.
+        """Start one more replica, if that disturbs nobody or is paid for: see `more_replicas.extra_replica`.
 
         Returns the slot in which a swap was decided.
         """
-        return self._start_more(extra_replica(replicas, now), SwapKind.DEMAND, now, times)
+        version, (seen, until, at) = replicas.decided_version(), replicas.no_extra
+        if version == seen and now < until:
+            if at < float("inf"):
+                times.append(at)
+            return None
+        more = extra_replica(replicas, now)
+        until = now if more.depends_on_time or self.kept_sets() else min(more.at, replicas.next_retry(now))
+        replicas.no_extra = version, until, more.at
+        return self._start_more(more, SwapKind.DEMAND, now, times)
 
     def start_kept(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
         """As `start_extra`, if fewer are loaded than are kept: see `more_replicas.kept_replica`."""
@@ -102,7 +108,7 @@ class ReplicaSteps(Transitions):
     def _move(self, state: ServeState, other: ServeState, waiters: Iterable[Waiter], now: float) -> list[Command]:
         commands: list[Command] = []
         self.join_waiting(other)
-        state.slot_state.group.version += 1
+        state.slot_state.group.touch()
         for waiter in waiters:
             del state.queue[waiter.id]
             other.queue[waiter.id] = waiter

@@ -107,7 +107,7 @@ class Scheduler(Reconciler):
         held = state.leases.pop(id, None) if state is not None else None
         if state is None or held is None:
             return []
-        state.slot_state.group.version += 1
+        state.slot_state.group.touch()
         if held:
             state.active -= 1
         if id in state.preemptible:
@@ -276,6 +276,7 @@ class Scheduler(Reconciler):
         if not state.wanted:
             state.wanted = True
             state.join_live()
+            state.touch()
             state.preload_asked_at = now
         return self.reconcile(now)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
+from statistics import median
 from typing import Any
 
 from stoker.domain.errors import StokerError
@@ -80,6 +81,9 @@ class ServeState:
     loaded_for: LoadReason = LoadReason.REQUEST
     """At its last start."""
     swap_times: deque[float] = field(default_factory=lambda: deque(maxlen=5))
+    """Its last ones; `note_swap_time` adds one."""
+    swap_time: float | None = None
+    """The median of these; None: none was measured."""
     failures: int = 0
     """Failed starts in a row."""
     failed_at: float = 0.0
@@ -158,12 +162,18 @@ class ServeState:
         """Its share of a slot's budget: the declared size, or the measured one if that is larger. Where it takes
         several slots, each bears an equal part.
         """
-        size = slot_state.size_of(self.serve, self.measured)
+        if slot_state.slot.memory is None:
+            return 1
+        size = self.serve.memory or 0
+        if self.measured is not None and self.measured > size:
+            size = self.measured
         return -(-size // (1 + len(self.more_slots))) if self.more_slots else size
 
     def gives_way(self) -> bool:
         """Whether a background request for it waits, because another request waits for a load in a slot of its."""
-        return any(slot_state.has_foreground_waiting_for_load() for slot_state in self.slot_states)
+        if self.more_slots:
+            return any(slot_state.has_foreground_waiting_for_load() for slot_state in self.slot_states)
+        return self.slot_state.has_foreground_waiting_for_load()
 
     def is_quiet(self) -> bool:
         """Whether in its slots no swap is under way and no request waits."""
@@ -173,7 +183,9 @@ class ServeState:
 
     def is_clearing(self) -> bool:
         """Whether in a slot of its a swap that stops residents for a target is under way."""
-        return any(slot_state.is_clearing() for slot_state in self.slot_states)
+        if self.more_slots:
+            return any(slot_state.is_clearing() for slot_state in self.slot_states)
+        return self.slot_state.is_clearing()
 
     @property
     def oldest(self) -> float:
@@ -186,16 +198,22 @@ class ServeState:
 
     def apply(self, event: PhaseEvent) -> None:
         """Raises IllegalPhaseEvent."""
-        self.phase = next_phase(self.phase, event)
+        before, self.phase = self.phase, next_phase(self.phase, event)
+        if self.replica_set is not None:
+            self.replica_set.ready += (self.phase is ServePhase.READY) - (before is ServePhase.READY)
         self.join_live()
+        if self.phase is ServePhase.STOPPED:
+            for slot_state in self.slot_states:
+                slot_state.has_stale_live = True
         self.touch()
 
     def touch(self) -> None:
-        """Something has changed that may concern the other replicas of its serve, too. See `SlotGroup.version`."""
-        if self.replica_set is None:
-            self.slot_state.group.version += 1
-        else:
-            self.replica_set.touch()
+        """Something has changed that may concern the other replicas of its serve, too, where they are live. See
+        `SlotGroup.version`.
+        """
+        self.slot_state.group.touch()
+        if self.replica_set is not None:
+            self.replica_set.touch_live()
 
     def is_live(self) -> bool:
         """Whether it is loaded, waited for, or wanted: there may be something to decide."""
@@ -203,14 +221,19 @@ class ServeState:
 
     def join_live(self) -> None:
         """From now on it may be live."""
-        self.slot_state.group.version += 1
         for slot_state in self.slot_states:
-            slot_state.live[self] = None
+            if self not in slot_state.live:
+                slot_state.live[self] = None
+                slot_state.has_stale_live = True
+
+    def note_swap_time(self, seconds: float) -> None:
+        self.swap_times.append(seconds)
+        self.swap_time = median(self.swap_times)
 
     def end_leases(self, ids: Iterable[int]) -> tuple[int, ...]:
         """Remove these leases, and return their ids."""
         ended = tuple(ids)
-        self.slot_state.group.version += 1
+        self.slot_state.group.touch()
         for id in ended:
             self.active -= bool(self.leases.pop(id))
         for id in ended:
@@ -224,7 +247,7 @@ class ServeState:
     @property
     def unused_since(self) -> float:
         """When it became ready or, if that is later, when it was last used."""
-        return max(self.ready_since, self.last_used)
+        return self.last_used if self.last_used > self.ready_since else self.ready_since
 
     @property
     def usual_gap(self) -> float | None:
@@ -239,7 +262,7 @@ class ServeState:
             self.replica_set.note_arrival(now)
         elif self.last_used > NEVER:
             self.gap.add(now - self.last_used)
-            self.slot_state.group.version += 1
+            self.slot_state.group.touch()
 
     def was_used_since(self, at: float) -> bool:
         """Whether a lease that cannot be preempted ended since then, or is held now."""
@@ -270,7 +293,7 @@ class ServeState:
 
     def takes_requests(self) -> bool:
         """Whether an operator lets it, and it need not stop."""
-        return not self.is_held and not self.must_stop()
+        return not (self.is_held or self.unloads or self.removed or self.pending or self.parked)
 
     @property
     def is_elsewhere(self) -> bool:
@@ -289,11 +312,7 @@ class ServeState:
 
     def is_extra(self) -> bool:
         """Whether its serve answers without it: another replica is ready."""
-        if self.replica_set is not None:
-            for other in self.replica_set.replicas:
-                if other.phase is ServePhase.READY and other is not self:
-                    return True
-        return False
+        return self.replica_set is not None and self.replica_set.ready > (self.phase is ServePhase.READY)
 
 
 @dataclass(slots=True, eq=False)
@@ -302,36 +321,62 @@ class ReplicaSet:
 
     name: str
     replicas: list[ServeState] = field(default_factory=list)
+    ready: int = 0
+    """How many of them are ready."""
     gap: UsualGap = field(default_factory=UsualGap)
     """Between times in which any of them was used."""
     seen: int = -1
-    """The sum of the versions of its slots' groups when it was last asked whether a waiting request moves."""
+    """The sum of the versions of its slots' groups when it was last asked whether a waiting request moves; -1: another
+    request waits since then.
+    """
     look_again_at: float = float("inf")
     """When the next failed start of its may be tried again."""
+    groups: tuple[SlotGroup, ...] = ()
+    """Those of its slots."""
+    no_extra: tuple[int, float, float] = (-1, 0.0, 0.0)
+    """That no further replica starts was found at which `decided_version`; until when that holds, if nothing changes
+    there; and when to ask again.
+    """
 
-    def touch(self) -> None:
-        """See `ServeState.touch`."""
+    def touch_live(self) -> None:
+        """Its live replicas may have to be decided anew. About the places of the others only their slots decide, unless
+        replicas are kept loaded there: whether those may stop depends on other slots.
+        """
         for state in self.replicas:
-            state.slot_state.group.version += 1
+            group = state.slot_state.group
+            if state.queue or state.wanted or state.phase is not ServePhase.STOPPED or group.keeps_replicas:
+                group.touch()
 
     def has_changed(self, now: float) -> bool:
         """Whether something has happened in one of its slots since this was last asked."""
-        version = 0
-        for state in self.replicas:
-            version += state.slot_state.group.version
+        version = sum(map(_version, self.groups))
         if version == self.seen and now < self.look_again_at:
             return False
-        self.seen = version
-        later = [state.backoff_until for state in self.replicas if state.backoff_until > now]
-        self.look_again_at = min(later, default=float("inf"))
+        self.seen, self.look_again_at = version, self.next_retry(now)
         return True
+
+    def next_retry(self, now: float) -> float:
+        """When the next failed start of its may be tried again."""
+        at = float("inf")
+        for state in self.replicas:
+            if now < state.backoff_until < at:
+                at = state.backoff_until
+        return at
+
+    def decided_version(self) -> int:
+        """Raised by whatever happens or is decided in one of its slots."""
+        return sum(map(_version, self.groups)) + sum(map(_arrivals, self.groups))
 
     def note_arrival(self, now: float) -> None:
         """A request for the serve comes. If none of its replicas was used, that gap is over."""
-        last_used = max(state.last_used for state in self.replicas)
-        if last_used > NEVER and not any(state.leases or state.queue for state in self.replicas):
+        last_used = NEVER
+        for state in self.replicas:
+            if state.leases or state.queue:
+                return
+            last_used = max(last_used, state.last_used)
+        if last_used > NEVER:
             self.gap.add(now - last_used)
-            self.touch()
+            self.touch_live()
 
     def closed_to(self, wish: ReplicaWish) -> frozenset[str]:
         """The names of those that a request may not join: they failed it. One that was forwarded stays here."""
@@ -343,14 +388,28 @@ class ReplicaSet:
         """Whether as many have a process here as may be loaded at the same time. One that drains or stops counts; one
         that an operator holds does not: another one takes its requests.
         """
-        here = [state for state in self.replicas if not state.is_elsewhere]
-        loaded = sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in here)
-        return loaded >= max((state.serve.replicas for state in here), default=1)
+        loaded, most = 0, 0
+        for state in self.replicas:
+            if not state.is_elsewhere:
+                loaded += state.phase is not ServePhase.STOPPED and not state.is_held
+                most = max(most, state.serve.replicas)
+        return loaded >= (most or 1)
 
     def spare(self, gone: Collection[ServeState] = ()) -> int:
         """How many beside `gone` could stop while as many stay ready as are kept loaded. Below 0: so many lack."""
         least = max((state.serve.min_replicas for state in self.replicas), default=0)
         return sum(state.counts_as_kept() and state not in gone for state in self.replicas) - least
+
+    def is_short(self) -> bool:
+        """Whether more requests wait for its replicas that are ready or start than start."""
+        waiting = starting = 0
+        for state in self.replicas:
+            if state.phase is ServePhase.READY:
+                waiting += len(state.queue)
+            elif state.phase is ServePhase.STARTING:
+                waiting += len(state.queue)
+                starting += 1
+        return waiting > starting
 
     def starting(self) -> int:
         """How many start here."""
@@ -383,20 +442,36 @@ class Swap:
 class SlotGroup:
     """Slots that serves take together, directly or by way of other slots, so they are decided together; most are alone.
 
-    As long as neither its version changes nor its time comes, a new decision would be the same: it is left out.
+    As long as nothing changes here, and its time does not come, a new decision would be the same: it is left out.
     """
 
     slots: tuple[SlotState, ...] = ()
+    number: int = 0
+    """In the order of the configuration."""
+    due: dict[SlotGroup, None] = field(default_factory=dict)
+    """Of all groups (all share it) those in which something has changed since they were decided."""
+    keeps_replicas: bool = False
+    """Whether replicas of a serve that has a place here are kept loaded."""
     version: int = 0
-    """Raised by every change of what is decided here, or of another replica of a serve that has a place here."""
+    """Raised by every change of what is decided here, or of a live replica of a serve that has a live one here; but for
+    arrivals.
+    """
     arrivals: int = 0
-    """How many of these changes concern nothing that is loaded: requests that wait for a load."""
-    seen: int = -1
-    """The version at which it was last decided."""
+    """How many requests came to wait for a load. That concerns nothing that is loaded."""
     times: list[float] = field(default_factory=list)
     """When the decision can change without an event."""
     wake: float = float("inf")
     """The first of these, and of the deadlines of those that wait here."""
+
+    def touch(self) -> None:
+        """Something has changed that is decided here."""
+        self.version += 1
+        self.due[self] = None
+
+    def note_arrival(self) -> None:
+        """A request waits for a load."""
+        self.arrivals += 1
+        self.due[self] = None
 
 
 @dataclass(slots=True, eq=False)
@@ -408,9 +483,9 @@ class SlotState:
     slot: Slot
     serves: list[ServeState] = field(default_factory=list)
     live: dict[ServeState, None] = field(default_factory=dict)
-    """At least all serves that are live: few of hundreds, so that a decision need not look at all. `forget_stopped`
-    removes the others.
-    """
+    """At least all serves that are live: few of hundreds, so that a decision need not look at all."""
+    has_stale_live: bool = False
+    """One has joined them or has stopped since `clean_live`."""
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
     has_left_idle_serve: bool = False
@@ -424,14 +499,17 @@ class SlotState:
     """Whether one of its serves has an `evict_cost`. None, here and below: nobody has asked since the configuration
     changed.
     """
+    has_kept_serves: bool | None = None
+    """Whether one of its serves, or a replica of it, is kept loaded."""
     longest_swaps: float | None = None
     """Seconds that draining, stopping and starting each of its serves can take, one after the other."""
 
-    def forget_stopped(self) -> None:
+    def clean_live(self) -> None:
         """Forget the serves that are not live any more, and put the others into the order of the configuration."""
         live = [state for state in self.live if state.is_live()]
         live.sort(key=_number)
         self.live = dict.fromkeys(live)
+        self.has_stale_live = False
 
     @property
     def budget(self) -> int:
@@ -439,25 +517,30 @@ class SlotState:
             return self.slot.memory
         return max(map(len, self.slot.together)) if self.slot.together else 1
 
-    def size_of(self, serve: Serve, measured: int | None = None) -> int:
-        return 1 if self.slot.memory is None else max(serve.memory or 0, measured or 0)
-
     @property
     def used(self) -> int:
         """The sizes of the residents and of the targets that are starting; a victim counts until it is gone."""
-        return self.sizes(state for state in self.live if state.phase is not ServePhase.STOPPED)
+        total = 0
+        for state in self.live:
+            if state.phase is not ServePhase.STOPPED:
+                total += state.size_in(self)
+        return total
 
     def sizes(self, states: Iterable[ServeState]) -> int:
         """What these take of the budget."""
-        return sum(state.size_in(self) for state in states)
+        total = 0
+        for state in states:
+            total += state.size_in(self)
+        return total
 
     def has_foreground_waiting_for_load(self) -> bool:
         """Whether a request that is no background request waits for a serve that is not ready."""
-        return any(
-            state.phase is not ServePhase.READY and not all(waiter.is_background for waiter in state.queue.values())
-            for state in self.live
-            if state.queue
-        )
+        for state in self.live:
+            if state.queue and state.phase is not ServePhase.READY:
+                for waiter in state.queue.values():
+                    if not waiter.is_background:
+                        return True
+        return False
 
     def is_quiet(self) -> bool:
         """Whether no swap is under way and no request waits."""
@@ -470,7 +553,9 @@ class SlotState:
 
     def is_clearing(self) -> bool:
         """Whether a swap that stops residents for a target is under way, its drain included."""
-        return any(swap.victims and swap.target for swap in self.swaps.values())
+        return bool(self.swaps) and any(swap.victims and swap.target for swap in self.swaps.values())
 
 
 _number = attrgetter("number")
+_version: Callable[[SlotGroup], int] = attrgetter("version")
+_arrivals: Callable[[SlotGroup], int] = attrgetter("arrivals")

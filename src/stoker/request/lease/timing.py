@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stoker.domain.serve import SwapPolicy
 from stoker.request.lease.state import ServeState
 
 ASSUMED_BYTES_PER_SECOND = 1e9
@@ -36,30 +35,32 @@ class Timing(NamedTuple):
 
 def measured_swap_time(state: ServeState) -> float:
     """S of a serve, in seconds; until it was measured, the assumed one."""
-    if state.swap_times:
-        times, half = sorted(state.swap_times), len(state.swap_times) // 2
-        return times[half] if len(times) % 2 else (times[half - 1] + times[half]) / 2
+    if state.swap_time is not None:
+        return state.swap_time
     return max(ASSUMED_MINIMUM, (state.serve.memory or 0) / ASSUMED_BYTES_PER_SECOND)
 
 
 def timing(state: ServeState) -> Timing:
     """The slot's swap policy in seconds, for this target."""
-    policy: SwapPolicy = state.slot_state.slot.swap
-    swap_time = measured_swap_time(state)
-    auto_wait = max(2 * policy.patience * swap_time, MIN_MAX_WAIT)
-    max_wait = auto_wait if policy.max_wait is None else policy.max_wait
-    return Timing(
-        swap_time=swap_time,
-        assumed=not state.swap_times,
-        min_residency=policy.patience * swap_time if policy.min_residency is None else policy.min_residency,
-        max_wait=max_wait,
-    )
+    return Timing(measured_swap_time(state), state.swap_time is None, min_residency(state), max_wait(state))
+
+
+def min_residency(state: ServeState) -> float:
+    policy = state.slot_state.slot.swap
+    return policy.patience * measured_swap_time(state) if policy.min_residency is None else policy.min_residency
+
+
+def max_wait(state: ServeState) -> float:
+    policy = state.slot_state.slot.swap
+    if policy.max_wait is not None:
+        return policy.max_wait
+    return max(2 * policy.patience * measured_swap_time(state), MIN_MAX_WAIT)
 
 
 def swap_timeout(state: ServeState) -> float:
     """Seconds that a request waits for a load at most."""
     configured = state.slot_state.slot.swap.swap_timeout
-    return timing(state).max_wait + _contention(state) if configured is None else configured
+    return max_wait(state) + _contention(state) if configured is None else configured
 
 
 def _contention(state: ServeState) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from operator import attrgetter
 
@@ -25,8 +26,10 @@ class Transitions:
         self.serves: dict[str, ServeState] = {}
         self.replica_sets: dict[str, ReplicaSet] = {}
         """The serves with several places, by the name that clients use; each replica is in `serves`, too."""
-        self.waiting: dict[ServeState, None] = {}
-        """At least all serves that requests wait for; `waited_for` removes the others."""
+        self.waiting: list[ServeState] = []
+        """At least all serves that requests wait for, in the order of the configuration; `waited_for` removes the
+        others.
+        """
         self.last_swap_id = 0
         self._groups: list[SlotGroup] | None = None
         self._kept_sets: list[ReplicaSet] | None = None
@@ -51,7 +54,7 @@ class Transitions:
         for slot_state in state.slot_states:
             slot_state.serves.remove(state)
             slot_state.live.pop(state, None)
-        self.waiting.pop(state, None)
+        self.waiting = [other for other in self.waiting if other is not state]
         self.serves.pop(state.name, None)
         self.forget_order()
         if state.replica_set is not None:
@@ -77,7 +80,7 @@ class Transitions:
         """The configuration has changed."""
         self._groups = self._kept_sets = None
         for slot_state in self.slots.values():
-            slot_state.has_evict_costs = slot_state.longest_swaps = None
+            slot_state.has_evict_costs = slot_state.has_kept_serves = slot_state.longest_swaps = None
 
     def kept_sets(self) -> list[ReplicaSet]:
         """The serves of which replicas are kept loaded."""
@@ -91,36 +94,45 @@ class Transitions:
         if self._groups is None:
             self._groups = _grouped([slot_state for slot_state in self.slots.values() if slot_state.serves])
             for replicas in self.replica_sets.values():
-                replicas.seen = -1
+                replicas.seen, replicas.no_extra = -1, (-1, 0.0, 0.0)  # versions begin anew
+                replicas.groups = tuple(state.slot_state.group for state in replicas.replicas)
         return self._groups
 
     def join_waiting(self, state: ServeState) -> None:
         """A request waits for it."""
-        self.waiting[state] = None
+        position = bisect_left(self.waiting, state.number, key=_number)
+        if self.waiting[position : position + 1] != [state]:
+            self.waiting.insert(position, state)
         state.join_live()
         if state.phase is ServePhase.STOPPED:
-            state.slot_state.group.arrivals += 1
+            state.slot_state.group.note_arrival()
+        else:
+            state.slot_state.group.touch()
+        if state.replica_set is not None:
+            state.replica_set.seen = -1
 
     def waited_for(self) -> list[ServeState]:
         """The serves that requests wait for, in the order of the configuration."""
-        if not self.waiting:
-            return []
-        found = [state for state in self.waiting if state.queue]
-        if len(found) < len(self.waiting):
-            self.waiting = dict.fromkeys(found)
-        return sorted(found, key=_number) if len(found) > 1 else found
+        self.waiting = [state for state in self.waiting if state.queue]
+        return self.waiting
 
     def has_replica_waited_for(self, state: ServeState) -> bool:
         """Whether requests wait for a serve that has one of its places in a slot of this one."""
-        slots = state.slot_states
-        sets = (other.replica_set for other in self.waiting if other.queue and other.replica_set is not None)
-        return any(slot in slots for one in sets for replica in one.replicas for slot in replica.slot_states)
+        group, slots = state.slot_state.group, state.slot_states
+        for other in self.waiting:
+            replicas = other.replica_set
+            if (
+                other.queue
+                and replicas is not None
+                and group in replicas.groups
+                and any(slot in slots for replica in replicas.replicas for slot in replica.slot_states)
+            ):
+                return True
+        return False
 
     def replicas_waited_for(self) -> Iterable[ReplicaSet]:
         """The serves with several places that requests wait for."""
-        if not self.waiting:
-            return ()
-        return dict.fromkeys(state.replica_set for state in self.waited_for() if state.replica_set is not None)
+        return dict.fromkeys([state.replica_set for state in self.waited_for() if state.replica_set is not None])
 
     def find_swap(self, swap_id: int) -> Swap | None:
         for slot_state in self.slots.values():
@@ -130,7 +142,7 @@ class Transitions:
 
     def close_swap(self, swap: Swap) -> None:
         """It is over, or called off."""
-        swap.slots[0].group.version += 1
+        swap.slots[0].group.touch()
         for slot_state in swap.slots:
             del slot_state.swaps[swap.swap_id]
 
@@ -143,7 +155,7 @@ class Transitions:
     def add_lease(
         self, state: ServeState, id: int, takes_place: bool, share: FairShare = NOBODY, body_bytes: int = 0
     ) -> None:
-        state.slot_state.group.version += 1
+        state.slot_state.group.touch()
         if not takes_place:
             state.leases[id] = ()
             return
@@ -166,7 +178,7 @@ class Transitions:
     def refuse_all(self, state: ServeState, error: StokerError) -> list[Command]:
         commands: list[Command] = [Reject(id, error) for id in state.queue]
         state.queue.clear()
-        state.slot_state.group.version += 1
+        state.slot_state.group.touch()
         return commands
 
     def update_wait(self, state: ServeState, waiter: Waiter, now: float) -> None:
@@ -208,7 +220,7 @@ class Transitions:
 
     def run_swap(self, swap: Swap, now: float) -> Command:
         swap.run_at = now
-        swap.slots[0].group.version += 1
+        swap.slots[0].group.touch()
         for victim in swap.victims:
             victim.apply(PhaseEvent.DRAINED)
         name = swap.target.name if swap.target is not None else None
@@ -263,7 +275,7 @@ class Transitions:
         if swap.kind is SwapKind.DEMAND:
             self.keep_again(state)
         if swap.run_at is not None:
-            state.swap_times.append(now - swap.run_at)
+            state.note_swap_time(now - swap.run_at)
 
     def keep_again(self, state: ServeState) -> None:
         """Its serve is asked for: what an operator unloaded of it may be kept loaded again."""
@@ -316,7 +328,10 @@ def _grouped(slots: list[SlotState]) -> list[SlotGroup]:
                 group += other
                 group_of.update((joined.slot.name, group) for joined in other)
     groups = [SlotGroup(tuple(group)) for group in {id(group): group for group in group_of.values()}.values()]
-    for made in groups:
+    due = dict.fromkeys(groups)
+    for number, made in enumerate(groups):
+        made.number, made.due = number, due
+        made.keeps_replicas = any(state.serve.min_replicas for slot in made.slots for state in slot.serves)
         for slot_state in made.slots:
             slot_state.group = made
     return groups

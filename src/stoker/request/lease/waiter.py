@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
@@ -16,8 +17,7 @@ class Want(Enum):
     SWITCH = "switch"
 
 
-@dataclass(slots=True)
-class Waiter:
+class Waiter(msgspec.Struct, eq=False):
     """A request, or an operator's switch, that still waits. Times are monotonic seconds."""
 
     id: int
