@@ -25,7 +25,7 @@ class ExtraReplica(NamedTuple):
 
 
 NO_EXTRA = ExtraReplica(None, (), float("inf"))
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
 """Seconds."""
 
 
@@ -59,14 +59,14 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
         return NO_EXTRA  # 4
     paid = sum(now - waiter.since for waiter in waiting)
     price = min(map(_price, stopped))
-    if paid + _ROUNDING < price:
+    if paid + ROUNDING < price:
         return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 5: not even the cheapest place is paid for
     open_places = [state for state in stopped if _is_open_to_extra(state, now)]
     if not open_places:
         return NO_EXTRA  # 6
     target = min(open_places, key=lambda state: place(state, now, suitability(state, now)))
     price = _price(target)
-    if paid + _ROUNDING < price:
+    if paid + ROUNDING < price:
         return ExtraReplica(None, (), now + (price - paid) / len(waiting), True)  # 5
     fit = victims_for(target)
     victims = fit.serves if isinstance(fit, Victims) else ()

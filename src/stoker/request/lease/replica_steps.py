@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from stoker.domain.errors import StokerError
 from stoker.request.lease.commands import Command, Reassign
-from stoker.request.lease.more_replicas import ExtraReplica, extra_replica, kept_replica
+from stoker.request.lease.more_replicas import ROUNDING, ExtraReplica, extra_replica, kept_replica
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import better_replica, free_place, left_short, sibling_for_waiting
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState, SlotState, SwapKind
@@ -63,7 +63,7 @@ class ReplicaSteps(Transitions):
                 times.append(at)
             return None
         more = extra_replica(replicas, now)
-        until = now if more.depends_on_time or self.kept_sets() else min(more.at, replicas.next_retry(now))
+        until = now if more.depends_on_time or self.kept_sets() else min(more.at - ROUNDING, replicas.next_retry(now))
         replicas.no_extra = version, until, more.at
         return self._start_more(more, SwapKind.DEMAND, now, times)
 
