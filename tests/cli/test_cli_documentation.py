@@ -97,7 +97,8 @@ def test_one_without_pages_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_in_a_checkout_its_pages_are_searched_and_the_named_one_comes_first(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(docs_load, "CHECKOUT", Path(__file__).parents[2] / "docs")  # also of a compiled build, which has none
+    checkout = Path(__file__).parents[2] / "docs"
+    monkeypatch.setattr(docs_load, "CHECKOUT", checkout)  # a compiled build is in none
     assert run(["docs", "guides/share-a-gpu"]) == 0
     assert "guides/share-a-gpu/" in capsys.readouterr().out.splitlines()[1]
     assert run(["docs", "gates"]) == 0
