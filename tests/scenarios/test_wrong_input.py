@@ -22,7 +22,7 @@ def shared() -> Iterator[Plane]:
         serve("a", slot=None),
         serve("vectors-only", slot=None, dialects=["embeddings"]),
         serve("exits", slot="x1", cmd=["sh", "-c", "echo 'cannot open the frobnicator' >&2; exit 7; : {port}"]),
-        serve("never", Script(never_ready=True), slot="x2", ready_timeout="500ms"),
+        serve("never", Script(never_ready=True), slot="x2", ready_timeout="1500ms"),
         serve("deaf", Script(listen_after=60), slot="x3", ready_timeout="500ms"),
         serve("other-id", Script(shown_id="llama-99"), slot="x4"),
         serve("no-command", slot="x5", cmd="no-such-program-anywhere --port {port}"),
@@ -103,7 +103,7 @@ async def test_a_wrong_path_or_method_is_said(plane: Plane, method: str, path: s
     ("name", "code", "words"),
     [
         ("exits", "start_failed", ["exited with code 7", "cannot open the frobnicator"]),
-        ("never", "start_failed", ["0.5 s", "ready_timeout", "503"]),
+        ("never", "start_failed", ["1.5 s", "ready_timeout", "503"]),
         ("deaf", "start_failed", ["0.5 s", "ready_timeout"]),
         ("other-id", "start_failed", ["'other-id'", "'llama-99'", "served_name"]),
         ("no-command", "cannot_start", ["no-such-program-anywhere", "PATH"]),
