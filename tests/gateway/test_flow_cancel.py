@@ -48,7 +48,7 @@ class Client:
         self.is_local = True
         self.is_paused = False
         self.ends = 0
-        self.wire = Wire(self, "POST", b"/v1/chat/completions", [], "1.1", True)  # type: ignore[arg-type]
+        self.wire = Wire(self, "POST", b"/v1/chat/completions", [], True)  # type: ignore[arg-type]
         self.loop.call_soon(self._send)
 
     def _send(self) -> None:

@@ -17,19 +17,26 @@ from stoker.domain.serve import Serve
 class Caller:
     """A key at run time. `quotas`: what it counts against, its own and its application's."""
 
-    __slots__ = ("_may_use_all", "_now", "_quotas", "_rate_headers", "active", "has_defaults", "has_rules", "key",
-                 "share")  # fmt: skip
+    __slots__ = ("_may_use_all", "_may_use_any", "_now", "_quotas", "_rate_headers", "active", "has_defaults",
+                 "has_rules", "key", "name", "needs_model", "share")  # fmt: skip
 
     def __init__(self, key: Key, quotas: Sequence[Quota] | None = None, now: Callable[[], float] = time.time) -> None:
         """`now`: Unix seconds by which limits count."""
         if quotas is None:
             quotas = (Quota(Account(f"key '{key.name}'", key.limits), key.max_active),)
         self.key = key
+        self.name = key.name
+        """The key's."""
+        self.needs_model = key.defaults.model is None
+        """Whether its requests have to name a model."""
         self.active = 0
         self.share = FairShare(key.name, key.priority, key.weight)
         self.has_defaults = key.defaults.any() or key.max_output is not None
         """Whether its requests have to be edited."""
         self._may_use_all = "*" in key.models
+        """Whether its list of models does not limit it."""
+        self._may_use_any = self._may_use_all and key.cloud
+        """Whether it may use every serve."""
         self._quotas = tuple(quota for quota in quotas if quota.is_limited)
         self.has_rules = bool(self._quotas) or key.context is not None or key.priority is Priority.BACKGROUND
         """Whether its requests reserve anything, have a smaller context, or stay in the background."""
@@ -66,6 +73,8 @@ class Caller:
 
     def may_use(self, serve: Serve) -> bool:
         """Whether the key's list has a name or alias of the serve; and the key allows the cloud, if it is one."""
+        if self._may_use_any:
+            return True
         if serve.translation.cloud and not self.key.cloud:
             return False
         return self._may_use_all or not set(serve.names()).union(serve.alias_patterns).isdisjoint(self.key.models)

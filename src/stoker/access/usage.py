@@ -102,9 +102,9 @@ class UsageTotals:
         row.uncounted += usages
         if decision.media is not None:
             row.add_media(decision.media)
-        if decision.is_failed:
-            row.failed += 1
-        if decision.outcome == "served" and decision.stream and decision.ttft is not None:
+        if decision.outcome != "served":
+            row.failed += decision.is_failed
+        elif decision.stream and decision.ttft is not None:
             row.ttfts.append(decision.ttft)
             seconds = (decision.latency or 0.0) - decision.ttft
             if decision.output_tokens and seconds >= SHORTEST_STREAM:

@@ -9,6 +9,7 @@ configuration      the configuration in effect, and what follows from it alone
 flow_setup         what the request path works by: names, tiers, secrets, limits
 reload             a new configuration: what changed, and who hears of it
 observers          what happened: who does what on each event
+decision_observer  who hears of the end of each request
 event_texts        events in words, for `/status` and `stoker status`
 event_bus          carries events from the parts to the observers
 resume             who ran in each slot, and starting them again after a reboot

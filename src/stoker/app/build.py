@@ -18,11 +18,12 @@ from stoker.app.access_parts import AccessParts, build_access
 from stoker.app.clock import SystemClock
 from stoker.app.configuration import ActiveConfiguration
 from stoker.app.context import BuildContext, RunOptions
+from stoker.app.decision_observer import DecisionObserver
 from stoker.app.event_bus import EventBus
 from stoker.app.event_parts import build_events
 from stoker.app.fleet_parts import FleetParts, build_fleet
 from stoker.app.flow_setup import ExchangeParts, FlowSetup
-from stoker.app.observers import DecisionObserver, Observer
+from stoker.app.observers import Observer
 from stoker.app.parts import GatewayParts, ProgramParts
 from stoker.app.quality_parts import QualityParts, build_quality
 from stoker.app.reload import Reloader

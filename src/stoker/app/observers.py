@@ -1,4 +1,4 @@
-"""What happened, and who does what then: one place for all events, one for the end of each request."""
+"""What happened, and who does what then: the one place for all events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import assert_never
 from stoker.app.configuration import ActiveConfiguration
 from stoker.app.event_texts import move_text, swap_seconds, swap_text
 from stoker.app.parts import ProgramParts
-from stoker.domain.decision import Decision
 from stoker.domain.events import (
     AliasMoved,
     Event,
@@ -30,31 +29,8 @@ from stoker.domain.events import (
 )
 from stoker.domain.serve import IDENTITY_NOT_PROVED
 from stoker.domain.swap import SwapReport
-from stoker.quality.monitor import QualityMonitor
-from stoker.quality.promotion.promotions import Promotions
-from stoker.store.decisions import DecisionLog
-from stoker.store.metrics import Metrics
 
 log = logging.getLogger("stoker.app")
-
-
-class DecisionObserver:
-    """Gets the record of each request once, when it is over."""
-
-    def __init__(
-        self, decisions: DecisionLog, promotions: Promotions, metrics: Metrics, monitor: QualityMonitor
-    ) -> None:
-        self._decisions = decisions
-        self._promotions = promotions
-        self._metrics = metrics
-        self._monitor = monitor
-
-    def on_decision(self, decision: Decision) -> None:
-        self._decisions.record(decision)
-        self._promotions.observe(decision)
-        self._metrics.observe(decision)
-        if decision.routed is not None:
-            self._monitor.observe(decision.routed)
 
 
 class Observer:

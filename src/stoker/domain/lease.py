@@ -6,14 +6,12 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
-
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import Priority
 from stoker.domain.usage import ServeUsage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Target:
     """Where a ready serve answers. `key`: the key that the serve requires, never the caller's."""
 
@@ -58,25 +56,40 @@ class LeaseMeter(Protocol):
     def end(self, lease: Lease, now: float) -> None: ...
 
 
-class Lease(msgspec.Struct, eq=False):
+class Lease:
     """Held while a request uses a serve. `exchange.carrier` or the block of `exchange.leasing` releases it; releasing
     twice does nothing.
     """
 
-    id: int
-    serve: str
-    target: Target
-    granted_at: float
-    waited: float
-    _release: Callable[[Lease], None] | None
-    meter: LeaseMeter | None = None
-    slot_entered: float = 0.0
-    usage: ServeUsage | None = None
-    """What the request used, set before the release, which adds the accelerator seconds; None: unknown."""
-    on_cut: Callable[[str], None] | None = None
-    """Called (at most once, with the reason) when the scheduler takes the lease away: the holder ends its stream with
-    an error event. It may still call `release` afterwards.
-    """
+    __slots__ = (
+        "_release", "granted_at", "id", "meter", "on_cut", "serve", "slot_entered", "target", "usage", "waited",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        id: int,
+        serve: str,
+        target: Target,
+        granted_at: float,
+        waited: float,
+        release: Callable[[Lease], None],
+        meter: LeaseMeter | None = None,
+        slot_entered: float = 0.0,
+    ) -> None:
+        self.id = id
+        self.serve = serve
+        self.target = target
+        self.granted_at = granted_at
+        self.waited = waited
+        self._release: Callable[[Lease], None] | None = release
+        self.meter = meter
+        self.slot_entered = slot_entered
+        self.usage: ServeUsage | None = None
+        """What the request used, set before the release, which adds the accelerator seconds; None: unknown."""
+        self.on_cut: Callable[[str], None] | None = None
+        """Called (at most once, with the reason) when the scheduler takes the lease away: the holder ends its stream
+        with an error event. It may still call `release` afterwards.
+        """
 
     def record(self, usage: ServeUsage) -> None:
         """Before the release: what was used."""

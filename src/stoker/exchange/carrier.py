@@ -120,9 +120,9 @@ class Carrier:
 
     async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
         """One call of the serve; the answer goes to `call.reply`. The caller releases."""
-        generates, has_tokens = request.endpoint.generates, request.endpoint.has_tokens
+        generates = request.endpoint.generates
         context = serve.context if call.context is None else min(call.context, serve.context or call.context)
-        if has_tokens and context is not None and may_exceed(
+        if context is not None and request.endpoint.has_tokens and may_exceed(
             context, len(request.body), request.fields.output_budget()
         ):  # fmt: skip
             await self.counter.check_context(call, serve, request)

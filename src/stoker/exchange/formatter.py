@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -27,9 +28,9 @@ from stoker.request.translate.ollama.embed import EmbedReply, read_embed
 from stoker.request.translate.pass_through import adapt_body, is_plain
 from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
-_VERSION = b"2023-06-01"
-_OUTPUT_LIMITS = frozenset(("max_tokens", "max_completion_tokens", "max_output_tokens"))
-_KEPT_HEADERS = (b"user-agent", b"traceparent", b"tracestate")
+_VERSION: Final = b"2023-06-01"
+_OUTPUT_LIMITS: Final = frozenset(("max_tokens", "max_completion_tokens", "max_output_tokens"))
+_KEPT_HEADERS: Final = (b"user-agent", b"traceparent", b"tracestate")
 """Headers of the client that a translated request keeps."""
 
 
@@ -185,7 +186,7 @@ class Formatter:
         if plain is not None and plain[0] is serve and plain[1] is target and not (fields.may_name_images or must_read):
             return UpstreamRequest(endpoint, endpoint, fields, body)
         request = self._format(serve, target, endpoint, fields, body, must_read)
-        return request if serve.request is NO_PARAMETERS else request.with_parameters(serve.request)
+        return request.with_parameters(serve.request)
 
     def _format(
         self, serve: Serve, target: Target | None, endpoint: Endpoint, fields: BodyFields, body: bytes, must_read: bool
@@ -194,7 +195,7 @@ class Formatter:
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
         capabilities = self._capabilities_of(serve, dialect, None if target is None else target.system_turns)
         if dialect is endpoint.dialect and not (must_read and dialect in PATHS):
-            if serve.request is NO_PARAMETERS and (dialect not in PATHS or is_plain(capabilities)):
+            if not serve.request and (dialect not in PATHS or is_plain(capabilities)):
                 self._plain[serve.name, endpoint.path] = serve, target
             tidied, changes = adapt_body(body, capabilities, fields.may_name_images) if dialect in PATHS else (body, ())
             if changes:

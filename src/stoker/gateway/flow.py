@@ -19,7 +19,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from stoker.access.caller import Caller
 from stoker.access.limits import LIMIT_REACHED
@@ -51,7 +51,7 @@ from stoker.gateway.response_turns import ResponseTurns
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.request import OrchestratedRequest
-from stoker.request.accept.body import body_if_complete, wait_for_body
+from stoker.request.accept.body import wait_for_body
 from stoker.request.accept.body_worker import BodyWorker
 from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.wire import Wire
@@ -64,7 +64,7 @@ from stoker.request.decide.fallback import fallback_cause
 from stoker.request.relay.reply import Reply
 
 log = logging.getLogger("stoker.flow")
-_PLAIN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
+_PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
 
 
 class Flow:
@@ -101,6 +101,10 @@ class Flow:
 
     def configure(self, settings: FlowSettings) -> None:
         self.settings = settings
+        self._body_limit = settings.front_door.body_limit
+        self._fetches_images = settings.image_fetcher.policy.fetch
+        self._has_tasks = settings.dispatcher is not None or settings.orchestrators is not None
+        """Whether `model` may name something else than a serve."""
         self.bodies.resize(settings.body_budget)
         self.waiting_bodies.configure(settings.front_door.queue_bytes)
         secrets = (*keys_of(settings.front_door, settings.names.serves), *settings.secrets)
@@ -148,16 +152,16 @@ class Flow:
             fields, body = await read_media(call, caller, endpoint, settings)
             await self._answer(call, caller, endpoint, fields, body)
             return
-        body = body_if_complete(call.wire, settings.front_door.body_limit) or await self._read_body(call)
+        body = call.wire.take_whole_body(self._body_limit) or await self._read_body(call)
         call.is_heavy = is_heavy(body)
-        arguments = body, endpoint.streams_unasked, settings.front_door, caller.key.defaults.model is None
+        arguments = body, endpoint.streams_unasked, settings.front_door, caller.needs_model
         fields = await call.process(read_body_fields, *arguments) if call.is_heavy else read_body_fields(*arguments)
         if caller.has_defaults:
             body, fields = await self._apply_defaults(call, caller, endpoint, fields, body)
         turns, turn = self._turns, None
         if turns is not None and turns.concerns(endpoint, body):
             owner, serve = owner_of(call, caller), settings.names.find(fields.model)
-            turn = await turns.begin(call, owner, endpoint, body, settings.front_door.body_limit, serve)
+            turn = await turns.begin(call, owner, endpoint, body, self._body_limit, serve)
         if turns is None or turn is None:
             await self._answer(call, caller, endpoint, fields, body)
             return
@@ -170,45 +174,23 @@ class Flow:
 
     async def _answer(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes) -> None:
         """Answers the request with what its `model` names."""
-        settings, carrier = self.settings, self._carrier
+        carrier = self._carrier
         self._begin_reply(call, endpoint, fields)
         call.share = caller.share
-        if endpoint.is_media:
+        is_media = endpoint.is_media
+        if is_media:
             call.media = requested_units(call, endpoint, body)
         if caller.has_rules or fields.service_tier is not None:
             apply_rules(call, caller, endpoint, fields, len(body))
-        may_use: Callable[[Serve], bool] = caller.may_use
-        is_for_worker = False
-        orchestrators = None if endpoint.is_media else settings.orchestrators
-        if orchestrators is not None:
-            orchestrator = orchestrators.find(fields.model, caller)
-            if orchestrator is not None:
-                request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
-                if await orchestrators.try_answer(orchestrator, request):
-                    return
-                # a caller who may use the name may use its worker
-                fields.model, may_use, is_for_worker = orchestrator.worker, _any_serve, True
-        dispatcher = None if endpoint.is_media else settings.dispatcher
-        if dispatcher is not None:
-            classes = dispatcher.router.classes
-            name = classes.task_name(fields.model)
-            if name is not None and (is_for_worker or caller.may_use_task(name)):
-                plan = await dispatcher.plan(call, caller, endpoint, fields, body)
-                caller.check_class(plan.task.name)
-                if orchestrators is not None and not is_for_worker:
-                    orchestrator = orchestrators.specialist(plan.task.name)
-                    request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
-                    if orchestrator is not None and await orchestrators.try_answer(orchestrator, request, plan):
-                        return
-                await dispatcher.execute(plan, call, caller, endpoint, fields, body)
+        if self._has_tasks and not is_media:
+            serve = await self._answer_task(call, caller, endpoint, fields, body)
+            if serve is None:
                 return
-            if name is None and is_reserved(fields.model) and caller.may_use_task(AUTO):
-                raise classes.unknown_class(fields.model)
-        others = () if orchestrators is None else orchestrators.names(caller)
-        serve = settings.names.resolve(fields.model, may_use, others)
+        else:
+            serve = self.settings.names.resolve(fields.model, caller.may_use)
         if call.charge is not None and serve.name in self._usage.costs:
             call.charge.reserve_cost(expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget()))
-        if settings.image_fetcher.policy.fetch and not endpoint.is_media:
+        if self._fetches_images and not is_media:
             body = await carrier.images.inline(call, serve, endpoint, fields, body)
         upstream = await carrier.format(call, serve, endpoint, fields, body)
         if upstream.is_rewritten and await carrier.load_or_count_only(call, serve, upstream, body):
@@ -223,6 +205,42 @@ class Flow:
                 raise
             call.begin_attempt(None, None)
             await carrier.lease_and_send(call, fallback, await carrier.format(call, fallback, endpoint, fields, body))
+
+    async def _answer_task(
+        self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
+    ) -> Serve | None:
+        """Answers a request that names a task or an orchestrator, and returns None. Otherwise returns the serve that is
+        meant: by name, or the worker of an orchestrator that does not answer this request itself.
+        """
+        settings = self.settings
+        orchestrators, dispatcher = settings.orchestrators, settings.dispatcher
+        may_use: Callable[[Serve], bool] = caller.may_use
+        is_for_worker = False
+        if orchestrators is not None:
+            orchestrator = orchestrators.find(fields.model, caller)
+            if orchestrator is not None:
+                request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
+                if await orchestrators.try_answer(orchestrator, request):
+                    return None
+                # a caller who may use the name may use its worker
+                fields.model, may_use, is_for_worker = orchestrator.worker, _any_serve, True
+        if dispatcher is not None:
+            classes = dispatcher.router.classes
+            name = classes.task_name(fields.model)
+            if name is not None and (is_for_worker or caller.may_use_task(name)):
+                plan = await dispatcher.plan(call, caller, endpoint, fields, body)
+                caller.check_class(plan.task.name)
+                if orchestrators is not None and not is_for_worker:
+                    orchestrator = orchestrators.specialist(plan.task.name)
+                    request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
+                    if orchestrator is not None and await orchestrators.try_answer(orchestrator, request, plan):
+                        return None
+                await dispatcher.execute(plan, call, caller, endpoint, fields, body)
+                return None
+            if name is None and is_reserved(fields.model) and caller.may_use_task(AUTO):
+                raise classes.unknown_class(fields.model)
+        others = () if orchestrators is None else orchestrators.names(caller)
+        return settings.names.resolve(fields.model, may_use, others)
 
     async def _guard(self, call: Call, caller: Caller, work: Coroutine[Any, Any, None]) -> None:
         """Run one request: admit it, report how it ended, release what it still holds, and seal its decision."""
@@ -239,7 +257,7 @@ class Flow:
                 raise CapacityError(
                     "Stoker is draining and admits no new requests: try again later", code="draining", retry_after=5.0
                 )
-            decision.key = caller.key.name
+            decision.key = caller.name
             call.charge = caller.enter()
             entered = has_begun = True
             await work
@@ -300,7 +318,7 @@ class Flow:
     # -- steps -----------------------------------------------------------------------------------------------------
 
     async def _read_body(self, call: Call) -> bytes:
-        await wait_for_body(call.wire, self.settings.front_door.body_limit)
+        await wait_for_body(call.wire, self._body_limit)
         call.is_heavy = call.wire.received >= HEAVY
         return await call.process(call.wire.take_body)
 

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote_plus
 
 import msgspec
@@ -53,7 +53,7 @@ from stoker.request.outbox import Outbox
 from stoker.store.metrics import CONTENT_TYPE
 
 log = logging.getLogger("stoker.front")
-JSON = [(b"content-type", b"application/json")]
+JSON: Final = [(b"content-type", b"application/json")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from stoker.domain.errors import ClientError
 from stoker.domain.usage import MediaUnits
 from stoker.exchange.call import Call
 from stoker.gateway.settings import FlowSettings
-from stoker.request.accept.body import body_if_complete, wait_for_body
+from stoker.request.accept.body import wait_for_body
 from stoker.request.accept.upload import Upload
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
@@ -84,7 +84,7 @@ async def _read_json(
     call: Call, caller: Caller, endpoint: Endpoint, settings: FlowSettings
 ) -> tuple[BodyFields, bytes]:
     limit = settings.front_door.body_limit
-    body = body_if_complete(call.wire, limit)
+    body = call.wire.take_whole_body(limit)
     if not body:
         await wait_for_body(call.wire, limit)
         call.is_heavy = call.wire.received >= HEAVY

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, OurBug, StartFailed, StokerError, UpstreamError
 from stoker.exchange.call import Call
 from stoker.request.codec.upstream_errors import recorded_code
 
-_SILENCE = (408, 504)
+_SILENCE: Final = (408, 504)
 """Statuses of `stalled`: the client, or the serve, was silent for too long."""
-_SPEECH = "/v1/audio/speech"
+_SPEECH: Final = "/v1/audio/speech"
 """Its answer comes in pieces, although no stream is asked for."""
 
 

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 _decoder = msgspec.json.Decoder(Decision)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DecisionStatistics:
     """What became of the records. `failed` counts attempts to write, whose records are tried again."""
 
@@ -61,8 +61,8 @@ class DecisionLog:
         self._dropped = 0
         self._writer = DecisionWriter(path, limit, self._pending)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._writer.run, args=(self._stop,), name="decisions", daemon=True)
-        self._thread.start()
+        self._writing = threading.Thread(target=self._writer.run, args=(self._stop,), name="decisions", daemon=True)
+        self._writing.start()
 
     def record(self, decision: Decision) -> None:
         """Keep a sealed decision. No lock, no system call, never blocks; call it from one thread."""
@@ -119,7 +119,7 @@ class DecisionLog:
         """Write what is left and close the file. Blocks at most `timeout` seconds; what then remains is reported."""
         self._room = 0
         self._stop.set()
-        self._thread.join(timeout)
+        self._writing.join(timeout)
         if unsaved := self._writer.unsaved:
             _log.error("the newest decisions could not be written to %s: %d lost", self._path, unsaved)
 

@@ -101,7 +101,7 @@ class Metrics:
         output, rate = d.output_tokens, None
         if output is not None:
             series.output += output
-            rate = tokens_per_second(d) if d.outcome == "served" else None
+            rate = tokens_per_second(d) if d.stream and d.outcome == "served" else None
             series.rate = rate or series.rate
         if d.replica:
             self.replicas.setdefault(d.replica, ReplicaTotals()).add(output or 0, rate)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from stoker.domain.errors import ClientError, ClientLeft
-from stoker.request.accept.body import body_if_complete, read_body
+from stoker.request.accept.body import read_body
 
 
 class Coming:
@@ -56,13 +56,6 @@ def test_a_body_of_exactly_the_limit_is_read(pieces: list[bytes]) -> None:
 
 def test_an_empty_body_is_a_body() -> None:
     assert read(Coming(length=0)) == b""
-
-
-def test_a_body_that_is_here_is_taken_at_once() -> None:
-    assert body_if_complete(Coming(b"01", b"23", here=2), 10) == b"0123"  # type: ignore[arg-type]
-    assert body_if_complete(Coming(b"01", b"23", here=1), 10) == b""  # type: ignore[arg-type]
-    with pytest.raises(ClientError):
-        body_if_complete(Coming(b"0123", here=1), 3)  # type: ignore[arg-type]
 
 
 def test_a_declared_length_above_the_limit_is_refused_before_a_byte_is_read() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from tests.request.busy_outbox import busy_outbox
 
 from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.connection import WireProtocol
@@ -83,7 +84,7 @@ class House:
         return self.works(wire)
 
     async def said(self) -> bytes:
-        """What was written until now; whole replies go out with the loop's next turn."""
+        """What was written until now, and with the loop's next turn."""
         await asyncio.sleep(0)
         return b"".join(entry for entry in self.paper.log if isinstance(entry, bytes))
 
@@ -206,6 +207,7 @@ async def test_requests_are_answered_one_after_the_other_and_nobody_gets_ahead_w
 @story
 async def test_the_next_request_begins_only_when_the_last_reply_is_out(house: House) -> None:
     """Otherwise what it writes at once would come before a reply that still waits for the loop's next turn."""
+    house.line.outbox = busy_outbox()
     house.line.data_received(get("/1"))
     house.asked[0].reply(200, [], b"one")
     house.line.data_received(get("/2"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from tests.request.busy_outbox import busy_outbox
 
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
@@ -173,8 +174,8 @@ class Paper:
         self.log.append("abort")
 
 
-def on_paper() -> tuple[UpstreamConnection, Paper]:
-    connection, paper = UpstreamConnection(ConnectionPool(), ("h", 1)), Paper()
+def on_paper(pool: ConnectionPool | None = None) -> tuple[UpstreamConnection, Paper]:
+    connection, paper = UpstreamConnection(pool or ConnectionPool(), ("h", 1)), Paper()
     connection.connection_made(paper)  # type: ignore[arg-type]
     return connection, paper
 
@@ -192,9 +193,11 @@ def test_a_small_body_goes_with_its_head_a_large_one_is_not_copied() -> None:
     asyncio.run(played())
 
 
-def test_a_request_that_ends_in_the_moment_it_is_sent_does_not_go_out() -> None:
+def test_under_load_a_request_that_ends_in_the_moment_it_is_sent_does_not_go_out() -> None:
     async def played() -> None:
-        connection, paper = on_paper()
+        pool = ConnectionPool()
+        pool.outbox = busy_outbox()
+        connection, paper = on_paper(pool)
         connection.send(Seen(), b"head", b"body")
         connection.abort()
         await asyncio.sleep(0)

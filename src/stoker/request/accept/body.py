@@ -6,17 +6,6 @@ from stoker.domain.errors import ClientError, ClientLeft
 from stoker.request.accept.wire import Wire
 
 
-def body_if_complete(wire: Wire, limit: int) -> bytes:
-    """The body, if all of it came with the head; else empty. Raises ClientError 413, and CapacityError 503 if the
-    budget for all bodies has no room for it.
-    """
-    if wire.body_error is not None:
-        raise wire.body_error
-    if wire.received > limit:
-        raise _too_large(limit)
-    return wire.take_body() if wire.is_whole else b""
-
-
 async def read_body(wire: Wire, limit: int) -> bytes:
     """The whole body. Raises as `wait_for_body`."""
     await wait_for_body(wire, limit)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import httptools
 
@@ -23,12 +23,12 @@ from stoker.request.accept.wire import STATUS_LINES, Wire
 from stoker.request.codec.websocket import offers_websocket
 from stoker.request.outbox import Outbox
 
-_BAD_REQUEST = b"Invalid HTTP request received."
-MAX_HEAD = 64 * 1024
+_BAD_REQUEST: Final = b"Invalid HTTP request received."
+MAX_HEAD: Final = 64 * 1024
 """Bytes accepted without progress (a complete head, body data, or the end of a message): heads, trailers, chunk
 extensions.
 """
-TUNNEL_PATH = "/v1/realtime"
+TUNNEL_PATH: Final = "/v1/realtime"
 """The only path, behind whatever prefix, on which an offer of WebSocket is not ignored."""
 
 
@@ -242,11 +242,14 @@ class WireProtocol(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         parser = self._parser
-        version = parser.get_http_version()
-        keeps_alive = version != "1.0" and parser.should_keep_alive() and not self._idle.is_ending
         url, self._url = self._url, b""
         headers, self._headers = self._headers, []
-        self._incoming = wire = Wire(self, parser.get_method().decode(), url, headers, version, keeps_alive)
+        keeps_alive = parser.should_keep_alive()
+        self._incoming = wire = Wire(self, parser.get_method().decode(), url, headers, keeps_alive)
+        if not keeps_alive or b"connection" in wire.headers:  # else it is HTTP/1.1
+            wire.version = parser.get_http_version()
+        if wire.version == "1.0" or self._idle.is_ending:
+            wire.close_after()
         if wire.has_repeated_headers or b"transfer-encoding" in wire.headers:
             _check_framing(headers)
         self._next.append(wire)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import http
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import httptools
 
+from stoker.domain.dialect import ENDPOINTS
 from stoker.domain.errors import StokerError
 from stoker.request.accept.budget import SMALL, BodyBudget
 from stoker.request.accept.idle_connections import MovableConnection
@@ -24,11 +25,13 @@ def _status_line(status: int) -> bytes:
     return b"HTTP/1.1 %d %b\r\n" % (status, phrase.encode())
 
 
-STATUS_LINES = {status: _status_line(status) for status in range(100, 600)}
+STATUS_LINES: Final = {status: _status_line(status) for status in range(100, 600)}
 
 
-_SMALL_CHUNK = 2048
-_CHUNK_HEADS = [b"%x\r\n" % size for size in range(_SMALL_CHUNK)]
+_USUAL_TARGETS: Final = {path.encode(): path for path in ENDPOINTS}
+"""Need not be parsed."""
+_SMALL_CHUNK: Final = 2048
+_CHUNK_HEADS: Final = [b"%x\r\n" % size for size in range(_SMALL_CHUNK)]
 """Of chunks of this size. Most events are small, and formatting a number takes longer than all the rest of a write."""
 
 
@@ -110,18 +113,23 @@ class Wire:
         method: str,
         url: bytes,
         given: list[tuple[bytes, bytes]],
-        version: str,
         keeps_alive: bool,
     ) -> None:
         self.method = method
-        self.version = version
+        self.version = "1.1"
+        """Of HTTP."""
         self.raw_headers = given
         """The headers as they came, names in lower case."""
-        self.headers = dict(given)
+        self.headers: dict[bytes, bytes] = {}
+        for name, value in given:
+            self.headers[name] = value
         self.has_repeated_headers = len(self.headers) != len(given)
-        self.raw_path, self.query = _target(url)
-        self.path = self.raw_path.decode("ascii")
+        self.path = _USUAL_TARGETS.get(url, "")
         """As it was sent; `routes` decodes what may be decoded."""
+        self.raw_path, self.query = url, b""
+        if not self.path:
+            self.raw_path, self.query = _target(url)
+            self.path = self.raw_path.decode("ascii")
         self.pieces: list[bytes] = []
         self._gathered = 0
         self._held = 0
@@ -237,6 +245,10 @@ class Wire:
         """The body so far. It can be taken once."""
         pieces, self.pieces, self._gathered = self.pieces, [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def take_whole_body(self, limit: int) -> bytes:
+        """The body, if all of it has arrived and it has at most `limit` bytes; else empty. It can be taken once."""
+        return self.take_body() if self.is_whole and self.received <= limit and self.body_error is None else b""
 
     def give_back_body(self) -> None:
         """Give the bytes of a body that was taken, and is in memory no longer, back to the budget."""

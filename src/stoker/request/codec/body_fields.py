@@ -12,7 +12,7 @@ import codecs
 import re
 from collections.abc import Collection
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -29,15 +29,15 @@ from stoker.request.codec.bounds import (
     structure,
 )
 
-MAX_DEPTH = 64
-UNIQUE = ("model", "stream", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
-ENGINE_PRIVATE = (
+MAX_DEPTH: Final = 64
+UNIQUE: Final = ("model", "stream", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
+ENGINE_PRIVATE: Final = (
     "custom_logit_processor", "chat_template", "kv_transfer_params", "vllm_xargs", "bootstrap_host",
     "bootstrap_port", "bootstrap_room", "lora_path", "id_slot",
 )  # fmt: skip
 """Parameters that reach dangerous code in some engine (pickled code, templates, foreign hosts) or another client's
 cache. They are dropped, and the drop is reported."""
-_USUAL = Bounds()
+_USUAL: Final = Bounds()
 
 
 class BodyFields:
@@ -98,32 +98,34 @@ class BodyFields:
         return None
 
 
-_BOUNDED = (*LISTS, *TOOLS)
-_RARE = frozenset(("max_completion_tokens", "max_output_tokens", "stream_options", "service_tier"))
-_MAY_BE_PRIVATE = frozenset(ENGINE_PRIVATE)
-_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_value = msgspec.json.Decoder().decode
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
-_ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
-IMAGE_KEYS = ("url", "image_url", "source", "video_url", "audio_url", "file_url")
+_BOUNDED: Final = (*LISTS, *TOOLS)
+_RARE: Final = frozenset(("max_completion_tokens", "max_output_tokens", "stream_options", "service_tier"))
+_MAY_BE_PRIVATE: Final = frozenset(ENGINE_PRIVATE)
+_decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_value: Final = msgspec.json.Decoder().decode
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
+_ESCAPED_LETTER: Final = re.compile(rb"\\u00[4-7]")
+IMAGE_KEYS: Final = ("url", "image_url", "source", "video_url", "audio_url", "file_url")
 """Keys whose value may be the URL of an image or of another file, anywhere in a body."""
-_KEY = re.compile(
+_KEY: Final = re.compile(
     rb'"(?:m(?:odel|ax_(?:tokens|completion_tokens|output_tokens))|s(?:tream(?:_options)?|ource)'
     rb'|url|image_url|video_url|audio_url|file_url)"'
 )
 """UNIQUE and IMAGE_KEYS, written so that few branches are tried at each quote: a body has thousands of those."""
-_IMAGE_KEY = re.compile(rb'"(?:(?:image_|video_|audio_|file_)?url|source)"')
-_FEW = 64
+_IMAGE_KEY: Final = re.compile(rb'"(?:url|source|image_url|video_url|audio_url|file_url)"')
+"""Not one prefix that may be missing, before `url`: that would take twice as long."""
+_FEW: Final = 64
 """Quotation marks that are looked for one by one."""
-_LONGEST_KEY = len(b'"max_completion_tokens"')
-_IMAGE_KEYS = {b'"%s"' % name.encode() for name in IMAGE_KEYS}
-_IMAGE_KEY_ENDS = (b'url"', b'"source"')
+_LONGEST_KEY: Final = len(b'"max_completion_tokens"')
+_IMAGE_KEYS: Final = {b'"%s"' % name.encode() for name in IMAGE_KEYS}
+_IMAGE_KEY_ENDS: Final = (b'url"', b'"source"')
 """Each of IMAGE_KEYS ends with one of these."""
-_COLON = re.compile(rb"\s*:\s*")
-_ROUNDS = 12
-_SQUARE = bytes.maketrans(b"{}", b"[]")
-_STEPS = {0x5B: 1, 0x5D: -1}
+_COLON: Final = re.compile(rb"\s*:\s*")
+_BACKSLASH: Final = 0x5C
+_ROUNDS: Final = 12
+_SQUARE: Final = bytes.maketrans(b"{}", b"[]")
+_STEPS: Final = {0x5B: 1, 0x5D: -1}
 
 
 def read_body_fields(
@@ -192,8 +194,8 @@ def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
 
 def _find_repeated(body: bytes, top: dict[str, msgspec.Raw], fields: BodyFields) -> None:
     """Raises ClientError if a field that may occur only once is repeated; sets `model_at` and `may_name_images`."""
-    has_escapes = b"\\" in body and b"\\u00" in body and _ESCAPED_LETTER.search(body) is not None
-    if len(body) >= SHORT and not has_escapes:
+    has_escapes = _BACKSLASH in body and b"\\u00" in body and _ESCAPED_LETTER.search(body) is not None
+    if not has_escapes:
         place = _place_of_model(body, top)
         if place >= 0:
             fields.model_at = place or None
@@ -232,7 +234,9 @@ def _place_of_model(body: bytes, top: dict[str, msgspec.Raw]) -> int:
 
 
 def _names_images(body: bytes) -> bool:
-    """Whether one of IMAGE_KEYS may occur. In a text with few quotation marks, it is faster to search for those."""
+    """Whether one of IMAGE_KEYS may occur. In a long text with few quotation marks, these are faster to find."""
+    if len(body) < SHORT:
+        return _IMAGE_KEY.search(body) is not None
     at = body.find(b'"')
     for _ in range(_FEW):
         if at < 0:

@@ -8,7 +8,7 @@ is refused as soon as it has too many. Other threads run between two windows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,23 +17,23 @@ from stoker.domain.errors import ClientError
 
 WINDOW = 64 * 1024
 """Bytes that are searched at once: two milliseconds at worst."""
-LIGHT = 8 * 1024
+LIGHT: Final = 8 * 1024
 """A body of at most so many bytes is never given to a thread."""
-HEAVY = 256 * 1024
+HEAVY: Final = 256 * 1024
 """A body of at least so many bytes is always given to a thread."""
-MANY = 500
+MANY: Final = 500
 """A body above LIGHT with more objects than this (`{`, in strings or not) is given to a thread."""
-SMALLEST_ENTRY = 3
+SMALLEST_ENTRY: Final = 3
 """Bytes of JSON that an entry takes at least, with its comma; numbers do not count."""
-LISTS = ("messages", "input", "prompt", "documents", "system", "stop", "stop_sequences", "images")
-TOOLS = ("tools", "functions")
+LISTS: Final = ("messages", "input", "prompt", "documents", "system", "stop", "stop_sequences", "images")
+TOOLS: Final = ("tools", "functions")
 """Top-level fields whose length is limited if they are lists."""
-SHORT = 4096
+SHORT: Final = 4096
 """Bytes of a body below which counting is faster than to search step by step."""
-_FEW = 12
-_BRACKETS = b"{}[]"
-_NOT_KEPT = bytes(byte for byte in range(256) if byte not in _BRACKETS)
-_elements = msgspec.json.Decoder(list[msgspec.Raw])
+_FEW: Final = 12
+_BRACKETS: Final = b"{}[]"
+_NOT_KEPT: Final = bytes(byte for byte in range(256) if byte not in _BRACKETS)
+_elements: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Structure(NamedTuple):

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import itemgetter
+from typing import Final
 
 import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.request.codec.body_fields import BodyFields, find, locate, may_hold
 
-_USAGE = b'"stream_options":{"include_usage":true},'
-LARGE = 64 * 1024
+_USAGE: Final = b'"stream_options":{"include_usage":true},'
+LARGE: Final = 64 * 1024
 """Bytes from which a body is sent in pieces."""
-_ASKABLE = (Dialect.CHAT, Dialect.COMPLETIONS)
+_ASKABLE: Final = (Dialect.CHAT, Dialect.COMPLETIONS)
 
 
 class SplicedBody:

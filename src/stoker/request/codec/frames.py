@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,22 +22,22 @@ from stoker.request.codec.upstream_errors import as_error, failure_of, is_error,
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
 
-_KEPT = 65536
-_LAST_TYPES = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
-_OPENING = frozenset(
+_KEPT: Final = 65536
+_LAST_TYPES: Final = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
+_OPENING: Final = frozenset(
     ("message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
      "response.output_item.added", "response.content_part.added")
 )  # fmt: skip
 
 
-_LIST = re.compile(rb"\[\s*(\])?")
+_LIST: Final = re.compile(rb"\[\s*(\])?")
 """The beginning of a list; the group matches if the list is empty."""
 
 
-_decode_top = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_value = msgspec.json.Decoder().decode
-_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-ANSWERS = {
+_decode_top: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_value: Final = msgspec.json.Decoder().decode
+_WRONG: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+ANSWERS: Final = {
     Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
 }  # fmt: skip
 """The field of a whole answer that lists its content."""
@@ -154,11 +154,12 @@ class StreamReader:
         self._last = (*self._last[-2:], read)
         if not self.is_meaningful:
             return self._early(data)
-        if self._may_fail_late and b"response.failed" in data:
+        # `find`, because CPython makes and drops an exception for each `in` of bytes: that takes twice as long.
+        if self._may_fail_late and data.find(b"response.failed") >= 0:
             data = self._with_failure(data)
-        if b'"usage"' in data and data.count(b'"usage"') > data.count(b'"usage":null'):
+        if data.find(b'"usage"') >= 0 and data.count(b'"usage"') > data.count(b'"usage":null'):
             return self._with_usage(data)
-        if b"error" in data and (b'"error"' in data or b"event: error" in data):
+        if data.find(b"error") >= 0 and (b'"error"' in data or b"event: error" in data):
             return self._until_error(data)
         return data
 

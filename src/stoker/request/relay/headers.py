@@ -7,34 +7,35 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from stoker.domain.lease import Target
 
-LONGEST_PAUSE = 3600.0
+LONGEST_PAUSE: Final = 3600.0
 """Seconds: a longer Retry-After counts as this."""
-_SECONDS = re.compile(rb"[0-9]++(\.[0-9]++)?")
-FORWARDED = b"x-stoker-forwarded"
+_SECONDS: Final = re.compile(rb"[0-9]++(\.[0-9]++)?")
+FORWARDED: Final = b"x-stoker-forwarded"
 """In a request: another Stoker sends it to an `also` of its serve."""
-_HOP = {
+_HOP: Final = {
     b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authentication-info",
     b"proxy-authorization", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"content-length", b"expect",
 }  # fmt: skip
-_NOT_FORWARDED = _HOP | {
+_NOT_FORWARDED: Final = _HOP | {
     b"host", b"authorization", b"x-api-key", b"api-key", b"cookie", b"origin", b"referer",
     b"x-request-id", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
     FORWARDED,
 }  # fmt: skip
-_UNENCODED = _NOT_FORWARDED | {b"accept-encoding"}
-_NOT_RETURNED = _HOP | {
+_UNENCODED: Final = _NOT_FORWARDED | {b"accept-encoding"}
+_NOT_RETURNED: Final = _HOP | {
     b"date", b"server", b"set-cookie", b"x-request-id", b"access-control-allow-origin",
     b"access-control-allow-credentials", b"access-control-allow-headers", b"access-control-allow-methods",
     b"access-control-allow-private-network", b"access-control-expose-headers", b"access-control-max-age",
     b"x-powered-by", b"alt-svc", b"strict-transport-security", b"location",
 }  # fmt: skip
-_WEBSOCKET = b"sec-websocket-"
-_OURS = b"x-stoker-"
+_WEBSOCKET: Final = b"sec-websocket-"
+_OURS: Final = b"x-stoker-"
 """The prefix of headers that only Stoker adds to a reply."""
-_PLAIN_CONNECTION = (b"keep-alive", b"close", b"")
+_PLAIN_CONNECTION: Final = (b"keep-alive", b"close", b"")
 
 
 def request_head(

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import httptools
 
@@ -15,14 +15,14 @@ from stoker.domain.lease import Target
 from stoker.request.outbox import Outbox
 from stoker.request.relay.tunnel import Tunnel
 
-MAX_IDLE = 64
+MAX_IDLE: Final = 64
 """Idle connections kept per serve."""
-MAX_HEAD = 64 * 1024
-LARGE = 64 * 1024
+MAX_HEAD: Final = 64 * 1024
+LARGE: Final = 64 * 1024
 """Bytes from which a body is written without copying it behind its head, and from which a read is large."""
 CONNECT_TIMEOUT = 5.0
 Connection = TypeVar("Connection", bound=asyncio.BaseProtocol)
-_LENGTHS = (b"content-length", b"transfer-encoding")
+_LENGTHS: Final = (b"content-length", b"transfer-encoding")
 
 
 class StreamedBody(Protocol):

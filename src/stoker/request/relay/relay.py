@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import CapacityError, StokerError, UpstreamError
@@ -33,21 +33,21 @@ from stoker.request.relay.pool import ReplyReceiver, StreamedBody
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.refusal import refusal_of
 
-STALE_WITHIN = 1.0
+STALE_WITHIN: Final = 1.0
 """Seconds. A kept connection that ends within this time after sending, unanswered, was closed by the serve before: the
 request is sent again on a new one.
 """
-UNREAD_LIMIT = 600.0
+UNREAD_LIMIT: Final = 600.0
 """A client that reads nothing is cut after `stall_timeout`, but never before this many seconds. Until then it holds a
 place of the serve.
 """
 MAX_HELD = 256 * 1024
 """Bytes kept of a stream before its first meaningful frame."""
-MAX_REWRITTEN = 64 * 2**20
+MAX_REWRITTEN: Final = 64 * 2**20
 """Bytes of a reply that is translated as a whole."""
-MAX_REFUSAL = 16 * 1024
+MAX_REFUSAL: Final = 16 * 1024
 """Bytes of a 4xx that passes through as the serve wrote it."""
-MAX_COLLECTED = 4 * 2**20
+MAX_COLLECTED: Final = 4 * 2**20
 """Bytes of a reply without a stream that are kept so that it can still fail as a whole; a larger one flows."""
 
 
@@ -516,7 +516,7 @@ class Relay:
             self._timer = None
 
 
-_INFLATED = (b"gzip", b"x-gzip", b"deflate")
+_INFLATED: Final = (b"gzip", b"x-gzip", b"deflate")
 """Content-Encoding of bodies that are read. Others pass through unread."""
 
 

@@ -1,0 +1,28 @@
+"""The end of each request: the one place where all learn of it."""
+
+from __future__ import annotations
+
+from stoker.domain.decision import Decision
+from stoker.quality.monitor import QualityMonitor
+from stoker.quality.promotion.promotions import Promotions
+from stoker.store.decisions import DecisionLog
+from stoker.store.metrics import Metrics
+
+
+class DecisionObserver:
+    """Gets the record of each request once, when it is over."""
+
+    def __init__(
+        self, decisions: DecisionLog, promotions: Promotions, metrics: Metrics, monitor: QualityMonitor
+    ) -> None:
+        self._decisions = decisions
+        self._promotions = promotions
+        self._metrics = metrics
+        self._monitor = monitor
+
+    def on_decision(self, decision: Decision) -> None:
+        self._decisions.record(decision)
+        self._promotions.observe(decision)
+        self._metrics.observe(decision)
+        if decision.routed is not None:
+            self._monitor.observe(decision.routed)
