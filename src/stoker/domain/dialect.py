@@ -50,7 +50,7 @@ class RequestForm(StrEnum):
     """In the query of its URL: it has no body."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Endpoint:
     """One inference path.
 
