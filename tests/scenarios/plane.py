@@ -135,7 +135,12 @@ class Plane:
     def exit_code(self) -> int:
         """Wait for its end."""
         assert self.process is not None
-        return self.process.wait(PATIENCE)
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(preloaded.SHOW_WORK)
+            poll(lambda: "That is all." in self.said(), "it has said what it does")
+            pytest.fail(f"it did not end:\n{self.log('stoker')}\n{self.said()}", pytrace=False)
 
     def begin(self, *words: str, **environment: str) -> preloaded.Command:
         """Begin another command of `stoker` with this configuration."""
