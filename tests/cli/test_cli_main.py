@@ -256,7 +256,7 @@ def test_options_after_two_dashes_belong_to_the_engine(capsys: pytest.CaptureFix
 
 
 READS_SECRETS = {
-    "commands/up_start.py": "starts the serves with them",
+    "commands/read_again.py": "starts the serves with them",
     "commands/install.py": "checks that the service will have them",
     "commands/init.py": "checks the file that it has just written",
     "commands/route_sync.py": "asks workers and public routes with them, where no Stoker may run",

@@ -76,9 +76,9 @@ class Installation:
 def _name_others(state: Path) -> None:
     """To a person: which Stoker is asked, if several run."""
     from stoker.cli.console import terminal
-    from stoker.cli.machine import ports
+    from stoker.store.control_socket import running_states
 
-    states = ports.stoker_states()
+    states = running_states()
     others = [other for other in states if other != state.absolute()]
     if others and len(others) < len(states):
         listed = ", ".join(f"--state {shlex.quote(str(other))}" for other in others)

@@ -1,15 +1,9 @@
-"""Whether a port is free, which program uses it, and which Stokers listen for commands."""
+"""Whether a port is free, and which program uses it."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import os
 import socket
-from pathlib import Path
-
-_LISTENS = 0x10000
-"""The flag of a socket in /proc/net/unix that accepts connections."""
 
 
 def is_free(host: str, port: int) -> bool:
@@ -47,19 +41,3 @@ def holder(port: int) -> str:
         return f"{psutil.Process(pids[0]).name()} (pid {pids[0]})" if pids else "another program"
     except (psutil.AccessDenied, psutil.NoSuchProcess):
         return "another program"
-
-
-def stoker_states() -> list[Path]:
-    """The state directories of this user's Stokers that run. None where the system has no /proc/net/unix; one with so
-    long a path that its socket lies elsewhere is left out.
-    """
-    found = []
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]:
-            fields = line.split(maxsplit=7)  # number, references, protocol, flags, type, state, inode, path
-            if len(fields) == 8 and int(fields[3], 16) & _LISTENS and fields[7].endswith("/stoker.sock"):
-                with contextlib.suppress(OSError):
-                    state = Path(fields[7]).parent
-                    if (state / "lock").stat().st_uid == os.geteuid():
-                        found.append(state)
-    return found
