@@ -187,3 +187,13 @@ def test_every_exception_to_the_rule_is_still_needed() -> None:
     assert [path for path in FOREIGN if not foreign_assignments(path, modules[path], records)] == []
     known = {f"{path}:{one.name}" for path, tree in modules.items() for one in classes(tree)}
     assert STATE.keys() - known == set()
+
+
+def test_nothing_waits_in_a_way_that_may_swallow_a_cancellation() -> None:
+    """`asyncio.wait_for` of Python 3.11 does, if what is waited for comes in the same moment: use `asyncio.timeout`."""
+    assert [
+        f"{path}:{node.lineno}"
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "asyncio.wait_for"
+    ] == []

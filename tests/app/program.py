@@ -11,6 +11,7 @@ from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, first_configuration
 from stoker.app.context import RunOptions
 from stoker.app.observers import Observer
+from stoker.config.changes import changes_in_effect
 from stoker.domain.access import FrontDoor, Paths, Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.gate import Alias
@@ -41,7 +42,7 @@ class Assembly:
         self.state = StateDir(Path(self.settings.paths.state))
         self.state.lock()
         self.active = ActiveConfiguration(first_configuration(self.settings))
-        options = RunOptions(self.announced.append, self._read)
+        options = RunOptions(self.announced.append, self.read)
         self.parts, self.front = build(self.active, self.state, options)
         self.on_event = Observer(self.parts, self.active, self.announced.append).on_event
         return self
@@ -50,10 +51,10 @@ class Assembly:
         await close_parts(self.parts, leave_running=False)
         self.state.close()
 
-    def _read(self) -> Settings:
+    def read(self, old: Settings) -> tuple[Settings, list[str]]:
         if self.next_settings is None:
             raise ConfigError(["it is broken"])
-        return self.next_settings
+        return self.next_settings, changes_in_effect(old, self.next_settings)
 
     @property
     def notes(self) -> list[tuple[str, str, str]]:

@@ -12,6 +12,7 @@ from tests.app.program import SERVES, Assembly, assembled, settings_in
 
 from stoker.app.configuration import Configuration
 from stoker.app.reload import ConfigurationChanges, Reloader, compare
+from stoker.config.changes import changed_settings
 from stoker.domain.access import FrontDoor, Settings, WarmPool
 from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.gate import Alias
@@ -46,15 +47,11 @@ OLD = settings_in(HERE)
     ids=["nothing", "removed", "added", "changed", "port"],
 )
 def test_what_changed_is_named(new: Settings, changes: ConfigurationChanges) -> None:
-    assert compare(configuration(OLD), configuration(new)) == changes
+    assert compare(configuration(OLD), configuration(new), changed_settings(OLD, new)) == changes
 
 
 def reloader(program: Assembly) -> Reloader:
-    return Reloader(program.active, lambda: program.next_settings or _broken(), program.parts)
-
-
-def _broken() -> Settings:
-    raise ConfigError(["it is broken"])
+    return Reloader(program.active, program.read, program.parts)
 
 
 @assembled()
@@ -65,7 +62,7 @@ async def test_every_part_follows_the_new_configuration(program: Assembly) -> No
     program.next_settings = replace(
         program.settings, front_door=door, aliases=aliases, serves=(*SERVES, Serve("new")), warm=WarmPool(memory=5)
     )
-    answer = reloader(program).reload()
+    answer = await reloader(program).reload()
     assert answer == {
         "changed": [], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": [],
         "settings": ["front_door.body_limit", "front_door.keys[me]", "front_door.auth", "serve[new]", "warm.memory",
@@ -86,7 +83,7 @@ async def test_a_broken_file_changes_nothing(program: Assembly) -> None:
     program.next_settings = None
     before = program.active.current
     with pytest.raises(ConfigError, match="it is broken"):
-        reloader(program).reload()
+        await reloader(program).reload()
     assert program.active.current is before
 
 
@@ -107,7 +104,7 @@ def test_a_setting_that_needs_a_restart_refuses_the_whole_reload(
         door = replace(program.settings.front_door, **changes)
         program.next_settings = replace(program.settings, front_door=door, serves=(*SERVES, Serve("new")))
         with pytest.raises(ConfigError, match=problem):
-            reloader(program).reload()
+            await reloader(program).reload()
         assert program.active.current is before
         assert "new" not in program.parts.fleet.conductor.scheduler.serves
 
@@ -121,7 +118,7 @@ async def test_when_a_part_fails_every_part_has_the_configuration_before_again(p
     program.next_settings = replace(program.settings, serves=(*SERVES, Serve("new")))
     watchdog = type(program.parts.watchdog)
     with mock.patch.object(watchdog, "configure", side_effect=[OSError("broken"), None]), pytest.raises(OSError):
-        reloader(program).reload()
+        await reloader(program).reload()
     assert program.active.settings is before
     assert program.parts.fleet.conductor.scheduler.serves.keys() == {"fast", "clever"}
     assert program.parts.gateway.flow.settings.front_door is before.front_door
@@ -131,24 +128,24 @@ async def test_when_a_part_fails_every_part_has_the_configuration_before_again(p
 async def test_a_dry_run_answers_what_would_change_and_changes_nothing(program: Assembly) -> None:
     before = program.active.current
     program.next_settings = replace(program.settings, serves=(*SERVES, Serve("new")))
-    would = reloader(program).reload(dry_run=True)
+    would = await reloader(program).reload(dry_run=True)
     assert would["added"] == ["new"]
     assert program.active.current is before
     assert "new" not in program.parts.fleet.conductor.scheduler.serves
-    assert reloader(program).reload() == would
-    assert reloader(program).reload(dry_run=True)["settings"] == []
+    assert await reloader(program).reload() == would
+    assert (await reloader(program).reload(dry_run=True))["settings"] == []
 
 
 @assembled()
 async def test_without_a_file_there_is_nothing_to_reload(program: Assembly) -> None:
     with pytest.raises(ConfigError, match="without a configuration file"):
-        Reloader(program.active, None, program.parts).reload()
+        await Reloader(program.active, None, program.parts).reload()
 
 
 @assembled(warm=WarmPool())
 async def test_the_automatic_budget_of_the_warm_pool_stays_as_it_was_at_the_start(program: Assembly) -> None:
     before = program.active.current.warm_budget
-    reloader(program).reload()
+    await reloader(program).reload()
     assert program.active.current.warm_budget == before
     assert before > 0
 
@@ -159,16 +156,16 @@ async def test_tiers_come_and_go_with_the_configuration(program: Assembly) -> No
     assert flow.settings.dispatcher is None
     router = RouterSettings((Tier("cheap", "fast"), Tier("dear", "clever")))
     program.next_settings = replace(program.settings, router=router)
-    assert reloader(program).reload()["routing"] is True
+    assert (await reloader(program).reload())["routing"] is True
     dispatcher = flow.settings.dispatcher
     assert dispatcher is not None
     assert flow.settings.names.resolve("dear", lambda serve: True).name == "clever"
-    reloader(program).reload()
+    await reloader(program).reload()
     following = flow.settings.dispatcher
     assert following is not None
     assert (following is dispatcher, following.router is dispatcher.router) == (False, True)
     program.next_settings = program.settings
-    reloader(program).reload()
+    await reloader(program).reload()
     assert flow.settings.dispatcher is None
 
 
@@ -178,5 +175,5 @@ async def test_the_watchdog_forgets_a_serve_that_was_changed(program: Assembly) 
     for name in ("fast", "clever"):
         watchdog.exited(name, "ended by SIGKILL")
     program.next_settings = replace(program.settings, serves=(replace(SERVES[0], port=9), SERVES[1]))
-    reloader(program).reload()
+    await reloader(program).reload()
     assert [watchdog.report(name)["restarts"] for name in ("fast", "clever")] == [0, 1]

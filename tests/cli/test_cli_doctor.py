@@ -115,6 +115,14 @@ def test_what_the_running_stoker_holds_is_ours(stoker: FakeStoker, config: Path,
     assert found["port"].health == "ok"
 
 
+def test_where_a_stoker_runs_none_has_to_be_started(
+    stoker: FakeStoker, plain: Path, port: int, capsys: Captured
+) -> None:
+    with socket.create_server(("127.0.0.1", port)):
+        assert run(["doctor"]) == 0
+    assert "no problems; next: stoker serves status" in capsys.readouterr().out
+
+
 def test_a_lock_without_an_answer_is_told(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir(mode=0o700)
     with (tmp_path / "s" / "lock").open("w") as lock:

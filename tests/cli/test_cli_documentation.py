@@ -80,6 +80,14 @@ def test_a_released_one_is_searched_in_its_own_index(released: Path, capsys: Cap
     assert json.loads(capsys.readouterr().out) == {"version": __version__, "pages": pages}
 
 
+def test_what_opens_a_section_is_printed_and_names_it(released: Path, capsys: Captured) -> None:
+    assert run(["docs", "make", "keys"]) == 0
+    shown = capsys.readouterr().out.splitlines()[1].strip()
+    assert shown == "stoker docs guides/share/#keys"
+    assert run([*shown.split()[1:]]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "Keys (Share one Stoker)"
+
+
 @pytest.mark.parametrize("content", [b"", b"no archive", lzma.compress(b"no tar")])
 def test_a_damaged_one_says_what_to_do(released: Path, content: bytes, capsys: Captured) -> None:
     released.write_bytes(content)
@@ -100,9 +108,9 @@ def test_in_a_checkout_its_pages_are_searched_and_the_named_one_comes_first(
     checkout = Path(__file__).parents[2] / "docs"
     monkeypatch.setattr(docs_load, "CHECKOUT", checkout)  # a compiled build is in none
     assert run(["docs", "guides/share-a-gpu"]) == 0
-    assert "guides/share-a-gpu/" in capsys.readouterr().out.splitlines()[1]
+    assert capsys.readouterr().out.splitlines()[1].strip() == f"{checkout}/guides/share-a-gpu.md"
     assert run(["docs", "gates"]) == 0
-    assert "guides/promote-a-model/" in capsys.readouterr().out
+    assert "guides/promote-a-model.md" in capsys.readouterr().out
     assert run(["docs", "no", "such", "words", "xyzzy"]) == 1
     assert "all pages: stoker docs" in capsys.readouterr().err
 
@@ -130,6 +138,14 @@ def test_all_words_have_to_be_found_and_headings_count_more_than_text() -> None:
     assert [hit.section for hit in find([text, title], "gate limit", 10)] == [text]
     assert find([text, title], "", 10) == []
     assert len(find([title] * 30, "gates", 10)) == 10
+
+
+def test_words_side_by_side_in_a_short_text_come_before_the_same_words_here_and_there() -> None:
+    apart = PageSection("a/#long", "A", "Long", "unload what is idle, " + "and more " * 100 + "idle " * 50)
+    together = PageSection("b/#short", "B", "Short", "`idle_unload` stops a model")
+    told = PageSection("reference/messages/#short", "Messages", "Short", "`idle_unload` stops a model")
+    assert [hit.section for hit in find([apart, told, together], "idle unload", 10)] == [together, told, apart]
+    assert [hit.section for hit in find([apart, together], "how to do an unload", 10)] == [together, apart]
 
 
 def test_the_pages_are_served_below_their_version_and_nothing_else(server: DocsServer) -> None:

@@ -13,6 +13,7 @@ from tests.cli.fake_stoker import FakeStoker, error
 
 import stoker.cli
 from stoker import __version__
+from stoker.cli.console import terminal
 from stoker.cli.main import app, run
 from stoker.domain.build import IS_COMPILED, describe_version
 from stoker.domain.key import SETTING_NAMES
@@ -142,6 +143,31 @@ def test_a_demo_is_found_by_itself_when_there_is_no_configuration(
     assert run(["slot", "list", "--state", str(home / "nowhere")]) == 2
 
 
+def test_beside_another_one_a_person_is_told_which_stoker_is_asked(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = [home / ".local" / "state" / "stoker" / "demo", home / "other" / "stoker" / "demo"]
+    for state in states:
+        state.mkdir(parents=True, mode=0o700)
+        (state / "lock").touch()
+    told = f"this is about the Stoker of {states[0]}; others run: "
+    fakes = [FakeStoker(state / "stoker.sock") for state in states]
+    try:
+        assert run(["slot", "list"]) == 0
+        assert told not in capsys.readouterr().err, "a program is told nothing"
+        monkeypatch.setattr(terminal, "is_live", lambda stderr=False: stderr)
+        assert run(["slot", "list", "--state", str(states[1])]) == 0
+        assert told not in capsys.readouterr().err, "it was named"
+        assert run(["slot", "list"]) == 0
+        err = capsys.readouterr().err
+    finally:
+        for fake in fakes:
+            fake.close()
+    assert told in err
+    assert f"--state {states[1]}" in err
+    assert f"--state {states[0]}" not in err
+
+
 def test_a_stoker_that_runs_is_found_from_any_directory(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = home / ".local" / "state" / "stoker"
     (own / "demo").mkdir(parents=True, mode=0o700)
@@ -230,7 +256,7 @@ def test_options_after_two_dashes_belong_to_the_engine(capsys: pytest.CaptureFix
 
 
 READS_SECRETS = {
-    "commands/up_start.py": "starts the serves with them",
+    "commands/read_again.py": "starts the serves with them",
     "commands/install.py": "checks that the service will have them",
     "commands/init.py": "checks the file that it has just written",
     "commands/route_sync.py": "asks workers and public routes with them, where no Stoker may run",

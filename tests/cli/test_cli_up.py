@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.cli.fake_stoker import FakeStoker, status
 
-from stoker.cli.commands import serves_experiment
+from stoker.cli.commands import read_again, serves_experiment
 from stoker.cli.main import run
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
@@ -33,7 +33,7 @@ class Ran:
     settings: Settings
     leave_running: bool
     announce: Callable[[str], None]
-    read: Callable[[], Settings] | None
+    read: Callable[[Settings], tuple[Settings, list[str]]] | None
     force: frozenset[str]
     resume: bool = False
     replace: bool = False
@@ -86,12 +86,33 @@ def test_a_port_on_the_command_line_survives_a_reload(config: Path, ran: list[Ra
     assert ran[0].settings.front_door.port == 18123
     config.write_text(config.read_text().replace('"slow"', '"slower"'))
     assert ran[0].read is not None
-    fresh = ran[0].read()
+    fresh, changed = ran[0].read(ran[0].settings)
     assert fresh.front_door.port == 18123
     assert fresh.serves[1].name == "slower"
+    assert changed == ["slots.gpu0.baseline", "serve[slow]", "serve[slower]"]
     config.write_text("nonsense = 1")
-    with pytest.raises(ConfigError):
-        ran[0].read()
+    with pytest.raises(ConfigError, match="nonsense"):
+        ran[0].read(ran[0].settings)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("false",), "no process could read it"),
+        (("nowhere/python",), "no process could read it"),
+        (("echo", "hello"), "no process could read it"),
+        (("sleep", "600"), "could not be read within 0.1 s"),
+    ],
+)
+def test_a_reload_whose_configuration_nobody_could_read_says_so(
+    command: tuple[str, ...], told: str, config: Path, ran: list[Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["up"]) == 0
+    monkeypatch.setattr(read_again, "COMMAND", command)
+    monkeypatch.setattr(read_again, "LONGEST", 0.1)
+    assert ran[0].read is not None
+    with pytest.raises(ConfigError, match=told):
+        ran[0].read(ran[0].settings)
 
 
 def test_every_problem_of_the_configuration_is_told_and_nothing_runs(

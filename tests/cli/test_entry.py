@@ -55,7 +55,7 @@ async def start(*words: str) -> Process:
     return await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, *words, stdout=PIPE, stderr=PIPE)
 
 
-def test_a_plain_up_keeps_nothing_in_memory_that_only_other_work_needs(port: int) -> None:
+def test_a_plain_up_keeps_nothing_in_memory_that_only_other_work_needs_not_after_a_reload_either(port: int) -> None:
     async def story() -> None:
         async with ScriptedServer() as model:
             Path("stoker.toml").write_text(CONFIG.format(port=port, url=model.url, keys=""))
@@ -68,6 +68,8 @@ def test_a_plain_up_keeps_nothing_in_memory_that_only_other_work_needs(port: int
                 question = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}], "stream": True}
                 await client.send(compose_request("POST", "/v1/chat/completions", question))
                 assert (await client.reply()).status == 200
+                await client.send(compose_request("POST", "/admin/reload", {}))
+                assert (await client.reply()).json()["settings"] == []
                 await client.close()
             finally:
                 stoker.terminate()

@@ -10,6 +10,7 @@ import pytest
 from stoker.domain.edge import DiscoveryCommand, Edge, EdgeWorker
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
+from stoker.edge import follow
 from stoker.edge.follow import EdgeFollower
 from stoker.testing.clock import FakeClock
 from stoker.testing.script.script import Script
@@ -88,3 +89,27 @@ def test_an_edge_that_changes_is_found_again_and_one_that_nothing_uses_is_droppe
         await server.close()
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_it_ends_when_it_is_cancelled_also_in_the_moment_in_which_it_is_woken(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a reload that is followed by the end of Stoker. `turns`: of the event loop, between the two."""
+    monkeypatch.setattr(follow, "AT_ONCE", 0.0)
+
+    async def on_proved(name: str, target: Target) -> None:
+        raise AssertionError("there is no edge")
+
+    async def story() -> None:
+        follower = EdgeFollower(FakeClock())
+        running = asyncio.get_running_loop().create_task(follower.run(on_proved))
+        for _ in range(10):
+            await asyncio.sleep(0)  # until it waits for an edge
+        follower.wake()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        assert (await asyncio.wait([running], timeout=5.0))[0], "it goes on"
+
+    asyncio.run(story())

@@ -34,6 +34,10 @@ SERVES = (
 BOTH = CompatPaths(llama_swap=True, llama_cpp=True, any_upstream_path=True)
 
 
+async def _reload(dry_run: bool) -> dict[str, Any]:
+    return {}
+
+
 class CompatStage(Stage):
     """`logs`: the directory with the log files."""
 
@@ -55,7 +59,7 @@ class CompatStage(Stage):
     def endpoints(self) -> Endpoints:
         clock, decisions = LoopClock(), DecisionPages(self._store)
         return Endpoints(
-            Admin(self.conductor, self.flow, clock, decisions, dict),
+            Admin(self.conductor, self.flow, clock, decisions, _reload),
             StatusReport(self.conductor, self.flow, self._store, Metrics(), clock, StatusSources()),
             ModelList(self.conductor),
             compat=CompatEndpoints(self.flow, self.conductor, UpstreamRequests(self.flow), self.logs),

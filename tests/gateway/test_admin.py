@@ -68,6 +68,9 @@ class Office(Stage):
         self.store = store
         self.pads = Scratchpads(pads, lambda: 0.0)
 
+    async def _reload(self, dry_run: bool) -> dict[str, Any]:
+        return self.reload(dry_run)
+
     def endpoints(self) -> Endpoints:
         clock = LoopClock()
         sources = StatusSources(conversations=lambda: self.saved, warm=lambda: self.kept)
@@ -77,7 +80,7 @@ class Office(Stage):
                 self.flow,
                 clock,
                 DecisionPages(self.store),
-                lambda dry_run: self.reload(dry_run),
+                self._reload,
                 Moves(),
                 ScratchpadPages(self.pads),
                 routing=RoutingPages(self.flow, self.store),

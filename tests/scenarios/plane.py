@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from tests.scenarios import preloaded
 
 from stoker.testing.script.script import Script
@@ -34,6 +35,8 @@ MODELS = Path(__file__).resolve().parents[2] / "src" / "stoker" / "models"
 DIALECTS = ["chat", "completions", "messages", "responses", "embeddings", "rerank"]
 QUICK = 'min_residency = "0s"\nlinger = "0s"\nmax_wait = "300ms"\ndrain_timeout = "5s"'
 """Swap settings under which nobody waits for long; a story that is about one of them gives its own."""
+BROKE = "broke inside Stoker"
+"""What its log says of a request that failed because of a bug, with the traceback."""
 PATIENCE = 30.0
 """Seconds until something that must come is given up: the machine may be loaded."""
 
@@ -87,6 +90,8 @@ class Plane:
         self.environment.pop("XDG_STATE_HOME", None)
         self.process: preloaded.Stoker | None = None
         self._idle: list[str] = []
+        self._looked_over = 0
+        """Characters of its log that `log_of_a_break` has looked at."""
         self.write(config)
 
     def write(self, config: str) -> None:
@@ -130,7 +135,12 @@ class Plane:
     def exit_code(self) -> int:
         """Wait for its end."""
         assert self.process is not None
-        return self.process.wait(PATIENCE)
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(preloaded.SHOW_WORK)
+            poll(lambda: "That is all." in self.said(), "it has said what it does")
+            pytest.fail(f"it did not end:\n{self.log('stoker')}\n{self.said()}", pytrace=False)
 
     def begin(self, *words: str, **environment: str) -> preloaded.Command:
         """Begin another command of `stoker` with this configuration."""
@@ -239,8 +249,16 @@ class Plane:
         held = status["frontdoor"]["in_flight"] + sum(one["in_flight"] + one["queued"] for one in status["serves"])
         return not held and not any(one["waiting"] for one in status["slots"])
 
+    def log_of_a_break(self) -> str:
+        """What it logged since this was last asked, if a request broke inside Stoker: the traceback is there."""
+        logged = self.log("stoker")
+        begin, self._looked_over = self._looked_over, len(logged)
+        return logged[begin:] if BROKE in logged[begin:] else ""
+
     def settle(self) -> None:
         """The end of a story on a shared plane: nothing under way, nothing running, nothing open beyond the idle."""
+        if broken := self.log_of_a_break():
+            pytest.fail(f"a request broke inside Stoker:\n{broken}", pytrace=False)
         poll(self.is_settled, lambda: f"nothing is in flight: {self.status()}")
         for one in self.status()["serves"]:
             if one["state"] not in ("stopped", "backoff"):
@@ -271,6 +289,8 @@ class Plane:
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        if broken := self.log_of_a_break():
+            print(broken)  # beside the failure of a story that did not come to its end
         shutil.rmtree(self.directory)
 
 

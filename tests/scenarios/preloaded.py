@@ -6,7 +6,9 @@ own. Only the imports are spared: 0.3 s of CPU for each command, and the scenari
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import faulthandler
 import gc
 import multiprocessing
 import os
@@ -17,6 +19,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+SHOW_WORK = signal.SIGUSR1
+"""The signal at which it prints what it is doing."""
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([__name__, "tests.scenarios.preload"])
 
@@ -101,12 +105,23 @@ def _main(
         os.close(opened)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, mode, closefd=False) for n, mode in enumerate(("r", "w", "w")))
     sys.argv = ["stoker", *arguments]
+    signal.signal(SHOW_WORK, _show_work)
     gc.freeze()
     from stoker.cli.entry import main
 
     if prepare is not None:
         prepare()
     main()
+
+
+def _show_work(*_: object) -> None:
+    """Print where each thread and each task is."""
+    faulthandler.dump_traceback(all_threads=True)
+    gc.unfreeze()  # what is frozen is not listed
+    for task in gc.get_objects():
+        if isinstance(task, asyncio.Task) and not task.done():
+            task.print_stack()
+    print("That is all.", file=sys.stderr, flush=True)
 
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND

@@ -13,6 +13,10 @@ from stoker.domain.events import Notify
 from stoker.domain.protocols import Clock
 from stoker.store.state_dir import StateDir
 
+ReadAgain = Callable[[Settings], tuple[Settings, list[str]]]
+"""Given the settings in effect: those of the configuration now, and the paths of those that differ. Blocks. Raises
+ConfigError, also for what takes effect only with a restart.
+"""
 SelfCheck = Callable[[], dict[str, Any]]
 Announce = Callable[[str], None]
 """Shows a line to the person who started the program."""
@@ -25,7 +29,7 @@ class RunOptions:
     """What the command line says beside the configuration."""
 
     announce: Announce = print
-    read: Callable[[], Settings] | None = None
+    read: ReadAgain | None = None
     """Reads the configuration again; None: there is no file."""
     force: frozenset[str] = frozenset()
     """Rejected and blocked serves that may run."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,9 @@ from stoker.app.configuration import (
     placed_serves,
     placed_slots,
 )
+from stoker.app.context import ReadAgain
 from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
-from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import cloud_prices
 
@@ -33,9 +34,8 @@ class ConfigurationChanges:
     """The paths of all settings that differ."""
 
 
-def compare(old: Configuration, new: Configuration) -> ConfigurationChanges:
-    from stoker.config.changes import changed_settings  # with the tables of the file, which nothing else needs here
-
+def compare(old: Configuration, new: Configuration, settings: Sequence[str] = ()) -> ConfigurationChanges:
+    """`settings`: the paths of those that differ."""
     before = {serve.name: serve for serve in old.settings.serves}
     after = {serve.name: serve for serve in new.settings.serves}
     return ConfigurationChanges(
@@ -43,19 +43,20 @@ def compare(old: Configuration, new: Configuration) -> ConfigurationChanges:
         tuple(sorted(after.keys() - before.keys())),
         tuple(sorted(before.keys() - after.keys())),
         (old.settings.router, old.rows) != (new.settings.router, new.rows),
-        tuple(changed_settings(old.settings, new.settings)),
+        tuple(settings),
     )
 
 
 class Reloader:
     """`read` reads the configuration again; None: this program has no file."""
 
-    def __init__(self, active: ActiveConfiguration, read: Callable[[], Settings] | None, parts: ProgramParts) -> None:
+    def __init__(self, active: ActiveConfiguration, read: ReadAgain | None, parts: ProgramParts) -> None:
         self._active = active
         self._read = read
         self._parts = parts
+        self._turn = asyncio.Lock()
 
-    def reload(self, dry_run: bool = False) -> dict[str, Any]:
+    async def reload(self, dry_run: bool = False) -> dict[str, Any]:
         """Read the configuration again and apply what changed: all of it, or nothing. `dry_run`: only say what would
         change; which measurements would lapse is not known then.
 
@@ -64,14 +65,12 @@ class Reloader:
         """
         if self._read is None:
             raise ConfigError(["this Stoker runs without a configuration file: there is nothing to reload"])
-        old = self._active.current
-        new = next_configuration(old, self._read())
-        changes = compare(old, new)
-        from stoker.config.changes import restart_problems
-
-        if problems := restart_problems(changes.settings):
-            raise ConfigError(problems)
-        lapsed = [] if dry_run else self._replace(old, new, changes)
+        async with self._turn:
+            old = self._active.current
+            settings, paths = await asyncio.to_thread(self._read, old.settings)
+            new = next_configuration(old, settings)
+            changes = compare(old, new, paths)
+            lapsed = [] if dry_run else self._replace(old, new, changes)
         return {
             "changed": list(changes.changed),
             "added": list(changes.added),

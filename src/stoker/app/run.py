@@ -13,7 +13,6 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from typing import NamedTuple
 from stoker.app.allocator import give_back_large_blocks
 from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration, placed_serves
-from stoker.app.context import Announce, RunOptions, SelfCheck, Welcome
+from stoker.app.context import Announce, ReadAgain, RunOptions, SelfCheck, Welcome
 from stoker.app.fleet_parts import follow_edges
 from stoker.app.inherited_sockets import inherited_socket
 from stoker.app.parts import ProgramParts
@@ -50,7 +49,7 @@ def run(
     resume: bool = False,
     replace: bool = False,
     announce: Announce = print,
-    read: Callable[[], Settings] | None = None,
+    read: ReadAgain | None = None,
     force: frozenset[str] = frozenset(),
     self_check: SelfCheck | None = None,
     welcome: Welcome = lambda needs_key: "",

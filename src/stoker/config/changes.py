@@ -9,6 +9,7 @@ from typing import Any
 from stoker.config.effective import show
 from stoker.domain.access import Settings
 from stoker.domain.edge import Edge
+from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Serve
 
 _NEEDS_START = "stop Stoker and start it again"
@@ -41,6 +42,14 @@ def changed_settings(old: Settings, new: Settings) -> list[str]:
         if differs and section.name not in ("router", "source") and not any(_is_in(path, name) for path in found):
             found.append(name)
     return found
+
+
+def changes_in_effect(old: Settings, new: Settings) -> list[str]:
+    """As `changed_settings`. Raises ConfigError if some of them take effect only with a restart."""
+    changed = changed_settings(old, new)
+    if problems := restart_problems(changed):
+        raise ConfigError(problems)
+    return changed
 
 
 def restart_problems(changed: Sequence[str]) -> list[str]:

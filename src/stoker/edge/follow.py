@@ -93,7 +93,8 @@ class EdgeFollower:
             if not self._followed:
                 await self._woken.wait()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), EVERY)
+                async with asyncio.timeout(EVERY):
+                    await self._woken.wait()
 
     async def _refresh(self, followed: _Followed, on_proved: OnProved) -> None:
         async with followed.lock:

@@ -61,7 +61,7 @@ class Admin:
         flow: Flow,
         clock: Clock,
         decisions: DecisionPages,
-        reload: Callable[[bool], dict[str, Any]],
+        reload: Callable[[bool], Awaitable[dict[str, Any]]],
         promotions: Promotions | None = None,
         scratchpads: ScratchpadPages | None = None,
         keys: KeyPages | None = None,
@@ -217,7 +217,7 @@ class Admin:
 
     async def _reload_configuration(self, request: AdminRequest) -> dict[str, Any]:
         try:
-            return self._reload(request.dry_run)
+            return await self._reload(request.dry_run)
         except ConfigError as error:
             text = f"nothing was changed, because the new configuration has problems:\n{error.message}"
             raise ClientError(text, code="config_error") from None

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import time
+from abc import ABC, abstractmethod
 
 from stoker.request.accept.server_state import ServerState
 
@@ -16,13 +17,11 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-class HttpServer:
-    """Subclasses open the servers in `startup`, and wait in `main_loop` for a reason to exit.
-
-    `grace`: seconds that connections get to end.
-    """
+class HttpServer(ABC):
+    """Serves what a subclass opens until it says that it is time to exit, then ends everything in order."""
 
     def __init__(self, grace: float) -> None:
+        """`grace`: seconds that connections get to end."""
         self.server_state = ServerState()
         self.servers: list[asyncio.Server] = []
         self.should_exit = False
@@ -37,14 +36,16 @@ class HttpServer:
             await self.main_loop()
         await self.shutdown(sockets)
 
+    @abstractmethod
     async def startup(self, sockets: list[socket.socket]) -> None:
-        raise NotImplementedError
+        """Open `servers` on the sockets."""
 
+    @abstractmethod
     async def main_loop(self) -> None:
-        raise NotImplementedError
+        """Wait for a reason to exit."""
 
     def renew_date(self) -> None:
-        """To be called every second: replies have the time."""
+        """Set the `Date` that replies carry to the present second. To be called every second."""
         self.server_state.set_date(http_date(time.time()))
 
     async def shutdown(self, sockets: list[socket.socket]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import socket
@@ -13,6 +14,8 @@ from stoker.store.files.directories import is_private_directory, unusable
 
 LONGEST = 100
 """Bytes of a path that is bound. The kernel's `sun_path` has 108, 104 on some systems, with its final zero."""
+_LISTENS = 0x10000
+"""The flag of a socket in /proc/net/unix that accepts connections."""
 
 
 def path_for(state: Path) -> Path:
@@ -57,6 +60,22 @@ def bind(state: Path) -> tuple[socket.socket, Path]:
     finally:
         os.umask(mask)
     return made, where
+
+
+def running_states() -> list[Path]:
+    """The state directories of this user's `up`s that run, but for those with so long a path that the socket lies
+    elsewhere. None where the system has no /proc/net/unix. Blocks.
+    """
+    found = []
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]:
+            fields = line.split(maxsplit=7)  # number, references, protocol, flags, type, state, inode, path
+            if len(fields) == 8 and int(fields[3], 16) & _LISTENS and fields[7].endswith("/stoker.sock"):
+                with contextlib.suppress(OSError):
+                    state = Path(fields[7]).parent
+                    if (state / "lock").stat().st_uid == os.geteuid():
+                        found.append(state)
+    return found
 
 
 def remove(state: Path, where: Path) -> None:

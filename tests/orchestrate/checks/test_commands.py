@@ -8,8 +8,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import pytest
+import uvloop
 
+from stoker.measure.suites.sandbox.command import bounded_command
 from stoker.orchestrate.checks.commands import CommandChecker, CommandSettings, command_problems
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
@@ -50,6 +53,22 @@ def test_a_command_gets_the_file_with_what_is_committed_before_the_block() -> No
 def test_all_commands_have_to_accept_it() -> None:
     assert verdict(("true", "true"), GOOD).passed
     assert "exit status 1" in verdict(("true", "false"), GOOD).reason
+
+
+def test_a_command_that_ends_before_the_block_is_written_to_it_decides_all_the_same(tmp_path: Path) -> None:
+    """Stoker is held up meanwhile, and finds the pipe closed."""
+
+    async def story() -> None:
+        others = set(psutil.Process().children())
+        check = asyncio.get_running_loop().create_task(bounded_command(["true"], tmp_path, b"x = 1", os.environ, 30.0))
+        while not (started := set(psutil.Process().children()) - others):
+            await asyncio.sleep(0)
+        os.waitid(os.P_PID, started.pop().pid, os.WEXITED | os.WNOWAIT)
+        assert (await check).status == 0
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        for _ in range(20):  # how much the loop has seen by then differs
+            runner.run(story())
 
 
 def test_there_is_no_shell(tmp_path: Path) -> None:

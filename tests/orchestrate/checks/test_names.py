@@ -127,6 +127,14 @@ def test_a_module_that_makes_its_names_at_run_time_has_any_name(tmp_path: Path, 
     assert not names_of("import making\nmaking.made\n", project=str(tmp_path)).passed
 
 
+@pytest.mark.parametrize("path", ["json.py", "ast.py", "stoker/__init__.py"])
+@pytest.mark.parametrize("text", ["import os\nos.getpidd()\n", "'a'.uper()\n"])
+def test_a_file_of_the_answer_that_is_named_like_a_module_is_not_run(tmp_path: Path, path: str, text: str) -> None:
+    ran = tmp_path / "ran"
+    assert not names_of(text, [block(f"open({str(ran)!r}, 'w')\n", path)]).passed
+    assert not ran.exists()
+
+
 def test_the_lines_count_from_the_block_and_its_imports_may_be_committed() -> None:
     committed = [block("import os\n\n\nclass A:\n    def total(self):\n        return 1\n")]
     assert names_of("def f():\n    return os.path.joinn('a')\n", committed).reason.startswith("line 2: ")

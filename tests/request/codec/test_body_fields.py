@@ -99,7 +99,7 @@ def test_the_error_holds_nothing_of_the_body() -> None:
 
 @pytest.mark.parametrize(
     ("model", "found"),
-    [(None, "is missing"), ("", "not empty"), (1, "not a number"), (1.5, "not a number"), (True, "not a boolean"),
+    [(None, "is missing"), ("", "is empty"), (1, "not a number"), (1.5, "not a number"), (True, "not a boolean"),
      (["m"], "not an array"), ({"a": 1}, "not an object")],
 )  # fmt: skip
 def test_a_model_that_is_no_name_is_refused(model: object, found: str) -> None:
@@ -113,9 +113,14 @@ def test_a_body_without_a_model_is_refused_even_if_the_word_is_in_it() -> None:
     assert refused(b'{"object":"model","x":{"model":"m"}}').code == "bad_model"
 
 
-@pytest.mark.parametrize("value", [1, "true", [], {}])
-def test_stream_is_a_boolean(value: object) -> None:
-    assert refused(body(stream=value)).param == "stream"
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [(1, "a number"), ("yes", "a string"), ("", "a string"), ([], "an array"), ({}, "an object")],
+)
+def test_a_stream_that_is_no_boolean_is_refused(value: object, found: str) -> None:
+    error = refused(body(stream=value))
+    assert error.param == "stream"
+    assert error.message == f"'stream' must be true or false, not {found}"
 
 
 def test_stream_null_means_false() -> None:

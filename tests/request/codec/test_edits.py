@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
@@ -25,6 +25,10 @@ VALUES = st.recursive(
 
 def edited(body: bytes, dialect: Dialect = Dialect.CHAT, served: str = "m") -> Edited:
     return edit(body, read_body_fields(body), dialect, served)
+
+
+def compact(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 @st.composite
@@ -157,18 +161,38 @@ def test_other_dialects_are_not_asked(dialect: Dialect) -> None:
     assert not edited(b'{"model":"m","stream":true}', dialect).remove_usage
 
 
-@given(bodies(), st.text(min_size=1, max_size=6), st.none() | st.integers(0, 9))
-def test_a_large_body_is_sent_in_pieces_with_the_same_changes(
-    made: tuple[bytes, dict[str, Any]], served: str, sequence: int | None
+@given(
+    st.permutations(["fill", "model", "stream_options", "id_slot", "lora_path", "stream", "messages"]),
+    st.sets(st.sampled_from(["stream_options", "id_slot", "lora_path", "stream"])),
+    st.sampled_from([None, {}, {"x": 1}, {"include_usage": False}, {"include_usage": True}]),
+    st.sampled_from(["m", "served"]),
+    st.none() | st.integers(0, 9),
+)
+@example(
+    ["fill", "stream", "model", "stream_options", "id_slot", "lora_path", "messages"], set(), {"x": 1}, "served", 3
+)
+def test_a_large_body_is_sent_in_pieces_with_its_changes(
+    order: list[str], left_out: set[str], options: dict[str, object] | None, served: str, sequence: int | None
 ) -> None:
-    body, _ = made
-    filled = b'{"fill":"%b",' % (b"x" * LARGE) + body[1:]
-    small, large = (edit(text, read_body_fields(text), Dialect.CHAT, served, sequence) for text in (body, filled))
-    fill = b'"fill":"%b",' % (b"x" * LARGE)
-    assert large.whole().replace(fill, b"", 1) == small.whole()
-    assert (large.size, large.changes, large.remove_usage) == (
-        small.size + len(fill),
-        small.changes,
-        small.remove_usage,
-    )
-    assert isinstance(large.body, SplicedBody) == bool({"model", "include_usage", "id_slot"} & set(small.changes))
+    fields: dict[str, Any] = {
+        "fill": "x" * LARGE, "model": "m", "stream_options": options, "id_slot": 7, "lora_path": "/p", "stream": True,
+        "messages": [{"content": '"model": "m"'}],
+    }  # fmt: skip
+    sent = {name: fields[name] for name in order if name not in left_out}
+    asks = "stream" in sent and (sent.get("stream_options") or {}) != {"include_usage": True}
+    changes = [f"dropped:{name}" for name in ("lora_path", "id_slot") if name in sent]
+    changes += ["model"] * (served != "m") + ["include_usage"] * asks + ["id_slot"] * (sequence is not None)
+
+    expected: dict[str, Any] = {} if sequence is None else {"id_slot": sequence}
+    if asks and "stream_options" not in sent:
+        expected["stream_options"] = {"include_usage": True}
+    expected |= {name: value for name, value in sent.items() if name not in ("id_slot", "lora_path")}
+    expected["model"] = served
+    if asks:
+        expected["stream_options"] = {**(expected["stream_options"] or {}), "include_usage": True}
+
+    body = compact(sent)
+    result = edit(body, read_body_fields(body), Dialect.CHAT, served, sequence)
+    assert result.whole() == compact(expected)
+    assert (result.size, result.changes, result.remove_usage) == (len(compact(expected)), tuple(changes), asks)
+    assert isinstance(result.body, SplicedBody) == (asks or served != "m" or sequence is not None)

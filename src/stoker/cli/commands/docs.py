@@ -11,8 +11,9 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stoker.cli.commands.docs_search import Hit, PageSection
-    from stoker.cli.commands.docs_server import DocsServer
 
 _HITS = 10
 
@@ -46,7 +47,7 @@ def docs(
         terminal.note(f"stoker: no page has {words!r}; all pages: stoker docs")
         raise typer.Exit(FAILED)
     if words and not terminal.is_live():
-        return _show_hits(hits, None)
+        return _show_hits(hits, site.how_to_open)
     try:
         server = DocsServer(site.files, __version__, port)
     except OSError as error:
@@ -54,7 +55,7 @@ def docs(
             f"port {port} cannot be used ({error.strerror}): give another one, or none: --port 0"
         ) from None
     with server:
-        _show_hits(hits, server)
+        _show_hits(hits, server.url)
         address = server.url(hits[0].section.location if hits else "")
         terminal.say(f"Stoker {__version__}: {address} (Ctrl-C ends it)")
         if not no_browser:
@@ -65,12 +66,12 @@ def docs(
             terminal.note("")
 
 
-def _show_hits(hits: list[Hit], server: DocsServer | None) -> None:
-    """Where the words are, the best first."""
+def _show_hits(hits: list[Hit], where: Callable[[str], str]) -> None:
+    """Where the words are, the best first. `where`: what opens a location."""
     for hit in hits:
         of = f" ({hit.section.page})" if hit.section.page != hit.section.title else ""
         terminal.say(f"{hit.section.title}{of}")
-        terminal.say(f"  {server.url(hit.section.location) if server else hit.section.location or './'}")
+        terminal.say(f"  {where(hit.section.location)}")
         if hit.excerpt:
             terminal.say(f"  {hit.excerpt}")
 

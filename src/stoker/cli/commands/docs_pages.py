@@ -41,7 +41,7 @@ def of_folder(folder: Path) -> Site:
     for picture in sorted(folder.rglob("*")):
         if picture.suffix in _PICTURES:
             files[picture.relative_to(folder).as_posix()] = picture.read_bytes()
-    return Site(files, sections)
+    return Site(files, sections, folder)
 
 
 def _rendered(text: str, address: str, folder: str) -> tuple[str, list[PageSection]]:

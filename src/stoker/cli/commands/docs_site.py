@@ -23,10 +23,20 @@ class NoDocumentation(StokerError):
 
 
 class Site(NamedTuple):
-    """`files`: the content by the path, `index.html` included. `sections`: what a search looks through."""
+    """`files`: the content by the path, `index.html` included. `sections`: what a search looks through. `folder`: where
+    the pages are as files; None: in an archive.
+    """
 
     files: dict[str, bytes]
     sections: list[PageSection]
+    folder: Path | None = None
+
+    def how_to_open(self, location: str) -> str:
+        """The file of a page, or the command that shows it."""
+        if self.folder is None:
+            return f"stoker docs {location}".rstrip()
+        page = location.partition("#")[0].strip("/") or "README"
+        return str(self.folder / f"{page}.md")
 
 
 def of_archive(file: Path) -> Site:

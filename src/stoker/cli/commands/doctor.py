@@ -154,4 +154,5 @@ def _advise(findings: list[DoctorFinding]) -> None:
     for finding in wrong:
         terminal.say(f"\n{finding.health}: {finding.part}: {finding.fix}\n  next: {finding.next}")
     if not wrong:
-        terminal.say("\nno problems; next: stoker up")
+        following = next((finding.next for finding in findings if finding.next), "stoker up")
+        terminal.say(f"\nno problems; next: {following}")

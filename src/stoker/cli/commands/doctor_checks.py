@@ -38,7 +38,9 @@ class DoctorHealth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One part. `fix` and `next` (a command) are given for everything that is not ok."""
+    """One part. `fix` and `next` (a command) are given for everything that is not ok; `next` also for a Stoker that
+    runs.
+    """
 
     part: str
     health: DoctorHealth
@@ -117,7 +119,8 @@ def state_directory(state: Path, running: int | None) -> DoctorFinding:
             part, DoctorHealth.FAIL, f"{state}: other users can write to it", "close it", f"chmod 700 {state}"
         )
     if running is not None:
-        return DoctorFinding(part, DoctorHealth.OK, f"{state}, locked by the running Stoker (pid {running})")
+        detail = f"{state}, locked by the running Stoker (pid {running})"
+        return DoctorFinding(part, DoctorHealth.OK, detail, next="stoker serves status")
     holder = _lock_holder(state / "lock")
     if holder is not None:
         return DoctorFinding(

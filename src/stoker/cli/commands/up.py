@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.commands import up_start
+from stoker.cli.commands import read_again, up_start
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
 from stoker.cli.console.installation import config_warnings, demo_state, is_answering, socket_of
@@ -54,7 +54,7 @@ def up(
         raise UsageError("--demo has its own configuration: leave out --config or --demo")
     if demo_ and leave_running:
         raise UsageError("--leave-running does not work with --demo: leave it out, or use a configuration")
-    settings = _demo_settings(port) if demo_ else up_start.read_file(config, port)
+    settings = _demo_settings(port) if demo_ else read_again.read_file(config, port)
     forced = frozenset(force or ())
     for name in sorted(forced):
         if name not in {serve.name for serve in settings.serves}:

@@ -5,12 +5,12 @@ Imports little: the process that serves has this in memory, and neither the comm
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stoker.cli.commands import demo_screen
+from stoker.cli.commands.read_again import read_again
 from stoker.domain.printable import printable
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Start:
             resume=self.resume,
             replace=self.replace,
             announce=_say,
-            read=None if self.is_demo else partial(read_file, self.config, self.port),
+            read=None if self.is_demo else partial(read_again, self.config, self.port),
             self_check=self._self_check,
             force=self.forced,
             welcome=self._welcome,
@@ -59,16 +59,6 @@ class Start:
 
     def _welcome(self, needs_key: bool) -> str:
         return demo_screen.screen(self.settings, needs_key) if self.is_demo else next_steps(self.settings)
-
-
-def read_file(config: str | None, port: int | None) -> Settings:
-    """The configuration, listening on `port` if that is given. Raises ConfigError with every problem."""
-    from stoker.cli.console.installation import load_settings
-
-    settings = load_settings(config)
-    if port is None:
-        return settings
-    return dataclasses.replace(settings, front_door=dataclasses.replace(settings.front_door, port=port))
 
 
 def next_steps(settings: Settings) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ class Installation:
     start: str
     """The command that starts Stoker here."""
     settings: Settings | None = None
+    is_named: bool = False
+    """The command names it with an option."""
 
     @property
     def socket(self) -> Path:
@@ -33,8 +36,11 @@ class Installation:
 
     def control(self) -> Control:
         """A client for the `up` that runs here. The first call raises NotRunning if none does."""
+        from stoker.cli.console import terminal
         from stoker.cli.console.control import Control
 
+        if not self.is_named and terminal.is_live(stderr=True):
+            _name_others(self.state)
         demo = demo_state()
         start = self.start
         if self.state != demo and os.path.exists(socket_of(demo)):
@@ -64,6 +70,19 @@ class Installation:
             where = self.settings.source or "the demo" if self.settings else str(self.state)
             raise unknown_serve(name, (s.name for s in serves), where)
         return found
+
+
+@cache
+def _name_others(state: Path) -> None:
+    """To a person: which Stoker is asked, if several run."""
+    from stoker.cli.console import terminal
+    from stoker.store.control_socket import running_states
+
+    states = running_states()
+    others = [other for other in states if other != state.absolute()]
+    if others and len(others) < len(states):
+        listed = ", ".join(f"--state {shlex.quote(str(other))}" for other in others)
+        terminal.note(f"stoker: this is about the Stoker of {state}; others run: {listed}")
 
 
 def demo_state() -> Path:
@@ -145,9 +164,8 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
         where = Path(state).expanduser().absolute()
         if not where.is_dir():
             raise UsageError(f"--state {state}: there is no such directory; a running `stoker up` creates it")
-        return Installation(
-            where, where / "logs", "stoker up --demo" if where == demo_state() else "stoker up --config FILE"
-        )
+        start = "stoker up --demo" if where == demo_state() else "stoker up --config FILE"
+        return Installation(where, where / "logs", start, is_named=True)
     from stoker.config.load import find, load
     from stoker.config.paths import default_state
 
@@ -164,7 +182,9 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
         raise
     settings = _with_contexts(load(path, needs_secrets=False))
     start = f"stoker up --config {shlex.quote(str(path))}"
-    return Installation(Path(settings.paths.state), Path(settings.paths.logs), start, settings)
+    return Installation(
+        Path(settings.paths.state), Path(settings.paths.logs), start, settings, is_named=config is not None
+    )
 
 
 def load_beside_running(config: str | None) -> tuple[Settings, list[str]]:

@@ -157,7 +157,8 @@ async def grade_fixture(fixture: Fixture, ask: AskFixture, check: CheckAnswer = 
     if not reply.timing.is_ok:  # 1
         return graded(GradeOutcome.UNANSWERED, _why(reply))
     try:
-        grade = await asyncio.wait_for(_aside(check, fixture.check, reply.answer), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            grade = await _aside(check, fixture.check, reply.answer)
     except TimeoutError:  # 2
         return graded(GradeOutcome.CHECKER, f"the check took longer than {PATIENCE:g} s", reply)
     except CheckBroken as error:

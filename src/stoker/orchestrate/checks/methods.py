@@ -39,14 +39,16 @@ async def missing_method(
     if not can_check_methods():
         return None
     order = {"source": source, "first": first, "python": python, "roots": list(roots)}
+    # -P and PYTHONNOUSERSITE: nothing is imported from the directory or from below HOME, where files of the answer are.
     env = {
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
         "HOME": str(directory),
         "XDG_CACHE_HOME": _CACHE,
         "PATH": os.defpath,
     }
-    command = [sys.executable, "-m", "stoker.orchestrate.checks.methods_program"]
+    command = [sys.executable, "-P", "-m", "stoker.orchestrate.checks.methods_program"]
     data = json.dumps(order).encode()
     result = await bounded_command(command, directory, data, env, _SECONDS, max_output=_MAX_OUTPUT)
     try:

@@ -103,7 +103,8 @@ class NameChecker:
 
     async def _missing(self, uses: list[NameUse], roots: list[str], directory: str) -> MissingName | None:
         order = {"roots": roots, "uses": [{"module": use.module, "names": use.names} for use in uses]}
-        command = [self._python, "-E", "-B", "-c", _probe()]
+        # -I: nothing is imported from the directory or from below HOME, where files of the answer are.
+        command = [self._python, "-I", "-B", "-c", _probe()]
         env = {"PATH": os.defpath, "HOME": directory, "LANG": "C.UTF-8"}
         data = json.dumps(order).encode()
         result = await bounded_command(command, Path(directory), data, env, _SECONDS, max_output=4 * 2**20)

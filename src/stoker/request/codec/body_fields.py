@@ -171,11 +171,14 @@ def read_body_fields(
         check_lists([(name, top[name]) for name in _BOUNDED if name in top], bounds)  # 4
     if not _MAY_BE_PRIVATE.isdisjoint(top):
         fields.private = tuple([name for name in ENGINE_PRIVATE if name in top])
-    _find_repeated(body, top, fields)  # 5
+    _refuse_repeated(body, top, fields)  # 5
     if model is None and not needs_model:
         model = ""
     elif not isinstance(model, str) or not model:
-        found = "is missing" if model is None else f"must be a non-empty string, not {_kind(model)}"
+        if model is None:
+            found = "is missing"
+        else:
+            found = "is empty" if model == "" else f"must be a non-empty string, not {_kind(model)}"
         raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 6
     if stream is None:
         stream = streams
@@ -192,7 +195,7 @@ def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
     return None if raw is None else _decode_value(raw)
 
 
-def _find_repeated(body: bytes, top: dict[str, msgspec.Raw], fields: BodyFields) -> None:
+def _refuse_repeated(body: bytes, top: dict[str, msgspec.Raw], fields: BodyFields) -> None:
     """Raises ClientError if a field that may occur only once is repeated; sets `model_at` and `may_name_images`."""
     has_escapes = _BACKSLASH in body and b"\\u00" in body and _ESCAPED_LETTER.search(body) is not None
     if not has_escapes:
@@ -394,8 +397,8 @@ def _too_deep() -> ClientError:
 
 
 def _kind(value: object) -> str:
-    names = {bool: "a boolean", int: "a number", float: "a number", list: "an array", dict: "an object", str: "empty"}
-    return names.get(type(value), "null")
+    names = {bool: "a boolean", int: "a number", float: "a number", list: "an array", dict: "an object"}
+    return names.get(type(value), "a string")
 
 
 def _shorten(text: str) -> str:

@@ -330,7 +330,7 @@ class ReplicaSet:
     request waits since then.
     """
     look_again_at: float = float("inf")
-    """When the next failed start of its may be tried again."""
+    """When the first of its failed starts may be tried again."""
     groups: tuple[SlotGroup, ...] = ()
     """Those of its slots."""
     no_extra: tuple[int, float, float] = (-1, 0.0, 0.0)
@@ -356,7 +356,7 @@ class ReplicaSet:
         return True
 
     def next_retry(self, now: float) -> float:
-        """When the next failed start of its may be tried again."""
+        """When the first of its failed starts may be tried again."""
         at = float("inf")
         for state in self.replicas:
             if now < state.backoff_until < at:

@@ -134,10 +134,12 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
+    """A command need not read what it gets: `true` may have ended before."""
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(data)
-        await process.stdin.drain()
+        if not process.stdin.is_closing():  # uvloop closes a pipe that nobody reads, and then refuses to write to it
+            process.stdin.write(data)
+            await process.stdin.drain()
     process.stdin.close()
 
 

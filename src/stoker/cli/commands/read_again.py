@@ -1,0 +1,71 @@
+"""Reads the configuration for `up`, and for a reload again: then in a process of its own, as at the start.
+
+The process that serves goes on meanwhile, and has nothing in memory afterwards that only the reading needs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from stoker.domain.errors import ConfigError, StokerError
+
+if TYPE_CHECKING:
+    from stoker.domain.access import Settings
+
+LONGEST = 60.0
+"""Seconds that the reading may take."""
+COMMAND = (sys.executable, "-P", "-m", "stoker.cli.commands.read_again")
+
+
+def read_file(config: str | None, port: int | None) -> Settings:
+    """The configuration, listening on `port` if that is given. Raises ConfigError with every problem."""
+    from stoker.cli.console.installation import load_settings
+
+    settings = load_settings(config)
+    if port is None:
+        return settings
+    return dataclasses.replace(settings, front_door=dataclasses.replace(settings.front_door, port=port))
+
+
+def read_again(config: str | None, port: int | None, old: Settings) -> tuple[Settings, list[str]]:
+    """The settings of the file now, and the paths of those that differ from `old`. Blocks. Raises ConfigError for a
+    file with problems, and for settings that take effect only with a restart.
+    """
+    order = pickle.dumps((config, port, old))
+    try:
+        done = subprocess.run(
+            COMMAND, input=order, stdout=subprocess.PIPE, timeout=LONGEST, check=False, start_new_session=True
+        )
+        answer: Any = pickle.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        raise ConfigError([f"it could not be read within {LONGEST:g} s: look at the files that it names"]) from None
+    except (OSError, EOFError, pickle.UnpicklingError) as error:
+        raise ConfigError([f"no process could read it ({error}): the log or terminal of Stoker says more"]) from error
+    if isinstance(answer, list):
+        raise ConfigError(answer)
+    settings, changed = answer
+    return settings, changed
+
+
+def main() -> None:
+    """In the process that reads."""
+    from stoker.config.changes import changes_in_effect
+
+    config, port, old = pickle.load(sys.stdin.buffer)
+    answer: object
+    try:
+        settings = read_file(config, port)
+        answer = settings, changes_in_effect(old, settings)
+    except ConfigError as error:
+        answer = error.problems
+    except StokerError as error:
+        answer = [error.message]
+    pickle.dump(answer, sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main()
