@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -18,6 +18,10 @@ class MemoryTransport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         self._receive(bytes(data))
+
+    def writelines(self, pieces: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
+        for piece in pieces:
+            self.write(piece)
 
     def get_write_buffer_size(self) -> int:
         return 0

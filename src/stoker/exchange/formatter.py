@@ -14,7 +14,7 @@ from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import Serve, Translation
 from stoker.request.codec.body_fields import BodyFields
-from stoker.request.codec.edits import Edited, SplicedBody, edit
+from stoker.request.codec.edits import Edited, edit
 from stoker.request.codec.request_parameters import apply_parameters
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.decide.dialects import dialect_for
@@ -141,7 +141,7 @@ class EncodedRequest:
     def __init__(
         self,
         head: bytes,
-        body: bytes | SplicedBody,
+        body: bytes | list[bytes | memoryview],
         remove_usage: bool,
         notes: tuple[str, ...],
         translator: AnswerTranslator | CheckedReply | EmbedReply | None,

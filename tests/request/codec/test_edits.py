@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
 from stoker.request.codec.body_fields import ENGINE_PRIVATE, read_body_fields
-from stoker.request.codec.edits import LARGE, Edited, SplicedBody, edit
+from stoker.request.codec.edits import LARGE, Edited, edit
 
 SPACE = st.text(alphabet=" \t\r\n", max_size=3)
 NAMES = st.sampled_from(["messages", "temperature", "model_x", "a", "", "Ä", 'mo"del', "stream_optionz", "\\"])
@@ -195,4 +195,4 @@ def test_a_large_body_is_sent_in_pieces_with_its_changes(
     result = edit(body, read_body_fields(body), Dialect.CHAT, served, sequence)
     assert result.whole() == compact(expected)
     assert (result.size, result.changes, result.remove_usage) == (len(compact(expected)), tuple(changes), asks)
-    assert isinstance(result.body, SplicedBody) == (asks or served != "m" or sequence is not None)
+    assert isinstance(result.body, list) == (asks or served != "m" or sequence is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import pytest
@@ -165,10 +165,13 @@ class Paper:
     """A transport that writes down what is done to it."""
 
     def __init__(self) -> None:
-        self.log: list[object] = []
+        self.log: list[Any] = []
 
     def write(self, data: bytes) -> None:
         self.log.append(data)
+
+    def writelines(self, pieces: Iterable[bytes]) -> None:
+        self.log.append(list(pieces))
 
     def abort(self) -> None:
         self.log.append("abort")
@@ -187,8 +190,9 @@ def test_a_small_body_goes_with_its_head_a_large_one_is_not_copied() -> None:
         await asyncio.sleep(0)
         large = b"b" * pool_module.LARGE
         connection.send(Seen(), b"head", large)
-        assert paper.log == [b"headbody", b"head", large]
-        assert paper.log[-1] is large
+        connection.send(Seen(), b"head", [b"one", b"two"])
+        assert paper.log == [b"headbody", [b"head", large], [b"head", b"one", b"two"]]
+        assert paper.log[1][1] is large
 
     asyncio.run(played())
 

@@ -9,7 +9,6 @@ id_slot         the engine's sequence that holds the conversation (only if conve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from operator import itemgetter
 from typing import Final
 
@@ -24,28 +23,16 @@ LARGE: Final = 64 * 1024
 _ASKABLE: Final = (Dialect.CHAT, Dialect.COMPLETIONS)
 
 
-class SplicedBody:
-    """A large body with some of its bytes replaced. It is sent in pieces, so that it is never copied as a whole."""
-
-    __slots__ = ("_pieces", "size")
-
-    def __init__(self, pieces: list[bytes | memoryview]) -> None:
-        self._pieces = pieces
-        self.size = sum(map(len, pieces))
-
-    def pieces(self) -> Iterator[bytes | memoryview]:
-        """From the beginning."""
-        return iter(self._pieces)
-
-
 class Edited:
     """The body to send, its size in bytes, what was changed, and whether Stoker has to remove the usage chunk from the
-    reply.
+    reply. A large body in which bytes were replaced is a list of its pieces, so that it is never copied as a whole.
     """
 
     __slots__ = ("body", "changes", "remove_usage", "size")
 
-    def __init__(self, body: bytes | SplicedBody, size: int, changes: tuple[str, ...], remove_usage: bool) -> None:
+    def __init__(
+        self, body: bytes | list[bytes | memoryview], size: int, changes: tuple[str, ...], remove_usage: bool
+    ) -> None:
         self.body = body
         self.size = size
         self.changes = changes
@@ -53,7 +40,7 @@ class Edited:
 
     def whole(self) -> bytes:
         """The body in one piece."""
-        return self.body if isinstance(self.body, bytes) else b"".join(self.body.pieces())
+        return self.body if isinstance(self.body, bytes) else b"".join(self.body)
 
 
 def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, sequence: int | None = None) -> Edited:
@@ -85,8 +72,7 @@ def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, se
     if len(body) < LARGE:
         whole = b"".join(pieces)
         return Edited(whole, len(whole), tuple(changes), asks)
-    spliced = SplicedBody(pieces)
-    return Edited(spliced, spliced.size, tuple(changes), asks)
+    return Edited(pieces, sum(map(len, pieces)), tuple(changes), asks)
 
 
 def _spliced(body: bytes, splices: list[tuple[int, int, bytes]]) -> list[bytes | memoryview]:

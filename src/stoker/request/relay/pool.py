@@ -32,6 +32,10 @@ class StreamedBody(Protocol):
         """From the beginning."""
 
 
+RequestBody = bytes | list[bytes | memoryview] | StreamedBody
+"""In one piece, in several, or read while it is sent."""
+
+
 class ReplyReceiver(Protocol):
     """Receives one reply. Called from the socket's callback; must not block or raise."""
 
@@ -81,21 +85,23 @@ class UpstreamConnection(asyncio.Protocol):
 
     # -- what the relay does -------------------------------------------------------------------------------------
 
-    def send(self, receiver: ReplyReceiver, head: bytes, body: bytes | StreamedBody) -> None:
+    def send(self, receiver: ReplyReceiver, head: bytes, body: RequestBody) -> None:
         """Send one request; `receiver` gets the reply."""
         self._receiver = receiver
         self._headers = []
         self._head_size = 0
         self.has_answered = self._has_head = False
-        if not isinstance(body, bytes):
+        if isinstance(body, bytes):
+            if len(body) < LARGE:
+                self._pool.outbox.put(self._write, head + body)
+            else:
+                self.transport.writelines((head, body))
+        elif isinstance(body, list):
+            self.transport.writelines([head, *body])
+        else:
             self.transport.write(head)
             self._unsent = body.pieces()
             self._send_on()
-        elif len(body) < LARGE:
-            self._pool.outbox.put(self._write, head + body)
-        else:
-            self.transport.write(head)
-            self.transport.write(body)
 
     def _write(self, message: bytes) -> None:
         if not self.is_closed:

@@ -29,7 +29,7 @@ from stoker.request.codec.usage import Usage
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
 from stoker.request.relay.headers import reply_headers, retry_after
-from stoker.request.relay.pool import ReplyReceiver, StreamedBody
+from stoker.request.relay.pool import ReplyReceiver, RequestBody
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.refusal import refusal_of
 
@@ -109,7 +109,7 @@ class ServeConnection(Protocol):
     has_answered: bool
     """Whether any byte of the current reply has come."""
 
-    def send(self, receiver: ReplyReceiver, head: bytes, body: bytes | StreamedBody) -> None: ...
+    def send(self, receiver: ReplyReceiver, head: bytes, body: RequestBody) -> None: ...
 
     def pause(self) -> None: ...
 
@@ -181,7 +181,7 @@ class Relay:
         self,
         target: Target,
         head: bytes,
-        body: bytes | StreamedBody,
+        body: RequestBody,
         dialect: Dialect | None = None,
         remove_usage: bool = False,
         translator: ReplyTranslator | None = None,
@@ -196,7 +196,7 @@ class Relay:
         self._target = target
         self._headers: list[tuple[bytes, bytes]] = []
         self._head = head
-        self._body = body
+        self._body: RequestBody = body
         self._dialect = dialect
         self._removes_usage = remove_usage
         self._requires_answer = requires_answer

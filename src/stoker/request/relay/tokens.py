@@ -12,7 +12,7 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.frames import read_usage
 from stoker.request.relay.headers import request_head
-from stoker.request.relay.pool import ConnectionPool, StreamedBody
+from stoker.request.relay.pool import ConnectionPool, RequestBody
 
 TIMEOUT = 30.0
 MAX_REPLY = 4 * 2**20
@@ -64,7 +64,7 @@ async def fetch(pool: ConnectionPool, target: Target, method: bytes, path: str, 
 
 
 async def exchange(
-    pool: ConnectionPool, target: Target, head: bytes, body: bytes | StreamedBody, timeout: float
+    pool: ConnectionPool, target: Target, head: bytes, body: RequestBody, timeout: float
 ) -> tuple[int, bytes]:
     """Send one request of Stoker's own. Returns (status, body). Raises UpstreamError, or TimeoutError `timeout` seconds
     after it was sent. On cancel the connection is closed.
