@@ -193,7 +193,7 @@ class StreamReader:
     def _with_usage(self, data: bytes) -> bytes:
         kept: list[bytes] = []
         for frame in split(data):
-            payload = parse(frame) if b'"usage"' in frame or b'"error"' in frame else None
+            payload = parse(frame) if frame.find(b'"usage"') >= 0 or frame.find(b'"error"') >= 0 else None
             if payload is not None:
                 if is_error(payload):
                     self.error = payload

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 MAX_FRAME = 16 * 2**20
 """Bytes of an incomplete frame that are held; a larger frame is passed on unread."""
-_decode = msgspec.json.decode
-_BLANK = re.compile(rb"\n\r?\n")
+_decode: Final = msgspec.json.Decoder().decode
+_CARRIAGE_RETURN: Final = 0x0D
+_BLANK: Final = re.compile(rb"\n\r?\n")
 """The end of a frame, whether its lines end with LF or CRLF."""
 
 
@@ -60,6 +61,11 @@ def last_end(data: bytes) -> int:
 
 def split(data: bytes) -> list[bytes]:
     """Splits whole SSE frames, each with its blank line; joined they are `data` again."""
+    if _CARRIAGE_RETURN not in data:
+        parts = data.split(b"\n\n")
+        last = parts.pop()
+        whole = [part + b"\n\n" for part in parts]
+        return [*whole, last] if last else whole
     ends = [match.end() for match in _BLANK.finditer(data)]
     frames = [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     rest = data[ends[-1] :] if ends else data
