@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import tracemalloc
 import zlib
@@ -305,6 +306,9 @@ def test_split_frames_are_the_data_again(parts: list[bytes]) -> None:
     pieces = split(data)
     assert b"".join(pieces) == data
     assert all(pieces)
+    ends = [re.search(rb"\n\r?\n", piece) for piece in pieces]
+    assert all(end is not None and end.end() == len(piece) for end, piece in zip(ends[:-1], pieces, strict=False))
+    assert pieces == [] or ends[-1] is None or ends[-1].end() == len(pieces[-1])
 
 
 # -- hostile -------------------------------------------------------------------------------------------------------
