@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.gateway.flow_stage import Stage, ask, delta, story
 
+from stoker.domain.build import IS_COMPILED
 from stoker.testing.client import RawClient, SseEvent
 
 ROLE = b'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n'
@@ -56,6 +58,30 @@ async def assert_refused(stage: Stage, client: RawClient, status: int, code: str
     assert (reply.status, reply.json()["error"]["code"], reply.json()["error"]["source"]) == (status, code, "stoker")
     decision = await stage.sealed()
     assert (decision.status, decision.reason) == (status, code)
+
+
+@pytest.mark.skipif(IS_COMPILED, reason="compiled code has no lines that the allocations could be found by")
+@pytest.mark.parametrize("size", [100_000, 1_000_000])
+def test_while_an_answer_is_streamed_its_request_is_not_held(size: int) -> None:
+    @story()
+    async def told_so(stage: Stage) -> None:
+        tracemalloc.start()
+        try:
+            client, talk = await streaming(stage, user="x" * size)
+            talk.begin()
+            talk.chunk(ROLE)
+            talk.say("a")
+            events = client.events(await client.head())
+            assert [(await anext(events)).json()["choices"][0]["delta"] for _ in "12"]
+            own = tracemalloc.Filter(True, "*/stoker/*")
+            traces = tracemalloc.take_snapshot().filter_traces([own]).traces
+            assert [str(trace.traceback) for trace in traces if trace.size >= size] == []
+        finally:
+            tracemalloc.stop()
+        talk.end()
+        assert [event.data async for event in events][-1] == "[DONE]"
+
+    told_so()
 
 
 # -- 30, 32: in the middle -------------------------------------------------------------------------------------------

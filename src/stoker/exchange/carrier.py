@@ -301,6 +301,7 @@ class Carrier:
             call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
         endpoint = request.endpoint
         relay = self._relay(call, lease)
+        relay.on_flowing = request.drop_body
         completion = relay.send(
             target, encoded.head, encoded.body, endpoint.dialect, encoded.remove_usage, translator, endpoint.generates
         )

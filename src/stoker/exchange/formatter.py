@@ -128,6 +128,10 @@ class UpstreamRequest:
             request.notes = self.notes + changes
         return request
 
+    def drop_body(self) -> None:
+        """The answer has begun: the request will not be sent again."""
+        self.body = b""
+
     def edited(self, served_name: str, sequence: int | None = None) -> Edited:
         """The body with the serve's own name for the model, and the other fields that every request gets."""
         return edit(self.body, self.fields, self.endpoint.dialect, served_name, sequence)

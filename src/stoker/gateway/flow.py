@@ -163,7 +163,9 @@ class Flow:
             owner, serve = owner_of(call, caller), settings.names.find(fields.model)
             turn = await turns.begin(call, owner, endpoint, body, self._body_limit, serve)
         if turns is None or turn is None:
-            await self._answer(call, caller, endpoint, fields, body)
+            answer = self._answer(call, caller, endpoint, fields, body)
+            del body, arguments  # else they would be held until the answer has ended
+            await answer
             return
         call.is_heavy = is_heavy(turn.body)
         expanded = turn.body, endpoint.streams_unasked, settings.front_door
@@ -195,7 +197,11 @@ class Flow:
         upstream = await carrier.format(call, serve, endpoint, fields, body)
         if upstream.is_rewritten and await carrier.load_or_count_only(call, serve, upstream, body):
             return
-        if serve.fallback is not None and FallbackCause.BUSY in serve.fallback_on:
+        if serve.fallback is None:
+            del body
+            await carrier.lease_and_send(call, serve, upstream)
+            return
+        if FallbackCause.BUSY in serve.fallback_on:
             call.begin_attempt(_asks_for_pause, None)  # such a 4xx would pass through
         try:
             await carrier.lease_and_send(call, serve, upstream)

@@ -139,7 +139,7 @@ class Relay:
     __slots__ = (
         "_body", "_connection", "_dialect", "_head", "_headers", "_held", "_is_flowing", "_is_raw_stream",
         "_last_data", "_limits", "_loop", "_may_escalate", "_opening", "_outcome", "_pool", "_reader",
-        "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "received", "reply",
+        "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "on_flowing", "received", "reply",
         "retry_after", "translator", "upstream_status", "usage",
     )  # fmt: skip
 
@@ -159,6 +159,8 @@ class Relay:
         self.usage = Usage()
         self.translator: ReplyTranslator | None = None
         """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
+        self.on_flowing: Callable[[], None] | None = None
+        """Called when the answer begins to flow to the client: from then on nothing is tried again."""
         self.retry_after: float | None = None
         """Seconds for which the serve asked for a pause; None: it did not."""
         self._may_escalate = may_escalate
@@ -332,6 +334,8 @@ class Relay:
             self.reply.commit(self.upstream_status, self._reply_headers())
         self.reply.begin()
         self._is_flowing = True
+        if self.on_flowing is not None:
+            self.on_flowing()
         if self._dialect in MEDIA:
             self._last_data = self._loop.time()
             self._arm()
