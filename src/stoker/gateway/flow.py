@@ -198,7 +198,7 @@ class Flow:
         if upstream.is_rewritten and await carrier.load_or_count_only(call, serve, upstream, body):
             return
         if serve.fallback is None:
-            del body
+            body = b""  # else it would be held until the answer has ended
             await carrier.lease_and_send(call, serve, upstream)
             return
         if FallbackCause.BUSY in serve.fallback_on:
