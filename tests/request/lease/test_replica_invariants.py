@@ -123,7 +123,8 @@ class ReplicaStories(RuleBasedStateMachine):
         for swap_id in sorted(id for id in swaps if id > self.seen):
             self.seen, swap = swap_id, swaps[swap_id]
             self.kinds[swap_id] = swap.kind
-            short = [one for one in self.scheduler.kept_sets() if {*one.replicas} & {*swap.victims} and one.spare() < 0]
+            kept = {victim.replica_set for victim in swap.victims if victim.takes_requests()}
+            short = [one for one in self.scheduler.kept_sets() if one in kept and one.spare() < 0]
             target = swap.target
             if not short or target is None or any(w.want is Want.SWITCH for w in target.queue.values()):
                 continue

@@ -394,6 +394,28 @@ def test_nobody_waits_for_ever_for_an_extra_one_that_fails() -> None:
     assert waiting in stage.granted
 
 
+def test_one_that_exited_is_started_again_when_its_back_off_ends() -> None:
+    """Nothing else happens meanwhile: a request runs on the other one for long, and another one waits for it."""
+    stage = both_ready(max_active=1)
+    running = [stage.join("fast"), stage.join("fast")]
+    stage.to(1)
+    stage.take(stage.scheduler.on_exit("fast@gpu1", stage.now, "gone"))
+    waiting = stage.join("fast")
+    stage.to(1.9)
+    assert not stage.swaps
+    stage.to(2.0)
+    assert [(swap.target, stage.now) for swap in stage.swaps] == [("fast@gpu1", 2.0)]
+    stage.ready()
+    assert {running[0], waiting} <= set(stage.granted)
+
+
+def test_without_a_request_that_waits_for_it_nobody_is_woken_for_that() -> None:
+    stage = both_ready(max_active=1)
+    stage.join("fast")
+    stage.take(stage.scheduler.on_exit("fast@gpu1", stage.now, "gone"))
+    assert stage.wake is None
+
+
 # -- failover --------------------------------------------------------------------------------------------------------
 
 

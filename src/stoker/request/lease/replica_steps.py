@@ -72,7 +72,7 @@ class ReplicaSteps(Transitions):
                 times.append(at)
             return None
         more = extra_replica(replicas, now)
-        until = now if more.depends_on_time or self.kept_sets() else min(more.at - ROUNDING, replicas.next_retry(now))
+        until = now if more.depends_on_time or self.kept_sets() else more.at - ROUNDING
         replicas.no_extra = version, until, more.at
         return self._start_more(more, SwapKind.DEMAND, now, times)
 
