@@ -69,7 +69,8 @@ def run(
     with contextlib.ExitStack() as resources:
         try:
             configuration = first_configuration(settings)
-            state = StateDir(Path(settings.paths.state), IN_FILE if settings.source else WITHOUT_FILE)
+            elsewhere = IN_FILE if settings.source else WITHOUT_FILE
+            state = StateDir(Path(settings.paths.state), elsewhere, settings.source)
             sockets = _open_sockets(settings, state, options, resources)
         except (StokerError, OSError) as error:
             announce(f"stoker: {error}")

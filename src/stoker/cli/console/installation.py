@@ -179,8 +179,11 @@ def load_beside_running(config: str | None) -> tuple[Settings, list[str]]:
 
 
 def is_running(settings: Settings) -> bool:
-    """Whether the Stoker of this configuration runs."""
-    return is_answering(Path(settings.paths.state))
+    """Whether the Stoker of this configuration runs, and not that of another file with the same state directory."""
+    from stoker.store.state_dir import StateDir
+
+    state = StateDir(Path(settings.paths.state))
+    return is_answering(state.path) and state.running_configuration in ("", settings.source)
 
 
 def is_answering(state: Path) -> bool:
