@@ -47,7 +47,7 @@ class Installation:
             status = control.status()
         found = status.serve(name)
         if found is None:
-            raise unknown_serve(name, [serve.name for serve in status.serves], "the running Stoker")
+            raise unknown_serve(name, status.known_names(), "the running Stoker")
         return found.name if found.name == name else found.replica_of or found.name
 
     def serve(self, name: str) -> Serve:
