@@ -146,7 +146,9 @@ async def _main(configuration: Configuration, state: StateDir, options: RunOptio
         finally:
             if server.successor is not None:
                 state.keep_socket()
-            await close_parts(parts, server.leaves_running)
+            left = await close_parts(parts, server.leaves_running)
+    for problem in left:
+        options.announce(f"not stopped: {problem}")
     options.announce(_last_words(server))
     return 0
 

@@ -416,6 +416,22 @@ def test_without_a_request_that_waits_for_it_nobody_is_woken_for_that() -> None:
     assert stage.wake is None
 
 
+@pytest.mark.parametrize("events", range(20))
+def test_after_a_new_configuration_one_more_starts_whatever_was_found_before_it(events: int) -> None:
+    """However much happens between the configuration, which allows a second one, and the request that waits for it."""
+    stage = two_gpus("other@gpu1", max_active=1)
+    stage.load("fast@gpu0")
+    stage.join("fast")
+    stage.leaves(stage.join("fast"), "fast@gpu0")
+    slots = [one.slot for one in stage.scheduler.slots.values()]
+    serves = [*replicated("fast", "gpu0 gpu1", 2, max_active=1), serve("other", slot="gpu1")]
+    stage.take(stage.scheduler.on_reload(slots, serves, stage.now))
+    for _ in range(events):
+        stage.take(stage.scheduler.on_hold("other", stage.now, is_held=False))
+    stage.join("fast")
+    assert [swap.target for swap in stage.swaps] == ["fast@gpu1"]
+
+
 # -- failover --------------------------------------------------------------------------------------------------------
 
 
