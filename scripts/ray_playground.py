@@ -1,9 +1,10 @@
 """A Ray cluster on this machine, to try `[clusters.NAME]` with: a head, two nodes with one pretended GPU each, and
 token authentication.
 
-    scripts/ray-playground          installs Ray into .ray-playground/venv (once), starts the cluster, writes a
-                                    configuration for it, and ends the cluster at Ctrl-C
-    scripts/ray-playground stop     ends one that was left running
+    scripts/ray-playground              installs Ray into .ray-playground/venv (once), starts the cluster, writes a
+                                        configuration for it, and ends the cluster at Ctrl-C
+    scripts/ray-playground kill alpha   ends this node (or beta, or head) at once, as a power cut would
+    scripts/ray-playground stop         ends a cluster that was left running
 
 All of it listens on loopback addresses of its own. Ends only what it has started: never `ray stop`, which ends every
 Ray on the machine.
@@ -159,7 +160,7 @@ class Playground:
 
     def _write_note(self) -> None:
         if self._note is not None:
-            groups = [[one.pid, started_at(one.pid)] for one in self.groups.values()]
+            groups = {name: [one.pid, started_at(one.pid)] for name, one in self.groups.items()}
             own = [os.getpid(), started_at(os.getpid())]
             self._note.write_text(json.dumps({"own": own, "groups": groups, "place": str(self.place)}))
 
@@ -222,6 +223,8 @@ def main(words: list[str]) -> int:
     note = HOME / "running.json"
     if words == ["stop"]:
         return stop(note)
+    if words[:1] == ["kill"] and len(words) == 2:
+        return kill(note, words[1])
     if words:
         print(__doc__)
         return 2
@@ -259,6 +262,17 @@ def run() -> int:
         (HOME / "running.json").unlink(missing_ok=True)
 
 
+def kill(note: Path, name: str) -> int:
+    """A node of the playground that runs, or its head, dies with everything on it."""
+    groups = json.loads(note.read_text())["groups"] if note.exists() else {}
+    group, mark = groups.get(name, (0, ""))
+    if not mark or started_at(group) != mark:
+        print(f"no {name} runs in a playground", file=sys.stderr)
+        return 1
+    os.killpg(group, signal.SIGKILL)
+    return 0
+
+
 def stop(note: Path) -> int:
     """Ends a playground that runs, or what is left of one that was killed."""
     if not note.exists():
@@ -271,7 +285,7 @@ def stop(note: Path) -> int:
         until = time.monotonic() + 60
         while started_at(own) == mark and time.monotonic() < until:
             time.sleep(0.1)
-    for group, mark in reversed(found["groups"]):
+    for group, mark in reversed(found["groups"].values()):
         if started_at(group) == mark:  # else its number belongs to another process by now
             end_group(group)
     shutil.rmtree(found["place"], ignore_errors=True)

@@ -126,7 +126,7 @@ def test_where_a_stoker_runs_none_has_to_be_started(
 def test_a_lock_without_an_answer_is_told(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir(mode=0o700)
     with (tmp_path / "s" / "lock").open("w") as lock:
-        lock.write(f"{os.getpid()}\n")
+        lock.write(f"{os.getpid()}\n/etc/stoker/stoker.toml\n")
         lock.flush()
         assert doctor_checks.state_directory(tmp_path / "s", None).health is DoctorHealth.OK
         fcntl.flock(lock, fcntl.LOCK_EX)

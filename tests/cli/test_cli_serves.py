@@ -51,6 +51,31 @@ def test_status_of_one_serve_tells_everything_known(stoker: FakeStoker, capsys: 
     assert [s["name"] for s in json.loads(capsys.readouterr().out)] == ["fast"]
 
 
+def test_status_of_one_that_was_never_tried_says_what_would_try_it(stoker: FakeStoker, capsys: Captured) -> None:
+    never = {"replica_of": "fast", "served_name": "fast", "swap_seconds_assumed": True}
+    stoker.status(
+        serve_status("fast@gpu0", **never), serve_status("fast@box2", driver="external", slot=None, **never),
+        serve_status("fast@box3", driver="external", last_error="401", **never),
+        serve_status("fast@gpu1", "ready", **never),
+    )  # fmt: skip
+    assert run(["serves", "status", "fast@box2"]) == 0
+    out = capsys.readouterr().out
+    assert "fast@box2 was not tried yet: it is used as soon as it answers a health check, or `stoker serves up" in out
+    assert run(["serves", "status", "fast"]) == 0
+    out = capsys.readouterr().out
+    assert "fast@gpu0 was not tried yet: a request for fast starts it when it needs one here, or" in out
+    assert out.count("not tried yet") == 2
+
+
+@pytest.mark.parametrize("command", ["down", "up", "drain", "status"])
+def test_a_mistyped_serve_with_replicas_is_offered_by_its_own_name(
+    stoker: FakeStoker, capsys: Captured, command: str
+) -> None:
+    stoker.status(serve_status("fast@gpu0", replica_of="fast"), serve_status("fast@gpu1", replica_of="fast"))
+    assert run(["serves", command, "fats"]) == 2
+    assert "did you mean 'fast'?" in capsys.readouterr().err
+
+
 def test_status_can_be_asked_what_it_would_do(stoker: FakeStoker, capsys: Captured) -> None:
     assert run(["serves", "status", "--dry-run"]) == 0
     assert "GET /status" in capsys.readouterr().out

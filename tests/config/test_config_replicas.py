@@ -146,6 +146,20 @@ def test_what_cannot_be_is_refused_with_what_to_do(loaded: Loaded, text: str, pr
     assert problem in refused.value.message
 
 
+@pytest.mark.parametrize("process", ['container = "x"', 'driver = "systemd"\ncmd = "x {port}"'])
+@pytest.mark.parametrize("port", ["", "port = 4000\n"])
+@pytest.mark.parametrize("last", ["gpu1", "gpu1+gpu2"])
+def test_a_container_or_a_unit_with_several_places_gets_one_complaint(
+    loaded: Loaded, process: str, port: str, last: str
+) -> None:
+    """A port, or none, would not help it."""
+    serve = SERVE.replace('cmd = "x {port}"', process).replace("gpu1", last)
+    with pytest.raises(ConfigError) as refused:
+        loaded(SLOTS + "[slots.gpu2]\n" + serve + port)
+    (problem,) = refused.value.problems
+    assert "a container or a unit is one process" in problem
+
+
 def test_each_slot_with_memory_has_to_hold_it(loaded: Loaded) -> None:
     budget = SLOTS.replace("devices = [1]", 'devices = [1]\nmemory = "4GiB"')
     with pytest.raises(ConfigError, match="slot 'gpu1' has a memory budget, so serve 'fast' needs `memory`"):

@@ -28,8 +28,11 @@ SWAP = 'min_residency = "0s"\nlinger = "0s"\nmax_wait = "5s"\npatience = 0.1'
 
 def fast(slots: list[str], **keys: object) -> str:
     """A scripted engine that listens where it is told."""
-    command = [*replace(Script(), id="fast").command("{port}"), "--host", "{host}"]
-    return serve("fast", slot=None, slots=slots, replicas=2, parallel=1, cmd=command, **keys)
+    return serve("fast", slot=None, slots=slots, replicas=2, parallel=1, cmd=engine("fast"), **keys)
+
+
+def engine(name: str) -> list[str]:
+    return [*replace(Script(), id=name).command("{port}"), "--host", "{host}"]
 
 
 def huge() -> str:
@@ -99,6 +102,23 @@ async def test_after_sigkill_of_stoker_the_next_one_goes_on_with_the_job(ray: Sc
         assert (await ask(plane, "fast")).status == 200
         assert list(ray.jobs) == before
         assert plane.run("serves", "down", "fast").returncode == 0
+
+
+@story
+async def test_ctrl_c_while_the_head_is_away_names_the_job_that_goes_on(ray: ScriptedRay, tmp_path: Path) -> None:
+    models = serve("fast", slot="alpha", cmd=engine("fast"))
+    with running(models, slots=lab(ray.cluster.address, tmp_path / "token"), swap=SWAP) as plane:
+        assert (await ask(plane, "fast")).status == 200
+        [job] = ray.alive()
+        ray.on_call = lambda verb, path: "drop"
+        plane.signal(signal.SIGINT)
+        assert plane.exit_code() == 0
+        assert f"not stopped: slot 'alpha' stays used: job {job} of serve 'fast' is not known to be" in plane.said()
+        assert "`stoker cluster status` shows it" in plane.said()
+        ray.on_call = lambda verb, path: None
+        plane.start()
+        assert plane.run("serves", "down", "fast").returncode == 0
+        assert ray.jobs == {}
 
 
 @story

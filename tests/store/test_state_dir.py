@@ -137,6 +137,17 @@ def test_after_close_the_next_one_gets_it(state: StateDir) -> None:
     other.close()
 
 
+def test_the_lock_names_the_configuration_of_its_holder(state: StateDir) -> None:
+    assert state.running_configuration == ""
+    holder = StateDir(state.path, configuration="/etc/stoker/stoker.toml")
+    holder.lock()
+    assert state.running_configuration == "/etc/stoker/stoker.toml"
+    with pytest.raises(ClientError, match=f"process {os.getpid()}"):
+        state.lock()
+    holder.close()
+    assert state.running_configuration == ""
+
+
 def test_locking_twice_is_a_bug(state: StateDir) -> None:
     state.lock()
     with pytest.raises(OurBug):

@@ -102,13 +102,15 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     return Program(parts, front)
 
 
-async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
-    """After requests were drained: end what still runs, from the top down, and write what is not on disk yet."""
+async def close_parts(parts: ProgramParts, leave_running: bool) -> list[str]:
+    """After requests were drained: end what still runs, from the top down, and write what is not on disk yet. Returns
+    what could not be ended.
+    """
     parts.promotions.close()
     parts.fleet.prewarmer.use_router(None)
     await parts.quality.grader.close()
     await parts.quality.monitor.close()
-    await parts.fleet.conductor.close(leave_running)
+    left = await parts.fleet.conductor.close(leave_running)
     await parts.fleet.warm.close()
     parts.store.writer.shutdown()
     parts.gateway.pool.close()
@@ -118,6 +120,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     parts.store.decisions.close()
     parts.store.responses.close()
     parts.access.store.close()
+    return left
 
 
 def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetParts) -> Promotions:

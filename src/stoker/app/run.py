@@ -68,7 +68,8 @@ def run(
     with contextlib.ExitStack() as resources:
         try:
             configuration = first_configuration(settings)
-            state = StateDir(Path(settings.paths.state), IN_FILE if settings.source else WITHOUT_FILE)
+            elsewhere = IN_FILE if settings.source else WITHOUT_FILE
+            state = StateDir(Path(settings.paths.state), elsewhere, settings.source)
             sockets = _open_sockets(settings, state, options, resources)
         except (StokerError, OSError) as error:
             announce(f"stoker: {error}")
@@ -144,7 +145,9 @@ async def _main(configuration: Configuration, state: StateDir, options: RunOptio
         finally:
             if server.successor is not None:
                 state.keep_socket()
-            await close_parts(parts, server.leaves_running)
+            left = await close_parts(parts, server.leaves_running)
+    for problem in left:
+        options.announce(f"not stopped: {problem}")
     options.announce(_last_words(server))
     return 0
 

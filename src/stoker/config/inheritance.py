@@ -46,6 +46,10 @@ class ServeEntry:
         return self.driver == "external"
 
     @property
+    def has_several_places(self) -> bool:
+        return len(self.table.slots) > 1
+
+    @property
     def engine(self) -> str:
         return self.table.engine or ("openai" if self.driver in ("external", "compose") else "llama.cpp")
 

@@ -80,8 +80,10 @@ class Fleet(Protocol):
     async def adopt(self, serves: list[Serve], on_exit: Callable[[str, str], None]) -> list[Running]:
         """Take over the serves that an earlier run of Stoker left running and whose configuration has not changed."""
 
-    async def close(self, leave_running: bool) -> None:
-        """Stop all serves, or leave them running for the next run of Stoker."""
+    async def close(self, leave_running: bool) -> list[str]:
+        """Stop all serves, or leave them running for the next run of Stoker. Returns what could not be stopped, and
+        why: one sentence each.
+        """
 
     def set_busy(self, is_busy: bool) -> None:
         """True: the first lease was granted; False: the last one was released. Called with most requests, so it has to

@@ -25,9 +25,10 @@ class StateDir:
     Errors are StokerErrors that say what to type. A crash leaves no lock: the kernel drops it with the process.
     """
 
-    def __init__(self, path: Path, elsewhere: str = IN_FILE) -> None:
-        """`elsewhere`: how to use another directory, for messages."""
+    def __init__(self, path: Path, elsewhere: str = IN_FILE, configuration: str = "") -> None:
+        """`elsewhere`: how to use another directory, for messages. `configuration`: the file that the lock names."""
         self._elsewhere = elsewhere
+        self._configuration = configuration
         self.path = path.absolute()
         self._lock: int | None = None
         self._socket: Path | None = None
@@ -45,6 +46,15 @@ class StateDir:
     def socket_path(self) -> Path:
         """Where the `up` of this directory listens for commands, whether it runs or not."""
         return control_socket.path_for(self.path)
+
+    @property
+    def running_configuration(self) -> str:
+        """The configuration file of the Stoker that has the lock; empty: unknown."""
+        try:
+            content = (self.path / "lock").read_bytes()
+        except OSError:
+            return ""
+        return os.fsdecode(content).partition("\n")[2].removesuffix("\n")
 
     @property
     def note(self) -> str | None:
@@ -123,7 +133,8 @@ class StateDir:
                 os.close(handle)
                 return None
             os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            named = f"{self._configuration}\n" if self._configuration else ""
+            os.pwrite(handle, f"{os.getpid()}\n".encode() + os.fsencode(named), 0)
         except BlockingIOError as error:
             holder = os.pread(handle, 32, 0)
             os.close(handle)
@@ -136,7 +147,7 @@ class StateDir:
         return handle
 
     def _held(self, content: bytes) -> ClientError:
-        pid = content.decode("ascii", "replace").strip()
+        pid = content.decode("ascii", "replace").partition("\n")[0]
         if pid.isdigit():
             message = (
                 f"the state directory {self.path} is in use by another Stoker (process {pid}): look at it with "

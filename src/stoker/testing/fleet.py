@@ -90,10 +90,11 @@ class FakeFleet:
     async def adopt(self, serves: list[Serve], on_exit: Callable[[str, str], None]) -> list[Running]:
         return [self._running(serve, on_exit) for serve in serves if serve.name in self.leftovers]
 
-    async def close(self, leave_running: bool) -> None:
+    async def close(self, leave_running: bool) -> list[str]:
         if not leave_running:
             for name in list(self.alive):
                 await self.stop(name, 0)
+        return []
 
     def set_busy(self, is_busy: bool) -> None:
         self.is_busy = is_busy

@@ -356,6 +356,19 @@ def test_a_silent_head_is_no_lost_engine(tell: Tell, caplog: pytest.LogCaptureFi
     tell(story)
 
 
+def test_the_end_of_stoker_without_the_head_tells_which_job_goes_on(tell: Tell) -> None:
+    async def story(shop: Workshop) -> None:
+        async with scripted_ray() as ray:
+            supervisor = fleet(shop, ray)
+            await supervisor.start(in_cluster(shop, ray), shop.on_exit)
+            await ray.fall_silent()
+            (problem,) = await supervisor.close(leave_running=False)
+            assert f"job {ray.alive()[0]} of serve 'a' is not known to be gone" in problem
+            assert "`stoker cluster status` shows it" in problem
+
+    tell(story)
+
+
 def test_a_stop_without_the_head_keeps_the_place_and_is_finished_when_it_is_back(tell: Tell) -> None:
     async def story(shop: Workshop) -> None:
         async with scripted_ray() as ray:

@@ -184,6 +184,16 @@ def test_one_is_tried_elsewhere_after_a_failed_start_and_again_after_the_back_of
     assert started(stage) == [("fast@gpu0", ())]
 
 
+def test_one_that_exited_is_started_again_when_its_back_off_ends_although_no_request_waits() -> None:
+    stage = ready(gpus(least=2))
+    stage.to(1)
+    stage.take(stage.scheduler.on_exit("fast@gpu1", stage.now, "gone"))
+    stage.to(1.9)
+    assert not stage.swaps
+    stage.to(2.0)
+    assert started(stage) == [("fast@gpu1", ())]
+
+
 def test_two_of_one_serve_that_leave_together_count_together() -> None:
     stage = Stage(
         *replicated("fast", "gpu0 gpu1 gpu2", 3, min_replicas=1), serve("huge", slot="gpu0+gpu1"),

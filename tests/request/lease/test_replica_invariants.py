@@ -1,8 +1,8 @@
 """What holds in every story of serves with several places: Hypothesis tells thousands and checks after each event.
 
-no slot over its budget; no waiter lost, granted twice or refused while a sibling is ready; no more replicas than
-allowed; one more only in an empty slot or when it is paid for, and nowhere where somebody else waits; the same events
-give the same commands; nothing is left after everything ended.
+no slot over its budget; no waiter lost, granted twice, refused while a sibling is ready, or waiting while one has a
+free place; no more replicas than allowed; one more only in an empty slot or when it is paid for, and nowhere where
+somebody else waits; the same events give the same commands; nothing is left after everything ended.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ class ReplicaStories(RuleBasedStateMachine):
         again: list[Command] = getattr(self.twin, event)(*values)
         assert [repr(command) for command in commands] == [repr(command) for command in again]
         self.look_at_decisions()
+        moves = [command for command in commands if isinstance(command, Reassign)]
+        assert len(moves) == len(set(moves)), "no request is passed to and fro"
         for command in commands:
             match command:
                 case Grant(id):
@@ -121,7 +123,8 @@ class ReplicaStories(RuleBasedStateMachine):
         for swap_id in sorted(id for id in swaps if id > self.seen):
             self.seen, swap = swap_id, swaps[swap_id]
             self.kinds[swap_id] = swap.kind
-            short = [one for one in self.scheduler.kept_sets() if {*one.replicas} & {*swap.victims} and one.spare() < 0]
+            kept = {victim.replica_set for victim in swap.victims if victim.takes_requests()}
+            short = [one for one in self.scheduler.kept_sets() if one in kept and one.spare() < 0]
             target = swap.target
             if not short or target is None or any(w.want is Want.SWITCH for w in target.queue.values()):
                 continue
@@ -278,9 +281,9 @@ class ReplicaStories(RuleBasedStateMachine):
         self.removed ^= {name}
         loaded = (ServePhase.READY, ServePhase.STARTING)
         others = [s for s in self.scheduler.serves.values() if s.name != name and s.phase in loaded]
-        streams = {s.name: tuple(s.leases) for s in others}
+        streams = [set(s.leases) for s in others]
         self.tell("on_reload", self.slots, [s for s in self.serves if s.name not in self.removed], self.now)
-        assert streams == {s.name: tuple(s.leases) for s in others}
+        assert all(before <= set(s.leases) for before, s in zip(streams, others, strict=True))
         left = {s for s in others if s.phase not in loaded}
         assert left <= {
             v for s in self.scheduler.slots.values() for w in s.swaps.values() if w.target for v in w.victims
@@ -336,6 +339,20 @@ class ReplicaStories(RuleBasedStateMachine):
             if not self.is_exempt(name):
                 replicas = [one for one in self.scheduler.replica_sets[name].replicas if not one.is_elsewhere]
                 assert sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in replicas) <= most
+
+    @invariant()
+    def no_replica_has_a_free_place_while_a_request_waits_for_another_one(self) -> None:
+        """But for those that may not be moved there, or give way to a request for another model there."""
+        for replicas in self.scheduler.replica_sets.values():
+            for idle in replicas.replicas:
+                if idle.phase is not ServePhase.READY or not idle.takes_requests() or not idle.has_place():
+                    continue
+                for waiter in [w for sibling in replicas.replicas for w in sibling.queue.values()]:
+                    assert (
+                        waiter.want is Want.SWITCH
+                        or idle.name in waiter.avoid
+                        or (waiter.is_background and idle.gives_way())
+                    )
 
     @invariant()
     def every_serve_with_something_to_decide_is_live(self) -> None:

@@ -249,6 +249,91 @@ def test_it_takes_over_the_requests_that_waited_longest() -> None:
     assert third not in stage.granted
 
 
+def test_no_replica_idles_while_requests_wait_for_another_one() -> None:
+    """Eight requests of a second at once, one place each: the second replica is ready after a second."""
+    stage = two_gpus(replicas=2, max_active=1)
+    stage.load("fast@gpu0")
+    waiting = [stage.join("fast") for _ in range(8)]
+    assert [swap.target for swap in stage.swaps] == ["fast@gpu1"]
+    while waiting:
+        running = [id for id in waiting if id in stage.granted]
+        stage.to(stage.now + 1.0)
+        if stage.swaps:
+            stage.ready()
+        for id in running:
+            stage.served(id, stage.where[id])
+            waiting.remove(id)
+    assert stage.now == 1 + 7 // 2 + 1
+
+
+def test_a_request_waits_for_no_replica_while_another_one_has_a_free_place() -> None:
+    """Not even for the one that has its conversation in its prefix cache."""
+    stage = both_ready(max_active=1)
+    ids = [stage.join("fast", {"fast@gpu0": 1, "fast@gpu1": 100_000}) for _ in range(4)]
+    assert [stage.where[id] for id in ids] == ["fast@gpu0", "fast@gpu1", "fast@gpu0", "fast@gpu0"]
+    stage.served(ids[1], "fast@gpu1")
+    assert stage.where[ids[2]] == "fast@gpu1"
+    assert set(ids[:3]) <= set(stage.granted)
+
+
+def test_a_replica_takes_over_in_the_order_in_which_its_sibling_gives_places() -> None:
+    """By priority, then fairly among keys: one that waits alone is not behind two of another key."""
+    stage = both_ready(max_active=1)
+    running = [stage.join("fast"), stage.join("fast")]
+    many, one = FairShare("many"), FairShare("one")
+    night, first, second, alone = [stage.request("fast@gpu0", share=s) for s in (BACKGROUND, many, many, one)]
+    stage.served(running[1], "fast@gpu1")
+    stage.served(first, "fast@gpu1")
+    stage.served(alone, "fast@gpu1")
+    stage.served(second, "fast@gpu1")
+    assert stage.granted[-4:] == [first, alone, second, night]
+
+
+def test_of_two_siblings_the_one_with_the_longest_waiting_request_is_relieved() -> None:
+    stage = Stage(*replicated("fast", "gpu0 gpu1 gpu2", 3, max_active=1), slots="gpu0 gpu1 gpu2")
+    for name in ("fast@gpu0", "fast@gpu1", "fast@gpu2"):
+        stage.load(name)
+    running = [stage.join("fast") for _ in range(3)]
+    longest = stage.request("fast@gpu1")
+    stage.request("fast@gpu0")
+    stage.served(running[2], "fast@gpu2")
+    assert stage.where[longest] == "fast@gpu2"
+    assert stage.granted[-1] == longest
+
+
+def test_a_request_that_may_not_join_a_replica_is_left_where_it_waits() -> None:
+    """It failed there, or was forwarded: then it may not leave this machine. A switch waits for what it named."""
+    stage = both_ready(max_active=1)
+    running = [stage.join("fast"), stage.join("fast")]
+    stage.take(stage.scheduler.on_request(9, "fast@gpu0", 0.0, avoid=frozenset(["fast@gpu1"])))
+    stage.served(running[1], "fast@gpu1")
+    assert list(stage.scheduler.serves["fast@gpu0"].queue) == [9]
+
+
+def test_a_request_that_gets_its_place_where_it_waits_is_not_moved() -> None:
+    stage = both_ready(max_active=1)
+    for _ in range(2):
+        stage.join("fast")
+    first, second = stage.request("fast@gpu0"), stage.request("fast@gpu0")
+    slots = [one.slot for one in stage.scheduler.slots.values()]
+    stage.take(stage.scheduler.on_reload(slots, replicated("fast", "gpu0 gpu1", 2, max_active=2), stage.now))
+    assert {first, second} <= set(stage.granted)
+    assert {id: name for id, name in stage.where.items() if id in (first, second)} == {second: "fast@gpu1"}
+
+
+def test_places_that_preemptible_leases_lost_are_given_to_those_that_wait_elsewhere() -> None:
+    stage = both_ready(max_active=2)
+    for name in ("fast@gpu0", "fast@gpu1"):
+        leases = [stage.request(name), stage.request(name)]
+    waiting = stage.request("fast@gpu0")
+    for id in leases:
+        stage.take(stage.scheduler.on_preemption_allowed(id, "fast@gpu1", 0.0, Priority.NORMAL))
+    urgent = stage.request("fast@gpu1", share=FairShare("ops", priority=Priority.INTERACTIVE))
+    assert stage.cut == leases
+    assert urgent in stage.granted
+    assert waiting in stage.granted
+
+
 def test_it_does_not_start_where_somebody_else_is_busy_or_waits() -> None:
     stage = two_gpus("big@gpu1", replicas=2, max_active=1)
     stage.join("fast")
@@ -307,6 +392,44 @@ def test_nobody_waits_for_ever_for_an_extra_one_that_fails() -> None:
     assert not stage.refused
     stage.served(first, "fast@gpu0")
     assert waiting in stage.granted
+
+
+def test_one_that_exited_is_started_again_when_its_back_off_ends() -> None:
+    """Nothing else happens meanwhile: a request runs on the other one for long, and another one waits for it."""
+    stage = both_ready(max_active=1)
+    running = [stage.join("fast"), stage.join("fast")]
+    stage.to(1)
+    stage.take(stage.scheduler.on_exit("fast@gpu1", stage.now, "gone"))
+    waiting = stage.join("fast")
+    stage.to(1.9)
+    assert not stage.swaps
+    stage.to(2.0)
+    assert [(swap.target, stage.now) for swap in stage.swaps] == [("fast@gpu1", 2.0)]
+    stage.ready()
+    assert {running[0], waiting} <= set(stage.granted)
+
+
+def test_without_a_request_that_waits_for_it_nobody_is_woken_for_that() -> None:
+    stage = both_ready(max_active=1)
+    stage.join("fast")
+    stage.take(stage.scheduler.on_exit("fast@gpu1", stage.now, "gone"))
+    assert stage.wake is None
+
+
+@pytest.mark.parametrize("events", range(20))
+def test_after_a_new_configuration_one_more_starts_whatever_was_found_before_it(events: int) -> None:
+    """However much happens between the configuration, which allows a second one, and the request that waits for it."""
+    stage = two_gpus("other@gpu1", max_active=1)
+    stage.load("fast@gpu0")
+    stage.join("fast")
+    stage.leaves(stage.join("fast"), "fast@gpu0")
+    slots = [one.slot for one in stage.scheduler.slots.values()]
+    serves = [*replicated("fast", "gpu0 gpu1", 2, max_active=1), serve("other", slot="gpu1")]
+    stage.take(stage.scheduler.on_reload(slots, serves, stage.now))
+    for _ in range(events):
+        stage.take(stage.scheduler.on_hold("other", stage.now, is_held=False))
+    stage.join("fast")
+    assert [swap.target for swap in stage.swaps] == ["fast@gpu1"]
 
 
 # -- failover --------------------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def _lock_holder(lock: Path) -> str | None:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                pid = file.read(32).decode("ascii", "replace").strip()
+                pid = file.readline(32).decode("ascii", "replace").strip()
                 return f"pid {pid}" if pid.isdigit() else "another process"
     except FileNotFoundError:
         return None

@@ -357,7 +357,7 @@ def _status(installation: Installation) -> StatusAnswer | None:
 def _known(status: StatusAnswer, name: str) -> ServeStatus:
     found = status.serve(name)
     if found is None:
-        raise unknown_serve(name, [s.name for s in status.serves], "the running Stoker")
+        raise unknown_serve(name, status.known_names(), "the running Stoker")
     return found
 
 

@@ -135,7 +135,7 @@ def _running(installation: Installation, target: str | None) -> list[tuple[Serve
     elif (named := status.serve(target)) is not None:
         found = [named]
     else:
-        raise unknown_serve(target, [one.name for one in status.serves], "the running Stoker")
+        raise unknown_serve(target, status.known_names(), "the running Stoker")
     slots = {one.name: Slot(one.name, tuple(one.devices), memory=one.memory) for one in status.slots if not one.cluster}
     places = [None if one.slot is None else joined_slot(one.slot, slots) for one in found]
     return [

@@ -61,6 +61,9 @@ def status(
             terminal.say(f"\nedge {edge.name} {stays}: {edge.problem}")
     if unproved := [serve.name for serve in serves if serve.identity == ServeIdentity.NONE]:
         terminal.say(f"\n{', '.join(unproved)}: {IDENTITY_NOT_PROVED}")
+    for serve in serves if name is not None else ():
+        if serve.how_to_try:
+            terminal.say(f"\n{serve.name} was not tried yet: {serve.how_to_try}, or `stoker serves up {serve.name}`")
     if name is not None:
         _details(serves[0])
 

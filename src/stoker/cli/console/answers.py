@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.serve import slots_of
+from stoker.domain.serve import Driver, slots_of
 
 
 class WatchdogFinding(msgspec.Struct, frozen=True):
@@ -146,6 +146,15 @@ class ServeStatus(msgspec.Struct, frozen=True):
         return None if self.swap_seconds_assumed and self.memory is None else self.swap_seconds
 
     @property
+    def how_to_try(self) -> str:
+        """What would make Stoker use it, where it never did and nothing else is known; empty: something is."""
+        if self.state != "stopped" or self.cloud or self.last_error or self.parked or not self.swap_seconds_assumed:
+            return ""
+        if self.driver == Driver.EXTERNAL.value:
+            return "it is used as soon as it answers a health check"
+        return f"a request for {self.replica_of or self.name} starts it when it needs one here"
+
+    @property
     def is_gone(self) -> bool:
         """Whether nothing of it runs, not even asleep."""
         return self.state == "stopped" and self.temperature != "asleep"
@@ -198,6 +207,10 @@ class StatusAnswer(msgspec.Struct, frozen=True):
         """The serve with this name, served name or alias, or its first replica; a serve's own name goes first."""
         own = next((s for s in self.serves if s.name == name), None)
         return own or next((s for s in self.serves if name == s.served_name or name in s.aliases), None)
+
+    def known_names(self) -> list[str]:
+        """What a command may be given: each serve, and each of its replicas if it has several."""
+        return list(dict.fromkeys(name for s in self.serves for name in (s.replica_of or s.name, s.name)))
 
     def replicas(self, name: str) -> list[ServeStatus]:
         """Every replica of this serve; for any other name at most one serve, as `serve` finds it."""

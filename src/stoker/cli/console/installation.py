@@ -53,7 +53,7 @@ class Installation:
             status = control.status()
         found = status.serve(name)
         if found is None:
-            raise unknown_serve(name, [serve.name for serve in status.serves], "the running Stoker")
+            raise unknown_serve(name, status.known_names(), "the running Stoker")
         return found.name if found.name == name else found.replica_of or found.name
 
     def serve(self, name: str) -> Serve:
@@ -199,8 +199,11 @@ def load_beside_running(config: str | None) -> tuple[Settings, list[str]]:
 
 
 def is_running(settings: Settings) -> bool:
-    """Whether the Stoker of this configuration runs."""
-    return is_answering(Path(settings.paths.state))
+    """Whether the Stoker of this configuration runs, and not that of another file with the same state directory."""
+    from stoker.store.state_dir import StateDir
+
+    state = StateDir(Path(settings.paths.state))
+    return is_answering(state.path) and state.running_configuration in ("", settings.source)
 
 
 def is_answering(state: Path) -> bool:

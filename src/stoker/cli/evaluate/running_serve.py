@@ -121,7 +121,7 @@ def choose_serve(name: str | None, status: StatusAnswer) -> ServeStatus:
     if name is not None:
         found = status.serve(name)
         if found is None:
-            raise unknown_serve(name, [one.name for one in status.serves], "the running Stoker")
+            raise unknown_serve(name, status.known_names(), "the running Stoker")
         return found  # 1
     able = [one for one in status.serves if "chat" in one.dialects]
     meant = [one for one in able if one.state in _UP] or able

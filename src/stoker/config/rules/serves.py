@@ -131,7 +131,7 @@ def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
         )
     if entry.lacks(doc, "container"):
         doc.problem(entry.at(doc, "driver"), f"serve '{name}' is a container; give its name as `container`")
-    elif entry.lacks(doc, "port"):
+    elif entry.lacks(doc, "port") and not entry.has_several_places:
         doc.problem(
             entry.at(doc, "container"),
             f"serve '{name}' needs the `port` at which its container answers on this machine",
@@ -153,7 +153,7 @@ def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
             doc.problem(entry.at(doc, key), f"has no effect with driver {entry.driver}; remove one of the two")
     if entry.driver == "process" and entry.gives(doc, "unit"):
         doc.problem(entry.at(doc, "unit"), 'is for driver = "systemd"; remove it, or set the driver')
-    if entry.driver == "systemd" and entry.lacks(doc, "port"):
+    if entry.driver == "systemd" and entry.lacks(doc, "port") and not entry.has_several_places:
         doc.problem(
             entry.at(doc, "driver"), f"serve '{entry.name}' runs as a systemd unit and needs a fixed `port`: set one"
         )

@@ -86,16 +86,15 @@ def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         count = len(table.slots)
         text = f"is {table.replicas.most}, but `slots` has {count}; add slots, or lower it"
         doc.problem(entry.at(doc, "replicas"), text)  # 3
-    if len(table.slots) < 2:
+    if not entry.has_several_places:
+        return
+    if entry.driver != "process":
+        text = "a container or a unit is one process; give one `slot`, or a serve for each and an alias for all"
+        doc.problem(path, text)
         return
     for key, reason in _ONE_PLACE.items():  # 4
         if getattr(table, key) and doc.holds(entry.at(doc, key)) and (key != "context" or table.context == "auto"):
             doc.problem(entry.at(doc, key), f"cannot be used with several `slots`: {reason}")
-    if entry.driver != "process":
-        doc.problem(
-            path,
-            "a container or a unit is one process; give one `slot`, or a serve for each and an alias for all",
-        )
 
 
 def _check_kept(doc: ConfigDocument, entry: ServeEntry) -> None:

@@ -394,13 +394,13 @@ class Supervisor:
         can_stay = leave_running and managed.unit is not None and not managed.serve.die_with_parent
         return can_stay and managed.state is LifecycleState.READY
 
-    async def close(self, leave_running: bool) -> None:
+    async def close(self, leave_running: bool) -> list[str]:
         """See `Fleet.close`. Serves with `die_with_parent` are stopped in any case. A second call does nothing.
 
         On cancel the stopping goes on, and the call returns when it is done.
         """
         self._is_closed = True
-        stopping = []
+        stopping, failures = [], []
         for managed in list(self._registry.serves.values()):
             if self._outlives_stoker(managed, leave_running):
                 self._registry.release(managed)
@@ -410,10 +410,12 @@ class Supervisor:
             for failure in await asyncio.gather(*stopping, return_exceptions=True):
                 if isinstance(failure, Exception):
                     self._log.error("a serve could not be stopped: %s", failure)
+                    failures.append(str(failure))
         finally:
             self._registry.release_rest()
             await self._registry.close()
             await self.conversations.close()
+        return failures
 
 
 def _abort_grace(serve: Serve) -> float:

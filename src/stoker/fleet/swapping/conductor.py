@@ -412,8 +412,8 @@ class Conductor:
         self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
         self._fleet.hurry(leave_running)
 
-    async def close(self, leave_running: bool) -> None:
-        """After `shut_down`: cancel the swaps under way and close the fleet."""
+    async def close(self, leave_running: bool) -> list[str]:
+        """After `shut_down`: cancel the swaps under way and close the fleet. Returns what `Fleet.close` does."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -422,7 +422,7 @@ class Conductor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._fetching.close()
-        await self._fleet.close(leave_running)
+        return await self._fleet.close(leave_running)
 
     # -- commands --------------------------------------------------------------------------------------------------
 

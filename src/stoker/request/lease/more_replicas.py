@@ -41,12 +41,19 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
     7. its victims are inside their residency, or were used just now -> not yet
     8. otherwise                                                     -> now
 
-    5 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay.
+    5 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay. Where the
+    answer is no, it is asked again when the next failed start may be tried again.
     """
-    ready = [state for state in replicas.replicas if state.phase is ServePhase.READY]
-    stopped = [state for state in replicas.replicas if state.phase is ServePhase.STOPPED]
     if replicas.is_complete():
         return NO_EXTRA  # 1
+    found = _extra_replica(replicas, now)
+    return found if found.state is not None else found._replace(at=min(found.at, replicas.next_retry(now)))
+
+
+def _extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
+    """2 to 8."""
+    ready = [state for state in replicas.replicas if state.phase is ServePhase.READY]
+    stopped = [state for state in replicas.replicas if state.phase is ServePhase.STOPPED]
     waiting = _foreground(ready)
     starting = [state for state in replicas.replicas if state.phase is ServePhase.STARTING]
     if len(waiting) + len(_foreground(starting)) > len(starting):

@@ -1,20 +1,25 @@
 """Which replica of a serve a request joins, and in which place one is started. Only answers; changes nothing.
 
-A request is bound to a replica when it arrives; it joins another one only if its own cannot serve it.
+A request is bound to a replica when it arrives; it joins another one only if its own cannot serve it, or if another one
+has a place for it first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
+from heapq import merge
+from itertools import islice
 from typing import NamedTuple
 
+from stoker.domain.key import Priority
 from stoker.request.lease.cheapest_victims import worth
 from stoker.request.lease.eviction import Never, Victims, fits, victims_for
 from stoker.request.lease.eviction_time import has_residency, linger, residency_ends
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState
 from stoker.request.lease.timing import measured_swap_time
+from stoker.request.lease.waiter import Waiter, Want
 
 LEAST_MISSING = 1024
 """Bytes of a prompt, about 250 tokens. To save reading less than this is not worth a wait behind others."""
@@ -62,8 +67,8 @@ class Place(NamedTuple):
 def choose_replica(replicas: Sequence[ServeState], now: float, missing: Mapping[str, int] | None = None) -> ServeState:
     """The replica that a request joins. `replicas` may not be empty.
 
-    1. ready and taking requests -> one that need not refuse it; then the least missing x (in flight + queued + 1),
-                                    then the least load
+    1. ready and taking requests -> one with a free place, else one that need not refuse it; of several the least
+                                    missing x (in flight + queued + 1), then the least load
     2. starting                  -> the one with the fewest waiting
     3. otherwise                 -> the one that is best started, see `place`; of equally suitable ones the one that
                                     requests wait for already
@@ -78,7 +83,7 @@ def choose_replica(replicas: Sequence[ServeState], now: float, missing: Mapping[
     if ready:
         known = missing or {}
         return min(
-            ready, key=lambda s: (_is_full(s), max(known.get(s.name, 0), LEAST_MISSING) * (_load(s) + 1), _load(s))
+            ready, key=lambda s: (_lack_of_room(s), max(known.get(s.name, 0), LEAST_MISSING) * (_load(s) + 1), _load(s))
         )  # 1
     starting = [state for state in taking if state.phase is ServePhase.STARTING]
     if starting:
@@ -184,6 +189,46 @@ def better_replica(state: ServeState, now: float) -> ServeState | None:
     return other if suitability(other, now) < own else None
 
 
+def to_take_over(state: ServeState, replicas: ReplicaSet) -> list[tuple[Waiter, ServeState]]:
+    """The requests that a ready replica takes over, each with the sibling that it waits for now.
+
+    1. as many requests wait for it as it has places, or it takes none   -> none
+    2. those that would get a place here at once, and would not there    -> as many as there are places; of each sibling
+                                                                            in the order in which it gives places, of
+                                                                            several the most important, longest waiting
+    """
+    free = state.serve.max_active - state.active - len(state.queue)
+    if free <= 0 or not state.takes_requests():
+        return []  # 1
+    orders = [
+        [
+            (waiter, sibling)
+            for waiter in sibling.waiting_order()
+            if may_join(waiter, state) and _gets_place(waiter, state) and not _gets_place(waiter, sibling)
+        ]
+        for sibling in replicas.replicas
+        if sibling.queue and sibling is not state
+    ]
+    return list(islice(merge(*orders, key=_importance), free))  # 2
+
+
+def may_join(waiter: Waiter, state: ServeState) -> bool:
+    """Whether it may be moved to this replica. An operator's switch waits for the replica that it named."""
+    return waiter.want is Want.REQUEST and state.name not in waiter.avoid
+
+
+def _gets_place(waiter: Waiter, state: ServeState) -> bool:
+    """Whether it would be granted here at once, if it were the first one."""
+    if state.phase is not ServePhase.READY or (waiter.is_background and state.gives_way()):
+        return False
+    return state.has_place() or not waiter.takes_place
+
+
+def _importance(one: tuple[Waiter, ServeState]) -> tuple[Priority, float, int]:
+    waiter = one[0]
+    return waiter.share.priority, waiter.since, waiter.id
+
+
 def can_answer(state: ServeState, now: float) -> bool:
     """Whether a replica takes requests, and is ready, starts, or may be started."""
     if state.phase in _LOADED:
@@ -199,10 +244,12 @@ def evictable_at(victim: ServeState, target: ServeState) -> float:
     return max(residency_ends(victim), idle_at) if has_residency(victim) else idle_at
 
 
-def _is_full(state: ServeState) -> bool:
-    """Whether it refuses a request."""
+def _lack_of_room(state: ServeState) -> int:
+    """0: a request gets a place there. 1: it waits. 2: it is refused."""
+    if state.has_place():
+        return 0
     serve = state.serve
-    return not state.has_place() and (serve.queue_timeout <= 0 or len(state.queue) >= serve.queue)
+    return 2 if serve.queue_timeout <= 0 or len(state.queue) >= serve.queue else 1
 
 
 def _load(state: ServeState) -> int:

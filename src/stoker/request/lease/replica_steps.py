@@ -8,7 +8,14 @@ from stoker.domain.errors import StokerError
 from stoker.request.lease.commands import Command, Reassign
 from stoker.request.lease.more_replicas import ROUNDING, ExtraReplica, extra_replica, kept_replica
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.places import better_replica, free_place, left_short, sibling_for_waiting
+from stoker.request.lease.places import (
+    better_replica,
+    free_place,
+    left_short,
+    may_join,
+    sibling_for_waiting,
+    to_take_over,
+)
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState, SlotState, SwapKind
 from stoker.request.lease.transitions import Transitions
 from stoker.request.lease.waiter import Waiter, Want
@@ -18,17 +25,19 @@ class ReplicaSteps(Transitions):
     """Adds the steps of the decision function that concern replicas to the serves and slots of Transitions."""
 
     def move_waiting(self, replicas: ReplicaSet, now: float) -> list[Command]:
-        """Requests that wait for a replica which cannot serve them join another one. One that became ready just now
-        takes over, the longest waiting first, as many requests of its siblings as it has places; two that became ready
-        in the same moment keep their own.
+        """Requests that wait for a replica which cannot serve them join another one. One that is ready and has a free
+        place takes over those that wait for its siblings: see `places.to_take_over`.
         """
         commands: list[Command] = []
         for state in replicas.replicas:
             if state.queue and (other := better_replica(state, now)) is not None:
                 commands += self._move(state, other, _requests(state, other), now)
-        for state in replicas.replicas:
-            if state.ready_since == now and _is_just_ready(state, now):
-                commands += self._take_over(state, replicas, now)
+        for state in replicas.replicas if replicas.ready else ():
+            if state.phase is not ServePhase.READY:
+                continue
+            for waiter, sibling in to_take_over(state, replicas):
+                sibling.charge(waiter)
+                commands += self._move(sibling, state, [waiter], now)
         return commands
 
     def hand_over_waiting(self, state: ServeState, error: StokerError, now: float) -> list[Command]:
@@ -63,7 +72,7 @@ class ReplicaSteps(Transitions):
                 times.append(at)
             return None
         more = extra_replica(replicas, now)
-        until = now if more.depends_on_time or self.kept_sets() else min(more.at - ROUNDING, replicas.next_retry(now))
+        until = now if more.depends_on_time or self.kept_sets() else more.at - ROUNDING
         replicas.no_extra = version, until, more.at
         return self._start_more(more, SwapKind.DEMAND, now, times)
 
@@ -96,15 +105,6 @@ class ReplicaSteps(Transitions):
         self.open_swap(kind, more.state, more.victims, now, 0.0)
         return more.state.slot_state
 
-    def _take_over(self, state: ServeState, replicas: ReplicaSet, now: float) -> list[Command]:
-        places = state.serve.max_active - state.active - len(state.queue)
-        siblings = [other for other in replicas.replicas if not _is_just_ready(other, now)]
-        waiting = [(waiter.since, waiter.id, other) for other in siblings for waiter in _requests(other, state)]
-        commands: list[Command] = []
-        for _, id, other in sorted(waiting, key=lambda one: one[:2])[: max(places, 0)]:
-            commands += self._move(other, state, [other.queue[id]], now)
-        return commands
-
     def _move(self, state: ServeState, other: ServeState, waiters: Iterable[Waiter], now: float) -> list[Command]:
         commands: list[Command] = []
         self.join_waiting(other)
@@ -120,10 +120,6 @@ class ReplicaSteps(Transitions):
         return commands
 
 
-def _is_just_ready(state: ServeState, now: float) -> bool:
-    return state.phase is ServePhase.READY and state.ready_since == now and state.takes_requests()
-
-
 def _requests(state: ServeState, other: ServeState) -> list[Waiter]:
     """Those that may join the other one. An operator's switch waits for the replica that it named."""
-    return [w for w in state.queue.values() if w.want is Want.REQUEST and other.name not in w.avoid]
+    return [waiter for waiter in state.queue.values() if may_join(waiter, other)]

@@ -66,7 +66,8 @@ class Scheduler(Reconciler):
         cut = self.cut_preemptible(state, share.priority) if is_open and state.preemptible else []
         if cut and not state.queue and state.has_place():
             self.add_lease(state, id, takes_place, share, body_bytes)
-            return [*cut, Grant(id)]  # 1
+            cut.append(Grant(id))
+            return cut if state.replica_set is None else [*cut, *self.reconcile(now)]  # 1
         error, waits_for_place = self._refusal(state, now)
         if error is not None and error.code == refusals.QUEUE_FULL and (last := _displaced(state, share)) is not None:
             del state.queue[last.id]

@@ -144,6 +144,11 @@ class ServeState:
                     self.fair_queue.charge(share, body_bytes)
         return self.fair_queue.order(self.queue.values())
 
+    def charge(self, waiter: Waiter) -> None:
+        """A waiter gets its place from another replica: it is the turn of the next key."""
+        if self.fair_queue is not None and waiter.takes_place:
+            self.fair_queue.charge(waiter.share, waiter.body_bytes)
+
     @property
     def name(self) -> str:
         return self.serve.name
