@@ -301,9 +301,15 @@ class Carrier:
             call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
         endpoint = request.endpoint
         relay = self._relay(call, lease)
-        relay.on_flowing = request.drop_body
         completion = relay.send(
-            target, encoded.head, encoded.body, endpoint.dialect, encoded.remove_usage, translator, endpoint.generates
+            target,
+            encoded.head,
+            encoded.body,
+            endpoint.dialect,
+            encoded.remove_usage,
+            translator,
+            endpoint.generates,
+            request.drop_body,
         )
         del encoded  # its body, for as long as the answer takes
         await completion

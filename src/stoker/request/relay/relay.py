@@ -138,8 +138,8 @@ class Relay:
 
     __slots__ = (
         "_body", "_connection", "_dialect", "_head", "_headers", "_held", "_is_flowing", "_is_raw_stream",
-        "_last_data", "_limits", "_loop", "_may_escalate", "_opening", "_outcome", "_pool", "_reader",
-        "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "on_flowing", "received", "reply",
+        "_last_data", "_limits", "_loop", "_may_escalate", "_on_flowing", "_opening", "_outcome", "_pool", "_reader",
+        "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "received", "reply",
         "retry_after", "translator", "upstream_status", "usage",
     )  # fmt: skip
 
@@ -159,8 +159,7 @@ class Relay:
         self.usage = Usage()
         self.translator: ReplyTranslator | None = None
         """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
-        self.on_flowing: Callable[[], None] | None = None
-        """Called when the answer begins to flow to the client: from then on nothing is tried again."""
+        self._on_flowing: Callable[[], None] | None = None
         self.retry_after: float | None = None
         """Seconds for which the serve asked for a pause; None: it did not."""
         self._may_escalate = may_escalate
@@ -188,9 +187,11 @@ class Relay:
         remove_usage: bool = False,
         translator: ReplyTranslator | None = None,
         requires_answer: bool = True,
+        on_flowing: Callable[[], None] | None = None,
     ) -> RelayCompletion:
         """Send the request. `dialect` None: pass the reply on unread. `translator`: write the reply in another dialect.
-        `requires_answer`: fail if a 200 is no answer in `dialect`.
+        `requires_answer`: fail if a 200 is no answer in `dialect`. `on_flowing` is called when the answer begins to
+        flow to the client: from then on nothing is tried again.
 
         Awaited, the outcome returns when the reply is complete, and raises UpstreamError (the serve failed; maybe after
         the commit) or the error that `end_with` was called with. `close` must follow in every case.
@@ -202,6 +203,7 @@ class Relay:
         self._dialect = dialect
         self._removes_usage = remove_usage
         self._requires_answer = requires_answer
+        self._on_flowing = on_flowing
         self.translator = translator
         connection = self._pool.take_idle(target)
         if connection is None:
@@ -334,8 +336,8 @@ class Relay:
             self.reply.commit(self.upstream_status, self._reply_headers())
         self.reply.begin()
         self._is_flowing = True
-        if self.on_flowing is not None:
-            self.on_flowing()
+        if self._on_flowing is not None:
+            self._on_flowing()
         if self._dialect in MEDIA:
             self._last_data = self._loop.time()
             self._arm()
