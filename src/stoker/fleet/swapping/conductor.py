@@ -12,7 +12,7 @@ import itertools
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from stoker.domain.events import (
     Notify,
@@ -59,6 +59,7 @@ from stoker.request.lease.state import ServeState
 from stoker.request.lease.timing import swap_timeout
 
 log = logging.getLogger("stoker.fleet")
+_STOPPED: Final = ServePhase.STOPPED
 
 
 @dataclass(slots=True)
@@ -150,7 +151,7 @@ class Conductor:
         is granted at the same moment is released.
         """
         state = self._state_of(name, wish)
-        if state.phase is ServePhase.STOPPED and not self.scheduler.closing:
+        if state.phase is _STOPPED and not self.scheduler.closing:
             self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
                 details = name, takes_place, share, body_bytes, wish

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from operator import itemgetter
+from typing import Final
 
 from stoker.domain.errors import BEYOND_THE_DEVICE, StartFailed, StokerError
 from stoker.domain.key import Priority
@@ -23,6 +24,10 @@ from stoker.request.lease.reconcile import FOREVER, Reconciler
 from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import BACKOFF_CAP, BACKOFF_WAIT, STEADY_AFTER, backoff, swap_timeout
 from stoker.request.lease.waiter import Waiter, Want
+
+_READY: Final = ServePhase.READY
+_BACKGROUND: Final = Priority.BACKGROUND
+"""Looking up the member of an enum takes longer than the rest of a condition; these are looked up for each request."""
 
 
 class Scheduler(Reconciler):
@@ -56,9 +61,9 @@ class Scheduler(Reconciler):
         6. otherwise it waits for the load, at most `swap_timeout`; once loaded, for a place as in 4
         """
         state = self.serves[name]
-        is_open = state.phase is ServePhase.READY and not state.is_held and not self.closing
+        is_open = state.phase is _READY and not state.is_held and not self.closing
         state.note_arrival(now)
-        if share.priority is Priority.BACKGROUND and state.gives_way():
+        if share.priority is _BACKGROUND and state.gives_way():
             is_open = False
         if is_open and (not takes_place or (not state.queue and state.active < state.serve.max_active)):
             self.add_lease(state, id, takes_place, share, body_bytes)
@@ -116,7 +121,7 @@ class Scheduler(Reconciler):
         else:
             state.last_used = now
         is_quiet = state.is_quiet() and not (self.waiting and self.has_replica_waited_for(state))
-        if state.phase is ServePhase.READY and is_quiet and not self.is_below_minimum:
+        if state.phase is _READY and is_quiet and not self.is_below_minimum:
             idle = state.serve.idle_unload
             if state.slot_state.has_left_idle_serve:
                 after = state.slot_state.slot.idle_serve_after
