@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -324,7 +325,9 @@ def test_every_sdk_line_that_the_demo_prints_works(demo: Plane) -> None:
 
 
 def test_every_command_that_the_demo_prints_works_in_a_bare_shell(demo: Plane, tmp_path: Path) -> None:
-    bare = {"PATH": f"{tmp_path}:/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+    found = shutil.which("stoker")  # if the demo found it on its PATH, so will the shell of its user
+    path = f"{tmp_path}:/usr/local/bin:/usr/bin:/bin" + (f":{Path(found).parent}" if found else "")
+    bare = {"PATH": path, "HOME": str(tmp_path)}
     commands = [printed(demo.said(), "curl "), *re.findall(r"^\S*stoker .*$", demo.said(), re.MULTILINE)]
     for line, answer in zip(commands, ("I am spark", "1 2 3 4 5 6 7 8 9", "demo", "ember"), strict=True):
         done = subprocess.run(line, shell=True, env=bare, cwd="/", capture_output=True, text=True, timeout=60)  # noqa: S602

@@ -37,7 +37,7 @@ _LIST: Final = re.compile(rb"\[\s*(\])?")
 _decode_top: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_value: Final = msgspec.json.Decoder().decode
 _WRONG: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-ANSWERS: Final = {
+ANSWERS = {
     Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
 }  # fmt: skip
 """The field of a whole answer that lists its content."""
