@@ -115,6 +115,16 @@ def test_a_reload_whose_configuration_nobody_could_read_says_so(
         ran[0].read(ran[0].settings)
 
 
+def test_a_reload_reads_nothing_with_another_version_than_the_one_that_runs(
+    config: Path, ran: list[Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["up"]) == 0
+    monkeypatch.setattr(read_again, "__version__", "0.0.1")
+    assert ran[0].read is not None
+    with pytest.raises(ConfigError, match=r"is installed, but 0\.0\.1 runs: `stoker up --replace` takes over"):
+        ran[0].read(ran[0].settings)
+
+
 def test_every_problem_of_the_configuration_is_told_and_nothing_runs(
     config: Path, ran: list[Ran], capsys: Captured
 ) -> None:

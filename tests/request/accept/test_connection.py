@@ -188,6 +188,27 @@ async def test_what_is_not_http_behind_a_reply_under_way_ends_the_connection_wit
     assert (await house.said(), house.paper.log[-1]) == (before, "close")
 
 
+@pytest.mark.parametrize("wish", ["", "connection: keep-alive", "proxy-connection: keep-alive"])
+def test_a_client_of_http_1_0_gets_no_chunks_whatever_it_wishes(wish: str) -> None:
+    @story
+    async def told(house: House) -> None:
+        house.line.data_received(f"GET / HTTP/1.0\r\nhost: h\r\n{wish}{chr(13) + chr(10) if wish else ''}\r\n".encode())
+        house.asked[0].start(200, [])
+        house.asked[0].finish(b"all")
+        assert await house.said() == b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nall"
+        assert house.paper.closing
+
+    told()
+
+
+@story
+async def test_a_connection_with_the_begin_of_a_request_is_not_idle(house: House) -> None:
+    house.line.data_received(get("/1") + b"GET /2 HT")
+    house.asked[0].reply(200, [], b"")
+    await house.said()
+    assert not house.line.is_idle, "another process would not get these bytes"
+
+
 # -- whose turn it is ------------------------------------------------------------------------------------------------
 
 

@@ -153,6 +153,17 @@ async def test_a_connection_that_was_paused_at_its_end_reads_again(
     assert (await exchange(connection)).told == [200, b"ok", "end"]
 
 
+@story()
+async def test_a_connection_is_not_kept_while_its_request_is_not_sent(
+    pool: ConnectionPool, target: Target, lines: list[Server]
+) -> None:
+    """The serve refused a large body before it had read it: the next request would wait behind the rest."""
+    connection, seen = await pool.open(target), Seen()
+    connection.send(seen, GET, [b"x", b"y" * 2**25])
+    await seen.done.wait()
+    assert pool.take_idle(target) is None
+
+
 @story(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + OK)
 async def test_headers_of_an_interim_reply_are_not_the_replys(
     pool: ConnectionPool, target: Target, lines: list[Server]

@@ -1,6 +1,6 @@
 """Reads the configuration for `up`, and for a reload again: then in a process of its own, as at the start.
 
-The process that serves goes on meanwhile, and has nothing in memory afterwards that only the reading needs.
+The process that serves goes on meanwhile, and has hardly anything in memory afterwards that only the reading needs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from stoker import __version__
 from stoker.domain.errors import ConfigError, StokerError
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ def read_file(config: str | None, port: int | None) -> Settings:
 
 def read_again(config: str | None, port: int | None, old: Settings) -> tuple[Settings, list[str]]:
     """The settings of the file now, and the paths of those that differ from `old`. Blocks. Raises ConfigError for a
-    file with problems, and for settings that take effect only with a restart.
+    file with problems, for settings that take effect only with a restart, and if another version was installed.
     """
-    order = pickle.dumps((config, port, old))
+    order = pickle.dumps((__version__, pickle.dumps((config, port, old))))
     try:
         done = subprocess.run(
             COMMAND, input=order, stdout=subprocess.PIPE, timeout=LONGEST, check=False, start_new_session=True
@@ -43,7 +44,7 @@ def read_again(config: str | None, port: int | None, old: Settings) -> tuple[Set
         answer: Any = pickle.loads(done.stdout)
     except subprocess.TimeoutExpired:
         raise ConfigError([f"it could not be read within {LONGEST:g} s: look at the files that it names"]) from None
-    except (OSError, EOFError, pickle.UnpicklingError) as error:
+    except Exception as error:  # what it wrote may be anything
         raise ConfigError([f"no process could read it ({error}): the log or terminal of Stoker says more"]) from error
     if isinstance(answer, list):
         raise ConfigError(answer)
@@ -55,9 +56,13 @@ def main() -> None:
     """In the process that reads."""
     from stoker.config.changes import changes_in_effect
 
-    config, port, old = pickle.load(sys.stdin.buffer)
+    version, order = pickle.load(sys.stdin.buffer)
     answer: object
     try:
+        if version != __version__:  # settings of one version may mean something else in another
+            problem = f"Stoker {__version__} is installed, but {version} runs: `stoker up --replace` takes over"
+            raise ConfigError([problem])
+        config, port, old = pickle.loads(order)
         settings = read_file(config, port)
         answer = settings, changes_in_effect(old, settings)
     except ConfigError as error:

@@ -214,7 +214,8 @@ class WireProtocol(asyncio.Protocol):
         is_between_requests = self._running is None and self._incoming is None and not self._next
         if self._linger is not None:
             return False
-        return is_between_requests and not self._fruitless and not self.transport.get_write_buffer_size()
+        has_begun = self._fruitless or self._url or self._headers  # a head that came behind the last request
+        return is_between_requests and not has_begun and not self.transport.get_write_buffer_size()
 
     @property
     def is_encrypted(self) -> bool:
@@ -246,7 +247,8 @@ class WireProtocol(asyncio.Protocol):
         headers, self._headers = self._headers, []
         keeps_alive = parser.should_keep_alive()
         self._incoming = wire = Wire(self, parser.get_method().decode(), url, headers, keeps_alive)
-        if not keeps_alive or b"connection" in wire.headers:  # else it is HTTP/1.1
+        # Only HTTP/1.1 keeps a connection without being asked to; llhttp takes both of these for a wish.
+        if not keeps_alive or b"connection" in wire.headers or b"proxy-connection" in wire.headers:
             wire.version = parser.get_http_version()
         if wire.version == "1.0" or self._idle.is_ending:
             wire.close_after()

@@ -25,7 +25,7 @@ _ASKABLE: Final = (Dialect.CHAT, Dialect.COMPLETIONS)
 
 class Edited:
     """The body to send, its size in bytes, what was changed, and whether Stoker has to remove the usage chunk from the
-    reply. A large body in which bytes were replaced is a list of its pieces, so that it is never copied as a whole.
+    reply. A large body in which bytes were replaced is a list of its pieces, so that uvloop need not copy it.
     """
 
     __slots__ = ("body", "changes", "remove_usage", "size")

@@ -1,4 +1,4 @@
-"""Which replica of a serve a request joins, and in which place one is started. Only answers; changes nothing.
+"""Which replica of a serve a request joins, and in which place one is started. Only answers: moves and starts nothing.
 
 A request is bound to a replica when it arrives; it joins another one only if its own cannot serve it, or if another one
 has a place for it first.

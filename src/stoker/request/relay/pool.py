@@ -53,9 +53,9 @@ class UpstreamConnection(asyncio.Protocol):
     """One connection to a serve; carries one request at a time."""
 
     __slots__ = (
-        "_can_stay", "_ended", "_has_head", "_head_size", "_headers", "_is_full", "_is_paused", "_origin", "_parser",
-        "_pieces", "_pool", "_receiver", "_unsent", "_yields_turn", "has_answered", "is_closed", "is_reused",
-        "transport",
+        "_can_stay", "_ended", "_has_head", "_head_size", "_headers", "_is_full", "_is_large", "_is_paused", "_origin",
+        "_parser", "_pieces", "_pool", "_receiver", "_unsent", "_yields_turn", "has_answered", "is_closed",
+        "is_reused", "transport",
     )  # fmt: skip
 
     def __init__(self, pool: ConnectionPool, origin: tuple[str, int]) -> None:
@@ -71,6 +71,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._can_stay = False
         self._has_head = False
         self._is_paused = False
+        self._is_large = False
+        """The request is not sent in one small message."""
         self._yields_turn = False
         """Reading is paused until other connections had their turn."""
         self._unsent: Iterator[bytes | memoryview] | None = None
@@ -91,11 +93,12 @@ class UpstreamConnection(asyncio.Protocol):
         self._headers = []
         self._head_size = 0
         self.has_answered = self._has_head = False
+        self._is_large = not isinstance(body, bytes) or len(body) >= LARGE
         if isinstance(body, bytes):
-            if len(body) < LARGE:
-                self._pool.outbox.put(self._write, head + body)
-            else:
+            if self._is_large:
                 self.transport.writelines((head, body))
+            else:
+                self._pool.outbox.put(self._write, head + body)
         elif isinstance(body, list):
             self.transport.writelines([head, *body])
         else:
@@ -237,7 +240,9 @@ class UpstreamConnection(asyncio.Protocol):
     def _finish(self) -> None:
         receiver, self._receiver = self._receiver, None
         self._ended = False
-        is_sent, self._unsent = self._unsent is None, None  # a serve may refuse a body before it has read it
+        # a serve may refuse a body before it has read it
+        is_sent = self._unsent is None and not (self._is_large and self.transport.get_write_buffer_size())
+        self._unsent = None
         if self._can_stay and is_sent and not self.is_closed:
             self.resume()  # its last user may have had a slow client
             self._pool.keep(self, self._origin)

@@ -191,7 +191,7 @@ class Relay:
     ) -> RelayCompletion:
         """Send the request. `dialect` None: pass the reply on unread. `translator`: write the reply in another dialect.
         `requires_answer`: fail if a 200 is no answer in `dialect`. `on_flowing` is called when the answer begins to
-        flow to the client: from then on nothing is tried again.
+        flow to the client: from then on this request is not sent again.
 
         Awaited, the outcome returns when the reply is complete, and raises UpstreamError (the serve failed; maybe after
         the commit) or the error that `end_with` was called with. `close` must follow in every case.
