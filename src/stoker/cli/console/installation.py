@@ -203,7 +203,9 @@ def is_running(settings: Settings) -> bool:
     from stoker.store.state_dir import StateDir
 
     state = StateDir(Path(settings.paths.state))
-    return is_answering(state.path) and state.running_configuration in ("", settings.source)
+    running = state.running_configuration
+    is_same = not running or os.path.realpath(running) == os.path.realpath(settings.source)
+    return is_same and is_answering(state.path)
 
 
 def is_answering(state: Path) -> bool:
