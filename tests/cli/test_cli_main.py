@@ -204,7 +204,7 @@ def test_a_stoker_that_runs_on_another_file_has_no_secret_of_this_one(
 ) -> None:
     """As `stoker up` says of that file."""
     other = config.with_name("other.toml")
-    cluster = '[clusters.lab]\naddress = "http://10.0.0.7:8265"\ntoken = "file:not-here"\n'
+    cluster = '[clusters.lab]\naddress = "http://10.0.0.7:8265"\ntoken = "env:NOT_HERE"\n'
     other.write_text(config.read_text() + cluster)
     lock = config.parent / "state" / "lock"
     lock.write_text(f"1\n{other}\n")
@@ -212,7 +212,7 @@ def test_a_stoker_that_runs_on_another_file_has_no_secret_of_this_one(
     lock.write_text(f"1\n{config}\n")
     capsys.readouterr()
     assert run(["config", "check", "--config", "other.toml"]) == 2
-    assert "key 'clusters.lab.token': the file" in capsys.readouterr().err
+    assert "key 'clusters.lab.token': the environment variable NOT_HERE" in capsys.readouterr().err
 
 
 def test_a_demo_that_runs_beside_a_configuration_is_pointed_at(

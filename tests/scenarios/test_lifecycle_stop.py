@@ -180,6 +180,17 @@ async def test_a_second_signal_kills_engines_that_ignore_the_first() -> None:
 
 
 @story
+async def test_the_end_of_the_terminal_is_an_orderly_end() -> None:
+    with running(serve("a")) as plane:
+        async with Talk(plane, "a", "script: gap=0.01 tokens=60", stream=True) as stream:
+            first = await stream.event()
+            plane.signal(signal.SIGHUP)
+            assert is_complete([first, *await stream.rest()], "chat"), "a running request has its time"
+        assert await asyncio.to_thread(plane.exit_code) == 0, plane.said()
+        assert plane.processes() == {}
+
+
+@story
 async def test_a_second_signal_kills_what_is_loading() -> None:
     loading = serve("a", Script(ignore_sigterm=True, listen_after=60), ready_timeout="2m", **STUBBORN)
     with running(loading) as plane:

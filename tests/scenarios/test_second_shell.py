@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from tests.scenarios.plane import Plane, config, running, serve
@@ -55,13 +56,20 @@ def test_a_command_for_the_running_stoker_needs_no_secret(plane: Plane, words: s
     assert done.returncode == 0, said
 
 
-def test_a_reload_reads_the_secrets_of_the_running_stoker_not_of_the_shell(plane: Plane) -> None:
+@contextmanager
+def key_file(plane: Plane) -> Iterator[None]:
+    """The operator's key is where it belongs."""
     elsewhere = plane.directory / "elsewhere"
     elsewhere.rename(plane.directory / "operator.key")
     try:
-        done = plane.run("reload")
+        yield
     finally:
         (plane.directory / "operator.key").rename(elsewhere)
+
+
+def test_a_reload_reads_the_secrets_of_the_running_stoker_not_of_the_shell(plane: Plane) -> None:
+    with key_file(plane):
+        done = plane.run("reload")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -79,10 +87,17 @@ def test_a_start_names_every_secret_that_is_missing(plane: Plane) -> None:
 
 
 def test_config_check_warns_of_the_secrets_that_only_the_running_stoker_has(plane: Plane) -> None:
-    done = plane.run("config", "check")
+    with key_file(plane):
+        done = plane.run("config", "check")
     assert done.returncode == 0
     assert "TEAM_KEY is not set or empty; set it before you start Stoker (the running Stoker has it)" in done.stderr
     assert plane.run("config", "show").returncode == 0
+
+
+def test_a_file_that_the_running_stoker_would_not_find_either_is_a_problem(plane: Plane) -> None:
+    done = plane.run("config", "check")
+    assert done.returncode == 2
+    assert "operator.key does not exist" in done.stderr
 
 
 def test_a_command_that_sends_a_key_says_which_variable_to_set(plane: Plane) -> None:

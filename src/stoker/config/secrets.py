@@ -16,6 +16,10 @@ SHORTEST_KEY = 16
 """Characters. A shorter key can be guessed: `openssl rand -hex 32` gives 64."""
 
 
+UNSET, UNREADABLE = "is not set or empty", "cannot be read"
+"""In the text of problems that another process, with other variables or another user, may not have."""
+
+
 class UnreadableSecret(ValueError):
     """The source is right, and the value is not there or of no use."""
 
@@ -30,9 +34,7 @@ def read_secret(source: str, directory: Path, environment: Mapping[str, str] | N
     if scheme == "env" and _VARIABLE.fullmatch(rest):
         value = (os.environ if environment is None else environment).get(rest, "")
         if not value:
-            raise UnreadableSecret(
-                f"the environment variable {rest} is not set or empty; set it before you start Stoker"
-            )
+            raise UnreadableSecret(f"the environment variable {rest} {UNSET}; set it before you start Stoker")
     elif scheme == "file" and rest:
         value = _from_file(absolute(rest, directory))
     else:
@@ -72,7 +74,7 @@ def _from_file(path: Path) -> str:
             f"the file {path} cannot be a key: it contains something other than printable ASCII"
         ) from None
     except OSError as error:
-        raise UnreadableSecret(f"the file {path} cannot be read: {error.strerror}; check its owner and mode") from None
+        raise UnreadableSecret(f"the file {path} {UNREADABLE}: {error.strerror}; check its owner and mode") from None
     if len(content) > _MAX_BYTES:
         raise UnreadableSecret(f"the file {path} is longer than {_MAX_BYTES} bytes, too long for a key; check the path")
     if not text.strip():

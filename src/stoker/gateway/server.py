@@ -117,11 +117,16 @@ class Server(HttpServer):
 
     @contextlib.contextmanager
     def handled_signals(self) -> Iterator[None]:
-        """Handle SIGTERM and Ctrl-C, from before the first serve is adopted until the last one has stopped."""
+        """Handle SIGTERM, Ctrl-C and the end of the terminal, from before the first serve is adopted until the last one
+        has stopped. Under `nohup` the end of the terminal stays ignored.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        wanted = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            wanted.append(signal.SIGHUP)
+        before = {number: signal.signal(number, self.handle_exit) for number in wanted}
         try:
             yield
         finally:

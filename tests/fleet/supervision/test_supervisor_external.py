@@ -87,6 +87,17 @@ def test_an_external_serve_that_still_loads_is_no_wrong_address(tell: Tell) -> N
     tell(story)
 
 
+def test_an_external_serve_that_refuses_the_key_is_no_wrong_address(tell: Tell) -> None:
+    async def story(workshop: Any) -> None:
+        fleet = workshop.supervisor()
+        async with somebody(workshop, "--health", "401") as (url, _):
+            with pytest.raises(StartFailed, match=r"refuses its `key` \(GET .* answered 401\): correct it"):
+                await fleet.start(external(url, ready_timeout=0.1), workshop.on_exit)
+        await fleet.close(False)
+
+    tell(story)
+
+
 def test_an_external_serve_without_a_health_path_is_asked_for_its_models(tell: Tell) -> None:
     async def story(workshop: Any) -> None:
         async with somebody(workshop, "--health", "404") as (url, _):

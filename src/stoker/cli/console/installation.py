@@ -188,12 +188,17 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
 
 
 def load_beside_running(config: str | None) -> tuple[Settings, list[str]]:
-    """As `load_settings`, and the secrets that this shell lacks: no problem while the Stoker that has them runs."""
+    """As `load_settings`, and the secrets that this shell lacks: no problem while the Stoker that has them runs. A file
+    that does not exist is one: the running Stoker would not find it, either.
+    """
+    from stoker.config.secrets import UNREADABLE, UNSET
+
     try:
         return load_settings(config), []
     except ConfigError as error:
         settings = load_settings(config, needs_secrets=False)
-        if not is_running(settings):
+        is_of_this_shell = all(UNSET in problem or UNREADABLE in problem for problem in error.problems)
+        if not is_of_this_shell or not is_running(settings):
             raise
         return settings, [f"{problem} (the running Stoker has it)" for problem in error.problems]
 

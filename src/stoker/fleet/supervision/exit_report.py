@@ -35,6 +35,8 @@ def not_ready_in_time(managed: ManagedServe, limit: float, last: str) -> StartFa
             f"serve '{serve.name}' is not ready at {serve.base_url} ({last}): it is probably still loading its model; "
             "try again, or read its log where it runs"
         )
+    if managed.unit is None and last.endswith(("answered 401", "answered 403")):
+        return StartFailed(f"serve '{serve.name}' at {serve.base_url} refuses its `key` ({last}): correct it")
     if managed.unit is None:
         return StartFailed(
             f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): start it, "

@@ -330,6 +330,8 @@ class ConnectionPool:
         kept = self._idle.get(origin)
         if kept is not None and connection in kept:
             kept.remove(connection)
+            if not kept:  # the next start of the serve may have another port
+                del self._idle[origin]
 
     def drop(self, host: str, port: int) -> None:
         """Close the idle connections to a serve that is gone."""
