@@ -99,6 +99,7 @@ def _main(
     os.environ.clear()
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
     for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, out, _APPEND), (2, err, _APPEND)):
         opened = os.open(path, flags, 0o600)
         os.dup2(opened, number)

@@ -224,7 +224,7 @@ def test_markup_in_names_and_last_words_stays_text(browser: Browser, plane: Plan
         page.get_by_role("link", name="Overview").click()
         expect(page.locator(".happened")).to_contain_text("<img src=")
         assert page.locator("main img, main script").count() == 0
-        assert page.title() == "Overview · Stoker"
+        expect(page).to_have_title("Overview · Stoker")
 
 
 def test_injected_code_does_not_run(browser: Browser, plane: Plane) -> None:
