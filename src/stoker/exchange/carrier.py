@@ -309,7 +309,7 @@ class Carrier:
             encoded.remove_usage,
             translator,
             endpoint.generates,
-            request.drop_body,
+            on_flowing=request.drop_body,
         )
         del encoded  # its body, for as long as the answer takes
         await completion

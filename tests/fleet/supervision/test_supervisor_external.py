@@ -76,22 +76,18 @@ def test_an_external_serve_that_is_not_there_is_refused_soon(tell: Tell) -> None
     tell(story)
 
 
-def test_an_external_serve_that_still_loads_is_no_wrong_address(tell: Tell) -> None:
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("503", r"is not ready at .*answered 503\): it is probably still loading"),
+        ("401", r"refuses its `key` \(GET .* answered 401\): correct it"),
+    ],
+)
+def test_an_external_serve_that_answers_with_an_error_is_no_wrong_address(tell: Tell, status: str, told: str) -> None:
     async def story(workshop: Any) -> None:
         fleet = workshop.supervisor()
-        async with somebody(workshop, "--health", "503") as (url, _):
-            with pytest.raises(StartFailed, match=r"is not ready at .*answered 503\): it is probably still loading"):
-                await fleet.start(external(url, ready_timeout=0.1), workshop.on_exit)
-        await fleet.close(False)
-
-    tell(story)
-
-
-def test_an_external_serve_that_refuses_the_key_is_no_wrong_address(tell: Tell) -> None:
-    async def story(workshop: Any) -> None:
-        fleet = workshop.supervisor()
-        async with somebody(workshop, "--health", "401") as (url, _):
-            with pytest.raises(StartFailed, match=r"refuses its `key` \(GET .* answered 401\): correct it"):
+        async with somebody(workshop, "--health", status) as (url, _):
+            with pytest.raises(StartFailed, match=told):
                 await fleet.start(external(url, ready_timeout=0.1), workshop.on_exit)
         await fleet.close(False)
 
