@@ -11,28 +11,8 @@ import pytest
 from tests.order import LONGEST
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src" / "stoker"
-MOST_ROOMS = 20
-MOST_LOOSE = 5
 PUBLIC_UNDERSCORES = {"_replace", "_asdict", "_make", "_fields", "_exit"}
 """Names that begin with an underscore and are documented nevertheless: those of named tuples, and `os._exit`."""
-
-
-def test_the_package_has_few_rooms_and_hardly_a_loose_module() -> None:
-    rooms = [path for path in PACKAGE.iterdir() if path.is_dir() and list(path.rglob("*.py"))]
-    beside = [ROOT / name for name in ("bench", "scripts", "training")]
-    assert len(rooms) + len(beside) <= MOST_ROOMS
-    assert len(list(PACKAGE.glob("*.py"))) <= MOST_LOOSE
-
-
-def test_no_two_public_classes_share_a_name() -> None:
-    places: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
-    shared = {name: where for name, where in places.items() if len(where) > 1}
-    assert shared == {}
 
 
 def test_the_files_of_tests_that_begin_first_exist() -> None:
