@@ -110,6 +110,8 @@ class Decision(msgspec.Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    tokens_estimated: bool = False
+    """Whether Stoker estimated `input_tokens` or `output_tokens`, because the serve did not count them to the end."""
     translation: str = ""
     """Edits that were made to the request, comma separated (`model`, `include_usage`, ...)."""
     routed: Routed | None = None

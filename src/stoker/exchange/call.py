@@ -16,6 +16,7 @@ from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.trace import RequestTrace, Try
 from stoker.domain.usage import MediaUnits, ServeUsage
 from stoker.exchange.first_byte import FirstByteTimer
+from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.leasing import granted
 from stoker.exchange.recorder import AnswerRecorder
 from stoker.exchange.waiting_bodies import WaitingBodies
@@ -54,6 +55,7 @@ class Call:
         "recorder",
         "relay",
         "reply",
+        "request",
         "retry_after",
         "sent_at",
         "sequence_lease",
@@ -98,6 +100,8 @@ class Call:
         self.continuation: AnswerTranslator | None = None
         """The translator of an answer whose beginning the client already has; a repair continues it."""
         self.relay: Relay | None = None
+        self.request: UpstreamRequest | None = None
+        """What `relay` sends; None: it passes on unread what it sends."""
         self.sent_at = 0.0
         """When a serve was last called, by the clock."""
         self.charge: Charge | None = None

@@ -27,12 +27,12 @@ from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Serve
-from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
 from stoker.exchange.counting import TokenCounter
 from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
 from stoker.exchange.media import EncodedMedia, encode_media
+from stoker.exchange.metering import used
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.prompt_chain import prompt_chain
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, recorded_code
@@ -196,8 +196,10 @@ class Carrier:
             relay.close()
             self._received[decision.serve] = self._received.get(decision.serve, 0) + relay.received
             usage = relay.usage
-            decision.input_tokens, decision.output_tokens = usage.input, usage.output
-            decision.cached_tokens = usage.cached
+            counted = used(decision.serve if call.lease is None else call.lease.serve, call, relay)
+            call.request = None
+            decision.input_tokens, decision.output_tokens = counted.input, counted.output
+            decision.cached_tokens, decision.tokens_estimated = counted.cached, counted.is_estimated
             if call.trace is not None:
                 call.trace.end_try(self._clock.now(), relay.upstream_status, usage)
             if call.media is not None and relay.upstream_status == 200 and relay.received:
@@ -212,8 +214,8 @@ class Carrier:
             sequence.release(None if relay is None else _tokens(relay))
         lease, call.lease = call.lease, None
         if lease is not None and relay is not None:
-            lease.usage = used = ServeUsage(lease.serve, usage.input, usage.output, usage.cached, usage.reasoning)
-            call.usages.append(used)
+            lease.usage = counted
+            call.usages.append(counted)
             lease.release()
         elif lease is not None:
             lease.release()
@@ -301,6 +303,7 @@ class Carrier:
             call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
         endpoint = request.endpoint
         relay = self._relay(call, lease)
+        call.request = request
         completion = relay.send(
             target,
             encoded.head,

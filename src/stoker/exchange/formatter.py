@@ -16,6 +16,7 @@ from stoker.domain.serve import Serve, Translation
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.edits import Edited, edit
 from stoker.request.codec.request_parameters import apply_parameters
+from stoker.request.codec.text_tokens import excess_of_files
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
@@ -46,6 +47,7 @@ class UpstreamRequest:
         "is_empty",
         "notes",
         "parameters",
+        "prompt_bytes",
         "tokens",
         "written",
     )
@@ -74,6 +76,8 @@ class UpstreamRequest:
         self.capabilities = capabilities
         self.tokens: int | None = None
         """Tokens of the prompt, if they were counted."""
+        self.prompt_bytes = 0
+        """Its size, by which it is estimated; known once it is encoded."""
         self.is_empty = is_empty
         """There is nothing to embed."""
         self.parameters = NO_PARAMETERS
@@ -212,6 +216,7 @@ class Formatter:
         written = write_prompt(prompt, losses, capabilities, self._signer)
         written_fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         written_fields.stream_options = {"include_usage": True}
+        written_fields.may_name_images = fields.may_name_images or endpoint.dialect in OLLAMA
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
         notes = (*way, *(f"lossy:{code}" for code in written.losses.codes))
         return UpstreamRequest(
@@ -282,6 +287,9 @@ class Formatter:
         """
         edited = request.edited(target.served_name, sequence)
         body = edited.body
+        request.prompt_bytes = edited.size
+        if request.fields.may_name_images:
+            request.prompt_bytes -= excess_of_files(request.body)
         if request.written is None:
             # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
             embeds = request.client.dialect is Dialect.OLLAMA_EMBED

@@ -106,6 +106,7 @@ def _demo(settings: Settings) -> tuple[Settings, DoctorFinding]:
 def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
     from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
     from stoker.cli.console.installation import config_warnings, load_beside_running
+    from stoker.cli.console.uncounted import uncounted_warnings
 
     part = "configuration"
     try:
@@ -118,7 +119,7 @@ def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
                 part, DoctorHealth.FAIL, error.message, "correct each of these lines", "stoker config check"
             )
         return None, found
-    said = missing + config_warnings(settings)
+    said = missing + config_warnings(settings) + uncounted_warnings(settings)
     if said:
         detail = f"{settings.source}: " + "; ".join(said)
         return settings, DoctorFinding(

@@ -199,6 +199,8 @@ def _tokens(decision: Decision) -> str:
         return "unknown: the model server reported no usage"
     cached = f" ({decision.cached_tokens} of them cached)" if decision.cached_tokens else ""
     said = f"{figures.number(decision.input_tokens)} in{cached}, {figures.number(decision.output_tokens)} out"
+    if decision.tokens_estimated:
+        said += ", estimated: the model server did not count them to the end"
     rate = tokens_per_second(decision)
     return said if rate is None else f"{said}, {rate:.1f} tokens/s after the first"
 

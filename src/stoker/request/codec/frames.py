@@ -18,11 +18,16 @@ from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.media_units import seconds_of_usage
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
+from stoker.request.codec.text_tokens import PIECES, text_size, tokens_of_pieces, tokens_of_text
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, with_reason
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
 
 _KEPT: Final = 65536
+"""Bytes that are kept of a large read."""
+_AT_THE_END: Final = 3
+"""Reads across which the dialect's end marker may be split."""
+_MOST_KEPT: Final = 12
 _LAST_TYPES: Final = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
 _OPENING: Final = frozenset(
     ("message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
@@ -54,9 +59,12 @@ class StreamReader:
         "_has_begun",
         "_inflate",
         "_is_media",
-        "_last",
         "_may_fail_late",
+        "_openings",
         "_partial",
+        "_piece",
+        "_pieces",
+        "_recent",
         "_remove_usage",
         "_words",
         "dialect",
@@ -83,8 +91,13 @@ class StreamReader:
         self._remove_usage = remove_usage and not gzip
         self._inflate = zlib.decompressobj(47) if gzip else None
         self._partial = bytearray()
-        self._last: tuple[bytes, ...] = ()
-        """The last three reads: the dialect's end marker may be split across them. A deque would take 0.7 KB."""
+        self._recent: list[bytes] = []
+        """The last reads: three at least, in which the dialect's end marker may be."""
+        self._piece = PIECES.get(dialect, b"")
+        self._pieces = 0
+        """Of the answer, in reads that are no longer kept."""
+        self._openings = 0
+        """Of them, those that came before the first piece with content."""
         self._is_media = dialect in MEDIA
         self._may_fail_late = dialect is Dialect.RESPONSES
         """The dialect's streams can end with a failed response."""
@@ -109,7 +122,7 @@ class StreamReader:
 
     def next_sequence_number(self) -> int:
         """The sequence number of the next event; 0 in dialects without sequence numbers."""
-        frames = split(b"".join(self._last)) if self.dialect is Dialect.RESPONSES else ()
+        frames = split(b"".join(self._recent)) if self.dialect is Dialect.RESPONSES else ()
         numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
         return max((number + 1 for number in numbers if type(number) is int), default=0)
 
@@ -121,7 +134,7 @@ class StreamReader:
         """
         if self._is_media:
             return self._has_begun and not self._partial  # the engines do not agree on an end marker
-        frames = split(b"".join(self._last) + self._partial)
+        frames = split(b"".join(self._recent) + self._partial)
         if not any(_is_end(frame, self.dialect) for frame in reversed(frames)):
             return False
         return self._has_begun or any(_is_of_answer(parse(frame), self.dialect) for frame in frames)
@@ -150,8 +163,10 @@ class StreamReader:
         return self._frames(whole)
 
     def _frames(self, data: bytes) -> bytes:
-        read = data if len(data) <= _KEPT else data[last_end(data[:-_KEPT]) :]  # the last frame is whole
-        self._last = (*self._last[-2:], read)
+        recent = self._recent
+        recent.append(data)
+        if len(recent) > _MOST_KEPT or len(data) > _KEPT:
+            self._forget()
         if not self.is_meaningful:
             return self._early(data)
         # `find`, because CPython makes and drops an exception for each `in` of bytes: that takes twice as long.
@@ -162,6 +177,30 @@ class StreamReader:
         if data.find(b"error") >= 0 and (b'"error"' in data or b"event: error" in data):
             return self._until_error(data)
         return data
+
+    def tokens_so_far(self) -> int:
+        """Tokens of the answer by its pieces, for want of a count of the serve's."""
+        if not self._piece:
+            return 0
+        pieces = size = 0
+        for frame in split(b"".join(self._recent)):
+            count = frame.count(self._piece)
+            if count and (text := text_size(parse(frame))):
+                pieces += count
+                size += text
+        total = pieces + max(0, self._pieces - self._openings)
+        return tokens_of_pieces(total, size * total // pieces) if pieces else total
+
+    def _forget(self) -> None:
+        """Keep only the last reads, and only the end of a large one. The pieces of the others are counted."""
+        recent = self._recent
+        self._pieces += b"".join(recent[:-_AT_THE_END]).count(self._piece)
+        del recent[:-_AT_THE_END]
+        last = recent[-1]
+        if len(last) > _KEPT:
+            cut = last_end(last[:-_KEPT])  # the last frame stays whole
+            self._pieces += last.count(self._piece, 0, cut)
+            recent[-1] = last[cut:]
 
     def _early(self, data: bytes) -> bytes:
         """Parses every frame up to the first meaningful one."""
@@ -181,6 +220,8 @@ class StreamReader:
                 self._has_begun = self._has_begun or _is_of_answer(payload, self.dialect)
                 if not self.is_meaningful:
                     self.is_meaningful = self._has_begun and is_meaningful(payload, self.dialect)
+                    if not self.is_meaningful:
+                        self._openings += frame.count(self._piece)
                 if has_failed:
                     frame = self._mark_failure(frame, payload)
                 if self._take_usage(payload):
@@ -289,6 +330,8 @@ def _check(dialect: Dialect, top: dict[str, msgspec.Raw]) -> Usage:
         raise with_reason(problem, error)
     usage = Usage()
     usage.update_from(_value(top, "usage"))
+    if not usage.output and name is not None:
+        usage.text_tokens = tokens_of_text(text_size({name: _value(top, name)}))
     return usage
 
 

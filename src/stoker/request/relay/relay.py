@@ -21,9 +21,10 @@ from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.context_overflow import CODE, is_recognised
-from stoker.request.codec.frames import StreamReader, check_answer, inflated, read_usage
+from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, inflated, read_usage
 from stoker.request.codec.media_answers import check_media_answer, is_binary
 from stoker.request.codec.media_units import seconds_of_answer
+from stoker.request.codec.text_tokens import tokens_of_text
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.codec.usage import Usage
 from stoker.request.relay import faults
@@ -76,6 +77,8 @@ class ReplyReader(Protocol):
     def feed(self, data: bytes) -> bytes: ...
 
     def has_ended(self) -> bool: ...
+
+    def tokens_so_far(self) -> int: ...
 
     def take_rest(self) -> bytes: ...
 
@@ -138,9 +141,9 @@ class Relay:
 
     __slots__ = (
         "_body", "_connection", "_dialect", "_head", "_headers", "_held", "_is_flowing", "_is_raw_stream",
-        "_last_data", "_limits", "_loop", "_may_escalate", "_on_flowing", "_opening", "_outcome", "_pool", "_reader",
-        "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "received", "reply",
-        "retry_after", "translator", "upstream_status", "usage",
+        "_is_unusable", "_last_data", "_limits", "_loop", "_may_escalate", "_on_flowing", "_opening", "_outcome",
+        "_pool", "_reader", "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "is_complete",
+        "received", "reply", "retry_after", "translator", "upstream_status", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -159,6 +162,8 @@ class Relay:
         self.usage = Usage()
         self.translator: ReplyTranslator | None = None
         """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
+        self.is_complete = False
+        """Whether the reply came to its end, and the client got it."""
         self._on_flowing: Callable[[], None] | None = None
         self.retry_after: float | None = None
         """Seconds for which the serve asked for a pause; None: it did not."""
@@ -175,7 +180,9 @@ class Relay:
         self._size = 0
         self._is_flowing = False
         self._is_raw_stream = False
-        self._last_data = 0.0
+        self._is_unusable = False
+        """Whether the whole reply came, and is no answer."""
+        self._last_data = self._sent = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def send(
@@ -235,6 +242,28 @@ class Relay:
     def has_sent_end(self) -> bool:
         """Whether the stream's own end marker went out, even if the reply is not finished."""
         return self._is_flowing and self._reader is not None and self._reader.has_ended()
+
+    @property
+    def was_sent(self) -> bool:
+        return self._sent > 0
+
+    @property
+    def seconds_since_sent(self) -> float:
+        return self._loop.time() - self._sent
+
+    @property
+    def has_begun_answer(self) -> bool:
+        """Whether any of an answer has come, and not only of a reply that turned out to be none."""
+        is_none = self._is_unusable and not self.usage.text_tokens
+        return self.upstream_status == 200 and self.has_answered and not is_none
+
+    def tokens_so_far(self) -> int:
+        """Tokens of the answer by its pieces, or by its length: for want of a count of the serve's."""
+        if self._reader is not None:
+            return self._reader.tokens_so_far()
+        if self.is_complete or self.upstream_status != 200 or self._dialect not in ANSWERS:
+            return self.usage.text_tokens
+        return self.usage.text_tokens or tokens_of_text(self.received)
 
     @property
     def _rejection(self) -> UpstreamError | None:
@@ -303,8 +332,10 @@ class Relay:
         try:
             self._end()
         except Exception as error:
+            self._is_unusable = self._reader is None
             self._settle(error)  # a bug, too: the request must not wait for ever
         else:
+            self.is_complete = True
             self._settle(None)
 
     def on_broken(self, reason: str) -> None:

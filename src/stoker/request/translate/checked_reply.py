@@ -80,6 +80,9 @@ class CheckedReply:
     def take_rest(self) -> bytes:
         return self._inner.take_rest()
 
+    def tokens_so_far(self) -> int:
+        return self._inner.tokens_so_far()
+
     def next_sequence_number(self) -> int:
         return self._inner.next_sequence_number()
 

@@ -114,6 +114,9 @@ class EmbedReply:
     def take_rest(self) -> bytes:
         return b""
 
+    def tokens_so_far(self) -> int:
+        return 0
+
     def next_sequence_number(self) -> int:
         return 0
 
