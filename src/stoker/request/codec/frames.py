@@ -1,15 +1,14 @@
 """Reads a stream that passes through. It changes nothing, except that it removes the usage chunk that Stoker asked for.
 
 The network cuts the stream anywhere. Whole SSE frames are passed on at once; an incomplete frame is held until its end,
-so that no error event or ping is written into the middle of a frame, where no client could read it. Only a compressed
-stream is passed on as it comes. A frame is parsed only if a cheap search says that it matters.
+so that no error event or ping is written into the middle of a frame, where no client could read it. A frame is parsed
+only if a cheap search says that it matters.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import zlib
 from typing import Any, Final
 
 import msgspec
@@ -57,7 +56,6 @@ class StreamReader:
 
     __slots__ = (
         "_has_begun",
-        "_inflate",
         "_is_media",
         "_may_fail_late",
         "_openings",
@@ -76,9 +74,7 @@ class StreamReader:
     includes_error = False
     """The serve's error frame. It is not passed on: the caller decides what the client gets."""
 
-    def __init__(
-        self, dialect: Dialect, remove_usage: bool = False, gzip: bool = False, words: UpstreamMessages | None = None
-    ) -> None:
+    def __init__(self, dialect: Dialect, remove_usage: bool = False, words: UpstreamMessages | None = None) -> None:
         """`words` cleans the error message of a failed response."""
         self._words = words or UpstreamMessages()
         self.dialect = dialect
@@ -88,8 +84,7 @@ class StreamReader:
         self.failure: StokerError | None = None
         self._has_begun = False
         """Whether any frame was part of an answer; an end marker alone is not."""
-        self._remove_usage = remove_usage and not gzip
-        self._inflate = zlib.decompressobj(47) if gzip else None
+        self._remove_usage = remove_usage
         self._partial = bytearray()
         self._recent: list[bytes] = []
         """The last reads: three at least, in which the dialect's end marker may be."""
@@ -103,9 +98,6 @@ class StreamReader:
         """The dialect's streams can end with a failed response."""
 
     def feed(self, data: bytes) -> bytes:
-        if self._inflate is not None:
-            self._look(_inflated(self._inflate, data))
-            return data
         if not self._partial and data.endswith(b"\n\n"):  # the usual case: whole frames
             return self._frames(data)
         return self._look(data)
@@ -114,11 +106,6 @@ class StreamReader:
     def held(self) -> int:
         """Bytes of the incomplete frame."""
         return len(self._partial)
-
-    @property
-    def is_encoded(self) -> bool:
-        """The stream is compressed: Stoker can insert nothing into it."""
-        return self._inflate is not None
 
     def next_sequence_number(self) -> int:
         """The sequence number of the next event; 0 in dialects without sequence numbers."""
@@ -142,7 +129,7 @@ class StreamReader:
     def take_rest(self) -> bytes:
         """Bytes still held back when the stream is over."""
         rest, self._partial = self._partial, bytearray()
-        return b"" if self.is_encoded else bytes(rest)
+        return bytes(rest)
 
     def _look(self, data: bytes) -> bytes:
         """Frames split across reads: whole ones are passed on, an incomplete one waits. Only new bytes are searched, so
@@ -289,11 +276,9 @@ class StreamReader:
         return b"event: response.failed\ndata: %b\n\n" % msgspec.json.encode(payload)
 
 
-def read_usage(body: bytes, gzip: bool = False) -> Usage:
+def read_usage(body: bytes) -> Usage:
     """Usage of a whole reply; unknown if the body is not a JSON object."""
     usage = Usage()
-    if gzip:
-        body = inflated(body)
     if b'"usage"' not in body:
         return usage
     try:
@@ -303,13 +288,11 @@ def read_usage(body: bytes, gzip: bool = False) -> Usage:
     return usage
 
 
-def check_answer(dialect: Dialect, body: bytes, gzip: bool = False) -> Usage:
+def check_answer(dialect: Dialect, body: bytes) -> Usage:
     """Usage of a whole answer. Raises UpstreamError `upstream_unusable` if the body is not an answer:
 
     1. it is not a JSON object   2. see `problem_of`
     """
-    if gzip:
-        body = inflated(body)
     try:
         return _check(dialect, _decode_top(body))
     except _WRONG:
@@ -365,11 +348,6 @@ def _entries(raw: msgspec.Raw | None) -> bool | None:
     return None if found is None else found[1] is None
 
 
-def inflated(body: bytes) -> bytes:
-    """The decompressed body, as far as it can be read."""
-    return _inflated(zlib.decompressobj(47), body)
-
-
 def _lenient(body: bytes) -> bytes | None:
     """Strict JSON of what many clients read, too: `NaN`, half surrogates. None: it is not a JSON object."""
     try:
@@ -417,11 +395,3 @@ def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
         if isinstance(delta, dict) and any(value for key, value in delta.items() if key != "role"):
             return True
     return False
-
-
-def _inflated(stream: Any, data: bytes) -> bytes:
-    """Decompresses at most MAX_FRAME bytes at a time; bytes that cannot be read are ignored."""
-    try:
-        return bytes(stream.decompress(data, MAX_FRAME))
-    except zlib.error:
-        return b""

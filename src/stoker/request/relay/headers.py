@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stoker.domain.lease import Target
+from stoker.request.codec.content_coding import readable_codings
 
 LONGEST_PAUSE: Final = 3600.0
 """Seconds: a longer Retry-After counts as this."""
@@ -23,9 +24,8 @@ _HOP: Final = {
 _NOT_FORWARDED: Final = _HOP | {
     b"host", b"authorization", b"x-api-key", b"api-key", b"cookie", b"origin", b"referer",
     b"x-request-id", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
-    FORWARDED,
+    b"accept-encoding", FORWARDED,
 }  # fmt: skip
-_UNENCODED: Final = _NOT_FORWARDED | {b"accept-encoding"}
 _NOT_RETURNED: Final = _HOP | {
     b"date", b"server", b"set-cookie", b"x-request-id", b"access-control-allow-origin",
     b"access-control-allow-credentials", b"access-control-allow-headers", b"access-control-allow-methods",
@@ -33,6 +33,7 @@ _NOT_RETURNED: Final = _HOP | {
     b"x-powered-by", b"alt-svc", b"strict-transport-security", b"location",
 }  # fmt: skip
 _WEBSOCKET: Final = b"sec-websocket-"
+_ACCEPTS: Final = b"\r\naccept-encoding: "
 _OURS: Final = b"x-stoker-"
 """The prefix of headers that only Stoker adds to a reply."""
 _PLAIN_CONNECTION: Final = (b"keep-alive", b"close", b"")
@@ -41,11 +42,13 @@ _PLAIN_CONNECTION: Final = (b"keep-alive", b"close", b"")
 def request_head(
     method: bytes, path: str, target: Target, headers: Sequence[tuple[bytes, bytes]], length: int, plain: bool
 ) -> bytes:
-    """The upstream request's head. `plain`: ask for an unencoded reply, since a frame of it may have to be removed."""
+    """The upstream request's head. `plain`: ask for an unencoded reply, since a frame of it may have to be removed.
+    Else the serve may use the codings that both the client and Stoker read.
+    """
     parts = [b"%b %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
         method, target.base_path.encode(), path.encode(), target.host.encode(), target.port,
     )]  # fmt: skip
-    for name, value in _end_to_end(headers, _UNENCODED if plain else _NOT_FORWARDED):
+    for name, value in _end_to_end(headers, _NOT_FORWARDED, keeps_coding=not plain):
         parts += (name, b": ", value, b"\r\n")
     if target.key is not None:
         bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
@@ -80,9 +83,17 @@ def reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, b
     return [header for header in _end_to_end(headers, _NOT_RETURNED) if not header[0].startswith(_OURS)]
 
 
-def _end_to_end(headers: Sequence[tuple[bytes, bytes]], excluded: set[bytes]) -> list[tuple[bytes, bytes]]:
+def accepted_codings(head: bytes) -> bytes:
+    """The Accept-Encoding of an upstream request's head; empty: it has none."""
+    start = head.find(_ACCEPTS)
+    return b"" if start < 0 else head[start + len(_ACCEPTS) : head.index(b"\r\n", start + len(_ACCEPTS))]
+
+
+def _end_to_end(
+    headers: Sequence[tuple[bytes, bytes]], excluded: set[bytes], keeps_coding: bool = False
+) -> list[tuple[bytes, bytes]]:
     """Drop `excluded` and what the Connection header lists (RFC 9110, 7.6.1). `connection` itself must be in
-    `excluded`.
+    `excluded`. `keeps_coding`: of `accept-encoding`, which must be in it too, keep what Stoker reads.
     """
     passed: list[tuple[bytes, bytes]] = []
     nominated: set[bytes] = set()
@@ -90,6 +101,8 @@ def _end_to_end(headers: Sequence[tuple[bytes, bytes]], excluded: set[bytes]) ->
         name, value = header
         if name not in excluded:
             passed.append(header)
+        elif keeps_coding and name == b"accept-encoding":
+            passed.append((name, readable_codings(value)))
         elif name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
             nominated.update(part.strip().lower() for part in value.split(b","))
     return [header for header in passed if header[0] not in nominated] if nominated else passed

@@ -20,8 +20,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
+from stoker.request.codec.content_coding import PLAIN, READ, ContentDecoder, accepts, decoded
 from stoker.request.codec.context_overflow import CODE, is_recognised
-from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, inflated, read_usage
+from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, read_usage
 from stoker.request.codec.media_answers import check_media_answer, is_binary
 from stoker.request.codec.media_units import seconds_of_answer
 from stoker.request.codec.text_tokens import tokens_of_text
@@ -29,7 +30,7 @@ from stoker.request.codec.upstream_errors import as_error
 from stoker.request.codec.usage import Usage
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
-from stoker.request.relay.headers import reply_headers, retry_after
+from stoker.request.relay.headers import accepted_codings, reply_headers, retry_after
 from stoker.request.relay.pool import ReplyReceiver, RequestBody
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.refusal import refusal_of
@@ -70,9 +71,6 @@ class ReplyReader(Protocol):
 
     @property
     def usage(self) -> Usage: ...
-
-    @property
-    def is_encoded(self) -> bool: ...
 
     def feed(self, data: bytes) -> bytes: ...
 
@@ -140,10 +138,11 @@ class Relay:
     """Carries one request. Only the request itself awaits the result of `send`."""
 
     __slots__ = (
-        "_body", "_connection", "_dialect", "_head", "_headers", "_held", "_is_flowing", "_is_raw_stream",
-        "_is_unusable", "_last_data", "_limits", "_loop", "_may_escalate", "_on_flowing", "_opening", "_outcome",
-        "_pool", "_reader", "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "is_complete",
-        "received", "reply", "retry_after", "translator", "upstream_status", "usage",
+        "_body", "_coding", "_connection", "_decoder", "_dialect", "_head", "_headers", "_held", "_is_flowing",
+        "_is_raw_stream", "_is_unreadable", "_is_unusable", "_last_data", "_limits", "_loop", "_may_escalate",
+        "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_requires_answer", "_sent",
+        "_size", "_target", "_timer", "is_complete", "received", "reply", "retry_after", "translator",
+        "upstream_status", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -180,6 +179,12 @@ class Relay:
         self._size = 0
         self._is_flowing = False
         self._is_raw_stream = False
+        self._is_unreadable = False
+        """Whether the reply could not be decoded."""
+        self._coding = b""
+        """The coding in which the client gets a whole reply, as it asked; empty: none."""
+        self._decoder: ContentDecoder | None = None
+        """Decodes the reply; None: it comes uncompressed, or passes as it is."""
         self._is_unusable = False
         """Whether the whole reply came, and is no answer."""
         self._last_data = self._sent = 0.0
@@ -261,7 +266,8 @@ class Relay:
         """Tokens of the answer by its pieces, or by its length: for want of a count of the serve's."""
         if self._reader is not None:
             return self._reader.tokens_so_far()
-        if self.is_complete or self.upstream_status != 200 or self._dialect not in ANSWERS:
+        was_read = self.is_complete and not self._is_flowing
+        if was_read or self.upstream_status != 200 or self._dialect not in ANSWERS:
             return self.usage.text_tokens
         return self.usage.text_tokens or tokens_of_text(self.received)
 
@@ -289,16 +295,16 @@ class Relay:
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.upstream_status = status
         self._headers = headers
+        coding = _header(headers, b"content-encoding")
+        if coding not in PLAIN:
+            self._begin_coding(coding, accepted_codings(self._head))
         self._head = self._body = b""  # it is not sent again, and a stream may be long
         if status in faults.PAUSES:
             self.retry_after = retry_after(headers)
         dialect = self._dialect
         kind = _header(headers, b"content-type")
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
-            gzip = _header(headers, b"content-encoding") in (b"gzip", b"deflate")
-            self._reader = self.translator or StreamReader(
-                dialect, self._removes_usage, gzip, self.reply.upstream_messages
-            )
+            self._reader = self.translator or StreamReader(dialect, self._removes_usage, self.reply.upstream_messages)
             self.reply.next_sequence_number = self._reader.next_sequence_number
             self.usage = self._reader.usage
             if dialect not in MEDIA:
@@ -310,6 +316,10 @@ class Relay:
 
     def on_data(self, data: bytes) -> None:
         self.received += len(data)
+        if self._decoder is not None:
+            data = self._decode(self._decoder, data)
+            if not data:
+                return
         reader = self._reader
         if reader is None:
             self._collect(data)
@@ -349,6 +359,28 @@ class Relay:
             return
         self._settle(UpstreamError(f"the serve broke off its reply: {reason}", code="upstream_broke"))
 
+    # -- compressed replies --------------------------------------------------------------------------------------
+
+    def _begin_coding(self, coding: bytes, accepted: bytes) -> None:
+        """The client gets a whole reply encoded if it asked for that, and everything else decoded. Where Stoker reads
+        nothing, what it cannot decode passes as it is.
+        """
+        is_stream = _header(self._headers, b"content-type").startswith(b"text/event-stream")
+        if coding in READ and not is_stream and accepts(accepted, coding):
+            self._coding = coding
+        elif coding in READ or self._dialect is not None:
+            self._decoder = ContentDecoder(coding)
+            self._headers = [header for header in self._headers if header[0] != b"content-encoding"]
+
+    def _decode(self, decoder: ContentDecoder, data: bytes) -> bytes:
+        try:
+            return decoder.feed(data)
+        except UpstreamError as error:
+            self._is_unreadable = True
+            if self.upstream_status < 300:
+                self.end_with(error)
+            return b""  # of an error, the status says enough
+
     # -- streams -------------------------------------------------------------------------------------------------
 
     def _hold_or_flow(self, out: bytes, reader: ReplyReader) -> None:
@@ -356,8 +388,6 @@ class Relay:
         self._size += len(out)
         if reader.error is not None:
             self.end_with(self._rejection or as_error(reader.error))
-        elif reader.is_encoded and self.reply.is_committed:
-            self.end_with(faults.unusable("compressed its stream after the client was promised an uncompressed one"))
         elif reader.is_meaningful or self._size > MAX_HELD:
             self._start_flowing()
 
@@ -430,6 +460,8 @@ class Relay:
     def _end(self) -> None:
         """Raises UpstreamError if the reply is incomplete."""
         reader, reply = self._reader, self.reply
+        if self._decoder is not None and reader is None and self.received and not self._is_unreadable:
+            self._decoder.finish()
         if reader is not None:
             if self.translator is not None:
                 reader.has_ended()  # the rest may be what is rejected
@@ -449,26 +481,23 @@ class Relay:
             return
         body = b"".join(self._held)
         translator = self.translator
-        coding = _header(self._headers, b"content-encoding")
-        gzip = coding in _INFLATED
+        readable = decoded(self._coding, body)
         if self.upstream_status >= 300:
-            self._refuse(inflated(body) if gzip else body)
+            self._refuse(readable)
         else:
             if reply.is_committed:
                 raise faults.unusable("answered without a stream, but the request asked for one")
             if translator is not None:
                 self._rewrite(translator, body)
                 return
-            is_readable = gzip or coding in (b"", b"identity")
-            if self._dialect in MEDIA and is_readable:
-                readable = inflated(body) if gzip else body
+            if self._dialect in MEDIA:
                 check_media_answer(self._dialect, _header(self._headers, b"content-type"), readable)
                 self.usage = read_usage(readable)
                 self.usage.audio_seconds = seconds_of_answer(readable)
-            elif self._dialect is None or not self._requires_answer or not is_readable:
-                self.usage = read_usage(body, gzip)
+            elif self._dialect is None or not self._requires_answer:
+                self.usage = read_usage(readable)
             else:
-                self.usage = check_answer(self._dialect, body, gzip)
+                self.usage = check_answer(self._dialect, readable)
         reply.begin()
         reply.send_whole(self.upstream_status, reply_headers(self._headers), body)
 
@@ -492,7 +521,8 @@ class Relay:
         if self._dialect is not None:
             error = refusal_of(status, body, self._pause())
             is_fit = len(body) <= MAX_REFUSAL and words.is_safe(body.decode("utf-8", "replace"))
-            if self.translator is not None or not is_fit or self._is_unrecognised(error, body):
+            is_lost = self._is_unreadable or not is_fit
+            if self.translator is not None or is_lost or self._is_unrecognised(error, body):
                 raise error  # 2
         if self.reply.is_committed:
             raise faults.refused(status, body)  # 3
@@ -551,10 +581,6 @@ class Relay:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-_INFLATED: Final = (b"gzip", b"x-gzip", b"deflate")
-"""Content-Encoding of bodies that are read. Others pass through unread."""
 
 
 def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:

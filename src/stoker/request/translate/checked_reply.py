@@ -30,16 +30,12 @@ class CheckedReply:
     ) -> None:
         self.rejected: UpstreamError | None = None
         self._dialect = dialect
-        self._inner = StreamReader(dialect, removes_usage, False, words)
+        self._inner = StreamReader(dialect, removes_usage, words)
         self._reader = READ_ANSWER[dialect](Losses())
         self._frames = FrameSplitter()
         self._sequence = BlockSequencer()
         self._check = check
         self._usage: Usage | None = None
-
-    @property
-    def is_encoded(self) -> bool:
-        return self._inner.is_encoded
 
     @property
     def is_meaningful(self) -> bool:

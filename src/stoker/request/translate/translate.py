@@ -143,7 +143,6 @@ class AnswerTranslator:
         "rejected",
         "usage",
     )  # fmt: skip
-    is_encoded = False
     failure = None
     includes_error = True
     """An error in the serve's stream was already written in the client's dialect."""

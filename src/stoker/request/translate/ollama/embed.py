@@ -70,7 +70,6 @@ class EmbedReply:
     content_type = b"application/json"
     is_meaningful = False
     has_content = False
-    is_encoded = False
     includes_error = False
     error: dict[str, Any] | None = None
     failure: StokerError | None = None
