@@ -20,6 +20,7 @@ import pytest
 import uvloop
 
 from stoker.access.access_control import AccessControl
+from stoker.access.usage import UsageTotals
 from stoker.domain.access import FrontDoor, ResponseStorage
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, Notify, ServeDisconnected
@@ -244,7 +245,8 @@ class Stage:
         )
         settings = FlowSettings(self.front_door, names)
         turns = ResponseTurns(self.responses, LoopClock().wall, SummarySeals(signer))
-        self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append, None, turns)
+        self.usage = UsageTotals(LoopClock().wall)
+        self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append, self.usage, turns)
         self.door = AccessControl(self.front_door)
         front = Front(self.flow, self.door, self.endpoints(), self._count)
         self.state = ServerState()

@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import Stage, Talk, a_serve, story
 
+from stoker.access.access_file import USAGE_COLUMNS
 from stoker.access.quota import ASSUMED_OUTPUT
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import Key, UsageLimits
 from stoker.domain.serve import Secret
+from stoker.domain.tier import Cost
 from stoker.testing.client import RawClient, compose_request
 
 SECRET = "key-of-ann-0123456789"
-LIMITS = UsageLimits(output_tokens_per_minute=100_000, input_tokens_per_minute=100_000)
+PRICES = Cost(3.0, 15.0, 0.3, 3.75)
+LIMITS = UsageLimits(cost_per_day=10.0, output_tokens_per_minute=100_000, input_tokens_per_minute=100_000)
 ANN = Key("ann", Secret(SECRET, "env:K"), limits=LIMITS)
 MESSAGES = [{"role": "user", "content": "hi"}]
 PATHS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -90,7 +93,14 @@ def asking(client: str, **fields: Any) -> bytes:
 def used(stage: Stage) -> dict[str, float]:
     """What counts of the key's limits now."""
     (entry,) = stage.door.keyring.entries().values()
-    return {state.rule.setting.removesuffix("_tokens_per_minute"): state.used for state in entry.caller.limits()}
+    states = {state.rule.setting: state.used for state in entry.caller.limits()}
+    return {name: states[f"{name}_tokens_per_minute"] for name in ("input", "output")}
+
+
+def money(stage: Stage) -> float:
+    """What counts of the key's money now."""
+    (entry,) = stage.door.keyring.entries().values()
+    return next(state.used for state in entry.caller.limits() if state.rule.cost)
 
 
 async def streaming(
@@ -288,3 +298,84 @@ async def test_a_picture_in_the_prompt_does_not_count_as_text(stage: Stage) -> N
     caller.abort()
     await stage.sealed()
     assert used(stage)["input"] in range(1000, 1200)
+
+
+# -- money -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("client", "serve"), WAYS, ids=[f"{client}-{serve}" for client, serve in WAYS])
+def test_a_stream_that_is_cut_costs_what_came(client: str, serve: Dialect) -> None:
+    @story(a_serve(dialects=frozenset((serve,))), keys=(ANN,))
+    async def tell(stage: Stage) -> None:
+        stage.usage.configure({"a": PRICES})
+        caller, _ = await streaming(stage, client, serve, 78)
+        caller.abort()
+        decision = await stage.sealed()
+        expected = PRICES.of(decision.input_tokens or 0, 78)
+        assert money(stage) == pytest.approx(expected)
+        (row,) = stage.usage.take()
+        assert dict(zip(USAGE_COLUMNS, row[1], strict=True))["cost"] == pytest.approx(expected)
+
+    tell()
+
+
+USAGES: dict[Dialect, dict[str, Any]] = {
+    Dialect.CHAT: {
+        "prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010,
+        "prompt_tokens_details": {"cached_tokens": 600, "cache_write_tokens": 300},
+    },
+    Dialect.MESSAGES: {
+        "input_tokens": 100, "output_tokens": 10, "cache_read_input_tokens": 600, "cache_creation_input_tokens": 300,
+    },
+    Dialect.RESPONSES: {
+        "input_tokens": 1000, "output_tokens": 10, "total_tokens": 1010,
+        "input_tokens_details": {"cached_tokens": 600, "cache_write_tokens": 300},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("serve", USAGES, ids=str)
+@pytest.mark.parametrize("client", ["chat", "messages", "responses", "ollama"])
+def test_cached_tokens_cost_what_they_cost_in_every_dialect(client: str, serve: Dialect, stream: bool) -> None:
+    usage = USAGES[serve]
+    text = {"type": "text", "text": "hi"}
+    output = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}]
+    response = {"id": "r", "object": "response", "status": "completed", "model": "x", "output": output, "usage": usage}
+    wholes: dict[Dialect, dict[str, Any]] = {
+        Dialect.CHAT: {"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]},
+        Dialect.MESSAGES: {
+            "id": "m", "type": "message", "role": "assistant", "model": "x", "stop_reason": "end_turn",
+            "content": [text],
+        },
+        Dialect.RESPONSES: response,
+    }  # fmt: skip
+    ends = {
+        Dialect.CHAT: event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        + event({"choices": [], "usage": usage})
+        + b"data: [DONE]\n\n",
+        Dialect.MESSAGES: event({"type": "content_block_stop", "index": 0})
+        + event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage})
+        + event({"type": "message_stop"}),
+        Dialect.RESPONSES: event({"type": "response.completed", "sequence_number": 9, "response": response}),
+    }
+
+    @story(a_serve(dialects=frozenset((serve,))), keys=(ANN,))
+    async def tell(stage: Stage) -> None:
+        stage.usage.configure({"a": PRICES})
+        if stream:
+            _, talk = await streaming(stage, client, serve, 2)
+            talk.chunk(ends[serve])
+            talk.send(b"0\r\n\r\n")
+        else:
+            caller = await stage.client()
+            await caller.send(asking(client, stream=False))
+            talk = await stage.asked()
+            talk.reply({**wholes[serve], "usage": usage})
+        decision = await stage.sealed()
+        counted = decision.input_tokens, decision.cached_tokens, decision.cache_write_tokens, decision.output_tokens
+        assert counted == (1000, 600, 300, 10)
+        assert not decision.tokens_estimated
+        assert money(stage) == pytest.approx((100 * 3.0 + 600 * 0.3 + 300 * 3.75 + 10 * 15.0) / 1e6)
+
+    tell()

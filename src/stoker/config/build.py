@@ -124,7 +124,7 @@ def build(
     real = [entry for entry in entries if not entry.table.abstract]
     serves = tuple(_serve(doc, entry, secrets, directory, Path(paths.vault)) for entry in real)
     profile = None if file.router.profile_path is None else str(absolute(file.router.profile_path, directory))
-    clouds = {serve.name for serve in serves if serve.translation.cloud}
+    clouds = {serve.name: serve.served_name or serve.name for serve in serves if serve.translation.cloud}
     return Settings(
         front_door=_front_door(doc, file, secrets, directory),
         paths=paths,

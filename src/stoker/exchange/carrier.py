@@ -199,7 +199,8 @@ class Carrier:
             counted = used(decision.serve if call.lease is None else call.lease.serve, call, relay)
             call.request = None
             decision.input_tokens, decision.output_tokens = counted.input, counted.output
-            decision.cached_tokens, decision.tokens_estimated = counted.cached, counted.is_estimated
+            decision.cached_tokens, decision.cache_write_tokens = counted.cached, counted.cache_written
+            decision.tokens_estimated = counted.is_estimated
             if call.trace is not None:
                 call.trace.end_try(self._clock.now(), relay.upstream_status, usage)
             if call.media is not None and relay.upstream_status == 200 and relay.received:

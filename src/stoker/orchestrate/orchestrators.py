@@ -330,7 +330,8 @@ class Orchestrators:
             usage = run.usage
             decision.attempts += usage.generations
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
-            decision.cached_tokens, decision.tokens_estimated = usage.cached or None, usage.is_estimated
+            decision.cached_tokens, decision.cache_write_tokens = usage.cached or None, usage.cache_written or None
+            decision.tokens_estimated = usage.is_estimated
             total = ServeUsage(worker.serve.name, usage.input, usage.output, usage.cached)
             total.cache_written, total.is_estimated = usage.cache_written or None, usage.is_estimated
             call.usages.append(total)

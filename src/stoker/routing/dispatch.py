@@ -37,7 +37,7 @@ from stoker.request.decide.failover import rule_for
 from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, RouteStep
 from stoker.request.translate.translate import AnswerTranslator
 from stoker.routing.collaborators import Collaborators
-from stoker.routing.record import record_attempt, routed_of
+from stoker.routing.record import add_tokens, record_attempt, routed_of
 from stoker.routing.router import RoutingConstraints, TierRouter
 
 
@@ -160,7 +160,9 @@ class Dispatcher:
         attempt = Attempt(tier)
         request.note_candidates(serve.name)
         routed.attempts.append(attempt)
-        decision.input_tokens = decision.output_tokens = decision.cached_tokens = None  # an earlier attempt's
+        decision.input_tokens = decision.output_tokens = None  # an earlier attempt's
+        decision.cached_tokens = decision.cache_write_tokens = None
+        decision.tokens_estimated = False
         started_at = self._now()
         health.on_sent(tier)
         is_last = step is request.plan.steps[-1]
@@ -233,7 +235,7 @@ class Dispatcher:
                 raise
             call.raise_if_ended()
             self._carrier.release(call)
-            attempt.input_tokens, attempt.output_tokens = call.decision.input_tokens, call.decision.output_tokens
+            add_tokens(attempt, call.decision)
             attempt.repairs += 1
             call.token_count = "", None  # the repaired request is longer
             call.continuation = translator if continues else None

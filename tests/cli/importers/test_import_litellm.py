@@ -24,6 +24,7 @@ model_list:
     model_info:
       input_cost_per_token: 0.0000025
       output_cost_per_token: 0.00001
+      cache_read_input_token_cost: 0.00000125
       id: abc
   - model_name: smart
     litellm_params:
@@ -139,7 +140,9 @@ def test_fallbacks_answer_also_for_failed_and_busy_servers_and_circles_are_cut(f
 def test_prices_per_token_become_tiers_with_prices_per_million(file: Path) -> None:
     assert run(["import", "litellm", str(file)]) == 0
     tiers = tomllib.loads(Path("stoker.toml").read_text())["tier"]
-    assert tiers == [{"name": "gpt-4o", "serve": "gpt-4o", "cost": {"input": 2.5, "output": 10.0}}]
+    assert tiers == [
+        {"name": "gpt-4o", "serve": "gpt-4o", "cost": {"input": 2.5, "output": 10.0, "cached_input": 1.25}}
+    ]
 
 
 def test_everything_else_has_a_row(file: Path, capsys: Captured) -> None:

@@ -39,7 +39,7 @@ _DROPPED = {
     "tags": "use keys with `models`",
 }
 _READ = ("model", "api_base", "base_url", "api_key", "custom_llm_provider", "input_cost_per_token",
-         "output_cost_per_token")  # fmt: skip
+         "output_cost_per_token", "cache_read_input_token_cost", "cache_creation_input_token_cost")  # fmt: skip
 MILLION = 1_000_000
 CLOUD_REQUESTS = 64
 """Requests in flight at a cloud."""
@@ -160,7 +160,7 @@ def _params(found: Deployment, params: Mapping[str, Any]) -> None:
 def _info(found: Deployment, info: Mapping[str, Any]) -> None:
     for key, value in info.items():
         name = f"model_info.{key}"
-        if key in ("input_cost_per_token", "output_cost_per_token"):
+        if key in _PRICES.values():
             continue
         if key == "mode" and value in _MODES:
             dialects = _MODES[value]
@@ -180,14 +180,21 @@ def _info(found: Deployment, info: Mapping[str, Any]) -> None:
             _row(found, name, KeyOutcome.DROPPED, note="Stoker has no such setting")
 
 
+_PRICES = {
+    "input": "input_cost_per_token", "output": "output_cost_per_token",
+    "cached_input": "cache_read_input_token_cost", "cache_write": "cache_creation_input_token_cost",
+}  # fmt: skip
+"""LiteLLM's names of the prices of a tier."""
+
+
 def _cost(found: Deployment, given: Mapping[str, Any]) -> None:
     """LiteLLM counts per token, Stoker per million."""
     prices = {}
-    for side in ("input", "output"):
-        value = given.get(f"{side}_cost_per_token")
+    for side, name in _PRICES.items():
+        value = given.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
             prices[side] = round(value * MILLION, 6)
     if prices:
-        found.cost = {"input": prices.get("input", 0.0), "output": prices.get("output", 0.0)}
-        became = f"cost = {{ input = {found.cost['input']:g}, output = {found.cost['output']:g} }}"
+        found.cost = {"input": 0.0, "output": 0.0} | prices
+        became = f"cost = {{ {', '.join(f'{side} = {price:g}' for side, price in found.cost.items())} }}"
         _row(found, "cost_per_token", KeyOutcome.CARRIED, became, "per million tokens, as a [[tier]]")
