@@ -300,6 +300,69 @@ async def test_a_picture_in_the_prompt_does_not_count_as_text(stage: Stage) -> N
     assert used(stage)["input"] in range(1000, 1200)
 
 
+# -- engines' own paths ----------------------------------------------------------------------------------------------
+
+
+def own_path(**fields: Any) -> bytes:
+    document = {"prompt": "x" * 388, **fields}
+    return compose_request("POST", "/upstream/a/completion", document, (("authorization", f"Bearer {SECRET}"),))
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_an_answer_at_an_engines_own_path_counts(reports: bool) -> None:
+    @story(a_serve(engine="llama.cpp"), keys=(ANN,))
+    async def tell(stage: Stage) -> None:
+        caller = await stage.client()
+        await caller.send(own_path())
+        counts = {"tokens_evaluated": 90, "tokens_predicted": 7} if reports else {}
+        (await stage.asked()).reply({"content": "w" * 40, "output": 0, **counts})
+        assert (await caller.reply()).status == 200
+        await stage.sealed()
+        assert used(stage) == ({"input": 90, "output": 7} if reports else {"input": 100, "output": 10})
+
+    tell()
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_stream_at_an_engines_own_path_counts_its_events(leaves: bool) -> None:
+    @story(a_serve(engine="llama.cpp"), keys=(ANN,))
+    async def tell(stage: Stage) -> None:
+        caller = await stage.client()
+        await caller.send(own_path())
+        talk = await stage.asked()
+        talk.begin()
+        for _ in range(30):
+            talk.chunk(event({"content": "x"}))
+        (call,) = stage.flow.active.values()
+        await stage.until(lambda: call.relay is not None and call.relay.tokens_so_far() == 30)
+        if leaves:
+            caller.abort()
+        else:
+            talk.send(b"0\r\n\r\n")
+        await stage.sealed()
+        assert used(stage) == {"input": 100, "output": 30}
+
+    tell()
+
+
+# -- counting --------------------------------------------------------------------------------------------------------
+
+
+@story(a_serve(dialects=frozenset((Dialect.CHAT,))), keys=(ANN,))
+async def test_counting_by_generating_a_token_counts(stage: Stage) -> None:
+    caller = await stage.client()
+    headers = (("authorization", f"Bearer {SECRET}"),)
+    await caller.send(
+        compose_request("POST", "/v1/messages/count_tokens", {"model": "a", "messages": MESSAGES}, headers)
+    )
+    (await stage.asked()).reply({}, "404 Not Found")
+    (await stage.asked()).reply({}, "404 Not Found")
+    (await stage.asked()).reply({"usage": {"prompt_tokens": 12, "completion_tokens": 1}})
+    assert (await caller.reply()).json() == {"input_tokens": 12}
+    await stage.sealed()
+    assert used(stage) == {"input": 12, "output": 1}
+
+
 # -- money -----------------------------------------------------------------------------------------------------------
 
 

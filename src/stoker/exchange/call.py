@@ -51,6 +51,7 @@ class Call:
         "may_escalate",
         "media",
         "notes",
+        "passed_on",
         "received_at",
         "recorder",
         "relay",
@@ -102,6 +103,8 @@ class Call:
         self.relay: Relay | None = None
         self.request: UpstreamRequest | None = None
         """What `relay` sends; None: it passes on unread what it sends."""
+        self.passed_on: int | None = None
+        """Bytes of a request for an answer that it passes on unread."""
         self.sent_at = 0.0
         """When a serve was last called, by the clock."""
         self.charge: Charge | None = None

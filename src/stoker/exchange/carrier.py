@@ -153,7 +153,9 @@ class Carrier:
         """One call of the serve with nothing changed. `takes_place`: it takes one of the serve's places."""
         lease = call.lease_now(self.leases, serve.name, takes_place) or await call.wait_for_lease()
         head = request_head(method.encode(), path, lease.target, call.sent_headers, len(body), plain=False)
-        await self._relay(call, lease).send(lease.target, head, body)
+        relay = self._relay(call, lease)
+        call.passed_on = len(body) if takes_place else None
+        await relay.send(lease.target, head, body)
 
     async def tunnel(self, call: Call, serve: Serve, path: Callable[[Target], str]) -> None:
         """One WebSocket session, from the lease to its end. `path(target)`: the path with the query, at this serve.
@@ -197,7 +199,7 @@ class Carrier:
             self._received[decision.serve] = self._received.get(decision.serve, 0) + relay.received
             usage = relay.usage
             counted = used(decision.serve if call.lease is None else call.lease.serve, call, relay)
-            call.request = None
+            call.request = call.passed_on = None
             decision.input_tokens, decision.output_tokens = counted.input, counted.output
             decision.cached_tokens, decision.cache_write_tokens = counted.cached, counted.cache_written
             decision.tokens_estimated = counted.is_estimated

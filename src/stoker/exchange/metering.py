@@ -2,6 +2,7 @@
 
 1. the answer is complete, and the serve counted it    -> its counts
 2. audio and images; a path without a prompt           -> its counts, if any: nothing is estimated
+   an engine's own path                                -> as 4, by the size of the request and the events that came
 3. nothing of an answer came (refused, failed, ended by Stoker), and the client is still there -> as 2
 4. an answer, or its beginning, or the client left      -> its counts, and what they lack:
    the prompt      as Stoker had it counted before the call, else by the size of the request
@@ -29,6 +30,11 @@ def used(serve: str, call: Call, relay: Relay) -> ServeUsage:
     counted = ServeUsage(serve, usage.input, usage.output, usage.cached, usage.reasoning, 0.0, usage.cache_written)
     if relay.is_complete and usage.input and usage.output:
         return counted  # 1
+    if request is None and call.passed_on is not None and (relay.has_begun_answer or call.is_abandoned):
+        counted.input = usage.input or call.passed_on // BYTES_PER_TOKEN
+        counted.output = usage.output or relay.tokens_so_far()
+        counted.is_estimated = True
+        return counted  # 2
     if request is None or not request.endpoint.has_tokens:
         return counted  # 2
     is_whole = relay.is_complete or relay.has_sent_end

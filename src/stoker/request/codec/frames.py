@@ -45,6 +45,8 @@ ANSWERS = {
     Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
 }  # fmt: skip
 """The field of a whole answer that lists its content."""
+_LLAMA_CPP: Final = {"prompt_tokens": "tokens_evaluated", "completion_tokens": "tokens_predicted"}
+"""How llama.cpp calls its counts at paths of its own."""
 
 
 class StreamReader:
@@ -283,6 +285,20 @@ def read_usage(body: bytes) -> Usage:
         return usage
     try:
         usage.update_from(_value(_decode_top(body), "usage"))
+    except _WRONG:
+        return usage
+    return usage
+
+
+def read_engine_answer(body: bytes) -> Usage:
+    """Usage of a whole answer at an engine's own path; unknown if the body is not a JSON object."""
+    usage = read_usage(body)
+    if usage.input and usage.output:
+        return usage
+    try:
+        top = _decode_top(body)
+        usage.update_from({name: _value(top, own) for name, own in _LLAMA_CPP.items() if own in top})
+        usage.text_tokens = tokens_of_text(text_size({"content": _value(top, "content")}))
     except _WRONG:
         return usage
     return usage

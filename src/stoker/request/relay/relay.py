@@ -22,7 +22,7 @@ from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.content_coding import PLAIN, READ, ContentDecoder, accepts, decoded
 from stoker.request.codec.context_overflow import CODE, is_recognised
-from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, read_usage
+from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, read_engine_answer, read_usage
 from stoker.request.codec.media_answers import check_media_answer, is_binary
 from stoker.request.codec.media_units import seconds_of_answer
 from stoker.request.codec.text_tokens import tokens_of_text
@@ -439,6 +439,8 @@ class Relay:
     # -- other replies ---------------------------------------------------------------------------------------------
 
     def _collect(self, data: bytes) -> None:
+        if self._is_raw_stream:
+            self.usage.text_tokens += data.count(_EVENT)
         if self._is_flowing:
             self._last_data = self._loop.time()
             self._write(data)
@@ -494,7 +496,9 @@ class Relay:
                 check_media_answer(self._dialect, _header(self._headers, b"content-type"), readable)
                 self.usage = read_usage(readable)
                 self.usage.audio_seconds = seconds_of_answer(readable)
-            elif self._dialect is None or not self._requires_answer:
+            elif self._dialect is None:
+                self.usage = read_engine_answer(readable)
+            elif not self._requires_answer:
                 self.usage = read_usage(readable)
             else:
                 self.usage = check_answer(self._dialect, readable)
@@ -581,6 +585,10 @@ class Relay:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+_EVENT: Final = b"data: "
+"""What each event of a stream has that passes on unread."""
 
 
 def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
