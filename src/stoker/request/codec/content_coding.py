@@ -38,17 +38,25 @@ def _name(part: bytes) -> bytes:
 class ContentDecoder:
     """Decodes one reply. A coding that is not read fails with the first byte."""
 
-    __slots__ = ("_coding", "_inflate", "_start")
+    __slots__ = ("_coding", "_inflate", "_start", "has_failed")
 
     def __init__(self, coding: bytes) -> None:
         """`coding`: the Content-Encoding, in lower case."""
         self._coding = coding
+        self.has_failed = False
+        """Whether `feed` raised."""
         self._inflate = zlib.decompressobj(31) if coding in (b"gzip", b"x-gzip") else None
         self._start = b""
         """The beginning of a `deflate`, until it tells whether it has the header that RFC 9110 demands."""
 
     def feed(self, data: bytes) -> bytes:
         """What can be read by now. Raises UpstreamError `upstream_unusable`."""
+        self.has_failed = True
+        out = self._decode(data)
+        self.has_failed = False
+        return out
+
+    def _decode(self, data: bytes) -> bytes:
         if self._coding not in READ:
             shown = self._coding[:40].decode("latin-1")
             raise _unusable(f"encoded its reply as {shown!r}, which Stoker did not ask for and cannot read")

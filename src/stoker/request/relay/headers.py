@@ -24,8 +24,9 @@ _HOP: Final = {
 _NOT_FORWARDED: Final = _HOP | {
     b"host", b"authorization", b"x-api-key", b"api-key", b"cookie", b"origin", b"referer",
     b"x-request-id", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
-    b"accept-encoding", FORWARDED,
+    FORWARDED,
 }  # fmt: skip
+_UNENCODED: Final = _NOT_FORWARDED | {b"accept-encoding"}
 _NOT_RETURNED: Final = _HOP | {
     b"date", b"server", b"set-cookie", b"x-request-id", b"access-control-allow-origin",
     b"access-control-allow-credentials", b"access-control-allow-headers", b"access-control-allow-methods",
@@ -48,7 +49,7 @@ def request_head(
     parts = [b"%b %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
         method, target.base_path.encode(), path.encode(), target.host.encode(), target.port,
     )]  # fmt: skip
-    for name, value in _end_to_end(headers, _NOT_FORWARDED, keeps_coding=not plain):
+    for name, value in _end_to_end(headers, _UNENCODED if plain else _NOT_FORWARDED):
         parts += (name, b": ", value, b"\r\n")
     if target.key is not None:
         bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
@@ -56,7 +57,8 @@ def request_head(
     if target.is_replica_elsewhere:
         parts.append(b"%b: 1\r\n" % FORWARDED)
     parts.append(b"content-length: %d\r\n\r\n" % length)
-    return b"".join(parts)
+    head = b"".join(parts)
+    return head if plain or head.find(_ACCEPTS) < 0 else _with_readable_codings(head)
 
 
 def tunnel_head(
@@ -89,11 +91,16 @@ def accepted_codings(head: bytes) -> bytes:
     return b"" if start < 0 else head[start + len(_ACCEPTS) : head.index(b"\r\n", start + len(_ACCEPTS))]
 
 
-def _end_to_end(
-    headers: Sequence[tuple[bytes, bytes]], excluded: set[bytes], keeps_coding: bool = False
-) -> list[tuple[bytes, bytes]]:
+def _with_readable_codings(head: bytes) -> bytes:
+    """The head with one Accept-Encoding, of what Stoker reads."""
+    first, *others = head.split(_ACCEPTS)
+    values, rests = zip(*((value, rest) for value, _, rest in (one.partition(b"\r\n") for one in others)), strict=True)
+    return b"%b%b%b\r\n%b" % (first, _ACCEPTS, readable_codings(b", ".join(values)), b"\r\n".join(filter(None, rests)))
+
+
+def _end_to_end(headers: Sequence[tuple[bytes, bytes]], excluded: set[bytes]) -> list[tuple[bytes, bytes]]:
     """Drop `excluded` and what the Connection header lists (RFC 9110, 7.6.1). `connection` itself must be in
-    `excluded`. `keeps_coding`: of `accept-encoding`, which must be in it too, keep what Stoker reads.
+    `excluded`.
     """
     passed: list[tuple[bytes, bytes]] = []
     nominated: set[bytes] = set()
@@ -101,8 +108,6 @@ def _end_to_end(
         name, value = header
         if name not in excluded:
             passed.append(header)
-        elif keeps_coding and name == b"accept-encoding":
-            passed.append((name, readable_codings(value)))
         elif name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
             nominated.update(part.strip().lower() for part in value.split(b","))
     return [header for header in passed if header[0] not in nominated] if nominated else passed

@@ -139,7 +139,7 @@ class Relay:
 
     __slots__ = (
         "_body", "_coding", "_connection", "_decoder", "_dialect", "_head", "_headers", "_held", "_is_flowing",
-        "_is_raw_stream", "_is_unreadable", "_is_unusable", "_last_data", "_limits", "_loop", "_may_escalate",
+        "_is_raw_stream", "_is_unusable", "_last_data", "_limits", "_loop", "_may_escalate",
         "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_requires_answer", "_sent",
         "_size", "_target", "_timer", "is_complete", "received", "reply", "retry_after", "translator",
         "upstream_status", "usage",
@@ -179,8 +179,6 @@ class Relay:
         self._size = 0
         self._is_flowing = False
         self._is_raw_stream = False
-        self._is_unreadable = False
-        """Whether the reply could not be decoded."""
         self._coding = b""
         """The coding in which the client gets a whole reply, as it asked; empty: none."""
         self._decoder: ContentDecoder | None = None
@@ -376,7 +374,6 @@ class Relay:
         try:
             return decoder.feed(data)
         except UpstreamError as error:
-            self._is_unreadable = True
             if self.upstream_status < 300:
                 self.end_with(error)
             return b""  # of an error, the status says enough
@@ -462,7 +459,7 @@ class Relay:
     def _end(self) -> None:
         """Raises UpstreamError if the reply is incomplete."""
         reader, reply = self._reader, self.reply
-        if self._decoder is not None and reader is None and self.received and not self._is_unreadable:
+        if self._decoder is not None and reader is None and self.received and not self._decoder.has_failed:
             self._decoder.finish()
         if reader is not None:
             if self.translator is not None:
@@ -483,7 +480,7 @@ class Relay:
             return
         body = b"".join(self._held)
         translator = self.translator
-        readable = decoded(self._coding, body)
+        readable = decoded(self._coding, body) if self._coding else body
         if self.upstream_status >= 300:
             self._refuse(readable)
         else:
@@ -525,7 +522,7 @@ class Relay:
         if self._dialect is not None:
             error = refusal_of(status, body, self._pause())
             is_fit = len(body) <= MAX_REFUSAL and words.is_safe(body.decode("utf-8", "replace"))
-            is_lost = self._is_unreadable or not is_fit
+            is_lost = not is_fit or (self._decoder is not None and self._decoder.has_failed)
             if self.translator is not None or is_lost or self._is_unrecognised(error, body):
                 raise error  # 2
         if self.reply.is_committed:
