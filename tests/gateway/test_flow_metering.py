@@ -153,6 +153,17 @@ def test_pieces_that_are_longer_than_a_token_count_by_their_length(serve: Dialec
     tell()
 
 
+@story(keys=(ANN,))
+async def test_one_long_piece_says_nothing_about_the_others(stage: Stage) -> None:
+    """As a call whose arguments come at once."""
+    caller, talk = await streaming(stage, "chat", Dialect.CHAT, 100)
+    talk.chunk(piece(Dialect.CHAT, "x" * 400))
+    (call,) = stage.flow.active.values()
+    await stage.until(lambda: call.relay is not None and call.relay.tokens_so_far() > 100)
+    caller.abort()
+    assert (await stage.sealed()).output_tokens == 200
+
+
 @pytest.mark.parametrize(("client", "serve"), WAYS, ids=[f"{client}-{serve}" for client, serve in WAYS])
 def test_a_serve_that_reports_no_usage_counts(client: str, serve: Dialect) -> None:
     """Whole answers: by their length."""

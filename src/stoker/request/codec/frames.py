@@ -171,14 +171,15 @@ class StreamReader:
         """Tokens of the answer by its pieces, for want of a count of the serve's."""
         if not self._piece:
             return 0
-        pieces = size = 0
+        tokens, sizes = 0, []
         for frame in split(b"".join(self._recent)):
             count = frame.count(self._piece)
-            if count and (text := text_size(parse(frame))):
-                pieces += count
-                size += text
-        total = pieces + max(0, self._pieces - self._openings)
-        return tokens_of_pieces(total, size * total // pieces) if pieces else total
+            if count and (size := text_size(parse(frame))):
+                tokens += tokens_of_pieces(count, size)
+                sizes.append(size // count)
+        earlier = max(0, self._pieces - self._openings)
+        usual = sorted(sizes)[len(sizes) // 2] if sizes else 0
+        return tokens + tokens_of_pieces(earlier, earlier * usual)
 
     def _forget(self) -> None:
         """Keep only the last reads, and only the end of a large one. The pieces of the others are counted."""
