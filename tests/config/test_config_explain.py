@@ -156,6 +156,7 @@ source = "rsync:nas:/models/d"
 name = "e"
 engine = "vllm"
 min_tokens_per_second = 20.0
+first_byte_timeout = "4m"
 purpose = "e"
 title = "E"
 description = "an example"
