@@ -23,9 +23,10 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from stoker.domain.access import Media
 from stoker.domain.errors import ClientError
+from stoker.domain.special_addresses import is_public
 from stoker.http.response import ResponseReader
 from stoker.http.tls_contexts import tls_contexts
-from stoker.request.relay.image_address import ImageAddress, is_public, parse_image_address, refused, unavailable
+from stoker.request.relay.image_address import ImageAddress, parse_image_address, refused, unavailable
 from stoker.request.translate.neutral.media import sniff
 
 REDIRECTS = 3
