@@ -11,9 +11,10 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
+AT_ONCE: Final = 0.1
 _left_behind: set[str] = set()
 _lock = threading.Lock()
 
@@ -22,13 +23,13 @@ class StillBlocked(TimeoutError):
     """Such work was begun before, and has not ended since."""
 
 
-async def in_own_thread(work: Callable[[], T], subject: str) -> T:
+async def in_own_thread(work: Callable[[], T], subject: str = "") -> T:
     """What `work` returns or raises. On cancel, and on a time limit, the thread is left behind.
 
-    Raises StillBlocked at once while a thread with the same `subject` is left behind: however often a file is asked
-    for that cannot be opened, it costs one thread.
+    `subject`: what is read. Raises StillBlocked at once while a thread with the same subject is left behind: however
+    often a file is asked for that cannot be opened, it costs one thread. Empty: such work has no subject.
     """
-    if subject in _left_behind:
+    if subject and subject in _left_behind:
         raise StillBlocked(f"{subject} could not be read before, and still blocks")
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[T] = loop.create_future()
@@ -60,6 +61,41 @@ async def in_own_thread(work: Callable[[], T], subject: str) -> T:
         return await outcome
     except asyncio.CancelledError:
         with _lock:
-            if not is_over:
+            if subject and not is_over:
                 _left_behind.add(subject)
         raise
+
+
+def at_once(work: Callable[[], T], subject: str) -> T:
+    """As `in_own_thread`, for callers on the event loop that cannot await: it stands still for AT_ONCE seconds at most.
+    Raises StillBlocked then, and at once from then on until that thread ends.
+    """
+    return waited_for(work, subject, AT_ONCE)
+
+
+def waited_for(work: Callable[[], T], subject: str, seconds: float) -> T:
+    """As `at_once`, for callers beside the event loop."""
+    if subject in _left_behind:
+        raise StillBlocked(f"{subject} could not be read before, and still blocks")
+    results: list[T] = []
+    errors: list[Exception] = []
+    is_over = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as error:
+            errors.append(error)
+        with _lock:
+            is_over.set()
+            _left_behind.discard(subject)
+
+    threading.Thread(target=run, name="stoker-blocking", daemon=True).start()
+    is_over.wait(seconds)
+    with _lock:
+        if not is_over.is_set():
+            _left_behind.add(subject)
+            raise StillBlocked(f"{subject} could not be read within {seconds:g} s")
+    if errors:
+        raise errors[0]
+    return results[0]
