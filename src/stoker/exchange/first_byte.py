@@ -56,12 +56,14 @@ class _Asked(NamedTuple):
 class _Wait:
     """A request that was looked at, and is not over."""
 
-    __slots__ = ("asked", "due", "probe", "received", "seconds")
+    __slots__ = ("asked", "due", "probe", "received", "seconds", "since")
 
-    def __init__(self, asked: _Asked, seconds: float, due: float) -> None:
+    def __init__(self, asked: _Asked, seconds: float | None, since: float) -> None:
         self.asked = asked
-        self.seconds = seconds
-        self.due = due
+        self.since = since
+        """When the request was sent."""
+        self.seconds = math.inf if seconds is None else seconds
+        self.due = since + self.seconds
         """When it is looked at again."""
         self.received = 0
         """Bytes of the answer at the last look."""
@@ -117,7 +119,8 @@ class FirstByteWatch:
         call = asked.call
         began_at = call.reply.first_byte_at
         if began_at is not None and relay.upstream_status == 200 and asked.fields is not None and call.media is None:
-            self._times[call.decision.serve].add(began_at - call.sent_at, bool(asked.fields.stream))
+            times = self._times[call.decision.serve]
+            (times.streamed if asked.fields.stream else times.whole).append(began_at - call.sent_at)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -137,9 +140,7 @@ class FirstByteWatch:
         now = self._loop.time()
         asked, self._asked = self._asked, {}
         for relay, one in asked.items():
-            seconds = self._seconds(one)
-            due = math.inf if seconds is None else (relay.sent_at or now) + seconds
-            self._waits[relay] = _Wait(one, seconds or 0.0, due)
+            self._waits[relay] = _Wait(one, self._seconds(one), relay.sent_at or now)
         for relay, wait in list(self._waits.items()):
             if wait.due <= now:
                 wait.due = math.inf
@@ -178,7 +179,7 @@ class FirstByteWatch:
         call = wait.asked.call
         name = call.decision.serve if call.lease is None else call.lease.serve
         most = MAX_WORKING if wait.asked.next_tier_after is None else self._stall_timeout
-        waited = self._loop.time() - relay.sent_at
+        waited = self._loop.time() - wait.since
         works = (most <= 0 or waited < most) and await self._is_working(name)
         wait.probe = None
         if relay not in self._waits:
@@ -187,6 +188,6 @@ class FirstByteWatch:
             wait.due = self._loop.time() + wait.seconds  # 3
             self._wake_at(wait.due)
             return
-        waited = self._loop.time() - relay.sent_at
+        waited = self._loop.time() - wait.since
         text = f"serve '{name}' began no answer within {waited:.1f} s (first_byte_timeout)"
         relay.end_with(UpstreamError(text, code=FIRST_BYTE, status=504))  # 4

@@ -60,18 +60,18 @@ class TestWhenNoOtherTierIsLeft:
 def test_a_few_answers_say_nothing_and_one_slow_one_among_many_does_not_count() -> None:
     times = FirstByteTimes()
     for _ in range(MIN_SEEN - 1):
-        times.add(1.0)
+        times.streamed.append(1.0)
     assert times.usual() is None
     for _ in range(20):
-        times.add(1.0)
-    times.add(100.0)
+        times.streamed.append(1.0)
+    times.streamed.append(100.0)
     assert times.usual() == 1.0
 
 
 def test_answers_in_one_piece_have_times_of_their_own() -> None:
     times = FirstByteTimes()
     for _ in range(MIN_SEEN):
-        times.add(40.0, streams=False)
+        times.whole.append(40.0)
     assert (times.usual(streams=True), times.usual(streams=False)) == (None, 40.0)
 
 

@@ -34,20 +34,19 @@ MIN_SEEN, REMEMBERED = 5, 64
 
 
 class FirstByteTimes:
-    """The times to the first byte of a serve's last answers, in seconds: streamed ones, and those in one piece."""
+    """The times to the first byte of a serve's last answers, in seconds: streamed ones, and those in one piece. Both
+    are added to.
+    """
 
-    __slots__ = ("_streamed", "_whole")
+    __slots__ = ("streamed", "whole")
 
     def __init__(self) -> None:
-        self._streamed: deque[float] = deque(maxlen=REMEMBERED)
-        self._whole: deque[float] = deque(maxlen=REMEMBERED)
-
-    def add(self, seconds: float, streams: bool = True) -> None:
-        (self._streamed if streams else self._whole).append(seconds)
+        self.streamed: deque[float] = deque(maxlen=REMEMBERED)
+        self.whole: deque[float] = deque(maxlen=REMEMBERED)
 
     def usual(self, streams: bool = True) -> float | None:
         """The slowest of 20 of these times; None if too few are known."""
-        seen = self._streamed if streams else self._whole
+        seen = self.streamed if streams else self.whole
         if len(seen) < MIN_SEEN:
             return None
         return sorted(seen)[int(0.95 * (len(seen) - 1))]
