@@ -44,16 +44,20 @@ class Silent(BaseHTTPRequestHandler):
         pass
 
 
-def engine(folder: Path) -> ThreadingHTTPServer:
+class Engine(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Its certificate was refused."""
+
+
+def engine(folder: Path) -> Engine:
     """A server with a certificate of its own. Raises CalledProcessError."""
     made = folder / "own.pem"
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
     subprocess.run([*command.split(), "-keyout", made, "-out", f"{made}.crt"], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(f"{made}.crt", made)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Silent)
+    server = Engine(("127.0.0.1", 0), Silent)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # its certificate is refused
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 

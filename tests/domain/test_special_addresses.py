@@ -48,7 +48,7 @@ def test_addresses_that_lead_inside_or_nowhere(address: str) -> None:
 
 @pytest.mark.parametrize("network", [*IPV4, *IPV6])
 def test_a_network_of_the_table_is_special_from_its_first_address_to_its_last(network: str) -> None:
-    found = IPv6Network(network) if ":" in network else IPv4Network(network)
+    found: IPv4Network | IPv6Network = IPv6Network(network) if ":" in network else IPv4Network(network)
     assert not is_public(str(found[0]))
     assert not is_public(str(found[-1]))
 

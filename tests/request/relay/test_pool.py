@@ -360,11 +360,11 @@ def test_tcp_itself_looks_whether_the_other_side_is_there(runs: Callable[..., No
     async def told() -> None:
         server = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
         target, pool = Target("127.0.0.1", server.sockets[0].getsockname()[1], "", "m"), ConnectionPool()
-        for opened in (await pool.open(target), await pool.open_tunnel(target, 0)):
-            connected = opened.transport.get_extra_info("socket")
+        for transport in ((await pool.open(target)).transport, (await pool.open_tunnel(target, 0)).transport):
+            connected = transport.get_extra_info("socket")
             assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 60
-            opened.transport.abort()
+            transport.abort()
         server.close()
 
     runs(told())
