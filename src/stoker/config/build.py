@@ -276,6 +276,7 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, secrets: Secrets, directory: 
         max_active=table.parallel if table.max_active is None else table.max_active,
         queue=table.queue,
         queue_timeout=table.queue_timeout,
+        first_byte_timeout=table.first_byte_timeout,
         status=Status(status),
         reason=table.reason or why,
         purpose=table.purpose or "",

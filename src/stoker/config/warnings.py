@@ -9,6 +9,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from stoker.blocking import StillBlocked, waited_for
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
 from stoker.config.units import show_size
@@ -26,6 +27,8 @@ from stoker.request.accept.tls import WARN_DAYS, load_certificate
 _SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
 _SECRET_OPTION = re.compile(r"--?(.*[-_])?(token|secret|password|key)", re.IGNORECASE)
 _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")
+LOOKED_FOR = 3.0
+"""Seconds for which weights are looked for, once per folder."""
 
 
 def warnings(settings: Settings) -> list[str]:
@@ -244,8 +247,13 @@ def _serve(serve: Serve, slots: Sequence[Slot]) -> Iterator[str]:
         )
     if serve.driver is Driver.EXTERNAL:
         return
-    if _needs_weights(serve) and runs_here(serve, slots) and not Path(serve.model).exists():
-        yield f"the weights {serve.model} do not exist; switching to it is refused until they do"
+    if _needs_weights(serve) and runs_here(serve, slots):
+        path = Path(serve.model)
+        try:
+            if not waited_for(path.exists, f"the folder {path.parent}", LOOKED_FOR):
+                yield f"the weights {path} do not exist; switching to it is refused until they do"
+        except StillBlocked as problem:
+            yield f"{problem}: its file system does not answer, and switching to it is refused until it does"
     if serve.keep_loaded and serve.idle_unload is not None:
         yield "keep_loaded overrides idle_unload: it is never unloaded"
     if serve.identity is ServeIdentity.NONE and serve.engine != "openai":

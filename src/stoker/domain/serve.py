@@ -225,9 +225,10 @@ class Slot:
 
 IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "replicas", "min_replicas", "max_active", "queue", "queue_timeout", "idle_unload",
-     "keep_loaded", "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback",
-     "fallback_on", "warm", "source", "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context",
-     "context_problem", "title", "description", "metadata", "listed", "preload", "evict_cost", "request", "variants")
+     "first_byte_timeout", "keep_loaded", "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts",
+     "modalities", "fallback", "fallback_on", "warm", "source", "sha256", "min_tokens_per_second", "translation",
+     "from_tier", "auto_context", "context_problem", "title", "description", "metadata", "listed", "preload",
+     "evict_cost", "request", "variants")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -303,6 +304,8 @@ class Serve:
     max_active: int = 4
     queue: int = 64
     queue_timeout: float = 30.0
+    first_byte_timeout: float | None = None
+    """Seconds from sending a request to the first byte of its answer; 0: no limit; None: follows measurements."""
     status: Status = Status.PRODUCTION
     reason: str = ""
     purpose: str = ""
@@ -522,8 +525,9 @@ def _elsewhere(own: Serve, name: str, there: AlsoServed) -> Serve:
         name=replica_name(name, there.name), engine="openai", served_name=there.model or own.served_name,
         driver=Driver.EXTERNAL, base_url=there.base_url, key=there.key, key_header=there.key_header, health=None,
         replica_of=name, max_active=there.max_active or own.max_active, queue=own.queue, dialects=own.dialects,
-        queue_timeout=own.queue_timeout, context=own.context, replicas=own.replicas, status=own.status,
-        reason=own.reason, translation=replace(own.translation, cloud=there.is_cloud), modalities=own.modalities,
+        queue_timeout=own.queue_timeout, first_byte_timeout=own.first_byte_timeout, context=own.context,
+        replicas=own.replicas, status=own.status, reason=own.reason, modalities=own.modalities,
+        translation=replace(own.translation, cloud=there.is_cloud),
     )  # fmt: skip
 
 

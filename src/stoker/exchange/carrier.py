@@ -29,6 +29,7 @@ from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.counting import TokenCounter
+from stoker.exchange.first_byte import FirstByteWatch, IsWorking, never_working
 from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
 from stoker.exchange.media import EncodedMedia, encode_media
@@ -63,7 +64,9 @@ class Carrier:
         clock: Clock,
         note: Callable[[str, str], None] = lambda serve, text: None,
         conversations: ConversationSequences | None = None,
+        is_working: IsWorking = never_working,
     ) -> None:
+        """`is_working(serve)`: whether an engine that has not begun its answer is working on it."""
         self.leases = leases
         self.formatter = formatter
         self.counter = TokenCounter(leases, pool, formatter)
@@ -73,6 +76,7 @@ class Carrier:
         self._note = note
         self._conversations = conversations
         self._limits = Limits(0.0, 0.0)
+        self.first_bytes = FirstByteWatch(is_working)
         self._received: dict[str, int] = {}
         """Bytes received from each serve by calls that ended."""
 
@@ -80,6 +84,7 @@ class Carrier:
         """Apply to the next request. `secrets`: what clients must not see in an engine's error texts."""
         self.images = ImageInliner(self.leases, self.formatter, image_fetcher)
         self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
+        self.first_bytes.configure(front_door.stall_timeout)
         self.formatter.upstream_messages.configure(front_door.upstream_errors == "show", secrets)
 
     def target(self, serve: str) -> Target | None:
@@ -135,7 +140,7 @@ class Carrier:
         try:
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
-            await self._encode_and_relay(call, lease, request)
+            await self._encode_and_relay(call, serve, lease, request)
         except UpstreamError as error:
             if error.code != "unreachable":
                 raise
@@ -145,7 +150,7 @@ class Carrier:
             lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
-            await self._encode_and_relay(call, lease, request)
+            await self._encode_and_relay(call, serve, lease, request)
 
     async def pass_through(
         self, call: Call, serve: Serve, takes_place: bool, method: str, path: str, body: bytes
@@ -153,7 +158,7 @@ class Carrier:
         """One call of the serve with nothing changed. `takes_place`: it takes one of the serve's places."""
         lease = call.lease_now(self.leases, serve.name, takes_place) or await call.wait_for_lease()
         head = request_head(method.encode(), path, lease.target, call.sent_headers, len(body), plain=False)
-        relay = self._relay(call, lease)
+        relay = self._relay(call, lease, serve, None)
         call.passed_on = len(body) if takes_place else None
         await relay.send(lease.target, head, body)
 
@@ -190,10 +195,9 @@ class Carrier:
     def release(self, call: Call) -> None:
         """Give back what the call holds: the connection, the conversation, then the lease."""
         relay, decision = call.relay, call.decision
-        if call.first_byte_timer is not None:
-            call.first_byte_timer.stop()
         if relay is not None:
             call.relay = None
+            self.first_bytes.end(relay)
             call.retry_after = relay.retry_after
             relay.close()
             self._received[decision.serve] = self._received.get(decision.serve, 0) + relay.received
@@ -245,7 +249,7 @@ class Carrier:
             has_another = self.leases.has_another(serve.name, wish)
             call.may_escalate = moves_on if has_another else may_escalate
             try:
-                await self._encode_and_relay(call, lease, request)
+                await self._encode_and_relay(call, serve, lease, request)
                 return
             except StokerError as error:
                 if not has_another or not moves_on(error) or call.reply.first_byte_at is not None:
@@ -285,7 +289,7 @@ class Carrier:
                 await call.run_cancellable(call.sequence_lease.prepare())
                 call.raise_if_ended()
 
-    async def _encode_and_relay(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
+    async def _encode_and_relay(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:
         target, decision = lease.target, call.decision
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
         is_read = call.is_answer_read or call.reply.is_committed  # the client was promised an uncompressed stream
@@ -305,7 +309,7 @@ class Carrier:
             decision.translation = ",".join(encoded.notes)
             call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
         endpoint = request.endpoint
-        relay = self._relay(call, lease)
+        relay = self._relay(call, lease, serve, request.fields)
         call.request = request
         completion = relay.send(
             target,
@@ -320,12 +324,11 @@ class Carrier:
         del encoded  # its body, for as long as the answer takes
         await completion
 
-    def _relay(self, call: Call, lease: Lease) -> Relay:
+    def _relay(self, call: Call, lease: Lease, serve: Serve, fields: BodyFields | None) -> Relay:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
             self.formatter.upstream_messages.add_secret(lease.target.key)
         relay = call.relay = Relay(call.reply, self._pool, self._limits, call.may_escalate)
-        if call.first_byte_timer is not None:
-            call.first_byte_timer.begin(relay)
+        self.first_bytes.begin(relay, call, serve, fields)
         call.sent_at = self._clock.now()
         if call.trace is not None:
             call.begin_try(call.trace, lease)

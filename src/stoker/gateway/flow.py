@@ -202,14 +202,14 @@ class Flow:
             await carrier.lease_and_send(call, serve, upstream)
             return
         if FallbackCause.BUSY in serve.fallback_on:
-            call.begin_attempt(_asks_for_pause, None)  # such a 4xx would pass through
+            call.begin_attempt(_asks_for_pause)  # such a 4xx would pass through
         try:
             await carrier.lease_and_send(call, serve, upstream)
         except StokerError as error:
             fallback = await self._fallback(call, caller, serve, endpoint, error)
             if fallback is None:
                 raise
-            call.begin_attempt(None, None)
+            call.begin_attempt(None)
             await carrier.lease_and_send(call, fallback, await carrier.format(call, fallback, endpoint, fields, body))
 
     async def _answer_task(

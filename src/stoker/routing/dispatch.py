@@ -11,6 +11,7 @@ out, only a wrong tool call is asked for once more. The cost of answers that no 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,7 +27,6 @@ from stoker.domain.tier import HOLDING, Verify
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.check import CALL_FINDINGS, AnswerCheck
-from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.outline import outline
@@ -167,9 +167,9 @@ class Dispatcher:
         health.on_sent(tier)
         is_last = step is request.plan.steps[-1]
         if is_last:
-            call.begin_attempt(None, None)
+            call.begin_attempt(None)
         else:
-            call.begin_attempt(may_escalate, self._timer(request, step))
+            call.begin_attempt(may_escalate, self._next_tier_after(request, step))
         try:
             await self._ask_tier(request, serve, step, attempt)
             self._on_answer(request, step, attempt)
@@ -188,13 +188,11 @@ class Dispatcher:
             attempt.seconds = self._now() - started_at
             record_attempt(step, attempt, routed, decision)
 
-    def _timer(self, request: RoutedRequest, step: RouteStep) -> FirstByteTimer | None:
-        """Ends the attempt if no answer begins; None: the tier may take any time."""
+    def _next_tier_after(self, request: RoutedRequest, step: RouteStep) -> float:
+        """Seconds without an answer that end the attempt."""
         prompt, fields = len(request.body) // BYTES_PER_TOKEN, request.fields
-        seconds = self.router.first_byte_timeout(step.tier, prompt, fields.output_budget(), bool(fields.stream))
-        if seconds is None:
-            return None
-        return FirstByteTimer(step.tier.serve, seconds, self._collaborators.max_silence, self._collaborators.is_working)
+        seconds = self.router.next_tier_after(step.tier, prompt, fields.output_budget(), bool(fields.stream))
+        return math.inf if seconds is None else seconds
 
     def _on_answer(self, request: RoutedRequest, step: RouteStep, attempt: Attempt) -> None:
         call, tier, health = request.call, step.tier.name, self.router.health
@@ -204,8 +202,6 @@ class Dispatcher:
             return
         health.on_served(tier)
         attempt.outcome = "served"
-        if request.fields.stream and reply.first_byte_at is not None:
-            health.on_first_byte(tier, reply.first_byte_at - call.sent_at)
         if self._collaborators.grader is not None and call.recorder is not None and reply.status == 200:
             self._collaborators.grader.offer(call.recorder, tier, request.plan.task.name, call.decision.id)
 

@@ -281,6 +281,13 @@ class ServeTable(Section):
         "How long a request may wait for a place. `0s`: it gets 503 at once. After a load it counts "
         "from the end of the load.",
     )
+    first_byte_timeout: Duration | None = setting(
+        None,
+        "How long the first byte of an answer may take, from sending the request; then its `fallback` is asked, or the "
+        "client gets 504. An engine that is known to work on the prompt has more time. `0s`: no limit. Default: five "
+        "times its usual time, at least 60 s (120 s until that is known), plus time for the prompt and, if the answer "
+        "comes in one piece, for the answer.",
+    )
     status: StatusWord = setting(
         "production",
         "`production`, `baseline`, `research`, `experiment`, `rejected-WHY` or `blocked-WHY`; "

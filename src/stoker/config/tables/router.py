@@ -149,8 +149,9 @@ class TierTable(Section):
     classes: list[Text] = setting(["*"], 'The classes that it may serve. `"*"`: all.')
     first_byte_timeout: Duration | None = setting(
         None,
-        "How long the first byte of an answer may take if another tier could answer. `0s`: no limit. Default: "
-        "five times the usual time, at least 30 s, plus time for the prompt.",
+        "As [`first_byte_timeout` of its serve](#serve), while another tier could answer. Default: that of its serve, "
+        "if the file has it; else five times the usual time, at least 30 s, plus time for the prompt. The serve that a "
+        "cloud tier makes has the same limit when no other tier is left, but never less than 60 s.",
     )
 
 

@@ -5,7 +5,8 @@
 2. the first meaningful frame -> commit: 200, what was held, and from now on every read is one write
 3. the client is slow       -> reading from the serve pauses until the client reads again
 4. silence                  -> pings; after `stall_timeout` the stream is ended with an error
-                               (of audio and images: from the first byte on, which may take minutes)
+                               (of audio and images: from the first byte on, which may take minutes); of a reply that
+                               passes through unread, only if it is the client that does not read
 5. the end                  -> complete only if the dialect's own end marker came; else one error event
 6. the client is gone, or the lease is cut -> the upstream connection is closed at once
 """
@@ -132,6 +133,7 @@ class Limits(NamedTuple):
 
     keep_alive: float
     stall_timeout: float
+    unread: float = UNREAD_LIMIT
 
 
 class Relay:
@@ -240,6 +242,16 @@ class Relay:
         if reader is None:
             return self.received > 0
         return self._is_flowing or reader.is_meaningful or (translator is not None and translator.has_content)
+
+    @property
+    def has_own_timer(self) -> bool:
+        """Whether silence ends it (4). False until a reply begins, and for one that is collected."""
+        return self._timer is not None
+
+    @property
+    def sent_at(self) -> float:
+        """When the request was sent, by the loop's clock; 0: not yet."""
+        return self._sent
 
     @property
     def has_sent_end(self) -> bool:
@@ -396,7 +408,7 @@ class Relay:
         self._is_flowing = True
         if self._on_flowing is not None:
             self._on_flowing()
-        if self._dialect in MEDIA:
+        if self._timer is None:
             self._last_data = self._loop.time()
             self._arm()
         self._write(b"".join(self._held))
@@ -426,7 +438,8 @@ class Relay:
         silent = self._loop.time() - self._last_data
         stall, keep_alive = self._limits.stall_timeout, self._limits.keep_alive
         wire = self.reply.wire
-        if stall > 0 and silent >= (max(stall, UNREAD_LIMIT) if wire.is_paused else stall):
+        ends = stall > 0 and (wire.is_paused or self._reader is not None or self._dialect is not None)
+        if ends and silent >= (max(stall, self._limits.unread) if wire.is_paused else stall):
             self.end_with(faults.unread(silent) if wire.is_paused else faults.stalled(silent))
             return
         if keep_alive > 0 and silent >= keep_alive and self._is_flowing and not wire.is_paused:
