@@ -69,6 +69,17 @@ def test_an_agent_edits_a_file_and_runs_a_tool(
     assert outcome.problems == [], outcome.said
 
 
+@pytest.mark.parametrize("serve", ["local", "messages"])
+def test_claude_code_goes_on_after_an_engine_that_failed_twice(
+    serve: str, installed: Installed, tmp_path: Path
+) -> None:
+    (client,) = clients.named(CLIENTS, ["claude-code"])
+    command = installed(client)
+    where = clients.search_path(WHERE)
+    outcome = session.run(client, command, where, KINDS[serve], tmp_path / "session", failures=2)
+    assert outcome.problems == [], outcome.said
+
+
 @pytest.mark.parametrize(("client", "serve"), OVERFLOWS)
 def test_an_agent_says_that_the_prompt_is_too_long(
     client: clients.Client, serve: str, installed: Installed, tmp_path: Path
