@@ -300,6 +300,7 @@ class TestShow:
             "from_tier",
             "variants",
         }
+        unwritten |= {"is_served_name_public"}  # follows from all names of the file
         unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
         unwritten |= {"replica_of", "job_place", "min_replicas"}  # follow from `slots`, `also` and `replicas`
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten

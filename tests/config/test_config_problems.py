@@ -367,14 +367,12 @@ def test_a_wrong_parent_value_is_reported_once_in_the_parent(problems: Problems)
 
 
 class TestNames:
-    """One namespace: serve names, served names, aliases."""
+    """One namespace: serve names, aliases, variants, tiers."""
 
     @pytest.mark.parametrize(
         ("first", "second", "place"),
         [
             ("name = 'a'", "name = 'a'", "serve[a].name"),
-            ("name = 'a'", "name = 'b'\nserved_name = 'a'", "serve[b].served_name"),
-            ("name = 'a'\nserved_name = 'm'", "name = 'b'\nserved_name = 'm'", "serve[b].served_name"),
             ("name = 'a'\naliases = ['m']", "name = 'b'\naliases = ['x', 'm']", "serve[b].aliases[#2]"),
             ("name = 'a'\naliases = ['b']", "name = 'b'", "serve[b].name"),
         ],
@@ -386,6 +384,24 @@ class TestNames:
         [problem] = problems(text)
         assert problem.startswith(f"{mine}: key '{place}': ")
         assert f"already means serve 'a' (line {theirs})" in problem
+
+    @pytest.mark.parametrize(
+        ("first", "second", "names"),
+        [
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'", {"a": ("a", "m"), "b": ("b",)}),
+            ("name = 'a'", "name = 'b'\nserved_name = 'a'", {"a": ("a",), "b": ("b",)}),
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'\nserved_name = 'm'", {"a": ("a",), "b": ("b",)}),
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'\naliases = ['m']", {"a": ("a",), "b": ("b", "m")}),
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'\nvariant = [{name = 'm'}]", {"a": ("a",), "b": ("b", "m")}),
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'\n[alias.m]\nserve = 'b'", {"a": ("a",), "b": ("b",)}),
+            ("name = 'a'\nserved_name = 'auto'", "name = 'b'", {"a": ("a",), "b": ("b",)}),
+        ],
+    )
+    def test_a_served_name_is_one_for_clients_only_if_nothing_else_has_it(
+        self, loaded: Callable[[str], Settings], first: str, second: str, names: dict[str, tuple[str, ...]]
+    ) -> None:
+        settings = loaded(f"[[serve]]\nmodel = 'x'\n{first}\n[[serve]]\nmodel = 'x'\n{second}\n")
+        assert {serve.name: serve.names() for serve in settings.serves} == names
 
 
 class TestPatterns:
