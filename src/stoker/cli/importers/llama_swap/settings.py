@@ -54,6 +54,11 @@ class ModelSettings:
     given: frozenset[str]
     """Keys that the file has."""
 
+    @property
+    def is_variant_of_itself(self) -> bool:
+        """Whether requests for its id get parameters that requests for its other names do not get."""
+        return bool(self.filters.by_id.get(self.id)) and any(alias != self.id for alias in self.aliases)
+
 
 @dataclass(frozen=True, slots=True)
 class Peer:
@@ -164,6 +169,7 @@ def read_settings(content: Mapping[str, Any]) -> LlamaSwapSettings:
         frozenset(key for key in _NOTED if top.raw(key) is not None),
         (),
     )
+    _check_selectors(settings)
     for name in priorities:
         if settings.real_name(name) is None:
             raise ConfigError([f"routing.scheduler.settings.fifo.priority: there is no model '{name}'"])
@@ -355,6 +361,24 @@ def _read_matrix(fields: Fields, models: Mapping[str, ModelSettings], ignored: l
         raise ConfigError(["matrix.sets: must have at least one set"])
     ignored += fields.unknown("matrix.")
     return Matrix(expressions, names, costs)
+
+
+def _check_selectors(settings: LlamaSwapSettings) -> None:
+    """Targets are models or models of peers, never selectors; a selector has a name of its own."""
+    selectors = {selector.id for selector in settings.selectors}
+    far = {name for peer in settings.peers.values() for model in peer.models for name in (model, f"{peer.id}/{model}")}
+    for selector in settings.selectors:
+        where = f"selectors.{selector.id}"
+        if settings.real_name(selector.id) is not None:
+            raise ConfigError([f"{where}: '{selector.id}' is the name of a model"])
+        for target in selector.targets:
+            is_local = settings.real_name(target) is not None
+            if target in selectors:
+                raise ConfigError([f"{where}.targets: '{target}' is a selector, and selectors cannot be chained"])
+            if not is_local and target not in far:
+                raise ConfigError([f"{where}.targets: there is no model '{target}'"])
+            if not is_local and selector.strategy == "warm":
+                raise ConfigError([f"{where}.targets: '{target}' is a peer's; strategy warm takes local models only"])
 
 
 def _read_selectors(top: Fields, ignored: list[KeyReport]) -> Iterator[Selector]:
