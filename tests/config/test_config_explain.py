@@ -127,6 +127,8 @@ slot = "gpu0"
 memory = "1GiB"
 stop = "end {pid} {{x}}"
 base_path = "/llm/"
+cwd = "elsewhere"
+inherit_env = ["HF_TOKEN", "*"]
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
 [[serve]]

@@ -502,6 +502,28 @@ class TestPlaces:
         )
         assert problem.startswith("8: key 'serve[b].port': serve 'b' needs port 9, which serve 'a' (line 4) has")
 
+    @pytest.mark.parametrize(
+        ("slot", "serves", "is_free"),
+        [
+            ("", "", True),
+            ("together = [['a', 'c'], ['b', 'c']]", "", True),
+            ("together = [['a', 'b']]", "", False),
+            ("memory = '10GiB'", "memory = '1GiB'", False),
+            ("", "engine = 'vllm'\nsleep_level = 1", False),
+        ],
+    )
+    def test_serves_that_never_run_at_the_same_time_may_have_one_port(
+        self, problems: Problems, loaded: Callable[[str], Settings], slot: str, serves: str, is_free: bool
+    ) -> None:
+        text = f"[slots.g]\n{slot}\n" + "".join(
+            f"[[serve]]\nname = '{name}'\nmodel = 'x'\nslot = 'g'\n{serves}\n{port}\n"
+            for name, port in (("a", "port = 9"), ("b", "port = 9"), ("c", ""))
+        )
+        if is_free:
+            assert [serve.port for serve in loaded(text).serves] == [9, 9, None]
+        else:
+            assert "needs port 9, which serve 'a'" in problems(text)[0]
+
     def test_a_slot_with_memory_must_know_and_hold_each_serve(self, problems: Problems) -> None:
         found = problems(
             "[slots.g]\nmemory = '10GiB'\n"
