@@ -335,8 +335,9 @@ def test_every_key_of_a_file_is_in_the_report(here: Path, capsys: Captured) -> N
     assert import_file(here, (FILES / "20-everything-else.yaml").read_text(), "--check", "--json") == 0
     rows = {row["key"]: row["outcome"] for row in report(capsys)}
     for key in ("logLevel", "logTimeFormat", "logToStdout", "logRequests", "metricsMaxInMemory", "captureBuffer", "ui",
-                "performance", "upstream", "timeouts", "capabilities.out", "capabilities.tools"):  # fmt: skip
+                "performance", "timeouts", "capabilities.out", "capabilities.tools"):  # fmt: skip
         assert rows[key] == "dropped", key
+    assert rows["upstream.ignorePaths"] == "carried"
     for key in ("listen", "health_check_timeout", "defaults", "tags", "readyTimeout"):
         assert rows[key] == "ignored", key
     assert rows["sendLoadingState"] in ("carried", "dropped")

@@ -1,6 +1,6 @@
 """What a model answers, guessed from its name: the dialects of models that are not for conversation. Pure.
 
-Names are those that publishers give such models; docs/guides/from-litellm.md lists the words.
+The words are those that publishers give such models in their names.
 """
 
 from __future__ import annotations

@@ -88,6 +88,10 @@ class Names:
         text = f"no model is named {model[:100]!r}; {hint}{self._alias_hint(model, near, may_use)}".removesuffix(".")
         raise ClientError(text, code="unknown_model", status=404, param="model")
 
+    def is_loaded(self, serve: Serve) -> bool:
+        """Whether its model is loaded now."""
+        return self._states.is_loaded(serve.name)
+
     @property
     def choices(self) -> tuple[AliasChoice, ...]:
         """The aliases for several serves."""

@@ -36,7 +36,6 @@ _DROPPED: Mapping[str, str] = {
     "ui": "Stoker has no sessions",
     "performance": "stoker top and /metrics show the memory of devices",
     "startPort": "each start gets a free port",
-    "upstream": "every path below /upstream loads its model",
     "profiles": "use [alias.NAME] serve = \"...\", change it, and type stoker reload",
     "tailcat": "Stoker has no such network of its own",
 }  # fmt: skip
@@ -68,7 +67,11 @@ def import_llama_swap(
     aliases, alias_rows = _aliases(settings, {model.id: model.name for model in good})
     document: dict[str, Any] = {
         "front_door": _front_door(settings, secrets),
-        "compat": {"llama_swap": True, "any_upstream_path": True},
+        "compat": {
+            "llama_swap": True,
+            "any_upstream_path": True,
+            "upstream_ignore": list(settings.ignored_upstream_paths),
+        },
     }
     if tables := dict(_slot_tables(slots, good, names)):
         document["slots"] = tables
@@ -268,6 +271,8 @@ def _file_rows(settings: LlamaSwapSettings, slots: Coexistence, content: Mapping
             if len(key) < SHORTEST_KEY:
                 note = f"shorter than {SHORTEST_KEY} characters: replaced by a new key; give it to its clients"
                 yield KeyReport("", f"apiKeys[{place - 1}]", CHANGED, f"file:keys/llama-swap-{place}", note)
+    if "upstream" in given:
+        yield KeyReport("", "upstream.ignorePaths", CARRIED, "compat.upstream_ignore")
     for key, reason in _DROPPED.items():
         if key in given:
             yield KeyReport("", key, DROPPED, "", reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,7 @@ from stoker.cli.importers.llama_swap.macros import DEFAULT_PROXY
 from stoker.domain.errors import ConfigError
 
 SHORTEST_HEALTH_CHECK = 15
+STATIC_FILES = r".*\.(js|json|css|png|gif|jpg|jpeg|ico|txt)$"
 COMFYUI = "comfyui_auto"
 """A model id with a meaning: at least 50 requests at once, and no websockets."""
 _PROTECTED = "model"
@@ -119,6 +121,8 @@ class LlamaSwapSettings:
     profiles: tuple[str, ...]
     preload: tuple[str, ...]
     priorities: Mapping[str, int]
+    ignored_upstream_paths: tuple[str, ...]
+    """Regular expressions of paths below `/upstream/MODEL` that load no model."""
     given: frozenset[str]
     """Keys of the file's top, dotted where they matter: `performance`, `store`, `upstream`."""
     ignored: tuple[KeyReport, ...]
@@ -166,6 +170,7 @@ def read_settings(content: Mapping[str, Any]) -> LlamaSwapSettings:
         tuple(top.mapping("profiles")),
         tuple(name.strip() for name in preload if name.strip()),
         priorities,
+        _read_ignored_paths(top),
         frozenset(key for key in _NOTED if top.raw(key) is not None),
         (),
     )
@@ -188,6 +193,17 @@ _NOTED = (
 
 def _with_ignored(settings: LlamaSwapSettings, rows: list[KeyReport]) -> LlamaSwapSettings:
     return replace(settings, ignored=tuple(rows))
+
+
+def _read_ignored_paths(top: Fields) -> tuple[str, ...]:
+    """Those of the file; without any, those of static files."""
+    patterns = top.table("upstream").texts("ignorePaths") or [STATIC_FILES]
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError([f"upstream.ignorePaths: '{pattern}' is not a regular expression: {error}"]) from error
+    return tuple(patterns)
 
 
 def _read_keys(top: Fields) -> tuple[str, ...]:
