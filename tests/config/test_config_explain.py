@@ -128,6 +128,8 @@ slot = "gpu0"
 memory = "1GiB"
 stop = "end {pid} {{x}}"
 base_path = "/llm/"
+cwd = "elsewhere"
+inherit_env = ["HF_TOKEN", "*"]
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
 [[serve]]
@@ -302,6 +304,7 @@ class TestShow:
             "from_tier",
             "variants",
         }
+        unwritten |= {"is_served_name_public"}  # follows from all names of the file
         unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
         unwritten |= {"replica_of", "job_place", "min_replicas"}  # follow from `slots`, `also` and `replicas`
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten

@@ -290,8 +290,6 @@ class TestRouter:
         ("tier = 1", ["12: key 'serve[parent].tier': unknown key"]),
         # one namespace
         ("[[tier]]\nname = 'far'\nserve = 'fast'", ["13: key 'tier[far].name': 'far' already means serve 'far' (line"]),
-        ("[[tier]]\nname = 'gpt'\nserve = 'far'\ncost = { input = 0, output = 0 }",
-         ["13: key 'tier[gpt].name': 'gpt' already means serve 'fast' (line 5); names, served names, aliases and tie"]),
         (CLOUD.replace('"cloud"', '"fast"'), ["13: key 'tier[fast].name': 'fast' already means serve 'fast' (line 2)"]),
         (LOCAL + LOCAL, ["16: key 'tier[local].name': line 13 already has a tier with this name; choose another"]),
         (CLOUD + CLOUD, ["18: key 'tier[cloud].name': line 13 already has a tier with this name; choose another"]),

@@ -12,6 +12,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.orchestrator_files import OrchestratorFiles
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
+from stoker.config.rules.names import public_served_names
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
 from stoker.config.tables.also import build_also
 from stoker.config.tables.cluster import build_clusters
@@ -122,7 +123,11 @@ def build(
     directory = source.parent
     paths = _paths(file.paths, directory)
     real = [entry for entry in entries if not entry.table.abstract]
-    serves = tuple(_serve(doc, entry, secrets, directory, Path(paths.vault)) for entry in real)
+    public = public_served_names(entries, file)
+    serves = tuple(
+        _serve(doc, entry, secrets, directory, Path(paths.vault), entry.served_name in {entry.name, *public})
+        for entry in real
+    )
     profile = None if file.router.profile_path is None else str(absolute(file.router.profile_path, directory))
     clouds = {serve.name: serve.served_name or serve.name for serve in serves if serve.translation.cloud}
     return Settings(
@@ -252,7 +257,14 @@ def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     return str(absolute(text, directory)) if is_path else text
 
 
-def _serve(doc: ConfigDocument, entry: ServeEntry, secrets: Secrets, directory: Path, vault: Path) -> Serve:
+def _serve(
+    doc: ConfigDocument,
+    entry: ServeEntry,
+    secrets: Secrets,
+    directory: Path,
+    vault: Path,
+    is_served_name_public: bool,
+) -> Serve:
     table: ServeTable = entry.table
     key, also = secrets.get(entry.at(doc, "key")), entry.at(doc, "also")
     also_keys = {int(path[-2]): secret for path, secret in secrets.items() if path[:-2] == also}
@@ -263,6 +275,7 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, secrets: Secrets, directory: 
         engine=entry.engine,
         model=_model(entry, directory, vault),
         served_name=entry.served_name,
+        is_served_name_public=is_served_name_public and entry.section == "serve",
         aliases=tuple(dict.fromkeys(alias for alias in table.aliases if not is_pattern(alias))),
         alias_patterns=tuple(dict.fromkeys(alias for alias in table.aliases if is_pattern(alias))),
         slot=table.slots[0] if table.slots else table.slot,
@@ -317,6 +330,8 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, secrets: Secrets, directory: 
         requires=_requires(table.requires, directory),
         conflicts=tuple(table.conflicts),
         directory=str(directory),
+        cwd="" if table.cwd is None else str(absolute(table.cwd, directory)),
+        inherit_env=tuple(table.inherit_env),
         embedded=table.embedded,
         tuning=_tuning(table),
         container=table.container,

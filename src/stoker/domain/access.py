@@ -43,6 +43,8 @@ class CompatPaths:
     llama_cpp: bool = False
     any_upstream_path: bool = False
     """Whether `/upstream/SERVE/PATH` passes on more than the listed paths, for keys of scope admin."""
+    upstream_ignore: tuple[str, ...] = ()
+    """Regular expressions of paths below `/upstream/SERVE` that load no model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,7 +228,7 @@ IN_PLACE = frozenset(
      "first_byte_timeout", "keep_loaded", "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts",
      "modalities", "fallback", "fallback_on", "warm", "source", "sha256", "min_tokens_per_second", "translation",
      "from_tier", "auto_context", "context_problem", "title", "description", "metadata", "listed", "preload",
-     "evict_cost", "request", "variants")
+     "evict_cost", "request", "variants", "is_served_name_public")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -362,6 +362,10 @@ class Serve:
     gpu_layers: int | None = None
     requires: Requires = Requires()
     conflicts: tuple[str, ...] = ()
+    cwd: str = ""
+    """The absolute path of the directory in which its commands run; empty: `directory`."""
+    inherit_env: tuple[str, ...] = ()
+    """Variables of Stoker's environment that its process gets besides the usual ones; `*`: all but secrets."""
     directory: str = "."
     """Absolute path of the configuration file's directory: `{dir}`, and the working directory of the process."""
     embedded: bool | None = None
@@ -396,17 +400,24 @@ class Serve:
     """The required hex digest of each file, by the file name of `model` or of one of its parts."""
 
     from_tier: bool = False
-    """The serve was made from a cloud tier: its served name is the vendor's model name, which two tiers may share."""
+    """The serve was made from a cloud tier."""
+    is_served_name_public: bool = True
+    """Whether clients may ask for it by its served name, because that means nothing else."""
+
+    @property
+    def working_directory(self) -> str:
+        """Where its commands run; relative paths in them begin there."""
+        return self.cwd or self.directory
 
     def names(self) -> tuple[str, ...]:
-        """Every model name that means this serve: its own name, its served name (unless made from a cloud tier), its
-        aliases, its variants.
+        """Every model name that means this serve: its own name, its served name if that is public, its aliases, its
+        variants.
         """
         return tuple(dict.fromkeys((*self.own_names(), *self.aliases)))
 
     def own_names(self) -> tuple[str, ...]:
         """The same without its aliases."""
-        served = self.name if self.from_tier else self.served_name or self.name
+        served = self.served_name if self.served_name and self.is_served_name_public else self.name
         return tuple(dict.fromkeys((self.name, served, *(variant.name for variant in self.variants))))
 
     def as_variant(self, variant: ServeVariant) -> Serve:

@@ -19,7 +19,7 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     for name, gate in gates.items():
         if not gate.conditions and not doc.is_spoiled(("gate", name, "conditions")):
             doc.problem(("gate", name), f"gate '{name[:64]}' has no `conditions`; say what a serve has to meet")
-    names, serves = model_names(entries, file.tier), [entry.name for entry in entries if not entry.table.abstract]
+    names, serves = model_names(entries, file), [entry.name for entry in entries if not entry.table.abstract]
     variants = {one.name: entry.name for entry in entries for one in entry.table.variant if one.name}
     for name, alias in aliases.items():
         path: KeyPath = ("alias", name)

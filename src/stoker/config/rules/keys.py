@@ -69,7 +69,7 @@ def _models(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> set[s
     )
     if any(doc.is_spoiled(place) for place in places):
         return None
-    return {*model_names(entries, file.tier), *auto_names(file), *file.orchestrator, *file.alias}
+    return {*model_names(entries, file), *auto_names(file), *file.orchestrator, *file.alias}
 
 
 def _check_settings(

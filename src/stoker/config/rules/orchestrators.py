@@ -21,7 +21,7 @@ from stoker.domain.serve import share_slot, slots_of
 
 def check_orchestrators(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     """All of them."""
-    names = {*model_names(entries, file.tier), *file.alias}
+    names = {*model_names(entries, file), *file.alias}
     for name, table in file.orchestrator.items():
         path: KeyPath = ("orchestrator", name)
         if name in names or is_reserved(name):  # 1

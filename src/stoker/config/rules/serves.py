@@ -26,13 +26,14 @@ TUNING = (
 """Keys that go into an engine's own command line."""
 EXTERNAL_IGNORES = (
     "cmd", "host", "port", "base_path", "slot", "slots", "replicas", "memory", "keep_loaded", "preload", "evict_cost",
-    "idle_unload", "stop", "stop_grace", "env", "extra_args", "threads", "gpu_layers", "requires", "conflicts",
-    "embedded", "container", "up", "unit", "warm", "sleep_level", "keep_conversations", "source", "sha256", *TUNING,
+    "idle_unload", "stop", "stop_grace", "env", "inherit_env", "cwd", "extra_args", "threads", "gpu_layers",
+    "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
+    "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
 """Keys without effect for an external serve."""
 COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
 """Keys without effect for a serve with a `cmd`."""
-CONTAINER_IGNORES = ("cmd", "stop", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
+CONTAINER_IGNORES = ("cmd", "inherit_env", "stop", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
 """Keys without effect for a container."""
 CONTEXT_INSTEAD = {
     "vllm": 'vLLM chooses it itself: leave `context` out, and set `extra_args = ["--max-model-len", "auto"]`',

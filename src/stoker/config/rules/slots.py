@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import combinations
 
 from stoker.config.document import ConfigDocument
@@ -38,19 +39,33 @@ def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
 
 
 def _check_ports(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
-    takers: dict[int, str] = {}
-    if not doc.is_spoiled(("front_door", "port")):
-        line = f" (line {doc.line(('front_door', 'port'))})" if doc.holds(("front_door", "port")) else ""
-        takers[file.front_door.port] = f"the front door{line}"
+    """A port is one serve's, or that of serves which never run at the same time."""
+    takers: dict[int, list[ServeEntry]] = defaultdict(list)
     for entry in entries:
         port = entry.table.port
         if port is None:
             continue
         path = entry.at(doc, "port")
-        if port in takers:
-            doc.problem(path, f"serve '{entry.name}' needs port {port}, which {takers[port]} has; choose another")
-        else:
-            takers[port] = f"serve '{entry.name}' (line {doc.line(path)})"
+        other = next((one for one in takers[port] if not _exclude_each_other(file, one, entry)), None)
+        owner = ""
+        if port == file.front_door.port and not doc.is_spoiled(("front_door", "port")):
+            line = f" (line {doc.line(('front_door', 'port'))})" if doc.holds(("front_door", "port")) else ""
+            owner = f"the front door{line}"
+        elif other is not None:
+            owner = f"serve '{other.name}' (line {doc.line(other.at(doc, 'port'))})"
+        if owner:
+            doc.problem(path, f"serve '{entry.name}' needs port {port}, which {owner} has; choose another")
+        takers[port].append(entry)
+
+
+def _exclude_each_other(file: File, one: ServeEntry, other: ServeEntry) -> bool:
+    """Whether the two take turns in one slot, and neither keeps its process while it sleeps."""
+    slot = file.slots.get(one.table.slot or "")
+    if slot is None or one.table.slot != other.table.slot or slot.memory is not None:
+        return False
+    if one.table.sleep_level is not None or other.table.sleep_level is not None:
+        return False
+    return not any({one.name, other.name} <= set(names) for names in slot.together)
 
 
 def _places_of(entry: ServeEntry) -> list[str]:

@@ -381,6 +381,14 @@ class ServeTable(Section):
     )
     stop_grace: Duration = setting("10s", "Time between SIGTERM and SIGKILL.")
     env: dict[VariableName, Variable] = setting({}, "Environment variables for the process. Not for secrets.")
+    inherit_env: list[VariableName] = setting(
+        [],
+        "Further variables of Stoker's environment that the process gets, besides `PATH`, `HOME`, `CUDA_...` and the "
+        "like. `*`: all but keys, tokens and Stoker's own, which have to be named.",
+    )
+    cwd: Text | None = setting(
+        None, "Directory in which the command, `stop` and `up` run. Default: the directory of this file."
+    )
     extra_args: list[Argument] = setting([], "Further arguments for the engine's command.")
     threads: Count | None = setting(None, "CPU threads. Left out: the engine's choice.")
     gpu_layers: Annotated[int, Field(ge=0, le=100_000)] | None = setting(
