@@ -12,7 +12,9 @@ admin   POST /admin/VERB                                keys       /admin/keys a
 usage   GET /v1/usage                                   decisions  GET /admin/decisions
 results  GET /admin/results                             doctor  GET /admin/doctor
 status  /status and /metrics                            models     entries of /v1/models
-response_turns  requests that refer to stored responses, or are stored       responses  pages of what is stored
+response_turns  requests that refer to stored responses, or are stored
+silent_reply  keeps a summary from its client
+responses  pages of what is stored
 image_options  POST /sdapi/v1/options
 events  GET /events: what happens, live
 web     the web page at /ui/
