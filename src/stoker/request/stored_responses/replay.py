@@ -97,7 +97,7 @@ def replay(request: StatefulRequest, history: list[StoredItem], open_summary: Op
     items = [*history, *own]
     upstream = [expanded(item.body, open_summary) for item in items]
     fields: dict[str, Raw] = {
-        name: value for name, value in request.fields.items() if name not in (_PREVIOUS, _CONVERSATION)
+        name: value for name, value in request.fields.items() if name not in (_PREVIOUS, _CONVERSATION, "generate")
     }
     is_same = not history and all(new is old.body for new, old in zip(upstream, items, strict=True))
     if not is_same or "input" not in fields:
