@@ -84,7 +84,7 @@ def run(
         with contextlib.suppress(RuntimeError, OSError, http.client.HTTPException):
             plane.status()
         steps = decisions(folder / "plane" / "stoker.toml", plane.key)
-        documents = [] if kind.name == "llama.cpp" else _record(plane, kind)
+        documents = [] if kind.name == "llama.cpp" else received(plane, kind)
     said = (folder / "client.log").read_text(errors="replace")
     about = [one for one in documents if checks.is_task(kind.dialect, one)]
     thinking, wrong = checks.thoughts(kind.dialect, about)
@@ -177,7 +177,7 @@ def _step(record: dict[str, Any]) -> Step:
     return Step(record["endpoint"], record["outcome"], record["status"], record.get("translation") or "", tokens)
 
 
-def _record(plane: Plane, kind: ServeKind) -> list[dict[str, Any]]:
+def received(plane: Plane, kind: ServeKind) -> list[dict[str, Any]]:
     """The documents that came in at the serve's path for inference."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         port = plane.serve(MODEL)["port"]

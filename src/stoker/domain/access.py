@@ -163,6 +163,8 @@ class ResponseStorage:
     """Whether responses of the Responses API are stored, so that later requests can refer to them."""
 
     store: bool = False
+    websocket: bool = True
+    """Whether the API is spoken over WebSocket, too."""
     max_bytes: int = 2**30
     """Bytes on disk, of all keys together."""
     keep: float = 30 * 86_400.0
