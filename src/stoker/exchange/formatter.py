@@ -25,7 +25,7 @@ from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.protocols import AnswerContext, AnswerWriter, Check
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.ollama.embed import EmbedReply, read_embed
-from stoker.request.translate.pass_through import adapt_body, is_plain
+from stoker.request.translate.pass_through import adapt_body, is_plain, may_hold_calls
 from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
 _VERSION: Final = b"2023-06-01"
@@ -169,7 +169,7 @@ class Formatter:
         self._wall = wall
         self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Translation, str, Capabilities]] = {}
         self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
-        """By serve and path: serves that take an endpoint's dialect unchanged. Only images are looked for then."""
+        """By serve and path: serves that take an endpoint's dialect unchanged, but for images, tools and calls."""
 
     def format(
         self,
@@ -187,7 +187,12 @@ class Formatter:
         """
         must_read = must_read or endpoint.must_read
         plain = self._plain.get((serve.name, endpoint.path))
-        if plain is not None and plain[0] is serve and plain[1] is target and not (fields.may_name_images or must_read):
+        if (
+            plain is not None
+            and plain[0] is serve
+            and plain[1] is target
+            and not (fields.may_name_images or fields.may_have_server_tools or must_read or may_hold_calls(body))
+        ):
             return UpstreamRequest(endpoint, endpoint, fields, body)
         request = self._format(serve, target, endpoint, fields, body, must_read)
         return request.with_parameters(serve.request)
@@ -201,7 +206,10 @@ class Formatter:
         if dialect is endpoint.dialect and not (must_read and dialect in PATHS):
             if not serve.request and (dialect not in PATHS or is_plain(capabilities)):
                 self._plain[serve.name, endpoint.path] = serve, target
-            tidied, changes = adapt_body(body, capabilities, fields.may_name_images) if dialect in PATHS else (body, ())
+            tidied, changes = body, ()
+            if dialect in PATHS:
+                flags = fields.may_name_images, fields.may_have_server_tools
+                tidied, changes = adapt_body(body, capabilities, *flags)
             if changes:
                 fields.model_at = None
             return UpstreamRequest(endpoint, endpoint, fields, tidied, changes)
@@ -213,7 +221,7 @@ class Formatter:
         written_fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         written_fields.stream_options = {"include_usage": True}
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
-        notes = (*way, *(f"lossy:{code}" for code in written.losses.codes))
+        notes = (*way, *written.losses.words())
         return UpstreamRequest(
             endpoint, ENDPOINTS[PATHS[dialect]], written_fields, written.body, notes, written, capabilities
         )

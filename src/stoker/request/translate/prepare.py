@@ -2,7 +2,9 @@
 
 thinking     opens sealed thinking; removes thinking whose signature is wrong, or means nothing to the target
 billing      removes the block that differs with each request, for local models
+arguments    makes the arguments of each call an object: one that was cut off would be refused at every later turn
 results      gives every call a result in the user's next turn, and turns results without a call into text
+choice       allows only tools that are there
 system       keeps system turns in mid-conversation where they are: as turns, or as text of the user
 images       refuses image URLs that the target must not fetch
 prefill      drops the wish to continue the last turn, for targets that refuse that
@@ -23,6 +25,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
     Block,
+    Choice,
     Document,
     Image,
     Prompt,
@@ -31,10 +34,11 @@ from stoker.domain.prompt import (
     Text,
     Thinking,
     ToolCall,
+    ToolChoice,
     ToolResult,
     Turn,
 )
-from stoker.request.translate.neutral.calls import short_id, short_name
+from stoker.request.translate.neutral.calls import repaired, short_id, short_name
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.thinking import OURS, ThinkingSigner
@@ -138,6 +142,21 @@ def unbilled(text: str) -> str:
     return text.partition("\n")[2].lstrip("\n") if text.startswith(BILLING) else text
 
 
+def arguments(prompt: Prompt, context: PassContext) -> Prompt:
+    turns = []
+    for turn in prompt.turns:
+        blocks = turn.blocks
+        if turn.role is Role.ASSISTANT:
+            blocks = [
+                replace(block, arguments=repaired(block.arguments, context.losses))
+                if isinstance(block, ToolCall) and not block.custom
+                else block
+                for block in blocks
+            ]
+        turns.append(Turn(turn.role, blocks))
+    return replace(prompt, turns=turns)
+
+
 def results(prompt: Prompt, context: PassContext) -> Prompt:
     """1. calls whose next user turn has no result for them get one that says so
     2. a result whose call is not in the turn before becomes text
@@ -239,6 +258,18 @@ def system(prompt: Prompt, context: PassContext) -> Prompt:
     return replace(prompt, turns=turns)
 
 
+def choice(prompt: Prompt, context: PassContext) -> Prompt:
+    """What the client allows beside these, the vendor would have run; nothing but that: no tool may be called."""
+    given = prompt.tool_choice
+    if given is None or given.allowed is None:
+        return prompt
+    known = {tool.name for tool in prompt.tools}
+    allowed = [name for name in given.allowed if name in known]
+    if len(allowed) == len(given.allowed) and allowed:
+        return prompt
+    return replace(prompt, tool_choice=replace(given, allowed=allowed) if allowed else ToolChoice(Choice.NONE))
+
+
 # -- images, names, ids ---------------------------------------------------------------------------------------------
 
 
@@ -321,4 +352,4 @@ def user(prompt: Prompt, context: PassContext) -> Prompt:
     return replace(prompt, settings={**prompt.settings, "user": short})
 
 
-PASSES: tuple[Pass, ...] = (thinking, billing, results, system, images, ids, prefill, user)
+PASSES: tuple[Pass, ...] = (thinking, billing, arguments, results, choice, system, images, ids, prefill, user)

@@ -101,7 +101,7 @@ def write_prompt(prompt: Prompt, read_losses: Losses, traits: Capabilities, sign
     translation is strict, for anything that would be lost.
     """
     losses = Losses()
-    losses.codes.update(read_losses.codes)
+    losses.update(read_losses)
     fitted, names = prepare(prompt, PassContext(traits, signer, losses))
     document = WRITE_PROMPT[traits.dialect](fitted, traits, losses)
     if traits.strict:

@@ -167,7 +167,7 @@ def _call(call: ToolCall, traits: Capabilities, losses: Losses) -> dict[str, Any
     if call.custom:
         losses.add("custom_tool")
         arguments = encode({"input": arguments}).decode()
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments or "{}"}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
 def _part(block: Block, traits: Capabilities, losses: Losses) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from stoker.domain.prompt import (
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
+from stoker.request.translate.neutral.json_text import Raw, is_there, loose, shaped
 
 _NONE = Raw()
 
@@ -176,13 +176,14 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
     if isinstance(user, str):
         settings["user"] = user
     choice = request.tool_choice
+    tools, dropped = _tools(request.tools or [], losses)
     serial = choice.disable_parallel_tool_use if choice is not None else None
     return Prompt(
         dialect=Dialect.MESSAGES,
         model=request.model,
         turns=turns,
-        tools=_tools(request.tools or [], losses),
-        tool_choice=_choice(choice),
+        tools=tools,
+        tool_choice=_choice(choice, dropped),
         parallel_calls=None if serial is None else not serial,
         max_tokens=request.max_tokens,
         stop=request.stop_sequences or [],
@@ -254,8 +255,7 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
         case "redacted_thinking":
             return Redacted(block.data)
         case "tool_use":
-            arguments = bytes(block.input) if is_there(block.input) else b"{}"
-            return ToolCall(read_id(block.id), block.name, arguments.decode())
+            return ToolCall(read_id(block.id), block.name, _arguments(block.input))
         case "tool_result":
             if isinstance(block.content, dict):
                 place = f"{where}.content"
@@ -269,6 +269,14 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
             return Text("\n".join((found.title, found.source, *(text for text in texts if isinstance(text, str)))))
     losses.add("foreign_block")
     return None
+
+
+def _arguments(input: Raw) -> str:
+    """The text of the object. A string, which it must not be, is taken for that text."""
+    if not is_there(input):
+        return "{}"
+    text = loose(input) if bytes(input)[:1] == b'"' else None
+    return text if isinstance(text, str) else bytes(input).decode()
 
 
 def _source(block: _Block) -> dict[str, Any]:
@@ -310,31 +318,37 @@ def _document(block: _Block, where: str, losses: Losses) -> Block:
     raise ClientError(text, code="bad_field", param=where)
 
 
-def _tools(given: list[_Tool], losses: Losses) -> list[Tool]:
+def _tools(given: list[_Tool], losses: Losses) -> tuple[list[Tool], set[str]]:
+    """The tools that the client runs, and the names of the others."""
     tools: list[Tool] = []
+    dropped: set[str] = set()
     for tool in given:
         if tool.cache_control is not None:
             losses.add("cache_control")
         if tool.type not in (None, "custom"):  # the vendor runs it, or knows its schema by heart
             losses.add("server_tools")
+            dropped.add(tool.name)
             continue
         if any(getattr(tool, name) is not None for name in _TOOL_FIELDS):
             losses.add("tool_fields")
         schema = tool.input_schema if is_there(tool.input_schema) else None
         tools.append(Tool(tool.name, tool.description, schema, tool.strict))
-    return tools
+    return tools, dropped
 
 
 _CHOICES = {"auto": Choice.AUTO, "any": Choice.REQUIRED, "tool": Choice.NAMED, "none": Choice.NONE}
 
 
-def _choice(given: _Choice | None) -> ToolChoice | None:
+def _choice(given: _Choice | None, dropped: set[str]) -> ToolChoice | None:
+    """A tool that was dropped cannot be chosen."""
     if given is None:
         return None
     mode = _CHOICES.get(given.type)
     if mode is None:
         text = f"'tool_choice.type' is {given.type[:40]!r}: auto, any, tool or none is expected"
         raise ClientError(text, code="bad_field", param="tool_choice.type")
+    if mode is Choice.NAMED and given.name in dropped:
+        return ToolChoice(Choice.AUTO)
     return ToolChoice(mode, given.name)
 
 

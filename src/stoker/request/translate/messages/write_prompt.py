@@ -23,9 +23,10 @@ from stoker.domain.prompt import (
     ToolResult,
     Turn,
 )
-from stoker.request.translate.neutral.calls import as_object, spelt_id
+from stoker.request.translate.neutral.calls import spelt_id
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.neutral.json_text import Raw
 from stoker.request.translate.neutral.schemas import INPUT, typed
 from stoker.request.translate.neutral.thinking import budget_of, claude_effort_of, is_on, note_effort
 
@@ -108,9 +109,10 @@ def _block(block: Block, traits: Capabilities, losses: Losses) -> dict[str, Any]
 
 
 def _call(call: ToolCall, losses: Losses) -> dict[str, Any]:
-    arguments = as_object(call.arguments, losses) if not call.custom else {"input": call.arguments}
+    arguments: Any = Raw(call.arguments.encode())
     if call.custom:
         losses.add("custom_tool")
+        arguments = {"input": call.arguments}
     return {"type": "tool_use", "id": spelt_id(call.id), "name": call.name, "input": arguments}
 
 

@@ -38,6 +38,9 @@ class Capabilities(msgspec.Struct, frozen=True):
     `continuous_usage_stats` (vLLM, SGLang)."""
     tool_ids: str = "any"
     """`any`; `short`: nine letters and digits (Mistral)."""
+    server_tools: bool = False
+    """It runs the tools of its dialect's vendor, such as web search: a cloud of that vendor does, a local engine does
+    not."""
     custom_tools: bool = False
     """Chat, Responses: takes tools without a schema."""
     stop_strings: int = 0
@@ -67,6 +70,7 @@ def capabilities_of(engine: str, dialect: Dialect, cloud: bool, given: dict[str,
         usual |= {
             "local": False, "limit_field": "max_completion_tokens", "system_turns": "keep", "takes_image_urls": True,
             "thinking_switch": "effort", "thinking_field": "", "stop_strings": 4, "custom_tools": True,
+            "server_tools": True,
         }  # fmt: skip
     if dialect is Dialect.MESSAGES:
         usual |= {

@@ -96,7 +96,7 @@ LOSSY: dict[str, DialectGap] = {
         "chat, responses in", "the other tools are left out", "the target has no list of allowed tools"
     ),
     "tool_choice": DialectGap("any in", "becomes `required`", "the target cannot be made to call that tool"),
-    "arguments": DialectGap("any out, chat in", "kept under `_raw`", "Messages wants an object, and this is none"),
+    "arguments": DialectGap("any in, out", "kept under `_raw`", "engines want an object, and this is none"),
     "truncated_call": DialectGap("any out", "given as far as it came", "the answer ended inside the call's arguments"),
     # -- settings
     "reasoning": DialectGap("any in", "dropped", "the target cannot be told how much to think"),
@@ -179,18 +179,33 @@ LOSSLESS: dict[str, DialectGap] = {
     "empty_text": DialectGap("any in", "left out", "Messages refuses empty text"),
     "schema_typed": DialectGap("any in", "a schema without a type gets `object`", "arguments are an object"),
     "double_encoded": DialectGap(
-        "any out, chat in", "unwrapped once", "some engines write arguments as a string in a string"
+        "any in, out", "unwrapped once", "some engines write arguments as a string in a string"
     ),
 }
 
 
 class Losses:
-    """The codes of what was lost, each once, in the order of first occurrence."""
+    """What a translation could not keep: the codes of what was lost, each once, in the order of first occurrence; and
+    what was repaired.
+    """
 
-    __slots__ = ("codes",)
+    __slots__ = ("codes", "repairs")
 
     def __init__(self) -> None:
         self.codes: dict[str, None] = {}
+        self.repairs: dict[str, None] = {}
+
+    def words(self) -> tuple[str, ...]:
+        """What `x-stoker-translation` says of it."""
+        return (*(f"repaired:{what}" for what in self.repairs), *(f"lossy:{code}" for code in self.codes))
+
+    def update(self, other: Losses) -> None:
+        self.codes.update(other.codes)
+        self.repairs.update(other.repairs)
+
+    def repair(self, what: str) -> None:
+        """Notes that a part of the request, as it was, would have been refused. A strict translation allows that."""
+        self.repairs[what] = None
 
     def add(self, code: str) -> None:
         """`code` is one of LOSSY."""

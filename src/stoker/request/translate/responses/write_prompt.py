@@ -144,7 +144,7 @@ class _Items:
     def _call(self, call: ToolCall) -> dict[str, Any]:
         if call.custom and self._traits.custom_tools:
             return {"type": "custom_tool_call", "call_id": call.id, "name": call.name, "input": call.arguments}
-        arguments = call.arguments or "{}"
+        arguments = call.arguments
         if call.custom:
             self._losses.add("custom_tool")
             arguments = encode({"input": call.arguments}).decode()
