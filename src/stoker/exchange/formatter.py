@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint, RequestForm
 from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
-from stoker.domain.prompt import Prompt, Role, Text, Turn
+from stoker.domain.prompt import Prompt, Redacted, Role, Text, Thinking, Turn
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import Serve, Translation
 from stoker.request.codec.body_fields import BodyFields
@@ -23,9 +23,9 @@ from stoker.request.translate.checked_reply import CheckedReply
 from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.protocols import AnswerContext, AnswerWriter, Check
-from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.request.translate.neutral.thinking import ThinkingSigner, vendor_of
 from stoker.request.translate.ollama.embed import EmbedReply, read_embed
-from stoker.request.translate.pass_through import adapt_body, is_plain, may_hold_calls
+from stoker.request.translate.pass_through import adapt_body, drop_thinking, is_plain, may_hold_calls
 from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
 _VERSION: Final = b"2023-06-01"
@@ -44,6 +44,7 @@ class UpstreamRequest:
         "endpoint",
         "fields",
         "is_empty",
+        "may_drop_thinking",
         "notes",
         "parameters",
         "tokens",
@@ -76,6 +77,8 @@ class UpstreamRequest:
         """Tokens of the prompt, if they were counted."""
         self.is_empty = is_empty
         """There is nothing to embed."""
+        self.may_drop_thinking = capabilities is not None and bool(vendor_of(capabilities))
+        """The serve checks who made past thinking: if it refuses that, the request may be sent once more without it."""
         self.parameters = NO_PARAMETERS
         """What the serve sets; applied to `body` already, but not to a form."""
 
@@ -167,7 +170,7 @@ class Formatter:
         """Decides how much of an engine's error text clients see."""
         self._signer = signer
         self._wall = wall
-        self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Translation, str, Capabilities]] = {}
+        self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Translation, str, str, Capabilities]] = {}
         self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
         """By serve and path: serves that take an endpoint's dialect unchanged, but for images, tools and calls."""
 
@@ -212,7 +215,7 @@ class Formatter:
                 tidied, changes = adapt_body(body, capabilities, *flags)
             if changes:
                 fields.model_at = None
-            return UpstreamRequest(endpoint, endpoint, fields, tidied, changes)
+            return UpstreamRequest(endpoint, endpoint, fields, tidied, changes, capabilities=capabilities)
         if endpoint.dialect is Dialect.OLLAMA_EMBED:
             return _embed_request(endpoint, body)
         prompt, losses = read_prompt(endpoint.dialect, body)
@@ -256,6 +259,36 @@ class Formatter:
         prompt = replace(request.written.prompt, turns=turns)
         written = write_prompt(prompt, request.written.losses, request.capabilities, self._signer)
         return request.rewritten(written, request.fields, request.parameters)
+
+    def without_thinking(self, request: UpstreamRequest) -> UpstreamRequest | None:
+        """The same request without any thinking of the past; None: it holds none."""
+        assert request.capabilities is not None
+        if request.written is None:
+            body = drop_thinking(request.body, request.capabilities)
+            if body is request.body:
+                return None
+            fields = request.fields.copy()
+            fields.model_at = None
+            again = UpstreamRequest(
+                request.client, request.endpoint, fields, body, request.notes, None, request.capabilities
+            )
+            again.parameters = request.parameters
+        else:
+            prompt = request.written.prompt
+            turns = [
+                Turn(turn.role, [block for block in turn.blocks if not isinstance(block, Thinking | Redacted)])
+                for turn in prompt.turns
+            ]
+            if turns == prompt.turns:
+                return None
+            written = write_prompt(
+                replace(prompt, turns=turns), request.written.losses, request.capabilities, self._signer
+            )
+            again = request.rewritten(written, request.fields, request.parameters)
+        again.tokens = request.tokens
+        again.may_drop_thinking = False
+        again.notes = tuple(dict.fromkeys((*again.notes, "dropped:thinking")))
+        return again
 
     def prompt_of(self, request: UpstreamRequest) -> Prompt | None:
         """The prompt, for checking the answer against it; None: Stoker cannot read the dialect."""
@@ -317,6 +350,7 @@ class Formatter:
             signer=self._signer,
             model=target.served_name,
             input_tokens=request.tokens,
+            upstream=request.endpoint.dialect,
         )
         notes = request.notes + edited.changes
         translator = AnswerTranslator(
@@ -333,16 +367,13 @@ class Formatter:
         """What a serve can do in one dialect, computed once per configuration and per finding about its engine."""
         key = serve.name, dialect, system_turns
         known = self._known_capabilities.get(key)
-        translation = serve.translation  # variants of a serve share it
-        if known is None or known[0] is not translation or known[1] != serve.engine:
+        translation, model = serve.translation, serve.served_name  # variants of a serve share its translation
+        if known is None or known[0] is not translation or known[1] != serve.engine or known[2] != model:
             found = {} if system_turns is None else {"system_turns": system_turns}
             given = {**found, **translation.traits, "strict": translation.strict}
-            known = self._known_capabilities[key] = (
-                translation,
-                serve.engine,
-                capabilities_of(serve.engine, dialect, translation.cloud, given),
-            )
-        return known[2]
+            capabilities = capabilities_of(serve.engine, dialect, translation.cloud, given, model or serve.name)
+            known = self._known_capabilities[key] = translation, serve.engine, model, capabilities
+        return known[3]
 
 
 def _embed_request(endpoint: Endpoint, body: bytes) -> UpstreamRequest:

@@ -188,7 +188,7 @@ def test_a_whole_answer_that_is_none_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("dialect", "local", "plain"),
     [
-        (Dialect.CHAT, True, True), (Dialect.MESSAGES, True, False), (Dialect.RESPONSES, True, True),
+        (Dialect.CHAT, True, True), (Dialect.MESSAGES, True, False), (Dialect.RESPONSES, True, False),
         (Dialect.CHAT, False, True), (Dialect.MESSAGES, False, False), (Dialect.RESPONSES, False, False),
     ],
 )  # fmt: skip

@@ -27,12 +27,23 @@ _REQUEST_FAULTS = re.compile(
 )
 """Messages with which engines report a request that they cannot read, or that the model's template refuses, as a
 failure of their own (HTTP 500). The same request would fail again, everywhere."""
+_SEALS = re.compile(
+    r"signature.{0,40}thinking|thinking.{0,80}(?:signature|cannot be modified|redacted_thinking)"
+    r"|redacted_thinking|encrypted[ _]content|thought_signature|'rs_\w+'",
+    re.IGNORECASE,
+)
+"""Messages of vendors about thinking that they did not sign or encrypt, or that is missing."""
 _MOST_READ = 4096
 
 
 def is_request_fault(message: str) -> bool:
     """Whether an engine's message is about the request, whatever its status says."""
     return _REQUEST_FAULTS.search(message[:_MOST_READ]) is not None
+
+
+def is_about_seals(error: StokerError) -> bool:
+    """Whether a vendor refuses a request for its past thinking: without that, it might take it."""
+    return error.status == 400 and _SEALS.search(error.message[:_MOST_READ]) is not None
 
 
 def with_reason(problem: UpstreamError, error: object) -> UpstreamError:

@@ -26,9 +26,11 @@ from stoker.request.translate.neutral.calls import is_object, repaired
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, encode, is_there, loose
-from stoker.request.translate.neutral.thinking import OURS
+from stoker.request.translate.neutral.model_families import SAMPLING
+from stoker.request.translate.neutral.thinking import ANTHROPIC, OPENAI, OURS, maker_of
 from stoker.request.translate.prepare import BILLING, refused_url, unbilled
 from stoker.request.translate.remote_images import files_elsewhere, image_parts, may_hold, remote_in
+from stoker.request.translate.vendor_rules import apply_claude_rules, apply_gpt_rules
 
 _BILLING = BILLING.encode()
 _OURS = OURS.encode()
@@ -40,6 +42,7 @@ _argument_values = re.compile(r'"arguments"\s*:\s*(?=[^\s{])')
 _value_at = json.JSONDecoder().raw_decode
 _INPUT = re.compile(rb'"input"\s*:\s*[^\s{]')
 _NULL = Raw(b"null")
+_NO_CONTENT = Raw(b'"(no content)"')
 Fields = dict[str, Raw]
 
 
@@ -75,7 +78,7 @@ def adapt_body(
     """
     if traits.local and may_name_images and not traits.takes_image_urls and may_hold(body):
         refuse_remote(loose(body))
-    needed = [one for one in _adaptations(traits.dialect, traits.local, traits.server_tools) if one.may_apply(body)]
+    needed = [one for one in _adaptations(traits) if one.may_apply(body)]
     if may_have_server_tools and not traits.server_tools:
         needed.append(_WITHOUT_SERVER_TOOLS[traits.dialect])
     if not needed:
@@ -91,7 +94,7 @@ def is_plain(traits: Capabilities) -> bool:
     """Whether a body without calls of tools is never changed for this serve. It may still be refused for the URLs of
     images.
     """
-    return traits.dialect is not Dialect.MESSAGES if traits.local else traits.dialect is Dialect.CHAT
+    return traits.dialect is Dialect.CHAT and not has_gpt_rules(traits)
 
 
 def may_hold_calls(body: bytes) -> bool:
@@ -129,34 +132,85 @@ def _drop_billing(fields: Fields, changes: Changes) -> None:
 
 # -- thinking -----------------------------------------------------------------------------------------------------
 
+_THINKING_BLOCK = re.compile(rb'"type"\s*:\s*"thinking"')
+_SIGNED_BLOCK = re.compile(rb'"signature"\s*:\s*"[A-Za-z0-9+/]')
+_NOT_ANTHROPICS = re.compile(rb'"signature"\s*:\s*"(?:stoker1\.|gAAAA|[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-)')
 
-def _drop_ours(list_name: str, field: str) -> Callable[[Fields, Changes], None]:
-    """`list_name` holds the turns or items, `field` the signature of each block of thinking."""
 
-    def without_ours(raw: Raw, changes: Changes) -> Any:
-        turn = loose(raw) if _OURS in bytes(raw) else None
-        if not isinstance(turn, dict):
+def _may_hold_foreign_thinking(body: bytes) -> bool:
+    """Whether a block of thinking may lack a signature, or have one by its form of another maker."""
+    thoughts = len(_THINKING_BLOCK.findall(body))
+    return bool(thoughts) and (
+        len(_SIGNED_BLOCK.findall(body)) < thoughts or _OURS in body or _NOT_ANTHROPICS.search(body) is not None
+    )
+
+
+def _drop_foreign_blocks_of_thinking(fields: Fields, changes: Changes) -> None:
+    """Messages: thinking that Anthropic did not sign."""
+
+    def message(raw: Raw) -> Any:
+        given = _object(raw) if _THINKING_BLOCK.search(bytes(raw)) is not None else None
+        if given is None or not _map(given, "content", block):
             return raw
-        if _is_ours(turn, field):
-            changes.add("dropped:thinking")
-            return None
-        if isinstance(turn.get("content"), list) and any(_is_ours(block, field) for block in turn["content"]):
-            changes.add("dropped:thinking")
-            return _without_blocks(raw, field)
-        return raw
+        if bytes(given["content"]) == b"[]":
+            given["content"] = _NO_CONTENT
+        return given
 
-    return lambda fields, changes: _map(fields, list_name, lambda raw: without_ours(raw, changes))
+    def block(raw: Raw) -> Any:
+        given = loose(raw)
+        if not isinstance(given, dict) or given.get("type") != "thinking":
+            return raw
+        signature = given.get("signature")
+        if isinstance(signature, str) and maker_of(signature, Dialect.MESSAGES) == ANTHROPIC:
+            return raw
+        changes.add("dropped:thinking")
+        return None
+
+    _map(fields, "messages", message)
 
 
-def _without_blocks(raw: Raw, field: str) -> dict[str, Any]:
-    turn: dict[str, Any] = dict(_fields.decode(raw))
-    blocks = [block for block in _list.decode(turn["content"]) if not _is_ours(loose(block), field)]
-    turn["content"] = blocks or "(no content)"
-    return turn
+def _drop_foreign_reasoning(fields: Fields, changes: Changes) -> None:
+    """Responses: reasoning that OpenAI did not encrypt. What it stores itself has neither text nor signature here."""
+
+    def item(raw: Raw) -> Any:
+        given = loose(raw)
+        if not isinstance(given, dict) or given.get("type") != "reasoning":
+            return raw
+        sealed = given.get("encrypted_content")
+        if maker_of(sealed, Dialect.RESPONSES) == OPENAI if isinstance(sealed, str) else not given.get("content"):
+            return raw
+        changes.add("dropped:thinking")
+        return None
+
+    _map(fields, "input", item)
 
 
-def _is_ours(block: Any, field: str) -> bool:
-    return isinstance(block, dict) and isinstance(block.get(field), str) and block[field].startswith(OURS)
+def drop_thinking(body: bytes, traits: Capabilities) -> bytes:
+    """The body without thinking of the past, for a vendor that refuses a signature. The same body if it has none."""
+    fields, changes = _fields.decode(body), Changes()
+    is_messages = traits.dialect is Dialect.MESSAGES
+
+    def message(raw: Raw) -> Any:
+        given = _object(raw)
+        if given is None or not _map(given, "content", block):
+            return raw
+        if bytes(given["content"]) == b"[]":
+            given["content"] = _NO_CONTENT
+        return given
+
+    def block(raw: Raw) -> Any:
+        given = loose(raw)
+        return None if isinstance(given, dict) and given.get("type") in ("thinking", "redacted_thinking") else raw
+
+    def item(raw: Raw) -> Any:
+        given = loose(raw)
+        return None if isinstance(given, dict) and given.get("type") == "reasoning" else raw
+
+    if not (_map(fields, "messages", message) if is_messages else _map(fields, "input", item)):
+        return body
+    if is_messages:
+        apply_claude_rules(fields, traits, changes.losses)
+    return encode(fields)
 
 
 # -- arguments of calls -------------------------------------------------------------------------------------------
@@ -322,7 +376,7 @@ def _drop_foreign_blocks(fields: Fields, changes: Changes) -> None:
         if given is None or not _map(given, "content", block):
             return raw
         if bytes(given["content"]) == b"[]":
-            given["content"] = Raw(b'"(no content)"')
+            given["content"] = _NO_CONTENT
         return given
 
     def block(raw: Raw) -> Any:
@@ -388,28 +442,51 @@ def _holds(*words: bytes) -> Callable[[bytes], bool]:
 
 
 @cache
-def _adaptations(dialect: Dialect, is_local: bool, server_tools: bool) -> tuple[Adaptation, ...]:
+def _adaptations(traits: Capabilities) -> tuple[Adaptation, ...]:
     """What a serve of this kind needs, in the order in which it is done."""
-    return tuple(_rows(dialect, is_local, server_tools))
+    rows = {Dialect.CHAT: _for_chat, Dialect.RESPONSES: _for_responses, Dialect.MESSAGES: _for_messages}
+    return tuple(rows[traits.dialect](traits))
 
 
-def _rows(dialect: Dialect, is_local: bool, server_tools: bool) -> Iterable[Adaptation]:
-    if dialect is Dialect.CHAT:
-        yield Adaptation(_may_hold_broken_arguments, _repair_calls)
-    elif dialect is Dialect.RESPONSES:
-        yield Adaptation(_may_hold_broken_arguments, _repair_items)
-        if not server_tools:
-            yield Adaptation(lambda body: _FOREIGN_ITEM.search(body) is not None, _drop_foreign_items)
-        if not is_local:
-            yield Adaptation(_holds(_OURS), _drop_ours("input", "encrypted_content"))
-    elif dialect is Dialect.MESSAGES:
-        yield Adaptation(lambda body: _INPUT.search(body) is not None, _repair_uses)
-        if not server_tools:
-            yield Adaptation(lambda body: _FOREIGN_BLOCK.search(body) is not None, _drop_foreign_blocks)
-        if is_local:
-            yield Adaptation(_holds(_BILLING), _drop_billing)
-        else:
-            yield Adaptation(_holds(_OURS), _drop_ours("messages", "signature"))
+def _for_chat(traits: Capabilities) -> Iterable[Adaptation]:
+    yield Adaptation(_may_hold_broken_arguments, _repair_calls)
+    if has_gpt_rules(traits):
+        yield _gpt_rules(traits, b'"max_tokens"', b'"reasoning_effort"')
+
+
+def _for_responses(traits: Capabilities) -> Iterable[Adaptation]:
+    yield Adaptation(_may_hold_broken_arguments, _repair_items)
+    if not traits.server_tools:
+        yield Adaptation(lambda body: _FOREIGN_ITEM.search(body) is not None, _drop_foreign_items)
+    if not traits.local:
+        yield Adaptation(_holds(_OURS, b'"reasoning_text"'), _drop_foreign_reasoning)
+    if has_gpt_rules(traits):
+        yield _gpt_rules(traits, b'"effort"')
+
+
+def _for_messages(traits: Capabilities) -> Iterable[Adaptation]:
+    yield Adaptation(lambda body: _INPUT.search(body) is not None, _repair_uses)
+    if not traits.server_tools:
+        yield Adaptation(lambda body: _FOREIGN_BLOCK.search(body) is not None, _drop_foreign_blocks)
+    if traits.local:
+        yield Adaptation(_holds(_BILLING), _drop_billing)
+    if traits.checks_signatures:
+        yield Adaptation(_may_hold_foreign_thinking, _drop_foreign_blocks_of_thinking)
+        names = [b'"thinking"']
+        if traits.is_known:
+            names += (b'"output_config"', b'"temperature"', b'"top_', b'"max_tokens"')
+        yield Adaptation(_holds(*names), lambda fields, changes: apply_claude_rules(fields, traits, changes.losses))
+
+
+def has_gpt_rules(traits: Capabilities) -> bool:
+    return traits.is_known and traits.dialect is not Dialect.MESSAGES
+
+
+def _gpt_rules(traits: Capabilities, *names: bytes) -> Adaptation:
+    sampling = tuple(b'"%b"' % name.encode() for name in SAMPLING)
+    return Adaptation(
+        _holds(*names, *sampling), lambda fields, changes: apply_gpt_rules(fields, traits, changes.losses)
+    )
 
 
 # -- images -------------------------------------------------------------------------------------------------------

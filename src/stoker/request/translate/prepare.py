@@ -41,11 +41,12 @@ from stoker.domain.prompt import (
 from stoker.request.translate.neutral.calls import repaired, short_id, short_name
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.thinking import OURS, ThinkingSigner
+from stoker.request.translate.neutral.thinking import ANTHROPIC, OURS, ThinkingSigner, maker_of, vendor_of
 
 BILLING = "x-anthropic-billing-header"
 """Beginning of the line, a block of its own, in which Claude Code sends its version and a hash of the request."""
 _USER_LENGTH = 64
+_CONTINUE = "Continue."
 _NO_RESULT = "(no result: the call was not answered)"
 
 
@@ -71,7 +72,8 @@ def prepare(prompt: Prompt, context: PassContext) -> tuple[Prompt, dict[str, str
 
 
 def thinking(prompt: Prompt, context: PassContext) -> Prompt:
-    """1. Stoker's own seal is opened  2. Stoker's own signature must fit its text  3. Anthropic accepts only its own
+    """1. Stoker's own seal is opened  2. Stoker's own signature must fit its text
+    3. a vendor that checks signatures gets only what it signed itself
     4. for Messages of other makers Stoker signs all thinking  5. for other dialects a signature means nothing
     """
     if not any(isinstance(block, Thinking | Redacted) for turn in prompt.turns for block in turn.blocks):
@@ -89,35 +91,40 @@ def _thought(block: Thinking | Redacted, prompt: Prompt, context: PassContext) -
     if isinstance(block, Thinking) and block.signature.startswith(OURS):
         opened = signer.open(block.signature)
         if opened is not None:
-            block = _unsealed(opened)  # 1
+            block = _unsealed(opened, block)  # 1
         elif not signer.fits(block.signature, block.text):
             losses.add("thinking_altered")  # 2
             return None
-    elif isinstance(block, Thinking) and prompt.dialect is Dialect.RESPONSES and traits.dialect is not prompt.dialect:
-        if block.signature:
-            losses.add("signature")
-        block = Thinking(block.text)  # only OpenAI reads what it encrypted
+    vendor = vendor_of(traits)
     if isinstance(block, Redacted):
-        if traits.checks_signatures:
+        if vendor == ANTHROPIC:
             return block
         losses.add("thinking_redacted")
         return None
-    if traits.checks_signatures:
-        if block.signature and not block.signature.startswith(OURS):
+    maker = block.maker or maker_of(block.signature, prompt.dialect)
+    if vendor:
+        if maker == vendor:
             return block  # 3
         losses.add("thinking_unsigned")
         return None
-    if block.signature and not block.signature.startswith(OURS) and traits.dialect is not Dialect.RESPONSES:
-        losses.add("signature")
+    if block.signature and not block.signature.startswith(OURS):
+        if traits.dialect is not Dialect.RESPONSES or prompt.dialect is not Dialect.RESPONSES:
+            losses.add("signature")
+        if not block.text:
+            return None
+        block = Thinking(block.text)
     if traits.dialect is Dialect.MESSAGES and not block.signature.startswith(OURS):
         return Thinking(block.text, signer.sign(prompt.model, block.text))  # 4
     return block  # 5
 
 
-def _unsealed(opened: dict[str, str]) -> Thinking | Redacted:
+def _unsealed(opened: dict[str, str], block: Thinking) -> Thinking | Redacted:
+    """A seal without the text stands beside it."""
     if redacted := opened.get("redacted"):
         return Redacted(redacted)
-    return Thinking(opened.get("text", ""), opened.get("signature", ""))
+    signature = opened.get("signature", "")
+    maker = opened.get("maker") or maker_of(signature, Dialect.MESSAGES)
+    return Thinking(opened.get("text", block.text if signature else ""), signature, maker)
 
 
 # -- turns --------------------------------------------------------------------------------------------------------
@@ -309,10 +316,14 @@ def ids(prompt: Prompt, context: PassContext) -> Prompt:
 
 
 def prefill(prompt: Prompt, context: PassContext) -> Prompt:
-    if prompt.continues and context.traits.prefill == "refuse":
-        context.losses.add("prefill")
-        return replace(prompt, continues=False)
-    return prompt
+    """Messages takes the last turn for the answer's beginning, if it is the assistant's."""
+    if not prompt.continues or context.traits.prefill != "refuse":
+        return prompt
+    context.losses.add("prefill")
+    turns = prompt.turns
+    if context.traits.dialect is Dialect.MESSAGES:
+        turns = [*turns, Turn(Role.USER, [Text(_CONTINUE)])]
+    return replace(prompt, turns=turns, continues=False)
 
 
 def names(prompt: Prompt, context: PassContext) -> tuple[Prompt, dict[str, str]]:

@@ -29,6 +29,7 @@ from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.model_families import SAMPLING, takes_sampling
 from stoker.request.translate.neutral.schemas import INPUT, typed
 from stoker.request.translate.neutral.thinking import effort_of, is_on, note_effort
 
@@ -57,7 +58,9 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
             out[traits.early_usage] = True
     if prompt.max_tokens is not None:
         out[traits.limit_field] = max(prompt.max_tokens, 1)  # 0 is Anthropic's way to warm a cache up
-    if prompt.stop:
+    if prompt.stop and traits.is_known and traits.efforts:
+        losses.add("stop")  # models of OpenAI that think take none
+    elif prompt.stop:
         _stop(out, prompt.stop, traits, losses)
     _tools(out, prompt, traits, losses)
     if prompt.format is not None:
@@ -288,7 +291,7 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses
     reasoning = prompt.reasoning
     if reasoning is None:
         return
-    effort, on = effort_of(reasoning), is_on(reasoning)
+    effort, on = effort_of(reasoning, traits.efforts), is_on(reasoning)
     if reasoning.budget is not None and effort is not None:
         losses.add("budget")
     if reasoning.shown is not None:
@@ -309,7 +312,9 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses
 
 def _settings(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
     for name, value in prompt.settings.items():
-        if name == "repetition_penalty" and traits.local:
+        if name in SAMPLING and not takes_sampling(traits.sampling_with, out.get("reasoning_effort")):
+            losses.add(name)
+        elif name == "repetition_penalty" and traits.local:
             out[traits.repetition_field] = value
         elif name == "service_tier" and prompt.dialect is Dialect.MESSAGES:
             losses.add(name)  # a tier of another vendor

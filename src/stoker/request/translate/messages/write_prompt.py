@@ -27,8 +27,16 @@ from stoker.request.translate.neutral.calls import spelt_id
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw
+from stoker.request.translate.neutral.model_families import nearest_effort
 from stoker.request.translate.neutral.schemas import INPUT, typed
-from stoker.request.translate.neutral.thinking import budget_of, claude_effort_of, is_on, note_effort
+from stoker.request.translate.neutral.thinking import (
+    budget_of,
+    claude_effort_of,
+    effort_for,
+    is_on,
+    note_effort,
+)
+from stoker.request.translate.vendor_rules import lacks_thinking, takes_sampling, thinking_instead
 
 _JSON_PLEASE = "Answer with one JSON object and nothing else."
 _OWN = ("top_p", "top_k")
@@ -41,6 +49,9 @@ _CHOICES = {Choice.AUTO: "auto", Choice.NONE: "none", Choice.REQUIRED: "any", Ch
 
 def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     limit = prompt.max_tokens if prompt.max_tokens is not None else traits.default_limit
+    if traits.most_output and limit > traits.most_output:
+        losses.add("max_tokens")
+        limit = traits.most_output
     out: dict[str, Any] = {"model": prompt.model, "max_tokens": limit}
     system, turns = _head(prompt.turns)
     texts = _texts(system)
@@ -58,6 +69,7 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
         losses.add("stop")
     _tools(out, prompt, losses)
     _thinking(out, prompt.reasoning, limit, traits, losses)
+    _tool_turn(out, traits, losses)
     _format(out, prompt.format, losses)
     _settings(out, prompt, traits, losses)
     return out
@@ -194,20 +206,29 @@ def _thinking(
     out: dict[str, Any], reasoning: Reasoning | None, limit: int, traits: Capabilities, losses: Losses
 ) -> None:
     """1. switched off  2. a budget, kept if it is a legal one  3. an effort: for Claude its own word, with adaptive
-    thinking; for a local engine a budget that leaves half of the limit to the answer  4. on, and nothing more.
+    thinking; for a local engine, and a Claude without that, a budget that leaves half of the limit to the answer
+    4. on, and nothing more.
     """
     if reasoning is None:
         return
     on, effort = is_on(reasoning), claude_effort_of(reasoning)
     forced = out.get("tool_choice", {}).get("type") in ("any", "tool")
-    if on and forced and not traits.local:
+    if on and ((not traits.local and forced) or not (traits.budget or traits.adaptive)):
         losses.add("reasoning")  # Anthropic refuses the two together, and the call is what was insisted on
         return
     if on is False:
-        out["thinking"] = {"type": "disabled"}  # 1
+        if traits.thinking_off:
+            out["thinking"] = {"type": traits.thinking_off}  # 1
+        else:
+            losses.add("reasoning")
         return
     budget = reasoning.budget
-    if budget is None and traits.local and effort is not None and reasoning.enabled is None:
+    if budget is not None and not traits.budget:
+        losses.add("budget")
+        effort, budget = effort or effort_for(budget), None
+    elif budget is None and on and not traits.adaptive:
+        budget = min(budget_of(effort or "high"), limit // 2)
+    elif budget is None and traits.local and effort is not None and reasoning.enabled is None:
         budget = min(budget_of(effort), limit // 2)  # 3
     if budget is not None:
         if limit > 1024:
@@ -216,11 +237,21 @@ def _thinking(
             losses.add("reasoning")
     elif on:
         out["thinking"] = {"type": "adaptive"}  # 4
+    effort = None if effort is None else nearest_effort(effort, traits.efforts)
     if effort is not None and (reasoning.enabled is not None or not traits.local):
         out["output_config"] = {"effort": effort}
     note_effort(reasoning, out.get("output_config", {}).get("effort"), losses)
     if reasoning.shown is not None and "thinking" in out:
         out["thinking"]["display"] = "summarized" if reasoning.shown else "omitted"
+
+
+def _tool_turn(out: dict[str, Any], traits: Capabilities, losses: Losses) -> None:
+    """With a budget, Anthropic wants a turn of calls to begin with the thinking that led to them. Another model thought
+    here: the model thinks again when that turn has ended, or as it likes, if it takes that.
+    """
+    if traits.checks_signatures and lacks_thinking(out.get("thinking"), out["messages"]):
+        out["thinking"] = thinking_instead(traits)
+        losses.add("thinking_turn")
 
 
 def _format(out: dict[str, Any], format: AnswerFormat | None, losses: Losses) -> None:
@@ -231,10 +262,13 @@ def _format(out: dict[str, Any], format: AnswerFormat | None, losses: Losses) ->
 
 
 def _settings(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
+    sampling = takes_sampling(traits, out.get("thinking"))
     for name, value in prompt.settings.items():
-        if (name in _OWN and traits.sampling) or (traits.local and name in _LOCAL):
+        if name == "top_p" and not traits.local and "temperature" in prompt.settings:
+            losses.add(name)  # Claude takes one of the two
+        elif (name in _OWN and sampling) or (traits.local and name in _LOCAL):
             out[name] = value
-        elif name == "temperature" and traits.sampling:
+        elif name == "temperature" and sampling:
             if value > 1:
                 losses.add("temperature")
             out[name] = min(value, 1)

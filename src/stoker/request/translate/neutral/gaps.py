@@ -100,6 +100,14 @@ LOSSY: dict[str, DialectGap] = {
     "truncated_call": DialectGap("any out", "given as far as it came", "the answer ended inside the call's arguments"),
     # -- settings
     "reasoning": DialectGap("any in", "dropped", "the target cannot be told how much to think"),
+    "thinking_turn": DialectGap(
+        "any in, Anthropic",
+        "thinking is switched off, or left to the model, until the tool turn has ended",
+        "Anthropic wants such a turn to begin with its own thinking, and another model began it",
+    ),
+    "max_tokens": DialectGap(
+        "any in, Claude", "lowered to what the model can give", "the model refuses a higher limit"
+    ),
     "effort": DialectGap("any in", "becomes the nearest one that the target knows, or a budget", "each has its own"),
     "budget": DialectGap("messages in", "becomes an effort", "only Messages counts tokens of thinking"),
     "display": DialectGap("messages, responses in", "dropped", "the target always shows its thinking, or never"),
