@@ -137,7 +137,8 @@ class UpstreamRequest:
 
     def edited(self, served_name: str, sequence: int | None = None) -> Edited:
         """The body with the serve's own name for the model, and the other fields that every request gets."""
-        return edit(self.body, self.fields, self.endpoint.dialect, served_name, sequence)
+        may_ask_usage = not self.parameters or "stream_options" not in self.parameters.names()
+        return edit(self.body, self.fields, self.endpoint.dialect, served_name, sequence, may_ask_usage)
 
 
 class EncodedRequest:

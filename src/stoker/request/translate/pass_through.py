@@ -4,6 +4,8 @@ dropped:billing_header    Messages to a local model: the system block that diffe
 dropped:thinking          to Anthropic: thinking that it did not sign; to OpenAI: reasoning that it did not encrypt
 lossy:server_tools        to a serve that cannot run them: tools of a vendor, such as web search, and a choice of one
 lossy:foreign_block       to the same: what such tools left in the history
+repaired:blank_text       to Anthropic: text without a letter, which it refuses; blanks at the end of a begun answer
+repaired:call_ids         to a vendor: ids of calls that are longer than it takes, or of other letters
 repaired:arguments        arguments of a call that are no JSON object: an engine would refuse them at every later turn
 
 Each change is a row of `_adaptations`: a search of the bytes that finds out whether the body may need it, and the
@@ -22,7 +24,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.request.codec.server_tools import SERVER_TOOL_FIELDS, is_clients
-from stoker.request.translate.neutral.calls import is_object, repaired
+from stoker.request.translate.neutral.calls import fitted_id, is_object, repaired
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, encode, is_there, loose
@@ -30,7 +32,12 @@ from stoker.request.translate.neutral.model_families import SAMPLING
 from stoker.request.translate.neutral.thinking import ANTHROPIC, OPENAI, OURS, maker_of
 from stoker.request.translate.prepare import BILLING, refused_url, unbilled
 from stoker.request.translate.remote_images import files_elsewhere, image_parts, may_hold, remote_in
-from stoker.request.translate.vendor_rules import apply_claude_rules, apply_gpt_rules
+from stoker.request.translate.vendor_rules import (
+    apply_claude_rules,
+    apply_gpt_rules,
+    ends_in_blanks,
+    without_last_blanks,
+)
 
 _BILLING = BILLING.encode()
 _OURS = OURS.encode()
@@ -94,7 +101,7 @@ def is_plain(traits: Capabilities) -> bool:
     """Whether a body without calls of tools is never changed for this serve. It may still be refused for the URLs of
     images.
     """
-    return traits.dialect is Dialect.CHAT and not has_gpt_rules(traits)
+    return traits.dialect is Dialect.CHAT and traits.local
 
 
 def may_hold_calls(body: bytes) -> bool:
@@ -308,6 +315,108 @@ def _text_of(arguments: Raw) -> str:
     return value if isinstance(value, str) else bytes(arguments).decode()
 
 
+# -- blank text ---------------------------------------------------------------------------------------------------
+
+_BLANK = re.compile(rb'"(?:text|content)"\s*:\s*"(?:\s|\\[nrt])*"')
+
+
+def _may_hold_blanks(body: bytes) -> bool:
+    """Whether Anthropic may find a text without a letter, or a begun answer that ends in blanks."""
+    return _BLANK.search(body) is not None or body.rfind(b'"assistant"') > body.rfind(b'"user"')
+
+
+def _drop_blanks(fields: Fields, changes: Changes) -> None:
+    """Messages: blank texts of turns, of results and of the system prompt."""
+
+    def message(raw: Raw) -> Any:
+        given = _object(raw) if _BLANK.search(bytes(raw)) is not None else None
+        if given is None:
+            return raw
+        content = loose(given.get("content", _NULL))
+        if isinstance(content, str) and not content.strip():
+            changes.losses.repair("blank_text")
+            return {**given, "content": _NO_CONTENT}
+        if not _map(given, "content", block):
+            return raw
+        if bytes(given["content"]) == b"[]":
+            given["content"] = _NO_CONTENT
+        return given
+
+    def block(raw: Raw) -> Any:
+        given = _object(raw)
+        kind = loose(given.get("type", _NULL)) if given is not None else None
+        if given is None or kind not in ("text", "tool_result"):
+            return raw
+        if kind == "tool_result":
+            return given if _map(given, "content", block) else raw
+        text = loose(given.get("text", _NULL))
+        if not isinstance(text, str) or text.strip():
+            return raw
+        changes.losses.repair("blank_text")
+        return None
+
+    _map(fields, "messages", message)
+    if _map(fields, "system", block) and bytes(fields["system"]) == b"[]":
+        del fields["system"]
+    turns = _turns(fields)
+    last = [loose(turns[-1])] if turns else []
+    if ends_in_blanks(last):
+        changes.losses.repair("blank_text")
+        without_last_blanks(last)
+        fields["messages"] = Raw(encode([*turns[:-1], last[0]]))
+
+
+def _turns(fields: Fields) -> list[Raw]:
+    try:
+        return _list.decode(fields.get("messages", _NULL))
+    except msgspec.DecodeError:
+        return []
+
+
+# -- ids of calls -------------------------------------------------------------------------------------------------
+
+
+def _fit_ids(traits: Capabilities) -> Adaptation:
+    """The ids of calls as the vendor takes them: the same for a call and its result, at every turn."""
+    is_plain = traits.dialect is Dialect.MESSAGES
+    odd = rb"|[^\"]*[^A-Za-z0-9_\-\"][^\"]*" if is_plain else b""
+    pattern = re.compile(
+        rb'"(?:id|call_id|tool_call_id|tool_use_id)"\s*:\s*"(?:[^"]{%d,}%b)"' % (traits.id_length + 1, odd)
+    )
+    places = {
+        Dialect.CHAT: ("messages", ("tool_call_id",), "tool_calls", ("id",)),
+        Dialect.RESPONSES: ("input", ("call_id", "id"), "", ()),
+        Dialect.MESSAGES: ("messages", (), "content", ("id", "tool_use_id")),
+    }
+    turns, of_turn, inner, of_inner = places[traits.dialect]
+
+    def apply(fields: Fields, changes: Changes) -> None:
+        def fit(given: Fields, names: tuple[str, ...]) -> bool:
+            has_changed = False
+            for name in names:
+                id = loose(given.get(name, _NULL))
+                if isinstance(id, str) and (fitted := fitted_id(id, traits.id_length, is_plain)) != id:
+                    given[name] = Raw(encode(fitted))
+                    has_changed = True
+            return has_changed
+
+        def part(raw: Raw) -> Any:
+            given = _object(raw)
+            return given if given is not None and fit(given, of_inner) else raw
+
+        def turn(raw: Raw) -> Any:
+            given = _object(raw) if pattern.search(bytes(raw)) is not None else None
+            if given is None:
+                return raw
+            has_changed = fit(given, of_turn)
+            return given if (_map(given, inner, part) if inner else False) or has_changed else raw
+
+        if _map(fields, turns, turn):
+            changes.losses.repair("call_ids")
+
+    return Adaptation(lambda body: pattern.search(body) is not None, apply)
+
+
 # -- tools of a vendor ----------------------------------------------------------------------------------------------
 
 
@@ -450,6 +559,8 @@ def _adaptations(traits: Capabilities) -> tuple[Adaptation, ...]:
 
 def _for_chat(traits: Capabilities) -> Iterable[Adaptation]:
     yield Adaptation(_may_hold_broken_arguments, _repair_calls)
+    if traits.id_length:
+        yield _fit_ids(traits)
     if has_gpt_rules(traits):
         yield _gpt_rules(traits, b'"max_tokens"', b'"reasoning_effort"')
 
@@ -460,6 +571,8 @@ def _for_responses(traits: Capabilities) -> Iterable[Adaptation]:
         yield Adaptation(lambda body: _FOREIGN_ITEM.search(body) is not None, _drop_foreign_items)
     if not traits.local:
         yield Adaptation(_holds(_OURS, b'"reasoning_text"'), _drop_foreign_reasoning)
+    if traits.id_length:
+        yield _fit_ids(traits)
     if has_gpt_rules(traits):
         yield _gpt_rules(traits, b'"effort"')
 
@@ -472,6 +585,8 @@ def _for_messages(traits: Capabilities) -> Iterable[Adaptation]:
         yield Adaptation(_holds(_BILLING), _drop_billing)
     if traits.checks_signatures:
         yield Adaptation(_may_hold_foreign_thinking, _drop_foreign_blocks_of_thinking)
+        yield Adaptation(_may_hold_blanks, _drop_blanks)
+        yield _fit_ids(traits)
         names = [b'"thinking"']
         if traits.is_known:
             names += (b'"output_config"', b'"temperature"', b'"top_', b'"max_tokens"')

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -38,7 +39,7 @@ from stoker.domain.prompt import (
     ToolResult,
     Turn,
 )
-from stoker.request.translate.neutral.calls import repaired, short_id, short_name
+from stoker.request.translate.neutral.calls import fitted_id, repaired, short_id, short_name
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.thinking import ANTHROPIC, OURS, ThinkingSigner, maker_of, vendor_of
@@ -305,11 +306,17 @@ def _flat(blocks: list[Block]) -> list[Block]:
 
 
 def ids(prompt: Prompt, context: PassContext) -> Prompt:
-    if context.traits.tool_ids != "short":
+    """The same id for a call and its result, at every turn."""
+    traits = context.traits
+    if traits.tool_ids == "short":
+        spelt = short_id
+    elif traits.id_length:
+        spelt = partial(fitted_id, length=traits.id_length, is_plain=traits.dialect is Dialect.MESSAGES)
+    else:
         return prompt
     turns = []
     for turn in prompt.turns:
-        blocks = [replace(block, id=short_id(block.id)) if isinstance(block, ToolCall | ToolResult) else block
+        blocks = [replace(block, id=spelt(block.id)) if isinstance(block, ToolCall | ToolResult) else block
                   for block in turn.blocks]  # fmt: skip
         turns.append(Turn(turn.role, blocks))
     return replace(prompt, turns=turns)

@@ -23,7 +23,7 @@ from stoker.domain.answer import (
     Signed,
     Tokens,
 )
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import OLLAMA, Dialect
 from stoker.domain.errors import REJECTED, UpstreamError
 from stoker.domain.prompt import Prompt
 from stoker.request.codec.frames import ANSWERS, problem_of
@@ -76,6 +76,8 @@ WRITE_ANSWER: dict[Dialect, Callable[[AnswerContext, Losses], AnswerWriter]] = {
     Dialect.OLLAMA_CHAT: on_demand.ollama_chat_writer,
     Dialect.OLLAMA_GENERATE: on_demand.ollama_generate_writer,
 }
+_KEEP_LOGPROBS = frozenset((Dialect.CHAT, *OLLAMA))
+"""Dialects of clients that have a place for the log probabilities of tokens, as chat lists them."""
 PATHS = {
     Dialect.CHAT: "/v1/chat/completions", Dialect.MESSAGES: "/v1/messages", Dialect.RESPONSES: "/v1/responses",
 }  # fmt: skip
@@ -118,6 +120,7 @@ class AnswerTranslator:
         "_began",
         "_calls",
         "_check",
+        "_client",
         "_frames",
         "_has_begun",
         "_is_over",
@@ -167,7 +170,8 @@ class AnswerTranslator:
         """Whether any part of an answer came, even if it is held back."""
         self.error: dict[str, Any] | None = None
         self._upstream = upstream
-        self._reader = READ_ANSWER[upstream](self.losses)
+        self._client = context.prompt.dialect
+        self._reader = self._new_reader()
         self._writer = WRITE_ANSWER[context.prompt.dialect](context, self.losses)
         custom = frozenset(tool.name for tool in context.prompt.tools if tool.custom)
         self._restored = written.names, custom
@@ -197,13 +201,18 @@ class AnswerTranslator:
         """A second reply of the serve follows. Its calls become those of this answer; the rest of it is left out."""
         self.rejected, self.error = None, None
         self._check = check
-        self._reader = READ_ANSWER[self._upstream](self.losses)
+        self._reader = self._new_reader()
         self._restore = AnswerRestorer(*self._restored)
         self._sequence = BlockSequencer(self._opened)
         self._frames = FrameSplitter()
         self._muted = set()
         self.is_meaningful = self._is_over = False
         self._pending = b""
+
+    def _new_reader(self) -> AnswerReader:
+        reader = READ_ANSWER[self._upstream](self.losses)
+        reader.keeps_logprobs = self._client in _KEEP_LOGPROBS
+        return reader
 
     @property
     def content_type(self) -> bytes:

@@ -44,6 +44,31 @@ def _holds(message: Any, kind: str) -> bool:
     return any(block.get("type") == kind for block in blocks)
 
 
+def ends_in_blanks(messages: list[Any]) -> bool:
+    """Whether a begun answer ends in blanks, which Anthropic refuses."""
+    text = _last_text(messages)
+    return text is not None and text != text.rstrip()
+
+
+def without_last_blanks(messages: list[Any]) -> None:
+    """A begun answer that ends with a letter, in place. It holds some, since blank text was left out before."""
+    last = messages[-1]
+    if isinstance(last["content"], str):
+        last["content"] = last["content"].rstrip()
+    else:
+        last["content"][-1] = {**last["content"][-1], "text": last["content"][-1]["text"].rstrip()}
+
+
+def _last_text(messages: list[Any]) -> str | None:
+    last = messages[-1] if messages else None
+    if not isinstance(last, dict) or last.get("role") != "assistant":
+        return None
+    content = last.get("content")
+    if isinstance(content, list) and content and isinstance(content[-1], dict) and content[-1].get("type") == "text":
+        content = content[-1].get("text")
+    return content if isinstance(content, str) else None
+
+
 def thinking_instead(traits: Capabilities) -> dict[str, Any]:
     """For a turn that lacks its thinking."""
     return {"type": "adaptive" if traits.is_known and traits.adaptive else traits.thinking_off or "adaptive"}

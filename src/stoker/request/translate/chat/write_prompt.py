@@ -30,7 +30,7 @@ from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.model_families import SAMPLING, takes_sampling
-from stoker.request.translate.neutral.schemas import INPUT, typed
+from stoker.request.translate.neutral.schemas import INPUT, strict_of, typed
 from stoker.request.translate.neutral.thinking import effort_of, is_on, note_effort
 
 _EVERYWHERE = ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs",
@@ -64,7 +64,7 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
         _stop(out, prompt.stop, traits, losses)
     _tools(out, prompt, traits, losses)
     if prompt.format is not None:
-        out["response_format"] = _format(prompt.format)
+        out["response_format"] = _format(prompt.format, strict_of(prompt.format, prompt.dialect, traits, losses))
     _reasoning(out, prompt, traits, losses)
     if prompt.continues and traits.prefill == "continue":
         out |= {"continue_final_message": True, "add_generation_prompt": False}
@@ -276,12 +276,12 @@ def _stop(out: dict[str, Any], stop: list[str], traits: Capabilities, losses: Lo
         out["stop"] = wanted
 
 
-def _format(format: AnswerFormat) -> dict[str, Any]:
+def _format(format: AnswerFormat, strict: bool | None) -> dict[str, Any]:
     if format.schema is None:
         return {"type": "json_object"}
     schema: dict[str, Any] = {"name": format.name or "answer", "schema": format.schema}
-    if format.strict is not None:
-        schema["strict"] = format.strict
+    if strict is not None:
+        schema["strict"] = strict
     if format.description is not None:
         schema["description"] = format.description
     return {"type": "json_schema", "json_schema": schema}

@@ -61,6 +61,7 @@ class _Block(msgspec.Struct):
     transformations: Any = None
     caller: dict[str, Any] | None = None
     toolset_name: str | None = None
+    tool_name: str = ""
 
 
 class _SearchResult(msgspec.Struct):
@@ -223,17 +224,16 @@ def _content(content: str | list[Raw] | None, where: str, losses: Losses, said: 
         return [Text(content)]
     blocks: list[Block] = []
     for at, raw in enumerate(content):
-        block = _read(raw, f"{where}[{at}]", losses)
-        if block is not None and type(block) not in said:
-            place = f"{where}[{at}].type"
-            raise ClientError(f"'{place}' is not allowed here", code="bad_field", param=place)
-        if block is not None:
+        for block in _read(raw, f"{where}[{at}]", losses):
+            if type(block) not in said:
+                place = f"{where}[{at}].type"
+                raise ClientError(f"'{place}' is not allowed here", code="bad_field", param=place)
             blocks.append(block)
     return blocks
 
 
-def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
-    """One block; None: it is lost."""
+def _read(raw: Raw, where: str, losses: Losses) -> list[Block]:
+    """One block, or what becomes of it; empty: it is lost."""
     block = shaped(_block, raw, where)
     if block.cache_control is not None:
         losses.add("cache_control")
@@ -245,30 +245,33 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
         losses.add("tool_fields")
     match block.type:
         case "text" | "mid_conv_system":
-            return Text(block.text or "")
+            return [Text(block.text or "")]
         case "image":
-            return _image(_source(block), f"{where}.source")
+            return [_image(_source(block), f"{where}.source")]
         case "document":
             return _document(block, f"{where}.source", losses)
         case "thinking":
-            return Thinking(block.thinking, block.signature)
+            return [Thinking(block.thinking, block.signature)]
         case "redacted_thinking":
-            return Redacted(block.data)
+            return [Redacted(block.data)]
         case "tool_use":
-            return ToolCall(read_id(block.id), block.name, _arguments(block.input))
+            return [ToolCall(read_id(block.id), block.name, _arguments(block.input))]
         case "tool_result":
             if isinstance(block.content, dict):
                 place = f"{where}.content"
                 raise ClientError(f"'{place}' must be a string or a list", code="bad_field", param=place)
             content = _content(block.content, f"{where}.content", losses, _SHOWN)
-            return ToolResult(read_id(block.tool_use_id), content, bool(block.is_error))
+            return [ToolResult(read_id(block.tool_use_id), content, bool(block.is_error))]
         case "search_result":
             losses.add("search_result")
             found = shaped(_search_result, raw, where)
             texts = (piece.get("text") for piece in found.content)
-            return Text("\n".join((found.title, found.source, *(text for text in texts if isinstance(text, str)))))
+            return [Text("\n".join((found.title, found.source, *(text for text in texts if isinstance(text, str)))))]
+        case "tool_reference":
+            losses.add("tool_reference")
+            return [Text(f"(found the tool {block.tool_name})")]
     losses.add("foreign_block")
-    return None
+    return []
 
 
 def _arguments(input: Raw) -> str:
@@ -293,7 +296,7 @@ def _image(source: dict[str, Any], where: str) -> Image:
     raise ClientError(text, code="bad_image", param=where)
 
 
-def _document(block: _Block, where: str, losses: Losses) -> Block:
+def _document(block: _Block, where: str, losses: Losses) -> list[Block]:
     source = _source(block)
     if block.context is not None:
         losses.add("document_title")
@@ -301,21 +304,31 @@ def _document(block: _Block, where: str, losses: Losses) -> Block:
     match source.get("type"):
         case "base64":
             data = _string(source, "data", where)
-            return Document(media_type=media.sniff(data) or str(source.get("media_type", "")), data=data, title=title)
+            return [Document(media_type=media.sniff(data) or str(source.get("media_type", "")), data=data, title=title)]
         case "text":
-            return Document(media_type="text/plain", text=_string(source, "data", where), title=title)
+            return [Document(media_type="text/plain", text=_string(source, "data", where), title=title)]
         case "url":
-            return Document(url=_string(source, "url", where), title=title)
+            return [Document(url=_string(source, "url", where), title=title)]
         case "content":
-            content = source.get("content")
-            pieces = content if isinstance(content, list) else [{"text": content}]
-            found = [piece.get("text") for piece in pieces if isinstance(piece, dict)]
-            texts = [text for text in found if isinstance(text, str)]
-            if len(texts) < len(pieces):
-                losses.add("document")  # images among the texts
-            return Document(media_type="text/plain", text="\n".join(texts), title=title)
+            return _pieces(source.get("content"), title, f"{where}.content", losses)
     text = f"'{where}' refers to a file stored elsewhere: send it as base64 or text"
     raise ClientError(text, code="bad_field", param=where)
+
+
+def _pieces(content: Any, title: str, where: str, losses: Losses) -> list[Block]:
+    """A document that is given in pieces: its text, then its images."""
+    pieces = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts: list[str] = []
+    images: list[Block] = []
+    for at, piece in enumerate(pieces):
+        given = piece if isinstance(piece, dict) else {}
+        if isinstance(given.get("text"), str):
+            texts.append(given["text"])
+        elif given.get("type") == "image" and isinstance(given.get("source"), dict):
+            images.append(_image(given["source"], f"{where}[{at}].source"))
+        else:
+            losses.add("document")
+    return [Document(media_type="text/plain", text="\n".join(texts), title=title), *images]
 
 
 def _tools(given: list[_Tool], losses: Losses) -> tuple[list[Tool], set[str]]:
@@ -355,7 +368,7 @@ def _choice(given: _Choice | None, dropped: set[str]) -> ToolChoice | None:
 def _format(given: _Output | None) -> AnswerFormat | None:
     if given is None or given.format is None:
         return None
-    return AnswerFormat(given.format.schema if is_there(given.format.schema) else None)
+    return AnswerFormat(given.format.schema if is_there(given.format.schema) else None, strict=True)
 
 
 def _reasoning(request: _Request, losses: Losses) -> Reasoning | None:

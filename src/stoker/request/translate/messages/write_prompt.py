@@ -36,7 +36,13 @@ from stoker.request.translate.neutral.thinking import (
     is_on,
     note_effort,
 )
-from stoker.request.translate.vendor_rules import lacks_thinking, takes_sampling, thinking_instead
+from stoker.request.translate.vendor_rules import (
+    ends_in_blanks,
+    lacks_thinking,
+    takes_sampling,
+    thinking_instead,
+    without_last_blanks,
+)
 
 _JSON_PLEASE = "Answer with one JSON object and nothing else."
 _OWN = ("top_p", "top_k")
@@ -61,6 +67,9 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
     if texts:
         out["system"] = texts[0]["text"] if len(texts) == 1 else texts
     out["messages"] = [_message(turn, traits, losses) for turn in turns]
+    if traits.checks_signatures and ends_in_blanks(out["messages"]):
+        losses.repair("blank_text")
+        without_last_blanks(out["messages"])
     if prompt.stream:
         out["stream"] = True
     if stop := [text for text in prompt.stop if text.strip()]:
@@ -82,7 +91,7 @@ def _head(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
 
 def _texts(turns: list[Turn]) -> list[dict[str, Any]]:
     blocks = (block for turn in turns for block in turn.blocks)
-    return [{"type": "text", "text": block.text} for block in blocks if isinstance(block, Text) and block.text]
+    return [{"type": "text", "text": block.text} for block in blocks if isinstance(block, Text) and block.text.strip()]
 
 
 def _message(turn: Turn, traits: Capabilities, losses: Losses) -> dict[str, Any]:
@@ -99,10 +108,10 @@ def _block(block: Block, traits: Capabilities, losses: Losses) -> dict[str, Any]
     """One block; None: it is lost, or empty."""
     match block:
         case Text(text=text):
-            return {"type": "text", "text": text} if text else None
+            return _text(text, losses)
         case Refusal(text=text):
             losses.add("refusal")
-            return {"type": "text", "text": text} if text else None
+            return _text(text, losses)
         case Image():
             return {"type": "image", "source": _source(block, losses)}
         case Document():
@@ -118,6 +127,15 @@ def _block(block: Block, traits: Capabilities, losses: Losses) -> dict[str, Any]
             return _call(block, losses)
         case _:
             return _result(block, traits, losses)
+
+
+def _text(text: str, losses: Losses) -> dict[str, Any] | None:
+    """Messages refuses text without a letter."""
+    if text.strip():
+        return {"type": "text", "text": text}
+    if text:
+        losses.repair("blank_text")
+    return None
 
 
 def _call(call: ToolCall, losses: Losses) -> dict[str, Any]:

@@ -93,6 +93,14 @@ def repaired(arguments: str, losses: Losses) -> str:
     return text if is_object(text) else encode(loose(text)).decode()
 
 
+def fitted_id(id: str, length: int, is_plain: bool = False) -> str:
+    """The id as the target takes it: itself where it fits, else a hash of it. `is_plain`: in plain letters alone."""
+    spelt = spelt_id(id) if is_plain else id
+    if len(spelt) <= length:
+        return spelt
+    return f"call_{hashlib.sha256(id.encode('utf-8', 'replace')).hexdigest()[:32]}"
+
+
 def as_object(arguments: str, losses: Losses, whole: bool = True) -> Raw:
     """Arguments as the text of a JSON object, byte for byte if they are one.
 

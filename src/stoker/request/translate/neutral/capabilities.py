@@ -39,6 +39,8 @@ class Capabilities(msgspec.Struct, frozen=True):
     `continuous_usage_stats` (vLLM, SGLang)."""
     tool_ids: str = "any"
     """`any`; `short`: nine letters and digits (Mistral)."""
+    id_length: int = 0
+    """Most letters of a call's id; 0: any number."""
     server_tools: bool = False
     """It runs the tools of its dialect's vendor, such as web search: a cloud of that vendor does, a local engine does
     not."""
@@ -90,6 +92,7 @@ def capabilities_of(
             "local": False, "limit_field": "max_completion_tokens", "system_turns": "keep", "takes_image_urls": True,
             "thinking_switch": "effort", "thinking_field": "", "stop_strings": 4, "custom_tools": True,
             "server_tools": True,
+            "id_length": 40 if dialect is Dialect.CHAT else 64,
         }  # fmt: skip
     if dialect is Dialect.MESSAGES:
         usual |= {

@@ -73,6 +73,9 @@ LOSSY: dict[str, DialectGap] = {
     "document": DialectGap("messages, responses in", "its text is put in", "the target takes no documents"),
     "document_title": DialectGap("messages in", "dropped", "the target has no field for it"),
     "search_result": DialectGap("messages in", "becomes text", "only Messages has such blocks"),
+    "tool_reference": DialectGap(
+        "messages in", "becomes a text that names the tool", "only Messages has tools that are found by a search"
+    ),
     "foreign_block": DialectGap(
         "messages, responses in", "dropped", "a block that only its own vendor can run or read"
     ),
@@ -132,7 +135,8 @@ LOSSY: dict[str, DialectGap] = {
     "parallel_calls": DialectGap("any in", "dropped", "without tools there is nothing to hold back"),
     "n": DialectGap("chat in", "one answer", "the target gives one answer"),
     "prefill": DialectGap("messages in", "the answer begins anew", "the target cannot go on with a begun answer"),
-    "audio": DialectGap("chat out", "dropped", "the target has no audio"),
+    "audio": DialectGap("chat in, out", "dropped", "the target has no audio"),
+    "answer_image": DialectGap("chat, responses out", "dropped", "other dialects have no place for images in answers"),
     **{
         name: DialectGap("any in", "dropped", "the target has no such setting")
         for name in (

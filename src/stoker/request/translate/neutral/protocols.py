@@ -67,6 +67,8 @@ class AnswerReader(Protocol):
     """A serve's answer, event by event. One per request; raises nothing, whatever comes."""
 
     losses: Losses
+    keeps_logprobs: bool
+    """Whether the client's dialect has a place for the log probabilities of tokens."""
 
     def read(self, payload: dict[str, Any]) -> list[Event]:
         """One SSE payload."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from msgspec.structs import replace
+
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
     AnswerFormat,
@@ -29,7 +31,7 @@ from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.model_families import SAMPLING, takes_sampling
-from stoker.request.translate.neutral.schemas import INPUT, typed
+from stoker.request.translate.neutral.schemas import INPUT, strict_of, typed
 from stoker.request.translate.neutral.thinking import OPENAI, effort_of, is_on, maker_of, note_effort
 from stoker.request.translate.responses.tools import choice_of, tool_of
 
@@ -53,7 +55,10 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
     if any(prompt.stop):
         losses.add("stop")
     _tools(out, prompt, traits, losses)
-    text = {"format": format_of(prompt.format)} if prompt.format is not None else {}
+    text: dict[str, Any] = {}
+    if prompt.format is not None:
+        strict = strict_of(prompt.format, prompt.dialect, traits, losses)
+        text["format"] = format_of(replace(prompt.format, strict=strict))
     if "verbosity" in prompt.settings:
         text["verbosity"] = prompt.settings["verbosity"]
     if text:
