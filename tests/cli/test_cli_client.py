@@ -536,3 +536,24 @@ def test_a_client_is_pointed_at_an_alias_or_a_variant(bare: Path, capsys: Captur
     bare.write_text(f'{config}\n[alias.mine]\nserve = "coder"\n[alias.either]\nserves = ["small", "coder"]\n')
     found = document(capsys, "opencode", "--model", name)
     assert (found["model"], found["context_ceiling"]) == (name, context)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("claude-sonnet-4-5", "claude-sonnet-4-5 takes no effort and no adaptive thinking"),
+        ("claude-opus-4-5", "claude-opus-4-5 takes the efforts low, medium, high"),
+        ("gpt-5.1", "gpt-5.1 takes the efforts none, low, medium, high"),
+        ("gpt-4o", "gpt-4o does not think"),
+        ("claude-of-tomorrow", ""),
+    ],
+)
+def test_an_agents_user_is_told_which_efforts_a_vendors_model_takes(
+    home: Path, capsys: Captured, model: str, told: str
+) -> None:
+    cloud = f'[[serve]]\nname = "c"\nbase_url = "https://api.example.com/v1"\nserved_name = "{model}"\n'
+    (home / "stoker.toml").write_text(cloud)
+    assert run(["client", "claude-code", "-c", str(home / "stoker.toml")]) == 0
+    shown = capsys.readouterr().err
+    assert told in shown
+    assert ("effort" in shown) == bool(told)

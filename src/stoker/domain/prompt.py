@@ -54,10 +54,13 @@ class Audio(msgspec.Struct):
 
 
 class Thinking(msgspec.Struct):
-    """The model's thinking. `signature`: its vendor's signature; empty: it is not signed."""
+    """The model's thinking. `signature`: its vendor's signature, or what the vendor encrypted; empty: it is not signed.
+    `maker`: that vendor, if more is known of it than the signature and the client's dialect say.
+    """
 
     text: str
     signature: str = ""
+    maker: str = ""
 
 
 class Redacted(msgspec.Struct):

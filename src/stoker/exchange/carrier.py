@@ -21,7 +21,7 @@ from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationSequences
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
-from stoker.domain.errors import StokerError, UpstreamError
+from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.domain.lease import Lease, Target
 from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Leases
@@ -36,7 +36,7 @@ from stoker.exchange.media import EncodedMedia, encode_media
 from stoker.exchange.metering import used
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.prompt_chain import prompt_chain
-from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, recorded_code
+from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_about_seals, recorded_code
 from stoker.request.codec.websocket import close_frame, handshake_headers
 from stoker.request.decide.context import may_exceed
 from stoker.request.decide.failover import rule_for
@@ -309,7 +309,7 @@ class Carrier:
             decision.translation = ",".join(encoded.notes)
             call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
         endpoint = request.endpoint
-        relay = self._relay(call, lease, serve, request.fields)
+        relay = self._relay(call, lease, serve, request.fields, request.may_drop_thinking)
         call.request = request
         completion = relay.send(
             target,
@@ -322,12 +322,25 @@ class Carrier:
             on_flowing=request.drop_body,
         )
         del encoded  # its body, for as long as the answer takes
-        await completion
+        try:
+            await completion
+        except ClientError as error:
+            if not request.may_drop_thinking or not is_about_seals(error):
+                raise
+            again = await call.process(self.formatter.without_thinking, request)
+            if again is None:
+                raise
+            relay.close()
+            decision.translation = ""
+            await self._encode_and_relay(call, serve, lease, again)
 
-    def _relay(self, call: Call, lease: Lease, serve: Serve, fields: BodyFields | None) -> Relay:
+    def _relay(
+        self, call: Call, lease: Lease, serve: Serve, fields: BodyFields | None, may_drop_thinking: bool = False
+    ) -> Relay:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
             self.formatter.upstream_messages.add_secret(lease.target.key)
-        relay = call.relay = Relay(call.reply, self._pool, self._limits, call.may_escalate)
+        may_escalate = _or_about_seals(call.may_escalate) if may_drop_thinking else call.may_escalate
+        relay = call.relay = Relay(call.reply, self._pool, self._limits, may_escalate)
         self.first_bytes.begin(relay, call, serve, fields)
         call.sent_at = self._clock.now()
         if call.trace is not None:
@@ -341,6 +354,10 @@ def _tokens(relay: Relay) -> int | None:
     """Tokens of prompt and answer; None: the serve did not report them."""
     usage = relay.usage
     return None if usage.input is None or usage.output is None else usage.input + usage.output
+
+
+def _or_about_seals(may_escalate: Callable[[StokerError], bool] | None) -> Callable[[StokerError], bool]:
+    return lambda error: is_about_seals(error) or (may_escalate is not None and may_escalate(error))
 
 
 def moves_on(error: StokerError) -> bool:

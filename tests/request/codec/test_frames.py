@@ -136,6 +136,20 @@ def test_tokens_that_messages_counts_apart_are_part_of_the_prompt(later: dict[st
     assert (usage.input, usage.output) == (1000, 9)
 
 
+@pytest.mark.parametrize("choices", [b'"choices":[],', b'"choices":null,', b""])
+def test_a_usage_frame_of_ours_is_taken_out_however_it_says_that_it_has_no_choices(choices: bytes) -> None:
+    usage = b'data: {%b"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n' % choices
+    reader = StreamReader(CHAT, remove_usage=True)
+    text = b'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'
+    end = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    assert (
+        reader.feed(text + end + usage + b"data: [DONE]\n\n") + reader.take_rest() == text + end + b"data: [DONE]\n\n"
+    )
+    assert (reader.usage.input, reader.usage.output) == (3, 2)
+    early = StreamReader(CHAT, remove_usage=True)
+    assert (early.feed(usage), early.is_meaningful) == (b"", False)
+
+
 def test_a_usage_frame_with_content_in_it_stays() -> None:
     reader = StreamReader(CHAT, remove_usage=True)
     both = frame(delta("x", usage=USAGE))

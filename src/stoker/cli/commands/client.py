@@ -84,6 +84,7 @@ def client(
     notes = [
         *facts.address_warnings(settings.front_door, root),
         needs.context_shortage(wanted, client_facts, None if is_task else _trained(serve)),
+        needs.effort_note(client_facts) if wanted.own_prompt is not None else None,
     ]
     if json:
         terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})

@@ -246,7 +246,7 @@ class StreamReader:
         self.usage.update_from(usage)
         if self._is_media:
             self.usage.audio_seconds = seconds_of_usage(usage)
-        return self._remove_usage and payload.get("choices") == []
+        return self._remove_usage and not payload.get("choices")
 
     def _until_error(self, data: bytes) -> bytes:
         kept: list[bytes] = []
@@ -392,7 +392,7 @@ def _is_of_answer(payload: dict[str, Any] | None, dialect: Dialect) -> bool:
     if dialect in MEDIA:
         return bool(payload)
     if dialect in (Dialect.CHAT, Dialect.COMPLETIONS):
-        return bool(payload) and payload.get("choices") != []
+        return bool(payload.get("choices")) or (bool(payload) and payload.keys().isdisjoint(("choices", "usage")))
     return payload.get("type") not in (None, "ping", "message_stop")
 
 

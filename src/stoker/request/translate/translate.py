@@ -23,7 +23,7 @@ from stoker.domain.answer import (
     Signed,
     Tokens,
 )
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import OLLAMA, Dialect
 from stoker.domain.errors import REJECTED, UpstreamError
 from stoker.domain.prompt import Prompt
 from stoker.request.codec.frames import ANSWERS, problem_of
@@ -77,6 +77,8 @@ WRITE_ANSWER: dict[Dialect, Callable[[AnswerContext, Losses], AnswerWriter]] = {
     Dialect.OLLAMA_CHAT: on_demand.ollama_chat_writer,
     Dialect.OLLAMA_GENERATE: on_demand.ollama_generate_writer,
 }
+_KEEP_LOGPROBS = frozenset((Dialect.CHAT, *OLLAMA))
+"""Dialects of clients that have a place for the log probabilities of tokens, as chat lists them."""
 PATHS = {
     Dialect.CHAT: "/v1/chat/completions", Dialect.MESSAGES: "/v1/messages", Dialect.RESPONSES: "/v1/responses",
 }  # fmt: skip
@@ -102,7 +104,7 @@ def write_prompt(prompt: Prompt, read_losses: Losses, traits: Capabilities, sign
     translation is strict, for anything that would be lost.
     """
     losses = Losses()
-    losses.codes.update(read_losses.codes)
+    losses.update(read_losses)
     fitted, names = prepare(prompt, PassContext(traits, signer, losses))
     document = WRITE_PROMPT[traits.dialect](fitted, traits, losses)
     if traits.strict:
@@ -119,6 +121,7 @@ class AnswerTranslator:
         "_began",
         "_calls",
         "_check",
+        "_client",
         "_frames",
         "_has_begun",
         "_is_over",
@@ -169,7 +172,8 @@ class AnswerTranslator:
         """Whether any part of an answer came, even if it is held back."""
         self.error: dict[str, Any] | None = None
         self._upstream = upstream
-        self._reader = READ_ANSWER[upstream](self.losses)
+        self._client = context.prompt.dialect
+        self._reader = self._new_reader()
         self._writer = WRITE_ANSWER[context.prompt.dialect](context, self.losses)
         custom = frozenset(tool.name for tool in context.prompt.tools if tool.custom)
         self._restored = written.names, custom
@@ -203,13 +207,18 @@ class AnswerTranslator:
         self.usage, self._tokens = Usage(), Tokens()
         self._pieces = self._size = 0
         self._check = check
-        self._reader = READ_ANSWER[self._upstream](self.losses)
+        self._reader = self._new_reader()
         self._restore = AnswerRestorer(*self._restored)
         self._sequence = BlockSequencer(self._opened)
         self._frames = FrameSplitter()
         self._muted = set()
         self.is_meaningful = self._is_over = False
         self._pending = b""
+
+    def _new_reader(self) -> AnswerReader:
+        reader = READ_ANSWER[self._upstream](self.losses)
+        reader.keeps_logprobs = self._client in _KEEP_LOGPROBS
+        return reader
 
     @property
     def content_type(self) -> bytes:

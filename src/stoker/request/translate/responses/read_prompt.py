@@ -4,7 +4,7 @@
     2. a message of the system or the developer             -> a turn of its own
     3. a message of the assistant, reasoning, a call        -> the assistant's turn, while nothing else comes between
     4. what a call gave                                     -> the next turn of the user, before what else the user says
-    5. tools that come as an item (Codex, with OpenAI's newest models) -> tools as the others
+    5. tools that come as an item (Codex, with OpenAI's newest models), or were found by a search -> tools as the others
     6. any other item: only its vendor can run or read it   -> dropped
 
 What would need a conversation that is kept here is refused: nothing is stored.
@@ -182,7 +182,9 @@ def read_prompt(
         losses.add("include")
     items = _Turns(losses, error_prefix)
     turns = items.read(request)
-    tools = [*read_tools(request.tools or [], "tools", losses), *items.tools]
+    tools = list(
+        {tool.name: tool for tool in (*read_tools(request.tools or [], "tools", losses), *items.tools)}.values()
+    )
     return Prompt(
         dialect=Dialect.RESPONSES,
         model=request.model,
@@ -259,7 +261,7 @@ class _Turns:
                 self._add(Role.ASSISTANT, [self._call(raw, where, kind.type == "custom_tool_call")])  # 3
             case "function_call_output" | "custom_tool_call_output":
                 self._result(raw, where, kind.type == "custom_tool_call_output")
-            case "additional_tools":
+            case "additional_tools" | "tool_search_output":
                 given = shaped(_tools_item, raw, where).tools
                 self.tools += read_tools(given, f"{where}.tools", self._losses)  # 5
             case _:

@@ -34,6 +34,7 @@ from stoker.request.codec.own_replies import error_event, ping
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
+from stoker.request.translate.neutral.thinking import maker_of
 from stoker.request.translate.responses.tools import choice_of, own_name, tool_of
 from stoker.request.translate.responses.write_prompt import format_of, instructions_of, is_instructions
 
@@ -273,7 +274,7 @@ class ResponsesAnswerWriter:
     def _item(self, said: AnswerBlock, id: str, status: str) -> dict[str, Any]:
         match said:
             case Thinking(text=text, signature=signature):
-                sealed = self._context.signer.seal(self._model, text, signature)
+                sealed = self._sealed(text, signature)
                 return {**_reasoning(id, sealed, status), "content": [_part(_shape(said), text)]}
             case Redacted(data=data):
                 return _reasoning(id, self._context.signer.seal(self._model, "", redacted=data), status)
@@ -281,6 +282,14 @@ class ResponsesAnswerWriter:
                 return _call(said, id, status) | self._group(said.name)
         content = [_part(_shape(said), said.text)]
         return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
+
+    def _sealed(self, text: str, signature: str) -> str:
+        """What comes back of thinking: with its maker, who alone takes the signature. OpenAI's own is passed on."""
+        upstream = self._context.upstream
+        maker = "" if upstream is None else maker_of(signature, upstream)
+        if maker and upstream is Dialect.RESPONSES:
+            return signature
+        return self._context.signer.seal(self._model, text, signature, maker=maker)
 
     def _group(self, name: str) -> dict[str, Any]:
         tool = self._groups.get(name)
