@@ -21,14 +21,14 @@ from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationSequences
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
-from stoker.domain.errors import ClientError, StokerError, UpstreamError
+from stoker.domain.errors import ClientError, OutputLimitTooHigh, StokerError, UpstreamError
 from stoker.domain.lease import Lease, Target
 from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
-from stoker.exchange.counting import TokenCounter
+from stoker.exchange.counting import EDITS, TokenCounter, lower_output_limit
 from stoker.exchange.first_byte import FirstByteWatch, IsWorking, never_working
 from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
@@ -105,6 +105,8 @@ class Carrier:
             raise
         if not decision.candidates:
             decision.candidates = [Candidate(serve.name)]
+        else:
+            call.reply.remove_header(EDITS)  # an earlier serve's
         decision.serve = serve.name
         decision.translation = ""
         if call.notes:
@@ -124,7 +126,9 @@ class Carrier:
         return True
 
     async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
-        """One call of the serve; the answer goes to `call.reply`. The caller releases."""
+        """One call of the serve; the answer goes to `call.reply`. The caller releases. A request that asks for more
+        output than its prompt leaves is sent with as much as is left.
+        """
         generates = request.endpoint.generates
         context = serve.context if call.context is None else min(call.context, serve.context or call.context)
         if context is not None and request.endpoint.has_tokens and may_exceed(
@@ -132,7 +136,11 @@ class Carrier:
         ):  # fmt: skip
             await self.counter.check_context(call, serve, request)
         if serve.has_replicas:
-            await self._send_to_a_replica(call, serve, request)
+            try:
+                await self._send_to_a_replica(call, serve, request)
+            except OutputLimitTooHigh as error:
+                await self._ask_for_less(call, request, error)
+                await self._send_to_a_replica(call, serve, request)
             return
         lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
         if call.may_be_preempted:
@@ -140,6 +148,10 @@ class Carrier:
         try:
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
+            await self._encode_and_relay(call, serve, lease, request)
+        except OutputLimitTooHigh as error:
+            await self._ask_for_less(call, request, error)
+            lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
             await self._encode_and_relay(call, serve, lease, request)
         except UpstreamError as error:
             if error.code != "unreachable":
@@ -260,6 +272,15 @@ class Carrier:
                 self.release(call)
             finally:
                 call.may_escalate = may_escalate
+
+    async def _ask_for_less(self, call: Call, request: UpstreamRequest, error: OutputLimitTooHigh) -> None:
+        """The serve refuses the output limit: its context is not configured, or it counts otherwise than its counter.
+        Lower the limit, and give back what the first try holds. Raises `error` if a second one cannot help.
+        """
+        if call.reply.first_byte_at is not None or not await lower_output_limit(call, request, error.room):
+            raise error
+        self.release(call)
+        call.decision.translation = ""
 
     async def _prompt(self, call: Call, serve: Serve, request: UpstreamRequest) -> PromptChain | None:
         """By which a replica is chosen; None: there is no choice, or no prompt."""

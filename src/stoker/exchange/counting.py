@@ -16,6 +16,19 @@ from stoker.request.decide.context import check_context
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import count, count_by_asking
 
+EDITS = b"x-stoker-edits"
+"""Fields of the request whose value was lowered, with the new one."""
+
+
+async def lower_output_limit(call: Call, request: UpstreamRequest, room: int) -> bool:
+    """Let the request ask for at most `room` tokens of output, and tell the client. False: it does not ask for more."""
+    lowered = await call.process(request.lower_output_limit, room)
+    if lowered:
+        call.reply.set_header(
+            EDITS, b",".join(b"%b=%d" % (name.encode(), room) for name in lowered if name != "thinking")
+        )
+    return bool(lowered)
+
 
 class TokenCounter:
     """When the request ends or is cancelled, its count is stopped, and the lease for it released."""
@@ -26,17 +39,21 @@ class TokenCounter:
         self._formatter = formatter
 
     async def check_context(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
-        """Raise ClientError 400 if the prompt exceeds the serve's context. An unknown count passes.
+        """Raise ClientError 400 if the prompt exceeds the serve's context; lower the output limit to what is left. An
+        unknown count passes.
 
         Counting takes none of the serve's places; a serve that is not loaded is loaded first.
         """
         request.tokens = tokens = await self._count(call, serve, request)
         budget = request.fields.output_budget()
+        room = budget or 0
         if tokens is not None and serve.context is not None:
-            check_context(f"serve '{serve.name}'", serve.context, tokens, budget)
+            room = min(room, check_context(f"serve '{serve.name}'", serve.context, tokens, budget))
         if call.context is not None:  # where the engine has no counter, the size of the body has to do
             estimate = len(request.body) // BYTES_PER_TOKEN if tokens is None else tokens
-            check_context(f"key '{call.decision.key}'", call.context, estimate, budget)
+            room = min(room, check_context(f"key '{call.decision.key}'", call.context, estimate, budget))
+        if budget is not None and budget > room:
+            await lower_output_limit(call, request, room)
 
     async def count_if_ready(
         self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes

@@ -15,6 +15,7 @@ from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import Serve, Translation
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.edits import Edited, edit
+from stoker.request.codec.output_limit import LIMIT_OF, lower_output_limit
 from stoker.request.codec.request_parameters import apply_parameters
 from stoker.request.codec.text_tokens import excess_of_files
 from stoker.request.codec.upstream_messages import UpstreamMessages
@@ -134,6 +135,16 @@ class UpstreamRequest:
         if note:
             request.notes = self.notes + changes
         return request
+
+    def lower_output_limit(self, room: int) -> tuple[str, ...]:
+        """Let it ask for at most `room` tokens of output. Returns the fields that were lowered; of a translated
+        request, the client's field.
+        """
+        self.body, self.fields, lowered = lower_output_limit(self.body, self.fields, self.endpoint.dialect, room)
+        if lowered and self.written is not None:
+            lowered = (LIMIT_OF.get(self.client.dialect, "max_tokens"),)
+        self.notes += tuple(f"lowered:{name}" for name in lowered)
+        return lowered
 
     def drop_body(self) -> None:
         """The answer has begun: the request will not be sent again."""

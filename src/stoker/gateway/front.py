@@ -37,6 +37,7 @@ from stoker.gateway.hand_over import HandOverRequests
 from stoker.gateway.image_options import DONE, check_options
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.openapi import openapi_json
 from stoker.gateway.realtime import RealtimeSessions
 from stoker.gateway.response_sockets import ResponseSockets
 from stoker.gateway.responses import StoredResponses, owner_of
@@ -255,6 +256,8 @@ class Front:
             self._whole(call, *redirect())
         elif route.kind is RouteKind.ROOT:
             self._json(call, {"name": "stoker", "models": "/v1/models", "status": "/status"})
+        elif route.kind is RouteKind.OPENAPI:
+            self._whole(call, 200, JSON, openapi_json())
         elif route.kind is RouteKind.READY and draining:
             self._whole(call, 503, JSON, b'{"status":"draining"}')
         elif call.wire.path == "/health" and not draining and self._answers_as_llama_swap():

@@ -80,7 +80,7 @@ def _waited(decision: Decision, spans: Sequence[Span]) -> list[tuple[str, str]]:
 
 _EDITS = {
     "model": "the serve's own name", "include_usage": "usage was asked for",
-    "id_slot": "its own sequence of the engine",
+    "id_slot": "its own sequence of the engine", "lowered:max_tokens": "as many as the prompt leaves",
 }  # fmt: skip
 
 
