@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -26,6 +25,7 @@ from stoker.request.codec.context_overflow import CODE, is_recognised
 from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, read_engine_answer, read_usage
 from stoker.request.codec.media_answers import check_media_answer, is_binary
 from stoker.request.codec.media_units import seconds_of_answer
+from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.text_tokens import tokens_of_text
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.codec.usage import Usage
@@ -81,7 +81,7 @@ class ReplyReader(Protocol):
 
     def take_rest(self) -> bytes: ...
 
-    def next_sequence_number(self) -> int: ...
+    def position(self) -> StreamPosition: ...
 
 
 class ReplyTranslator(ReplyReader, Protocol):
@@ -315,7 +315,7 @@ class Relay:
         kind = _header(headers, b"content-type")
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
             self._reader = self.translator or StreamReader(dialect, self._removes_usage, self.reply.upstream_messages)
-            self.reply.next_sequence_number = self._reader.next_sequence_number
+            self.reply.position = self._reader.position
             self.usage = self._reader.usage
             if dialect not in MEDIA:
                 self._last_data = self._loop.time()
@@ -515,10 +515,6 @@ class Relay:
         reply.begin()
         reply.send_whole(self.upstream_status, reply_headers(self._headers), body)
 
-    def _pause(self) -> bytes:
-        """Retry-After in whole seconds, in whichever form it came; empty: there is none."""
-        return b"" if self.retry_after is None else b"%d" % math.ceil(self.retry_after)
-
     def _refuse(self, body: bytes) -> None:
         """Raises the error for this status, or returns: then the reply is passed on unchanged.
 
@@ -533,7 +529,7 @@ class Relay:
         if error is not None:
             raise error  # 1
         if self._dialect is not None:
-            error = refusal_of(status, body, self._pause())
+            error = refusal_of(status, body, retry_after(self._headers))
             is_fit = len(body) <= MAX_REFUSAL and words.is_safe(body.decode("utf-8", "replace"))
             is_lost = not is_fit or (self._decoder is not None and self._decoder.has_failed)
             if self.translator is not None or is_lost or self._is_unrecognised(error, body):

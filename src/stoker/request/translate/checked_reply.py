@@ -8,6 +8,7 @@ from stoker.domain.answer import Event
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.frames import StreamReader, check_answer
+from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
@@ -79,8 +80,8 @@ class CheckedReply:
     def tokens_so_far(self) -> int:
         return self._inner.tokens_so_far()
 
-    def next_sequence_number(self) -> int:
-        return self._inner.next_sequence_number()
+    def position(self) -> StreamPosition:
+        return self._inner.position()
 
     def translate_whole(self, body: bytes) -> bytes:
         """The body, unchanged. Raises UpstreamError if it is not an answer."""
