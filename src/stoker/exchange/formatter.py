@@ -309,6 +309,7 @@ class Formatter:
             signer=self._signer,
             model=target.served_name,
             input_tokens=request.tokens,
+            wall=self._wall,
         )
         notes = request.notes + edited.changes
         translator = AnswerTranslator(
@@ -318,7 +319,7 @@ class Formatter:
 
     def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:
         """Writes an answer that Stoker itself gives, in the dialect of the client's prompt."""
-        context = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model)
+        context = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model, wall=self._wall)
         return WRITE_ANSWER[prompt.dialect](context, Losses())
 
     def _capabilities_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:

@@ -9,6 +9,7 @@ import msgspec
 from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import CapacityError, StokerError
 from stoker.request.codec.context_overflow import messages_wording, openai_wording
+from stoker.request.codec.response_object import response_object
 
 _encode = msgspec.json.encode
 _MESSAGES_TYPES = {
@@ -70,7 +71,8 @@ def error_event(error: StokerError, dialect: Dialect | None, request_id: str, se
     """The end of a stream that failed after its 200: one event.
 
     In the Responses dialect two events, as OpenAI sends them: the SDKs raise at `error`, and Codex reads only
-    `response.failed`. `sequence` is the number of the first.
+    `response.failed`. `sequence` is the number of the first. `error` says everything twice: flat, as OpenAI's SDK has
+    it, and in an object, as OpenAI's servers send it and Open Responses requires it.
     """
     if dialect is Dialect.MESSAGES:
         return b"event: error\ndata: %b\n\n" % _encode(_messages_error(error, request_id))
@@ -114,16 +116,14 @@ def _openai_error(error: StokerError) -> dict[str, object]:
 
 
 def _failed_response(error: StokerError, request_id: str, sequence: int) -> bytes:
+    said = _openai_error(error)
     event = {
-        "type": "error", "code": error.code, "message": error.message, "param": None, "sequence_number": sequence,
-        "source": error.source,
+        "type": "error", "code": error.code, "message": error.message, "param": error.param,
+        "sequence_number": sequence, "source": error.source, "error": said,
     }  # fmt: skip
     code = error.code if error.code in _RESPONSE_CODES else "server_error"
-    response = {
-        "id": f"resp_{request_id}", "object": "response", "created_at": 0, "model": "", "status": "failed",
-        "error": {"code": code, "message": openai_wording(error), "source": error.source}, "output": [],
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
-    }  # fmt: skip
+    problem = {"code": code, "message": said["message"], "source": error.source}
+    response = response_object(f"resp_{request_id}", 0, "", "failed", {"error": problem})
     failed = {"type": "response.failed", "response": response, "sequence_number": sequence + 1}
     return b"event: error\ndata: %b\n\nevent: response.failed\ndata: %b\n\n" % (_encode(event), _encode(failed))
 

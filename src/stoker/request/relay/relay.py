@@ -24,6 +24,7 @@ from stoker.request.codec.context_overflow import CODE, is_recognised
 from stoker.request.codec.frames import StreamReader, check_answer, inflated, read_usage
 from stoker.request.codec.media_answers import check_media_answer, is_binary
 from stoker.request.codec.media_units import seconds_of_answer
+from stoker.request.codec.response_object import completed_body
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.codec.usage import Usage
 from stoker.request.relay import faults
@@ -438,6 +439,8 @@ class Relay:
                 self.usage = read_usage(body, gzip)
             else:
                 self.usage = check_answer(self._dialect, body, gzip)
+                if self._dialect is Dialect.RESPONSES and not gzip:
+                    body = completed_body(body)
         reply.begin()
         reply.send_whole(self.upstream_status, reply_headers(self._headers), body)
 

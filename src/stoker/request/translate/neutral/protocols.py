@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -29,6 +29,8 @@ class AnswerContext(msgspec.Struct):
     """What a tokenizer counted before the call; None: nobody counted."""
     both_reasoning_fields: bool = False
     """Chat: thinking goes out as `reasoning_content` and as `reasoning`."""
+    wall: Callable[[], float] | None = None
+    """Unix seconds, for dialects whose answer says when it was complete. None: it says `created`."""
 
 
 class Check(Protocol):

@@ -38,6 +38,8 @@ _FERNET = "gAAAA"
 """What OpenAI encrypted begins with."""
 _SETTINGS = ("temperature", "top_p", "top_logprobs", "user", "metadata", "service_tier", "prompt_cache_key",
              "safety_identifier")  # fmt: skip
+_LOCAL_SETTINGS = ("frequency_penalty", "presence_penalty")
+"""Open Responses has them, OpenAI's API refuses them."""
 
 
 def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
@@ -286,7 +288,7 @@ def _settings(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses:
     for name, value in prompt.settings.items():
         if name == "service_tier" and prompt.dialect is Dialect.MESSAGES:
             losses.add(name)  # a tier of another vendor
-        elif name in _SETTINGS:
+        elif name in _SETTINGS or (traits.local and name in _LOCAL_SETTINGS):
             out[name] = value
         elif name == "store":
             if value and not traits.local:
