@@ -57,7 +57,17 @@ def test_a_machine_in_order(plain: Path, capsys: Captured) -> None:
     assert {f.health for f in found.values()} == {"ok"}
     assert {"python", "pidfd", "unix sockets", "uvloop", "configuration", "state directory", "port", "keys", "engines",
             "weights of fast", "weights of slow", "slots", "disk for the vault", "disk for logs", "docker",
-            "shell completion", "accelerators"} == set(found)  # fmt: skip
+            "shell completion", "accelerators", "stored responses"} == set(found)  # fmt: skip
+
+
+def test_whether_responses_are_stored_is_said(plain: Path, capsys: Captured) -> None:
+    run(["doctor", "--json"])
+    said = findings(capsys)["stored responses"].detail
+    assert "previous_response_id" in said
+    assert "[responses] store = true" in said
+    plain.write_text(plain.read_text() + '\n[responses]\nstore = true\nmax_bytes = "64MiB"\n')
+    run(["doctor", "--json"])
+    assert "64.0 MiB" in findings(capsys)["stored responses"].detail
 
 
 def test_whatever_is_wrong_has_a_fix_and_a_next_command(plain: Path, port: int, capsys: Captured) -> None:

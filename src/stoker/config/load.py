@@ -1,4 +1,4 @@
-"""From a path to Settings: find(), load()."""
+"""From a path to Settings: find(), load(); from a text: load_text()."""
 
 from __future__ import annotations
 
@@ -49,7 +49,12 @@ def load(path: Path, needs_secrets: bool = True) -> Settings:
     problem only when it is revealed, and the certificate is not read: for commands that ask the running Stoker, which
     may come from another shell or another user.
     """
-    doc = ConfigDocument(_text(path), str(path))
+    return load_text(_text(path), path, needs_secrets)
+
+
+def load_text(text: str, path: Path, needs_secrets: bool = True) -> Settings:
+    """`load` of a file with this text, which need not exist."""
+    doc = ConfigDocument(text, str(path))
     renamed = rename_keys(doc)
     file = check(doc)
     entries = [*inherit(doc, file), *cloud_entries(file)]

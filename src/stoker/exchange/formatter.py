@@ -371,6 +371,7 @@ class Formatter:
             model=target.served_name,
             input_tokens=request.tokens,
             upstream=request.endpoint.dialect,
+            wall=self._wall,
         )
         notes = request.notes + edited.changes
         translator = AnswerTranslator(
@@ -380,7 +381,7 @@ class Formatter:
 
     def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:
         """Writes an answer that Stoker itself gives, in the dialect of the client's prompt."""
-        context = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model)
+        context = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model, wall=self._wall)
         return WRITE_ANSWER[prompt.dialect](context, Losses())
 
     def _capabilities_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:

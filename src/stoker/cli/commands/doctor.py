@@ -92,6 +92,7 @@ def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[Doct
         *(finding for serve in here if (finding := doctor_checks.serve(serve, settings.paths)) is not None),
         *([found] if (found := doctor_checks.images(settings.serves, settings.media)) is not None else []),
         *([found] if (found := doctor_checks.identities(settings.serves)) is not None else []),
+        doctor_checks.stored_responses(settings.responses),
         doctor_checks.devices(settings, discover.gpus()),
         *doctor_clusters.clusters(settings),
     ]

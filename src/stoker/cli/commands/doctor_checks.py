@@ -19,7 +19,7 @@ from stoker.domain.figures import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stoker.domain.access import FrontDoor, Media, Paths, Settings
+    from stoker.domain.access import FrontDoor, Media, Paths, ResponseStorage, Settings
     from stoker.domain.serve import Serve
     from stoker.fleet.memory.device import DeviceProbe
     from stoker.fleet.memory.host import HostMemory
@@ -271,6 +271,16 @@ def identities(serves: Sequence[Serve]) -> DoctorFinding | None:
 
     names = ", ".join(serve.name for serve in serves if serve.identity is ServeIdentity.NONE)
     return DoctorFinding("identity", DoctorHealth.OK, f"{names}: {IDENTITY_NOT_PROVED}") if names else None
+
+
+def stored_responses(storage: ResponseStorage) -> DoctorFinding:
+    """Whether clients of the Responses API can refer to earlier responses."""
+    if storage.store:
+        bounds = f"at most {figures.size(storage.max_bytes)}, for {figures.seconds(storage.keep)}"
+        detail = f"stored, with prompts and answers: {bounds}"
+    else:
+        detail = "none are stored, so previous_response_id and conversation are refused ([responses] store = true)"
+    return DoctorFinding("stored responses", DoctorHealth.OK, detail)
 
 
 def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:

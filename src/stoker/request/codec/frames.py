@@ -1,4 +1,5 @@
-"""Reads a stream that passes through. It changes nothing, except that it removes the usage chunk that Stoker asked for.
+"""Reads a stream that passes through. It changes nothing, except that it removes the usage chunk that Stoker asked for,
+and adds the fields that an engine's response objects lack.
 
 The network cuts the stream anywhere. Whole SSE frames are passed on at once; an incomplete frame is held until its end,
 so that no error event or ping is written into the middle of a frame, where no client could read it. A frame is parsed
@@ -17,6 +18,7 @@ from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.media_units import seconds_of_usage
 from stoker.request.codec.own_replies import StreamPosition
+from stoker.request.codec.response_object import completed_event
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
 from stoker.request.codec.text_tokens import PIECES, text_size, tokens_of_pieces, tokens_of_text
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, with_reason
@@ -160,6 +162,8 @@ class StreamReader:
         recent.append(data)
         if len(recent) > _MOST_KEPT or len(data) > _KEPT:
             self._forget()
+        if self._may_fail_late and data.find(b'"response"') >= 0:
+            data = b"".join(completed_event(frame) if b'"response"' in frame else frame for frame in split(data))
         if not self.is_meaningful:
             return self._early(data)
         # `find`, because CPython makes and drops an exception for each `in` of bytes: that takes twice as long.

@@ -26,6 +26,7 @@ from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, rea
 from stoker.request.codec.media_answers import check_media_answer, is_binary
 from stoker.request.codec.media_units import seconds_of_answer
 from stoker.request.codec.own_replies import StreamPosition
+from stoker.request.codec.response_object import completed_body
 from stoker.request.codec.text_tokens import tokens_of_text
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.codec.usage import Usage
@@ -376,7 +377,8 @@ class Relay:
         nothing, what it cannot decode passes as it is.
         """
         is_stream = _header(self._headers, b"content-type").startswith(b"text/event-stream")
-        if coding in READ and not is_stream and accepts(accepted, coding):
+        may_pass = not is_stream and self._dialect is not Dialect.RESPONSES  # whose object may have to be completed
+        if coding in READ and may_pass and accepts(accepted, coding):
             self._coding = coding
         elif coding in READ or self._dialect is not None:
             self._decoder = ContentDecoder(coding)
@@ -512,6 +514,8 @@ class Relay:
                 self.usage = read_usage(readable)
             else:
                 self.usage = check_answer(self._dialect, readable)
+                if self._dialect is Dialect.RESPONSES:
+                    body = completed_body(body)
         reply.begin()
         reply.send_whole(self.upstream_status, reply_headers(self._headers), body)
 

@@ -9,6 +9,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.frames import StreamReader, check_answer
 from stoker.request.codec.own_replies import StreamPosition
+from stoker.request.codec.response_object import completed_body
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
@@ -84,12 +85,12 @@ class CheckedReply:
         return self._inner.position()
 
     def translate_whole(self, body: bytes) -> bytes:
-        """The body, unchanged. Raises UpstreamError if it is not an answer."""
+        """The body, as it would pass through unread. Raises UpstreamError if it is not an answer."""
         self._usage = check_answer(self._dialect, body)
         payload = loose(body)
         if isinstance(payload, dict):
             self._check.judge(self._reader.read_whole(payload))
-        return body
+        return completed_body(body) if self._dialect is Dialect.RESPONSES else body
 
     def describe_changes(self) -> bytes:
         return b""

@@ -33,6 +33,8 @@ class AnswerContext(msgspec.Struct):
     """The dialect of the serve that answers; None: Stoker itself answers."""
     both_reasoning_fields: bool = False
     """Chat: thinking goes out as `reasoning_content` and as `reasoning`."""
+    wall: Callable[[], float] | None = None
+    """Unix seconds, for dialects whose answer says when it was complete. None: it says `created`."""
 
 
 class Check(Protocol):
