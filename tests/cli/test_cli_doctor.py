@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.cli.fake_stoker import FakeStoker
+from tests.fleet.memory.model_files import gguf
 
 from stoker.cli.commands import doctor_checks
 from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
@@ -293,3 +294,16 @@ def test_a_model_that_ollama_removed_is_named_with_what_to_do(tmp_path: Path) ->
     assert finding.health is DoctorHealth.FAIL
     assert "is gone: Ollama removed the model (llama3.2:latest), or updated it" in finding.detail
     assert finding.next == "stoker import ollama --force"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "size", "said"),
+    [([], 0, "has no weights in it"), ([("x", (1024,), 0, 0)], 100, "is cut off"), ([("x", (32,), 0, 0)], 128, "")],
+)
+def test_a_file_that_no_engine_can_load_is_named(
+    tmp_path: Path, tensors: list[tuple[str, tuple[int, ...], int, int]], size: int, said: str
+) -> None:
+    weights = gguf(tmp_path / "m.gguf", {"general.architecture": "llama"}, tensors, size)
+    finding = doctor_checks.weights(Serve("m", model=str(weights)))
+    assert said in finding.detail
+    assert finding.health is (DoctorHealth.FAIL if said else DoctorHealth.OK)

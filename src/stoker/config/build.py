@@ -69,10 +69,10 @@ def read_secrets(
             wanted[("front_door", "keys", index, "value")] = key.value
     for entry in entries:
         if entry.table.key is not None:
-            wanted.setdefault(entry.at(doc, "key"), entry.table.key)
+            wanted.setdefault(entry.at("key"), entry.table.key)
         for position, also in enumerate(entry.table.also):
             if also.key is not None:
-                wanted.setdefault((*entry.at(doc, "also"), position, "key"), also.key)
+                wanted.setdefault((*entry.at("also"), position, "key"), also.key)
     for name, edge in file.edge.items():
         for which in ("key", "route_key"):
             if (origin := getattr(edge, which)) is not None:
@@ -266,7 +266,7 @@ def _serve(
     is_served_name_public: bool,
 ) -> Serve:
     table: ServeTable = entry.table
-    key, also = secrets.get(entry.at(doc, "key")), entry.at(doc, "also")
+    key, also = secrets.get(entry.at("key")), entry.at("also")
     also_keys = {int(path[-2]): secret for path, secret in secrets.items() if path[:-2] == also}
     status, why = split_status(table.status)
     dialects = SPOKEN[entry.engine] if table.dialects is None else frozenset(map(Dialect, table.dialects))

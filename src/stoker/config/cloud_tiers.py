@@ -15,11 +15,7 @@ ACTIVE = 64
 
 def cloud_entries(file: File) -> list[ServeEntry]:
     """One entry per [[tier]] with a `base_url` and without a `serve`, in the file's order."""
-    return [
-        ServeEntry(index, _table(tier), (index,), section="tier")
-        for index, tier in enumerate(file.tier)
-        if is_cloud(tier)
-    ]
+    return [ServeEntry(index, _table(tier), section="tier") for index, tier in enumerate(file.tier) if is_cloud(tier)]
 
 
 def is_cloud(tier: TierTable) -> bool:

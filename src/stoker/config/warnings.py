@@ -19,7 +19,7 @@ from stoker.domain.edge import EDGE_SCHEME, Edge
 from stoker.domain.figures import counted
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot, share_slot
+from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot, slots_of
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
@@ -147,14 +147,22 @@ def _certificate(settings: Settings) -> Iterator[str]:
 
 
 def _slots(settings: Settings) -> Iterator[str]:
-    for first, second in combinations(settings.slots, 2):
-        for device in sorted(set(first.devices) & set(second.devices)):
-            yield (
-                f"slots '{first.name}' and '{second.name}' both use device {device}: "
-                "neither knows what the other has loaded"
-            )
+    users: dict[str, list[int]] = {}
+    for place, slot in enumerate(settings.slots):
+        for device in dict.fromkeys(slot.devices):
+            users.setdefault(device, []).append(place)
+    both = sorted((pair, device) for device, places in users.items() for pair in combinations(places, 2))
+    for (first, second), device in both:
+        yield (
+            f"slots '{settings.slots[first].name}' and '{settings.slots[second].name}' both use device {device}: "
+            "neither knows what the other has loaded"
+        )
+    members_of: dict[str, list[Serve]] = {}
+    for serve in settings.serves:
+        for name in dict.fromkeys(slots_of(serve.slot or "")):
+            members_of.setdefault(name, []).append(serve)
     for slot in settings.slots:
-        members = [serve for serve in settings.serves if share_slot(serve.slot, slot.name)]
+        members = members_of.get(slot.name, [])
         yield from _idle_serve(slot, members)
         if slot.together:
             yield from _together(slot, members)
@@ -222,9 +230,13 @@ def _quoted(names: Iterable[str]) -> str:
 
 def _fallbacks(settings: Settings) -> Iterator[str]:
     by_name = {serve.name: serve for serve in settings.serves}
+    slots = {slot.name: slot for slot in settings.slots}
     for serve in settings.serves:
         fallback = by_name.get(serve.fallback or "")
-        shared = [slot for slot in settings.slots if fallback is not None and _are_in(slot, serve, fallback)]
+        if fallback is None:
+            continue
+        theirs = slots_of(fallback.slot or "")
+        shared = [slots[name] for name in slots_of(serve.slot or "") if name in slots and name in theirs]
         slot = next((slot for slot in shared if not slot.can_hold((serve.name, str(serve.fallback)))), None)
         if slot is None:
             continue
@@ -233,10 +245,6 @@ def _fallbacks(settings: Settings) -> Iterator[str]:
                 f"serve '{serve.name}': when it is busy, its fallback '{serve.fallback}' has to swap it out, because "
                 f"slot '{slot.name}' holds one serve at a time; give the slot `memory`, or another one to the fallback"
             )
-
-
-def _are_in(slot: Slot, *serves: Serve) -> bool:
-    return all(share_slot(serve.slot, slot.name) for serve in serves)
 
 
 def _serve(serve: Serve, slots: Sequence[Slot]) -> Iterator[str]:

@@ -245,7 +245,24 @@ def weights(serve: Serve) -> DoctorFinding:
             part, DoctorHealth.FAIL, f"{path} is not a GGUF file (it does not begin with GGUF)",
             "download it again; the file may be an LFS pointer or an error page", f"head -c 100 {path}",
         )  # fmt: skip
+    if problem := _header_problem(path):
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, problem, "name a whole GGUF file of a model", f"stoker fit {path}"
+        )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
+
+
+def _header_problem(path: Path) -> str:
+    """Why no engine can load this GGUF file; empty: nothing is known against it."""
+    from stoker.fleet.memory.fit import gguf
+    from stoker.fleet.memory.fit.shape import UnreadableModel
+    from stoker.store.files.split_gguf import model_files
+
+    try:
+        has_tensors = any(gguf.read_header(part).tensors for part in model_files(str(path)))
+    except UnreadableModel as error:
+        return error.message
+    return "" if has_tensors else f"{path} has no weights in it"
 
 
 def _is_ollama_blob(path: Path) -> bool:
