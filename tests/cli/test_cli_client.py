@@ -278,6 +278,17 @@ def test_the_first_production_serve_that_converses_is_meant_and_any_name_of_a_se
     assert "dialect responses (translated for this serve)" in text(capsys, "codex", "--model", "old")
 
 
+def test_a_client_of_the_responses_api_is_told_that_none_are_stored(full: Path, capsys: Captured) -> None:
+    assert document(capsys, "codex")["stores_responses"] is False
+    said = text(capsys, "codex")
+    assert "`previous_response_id` and `conversation` are refused" in said
+    assert "[responses] store = true" in said
+    assert "previous_response_id" not in text(capsys, "curl")
+    full.write_text(FULL + "\n[responses]\nstore = true\n")
+    assert document(capsys, "codex")["stores_responses"] is True
+    assert "are refused" not in text(capsys, "codex")
+
+
 def test_the_key_variable_can_be_named_and_a_files_key_gets_the_usual_one(full: Path, capsys: Captured) -> None:
     assert 'export OPENAI_API_KEY="$MINE"' in text(capsys, "env", "--key-env", "MINE")
     (full.parent / "key").write_text(SECRET)

@@ -172,6 +172,8 @@ class Prompt(msgspec.Struct):
     continues: bool = False
     """The last turn is the beginning of the answer, which the model has to continue."""
     settings: dict[str, Any] = {}
+    echoed: dict[str, Any] = {}
+    """What no serve is told, but an answer in the client's dialect repeats."""
 
 
 SETTINGS = (

@@ -15,7 +15,9 @@ from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import Serve, Translation
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.edits import Edited, edit
+from stoker.request.codec.output_limit import LIMIT_OF, lower_output_limit
 from stoker.request.codec.request_parameters import apply_parameters
+from stoker.request.codec.text_tokens import excess_of_files
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
@@ -48,6 +50,7 @@ class UpstreamRequest:
         "may_drop_thinking",
         "notes",
         "parameters",
+        "prompt_bytes",
         "tokens",
         "written",
     )
@@ -76,6 +79,8 @@ class UpstreamRequest:
         self.capabilities = capabilities
         self.tokens: int | None = None
         """Tokens of the prompt, if they were counted."""
+        self.prompt_bytes = 0
+        """Its size, by which it is estimated; known once it is encoded."""
         self.is_empty = is_empty
         """There is nothing to embed."""
         self.may_drop_thinking = capabilities is not None and bool(vendor_of(capabilities))
@@ -131,6 +136,16 @@ class UpstreamRequest:
         if note:
             request.notes = self.notes + changes
         return request
+
+    def lower_output_limit(self, room: int) -> tuple[str, ...]:
+        """Let it ask for at most `room` tokens of output. Returns the fields that were lowered; of a translated
+        request, the client's field.
+        """
+        self.body, self.fields, lowered = lower_output_limit(self.body, self.fields, self.endpoint.dialect, room)
+        if lowered and self.written is not None:
+            lowered = (LIMIT_OF.get(self.client.dialect, "max_tokens"),)
+        self.notes += tuple(f"lowered:{name}" for name in lowered)
+        return lowered
 
     def drop_body(self) -> None:
         """The answer has begun: the request will not be sent again."""
@@ -225,6 +240,7 @@ class Formatter:
         written = write_prompt(prompt, losses, capabilities, self._signer)
         written_fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         written_fields.stream_options = {"include_usage": True}
+        written_fields.may_name_images = fields.may_name_images or endpoint.dialect in OLLAMA
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
         notes = (*way, *written.losses.words())
         return UpstreamRequest(
@@ -325,6 +341,9 @@ class Formatter:
         """
         edited = request.edited(target.served_name, sequence)
         body = edited.body
+        request.prompt_bytes = edited.size
+        if request.fields.may_name_images:
+            request.prompt_bytes -= excess_of_files(request.body)
         if request.written is None:
             # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
             embeds = request.client.dialect is Dialect.OLLAMA_EMBED
@@ -353,6 +372,7 @@ class Formatter:
             model=target.served_name,
             input_tokens=request.tokens,
             upstream=request.endpoint.dialect,
+            wall=self._wall,
         )
         notes = request.notes + edited.changes
         translator = AnswerTranslator(
@@ -362,7 +382,7 @@ class Formatter:
 
     def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:
         """Writes an answer that Stoker itself gives, in the dialect of the client's prompt."""
-        context = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model)
+        context = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model, wall=self._wall)
         return WRITE_ANSWER[prompt.dialect](context, Losses())
 
     def _capabilities_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:

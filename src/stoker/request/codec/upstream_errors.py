@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
+from stoker.domain.errors import CapacityError, ClientError, OutputLimitTooHigh, StokerError, UpstreamError
 from stoker.request.codec.context_overflow import CODE, overflow_of
 from stoker.request.codec.upstream_messages import HINT, message_of
 
@@ -15,7 +15,9 @@ _KEY_REFUSED = ("authentication_error", "permission_error", "invalid_api_key")
 _BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
 _CALLERS = ("invalid_request_error", "invalid_prompt", CODE, "invalid_image", "invalid_image_url")
 """Error types that mean a client's error, in dialects whose frames carry no status."""
-_RECORDED = frozenset((*_CALLERS, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy"))
+_RECORDED = frozenset(
+    (*_CALLERS, OutputLimitTooHigh.code, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy")
+)
 """A serve's error codes that may be recorded: any other code could repeat a prompt."""
 
 

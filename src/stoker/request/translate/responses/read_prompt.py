@@ -123,6 +123,9 @@ class _Request(msgspec.Struct):
     text: _TextConfig | None = None
     include: list[str] | None = None
     truncation: str | None = None
+    max_tool_calls: int | None = None
+    frequency_penalty: float | int | None = None
+    presence_penalty: float | int | None = None
     temperature: float | int | None = None
     top_p: float | int | None = None
     top_logprobs: int | None = None
@@ -142,9 +145,11 @@ class _Request(msgspec.Struct):
 
 SETTINGS = (
     "temperature", "top_p", "top_logprobs", "user", "metadata", "service_tier", "prompt_cache_key",
-    "safety_identifier",
+    "safety_identifier", "frequency_penalty", "presence_penalty",
 )  # fmt: skip
 """Settings that Responses has, by the same names; `verbosity` stands in `text`, and `store` is told only if true."""
+_ECHOED = ("truncation", "max_tool_calls")
+"""What only the response object repeats: Stoker cuts no input off, and runs no tools."""
 STATEFUL = {
     "previous_response_id": "send the whole conversation as 'input'",
     "conversation": "send the whole conversation as 'input'",
@@ -174,8 +179,10 @@ def read_prompt(
     """Raises ClientError 400. `error_prefix`: a call's output that begins with it is an error's."""
     request = shaped(_request, body, "")
     _refuse_stateful(request)
-    if request.truncation not in (None, "disabled") or any(
-        name not in _KNOWN and is_there(value) for name, value in shaped(_fields, body, "").items()
+    if (
+        request.truncation not in (None, "disabled")
+        or request.max_tool_calls is not None
+        or any(name not in _KNOWN and is_there(value) for name, value in shaped(_fields, body, "").items())
     ):
         losses.add("unknown_field")
     if any(name != "reasoning.encrypted_content" for name in request.include or ()):
@@ -198,6 +205,7 @@ def read_prompt(
         reasoning=_reasoning(request.reasoning or {}, losses),
         continues=bool(turns) and turns[-1].role is Role.ASSISTANT,
         settings=_settings(request),
+        echoed={name: value for name in _ECHOED if (value := getattr(request, name)) is not None},
     )
 
 

@@ -39,6 +39,8 @@ LEAST_LIMIT = 16
 """OpenAI refuses a smaller `max_output_tokens`."""
 _SETTINGS = ("temperature", "top_p", "top_logprobs", "user", "metadata", "service_tier", "prompt_cache_key",
              "safety_identifier")  # fmt: skip
+_LOCAL_SETTINGS = ("frequency_penalty", "presence_penalty")
+"""Open Responses has them, OpenAI's API refuses them."""
 
 
 def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
@@ -286,7 +288,7 @@ def _settings(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses:
             losses.add(name)  # a tier of another vendor
         elif name in SAMPLING and not takes_sampling(traits.sampling_with, out.get("reasoning", {}).get("effort")):
             losses.add(name)
-        elif name in _SETTINGS:
+        elif name in _SETTINGS or (traits.local and name in _LOCAL_SETTINGS):
             out[name] = value
         elif name == "store":
             if value and not traits.local:
