@@ -260,6 +260,17 @@ def ask_demo(plane: Plane, name: str) -> str:
     return str(reply.json()["choices"][0]["message"]["content"])
 
 
+def test_the_openai_sdks_stream_helper_reads_the_demo_and_continues_what_it_said(demo: Plane) -> None:
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{demo.port}/v1", api_key="none", max_retries=0) as client:
+        for name in NAMES:
+            with client.responses.stream(model=name, input=WHO, temperature=0) as stream:
+                said = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+                final = stream.get_final_response()
+            assert said == final.output_text == answer(name)
+            again = client.responses.create(model=name, input=WHO, previous_response_id=final.id)
+            assert again.previous_response_id == final.id
+
+
 def test_ctrl_c_on_the_demo_leaves_no_process_behind(demo: Plane) -> None:
     """Both models answer through one URL; then SIGINT."""
     for name in NAMES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -80,10 +81,13 @@ class Opened(msgspec.Struct):
 
 
 class Grew(msgspec.Struct):
-    """A block got more text, or more of a call's arguments. Never empty."""
+    """A block got more text, or more of a call's arguments. Never empty. `logprobs`: of its tokens, as chat lists them,
+    if they were asked for.
+    """
 
     at: int
     text: str
+    logprobs: list[Any] | None = None
 
 
 class Signed(msgspec.Struct):
@@ -136,3 +140,5 @@ class Answer(msgspec.Struct):
     stop: StopReason = StopReason.END
     sequence: str | None = None
     tokens: Tokens = msgspec.field(default_factory=Tokens)
+    logprobs: list[Any] | None = None
+    """Of the tokens of its text, as chat lists them, if they were asked for."""

@@ -8,6 +8,7 @@ from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Leases
 from stoker.domain.serve import Serve
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
 from stoker.exchange.formatter import Formatter, UpstreamRequest
 from stoker.request.codec.body_fields import BodyFields
@@ -87,6 +88,7 @@ class TokenCounter:
             lease = call.lease_now(self._leases, serve.name) or await call.wait_for_lease()
             body = (await call.process(request.edited, lease.target.served_name)).whole()
             tokens = await call.run_cancellable(count_by_asking(self._pool, lease.target, request.endpoint.path, body))
+            call.usages.append(ServeUsage(serve.name, tokens, 1))
         call.raise_if_ended()
         if tokens is None:
             text = (

@@ -87,6 +87,11 @@ class StoredResponses:
     def is_on(self) -> bool:
         return self._store.is_open
 
+    @property
+    def offers_websocket(self) -> bool:
+        """Whether the API is spoken over WebSocket, too."""
+        return self._store.offers_websocket
+
     async def handle(
         self, owner: str, method: str, kind: RouteKind, rest: str, query: Mapping[str, str], body: bytes
     ) -> Document:

@@ -162,7 +162,7 @@ def test_what_is_watched_passes_byte_for_byte() -> None:
     assert (watched.is_meaningful, watched.is_encoded, watched.error, watched.rejected) == (True, False, None, None)
     end = piece("stop") + usage(3, 2) + DONE
     assert watched.feed(end) + watched.take_rest() == end
-    assert (watched.has_ended(), watched.next_sequence_number()) == (True, 0)
+    assert (watched.has_ended(), watched.position().sequence) == (True, 0)
     assert (watched.usage.input, watched.usage.output) == (3, 2)
     assert (check.is_failed, watched.describe_changes()) == (True, b"")
 
@@ -188,8 +188,8 @@ def test_a_whole_answer_that_is_none_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("dialect", "local", "plain"),
     [
-        (Dialect.CHAT, True, True), (Dialect.MESSAGES, True, False), (Dialect.RESPONSES, True, True),
-        (Dialect.CHAT, False, True), (Dialect.MESSAGES, False, False), (Dialect.RESPONSES, False, False),
+        (Dialect.CHAT, True, True), (Dialect.MESSAGES, True, False), (Dialect.RESPONSES, True, False),
+        (Dialect.CHAT, False, False), (Dialect.MESSAGES, False, False), (Dialect.RESPONSES, False, False),
     ],
 )  # fmt: skip
 def test_who_never_needs_a_look_into_a_body(dialect: Dialect, local: bool, plain: bool) -> None:

@@ -33,6 +33,7 @@ class RouteKind(Enum):
     CONVERSATIONS = "conversations"
     COMPAT = "compat"
     REALTIME = "realtime"
+    RESPONSE_SOCKET = "responses over WebSocket"
     IMAGE_OPTIONS = "image options"
     ROOT = "root"
     PAGE = "page"
@@ -111,7 +112,10 @@ _TREES = {
 }
 
 
-_OTHER_METHODS = {("POST", "/sdapi/v1/options"): Route(RouteKind.IMAGE_OPTIONS, methods=("POST",))}
+_OTHER_METHODS = {
+    ("POST", "/sdapi/v1/options"): Route(RouteKind.IMAGE_OPTIONS, methods=("POST",)),
+    ("GET", "/v1/responses"): Route(RouteKind.RESPONSE_SOCKET, methods=("GET",), has_side_effects=True),
+}
 """Inference paths that mean something else with another method."""
 
 PUBLIC = {path: _PLAIN[path] for path in (*HEALTH_PATHS, "/readyz", "/", "/openapi.json")}

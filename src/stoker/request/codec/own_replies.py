@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import CapacityError, StokerError
 from stoker.request.codec.context_overflow import messages_wording, openai_wording
+from stoker.request.codec.response_object import response_object
+from stoker.request.codec.retry_advice import NO_CREDIT, may_retry
 
 _encode = msgspec.json.encode
 _MESSAGES_TYPES = {
-    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-    405: "invalid_request_error", 409: "invalid_request_error", 413: "request_too_large", 415: "invalid_request_error",
-    429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error",
+    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
+    404: "not_found_error", 405: "invalid_request_error", 409: "invalid_request_error", 413: "request_too_large",
+    415: "invalid_request_error", 422: "invalid_request_error", 429: "rate_limit_error", 503: "overloaded_error",
+    504: "timeout_error", 529: "overloaded_error",
 }  # fmt: skip
 _OPENAI_TYPES = {
-    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-    405: "invalid_request_error", 409: "invalid_request_error", 413: "invalid_request_error",
-    415: "invalid_request_error", 429: "rate_limit_error", 503: "service_unavailable_error", 504: "timeout_error",
+    400: "invalid_request_error", 401: "authentication_error", 402: "insufficient_quota", 403: "permission_error",
+    404: "not_found_error", 405: "invalid_request_error", 409: "invalid_request_error", 413: "invalid_request_error",
+    415: "invalid_request_error", 422: "invalid_request_error", 429: "rate_limit_error",
+    503: "service_unavailable_error", 504: "timeout_error",
 }  # fmt: skip
-_RESPONSE_CODES = ("context_length_exceeded", "rate_limit_exceeded")
-"""Codes of a failed response that clients know; any other becomes `server_error`. Codex ends a session at the first."""
+_RESPONSE_CODES = ("context_length_exceeded", "rate_limit_exceeded", NO_CREDIT, "invalid_prompt")
+"""Codes of a failed response that clients know. Codex compacts after the first, and gives up after the last two."""
 _OLLAMA = {
     Dialect.OLLAMA_CHAT: b'"message":{"role":"assistant","content":""}',
     Dialect.OLLAMA_GENERATE: b'"response":""',
@@ -30,6 +36,17 @@ _OLLAMA = {
 """Ollama's dialects, and how each says nothing: its streams are lines of JSON, without comments."""
 SSE_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 NDJSON_HEADERS = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-cache")]
+
+
+class StreamPosition(NamedTuple):
+    """How far a stream of the Responses dialect has come; other dialects do not say."""
+
+    sequence: int = 0
+    """The number of the next event."""
+    response: Mapping[str, Any] | None = None
+    """The response object: as the client has it or, before the first event, would get it. None: unknown."""
+    has_begun: bool = False
+    """Whether the client has any event."""
 
 
 def stream_headers(dialect: Dialect | None) -> list[tuple[bytes, bytes]]:
@@ -59,23 +76,29 @@ def error_headers(error: StokerError, dialect: Dialect | None, request_id: str) 
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
     if dialect is Dialect.MESSAGES:
         headers.append((b"request-id", request_id.encode()))
-        headers.append((b"x-should-retry", b"true" if error.retry_after is not None else b"false"))
+    if dialect is not None:
+        headers.append((b"x-should-retry", b"true" if may_retry(error) else b"false"))
     if error.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="stoker"'))
     headers += [(name.encode(), value.encode()) for name, value in error.headers.items()]
     return headers
 
 
-def error_event(error: StokerError, dialect: Dialect | None, request_id: str, sequence: int = 0) -> bytes:
+def error_event(
+    error: StokerError, dialect: Dialect | None, request_id: str, position: StreamPosition | None = None
+) -> bytes:
     """The end of a stream that failed after its 200: one event.
 
     In the Responses dialect two events, as OpenAI sends them: the SDKs raise at `error`, and Codex reads only
-    `response.failed`. `sequence` is the number of the first.
+    `response.failed`. If nothing came before them, `response.created` does: OpenAI's stream helper reads no stream
+    that begins otherwise, and takes a response of another id for a mistake.
+    `error` says everything twice: flat, as OpenAI's SDK has it, and in an object, as OpenAI's servers send it and Open
+    Responses requires it.
     """
     if dialect is Dialect.MESSAGES:
         return b"event: error\ndata: %b\n\n" % _encode(_messages_error(error, request_id))
     if dialect is Dialect.RESPONSES:
-        return _failed_response(error, request_id, sequence)
+        return _failed_response(error, request_id, position or StreamPosition())
     if dialect in _OLLAMA:
         return error_body(error, dialect, request_id) + b"\n"
     return b"data: %b\n\n" % _encode({"error": _openai_error(error)})
@@ -113,19 +136,40 @@ def _openai_error(error: StokerError) -> dict[str, object]:
     }
 
 
-def _failed_response(error: StokerError, request_id: str, sequence: int) -> bytes:
-    event = {
-        "type": "error", "code": error.code, "message": error.message, "param": None, "sequence_number": sequence,
-        "source": error.source,
-    }  # fmt: skip
-    code = error.code if error.code in _RESPONSE_CODES else "server_error"
-    response = {
-        "id": f"resp_{request_id}", "object": "response", "created_at": 0, "model": "", "status": "failed",
-        "error": {"code": code, "message": openai_wording(error), "source": error.source}, "output": [],
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
-    }  # fmt: skip
-    failed = {"type": "response.failed", "response": response, "sequence_number": sequence + 1}
-    return b"event: error\ndata: %b\n\nevent: response.failed\ndata: %b\n\n" % (_encode(event), _encode(failed))
+def bare_response(request_id: str, model: str, created: int) -> dict[str, Any]:
+    """The response object of a stream whose serve has not begun it. `created`: Unix seconds."""
+    return response_object(f"resp_{request_id}", created, model, "in_progress", {})
+
+
+def _failed_response(error: StokerError, request_id: str, position: StreamPosition) -> bytes:
+    sequence, response, has_begun = position
+    response, created = response or bare_response(request_id, "", 0), b""
+    if not has_begun:
+        created = _named("response.created", response=response, sequence_number=sequence)
+        sequence += 1
+    said = _openai_error(error)
+    problem = {"code": _response_code(error), "message": said["message"], "source": error.source}
+    told = _named(
+        "error", code=error.code, message=error.message, param=error.param, sequence_number=sequence,
+        source=error.source, error=said,
+    )  # fmt: skip
+    failed = {**response, "status": "failed", "error": problem}
+    return created + told + _named("response.failed", response=failed, sequence_number=sequence + 1)
+
+
+def _named(kind: str, **fields: object) -> bytes:
+    # a response repeats the client's schemas as they were written: a line break between tokens would end the event
+    data = _encode({"type": kind, **fields}).replace(b"\n", b" ").replace(b"\r", b" ")
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+
+def _response_code(error: StokerError) -> str:
+    """OpenAI's word for it: by the last two, agents know whether to send the request again."""
+    if error.code in _RESPONSE_CODES:
+        return error.code
+    if error.status == 429:
+        return "rate_limit_exceeded"
+    return "invalid_prompt" if error.status < 500 and not may_retry(error) else "server_error"
 
 
 def _messages_error(error: StokerError, request_id: str) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from stoker.domain.errors import CapacityError, ClientError, OutputLimitTooHigh, StokerError, UpstreamError
@@ -18,6 +19,33 @@ _RECORDED = frozenset(
     (*_CALLERS, OutputLimitTooHigh.code, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy")
 )
 """A serve's error codes that may be recorded: any other code could repeat a prompt."""
+
+
+_REQUEST_FAULTS = re.compile(
+    r"^Failed to parse (?:tool call arguments|messages|tools)\b|^Invalid tool_choice\b"  # llama.cpp
+    r"|(?:image|audio|video) input is not supported"
+    r"|^\s*-*\s*While executing \w+ at line|Jinja Exception:|Error rendering prompt with jinja template"
+    r"|^Conversation roles must alternate|^Can only get item pairs from a mapping"  # vLLM, SGLang
+)
+"""Messages with which engines report a request that they cannot read, or that the model's template refuses, as a
+failure of their own (HTTP 500). The same request would fail again, everywhere."""
+_SEALS = re.compile(
+    r"signature.{0,40}thinking|thinking.{0,80}(?:signature|cannot be modified|redacted_thinking)"
+    r"|redacted_thinking|encrypted[ _]content|thought_signature|'rs_\w+'",
+    re.IGNORECASE,
+)
+"""Messages of vendors about thinking that they did not sign or encrypt, or that is missing."""
+_MOST_READ = 4096
+
+
+def is_request_fault(message: str) -> bool:
+    """Whether an engine's message is about the request, whatever its status says."""
+    return _REQUEST_FAULTS.search(message[:_MOST_READ]) is not None
+
+
+def is_about_seals(error: StokerError) -> bool:
+    """Whether a vendor refuses a request for its past thinking: without that, it might take it."""
+    return error.status == 400 and _SEALS.search(error.message[:_MOST_READ]) is not None
 
 
 def with_reason(problem: UpstreamError, error: object) -> UpstreamError:
@@ -63,7 +91,7 @@ def as_error(payload: dict[str, Any]) -> StokerError:
         return key_refused("an authentication error")
     if word in _BUSY:
         return CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)
-    if word in _CALLERS and message:
+    if message and (word in _CALLERS or is_request_fault(message)):
         return ClientError(message, code="upstream_refused", source="upstream")
     return UpstreamError(
         f"the serve reported an error in its stream{HINT}", code="upstream_error", upstream_message=message

@@ -15,7 +15,15 @@ from typing import Protocol
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.request.codec.own_replies import error_body, error_event, error_headers, ping, status_of, stream_headers
+from stoker.request.codec.own_replies import (
+    StreamPosition,
+    error_body,
+    error_event,
+    error_headers,
+    ping,
+    status_of,
+    stream_headers,
+)
 from stoker.request.codec.upstream_messages import UpstreamMessages
 
 ANNOUNCE_AFTER = 1.0
@@ -62,7 +70,8 @@ class Reply:
         "is_committed",
         "is_finished",
         "loop",
-        "next_sequence_number",
+        "planned",
+        "position",
         "request_id",
         "status",
         "upstream_messages",
@@ -93,8 +102,10 @@ class Reply:
         """When the serve's first bytes went out, by `now`; None: not yet."""
         self.error: StokerError | None = None
         """The error in a reply that was passed on unchanged, in the serve's own words; None: there is none."""
-        self.next_sequence_number: Callable[[], int] = int
-        """Returns the sequence number for the next event, in dialects that number them."""
+        self.position: Callable[[], StreamPosition] = StreamPosition
+        """Returns how far the serve's stream has come."""
+        self.planned = StreamPosition()
+        """The position of a stream of which the client has no event."""
         self._now = now
         self._has_events = False
         self._keep_alive = 0.0
@@ -175,10 +186,12 @@ class Reply:
         """Send everything through `wire`, which stands before the connection. Nothing was sent yet."""
         self.wire = wire
 
-    def restart(self, wire: ReplyWire) -> None:
-        """Discard a reply that the wire it was sent through has held back: another one goes to `wire`."""
+    def restart(self, wire: ReplyWire, has_head: bool = False) -> None:
+        """Discard a reply that the wire it was sent through has held back: another one goes to `wire`. `has_head`: the
+        client has the head of a stream.
+        """
         self.wire = wire
-        self.is_finished = self.is_committed = False
+        self.is_finished, self.is_committed = False, has_head
 
     def set_dialect(self, dialect: Dialect | None) -> None:
         """Set the client's dialect, once its path is known."""
@@ -200,7 +213,8 @@ class Reply:
         error = self.upstream_messages.for_client(error)
         if self.is_committed:
             self.wire.close_after()
-            self.wire.finish(error_event(error, self.dialect, self.request_id, self.next_sequence_number()))
+            position = self.planned if self.first_byte_at is None else self.position()
+            self.wire.finish(error_event(error, self.dialect, self.request_id, position))
             return
         if close:
             self.wire.close_after()

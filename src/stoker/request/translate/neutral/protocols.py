@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
 
 from stoker.domain.answer import Answer, Event, Tokens
+from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Prompt
+from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.thinking import ThinkingSigner
@@ -27,8 +29,12 @@ class AnswerContext(msgspec.Struct):
     """The model's name where the serve gives none."""
     input_tokens: int | None = None
     """What a tokenizer counted before the call; None: nobody counted."""
+    upstream: Dialect | None = None
+    """The dialect of the serve that answers; None: Stoker itself answers."""
     both_reasoning_fields: bool = False
     """Chat: thinking goes out as `reasoning_content` and as `reasoning`."""
+    wall: Callable[[], float] | None = None
+    """Unix seconds, for dialects whose answer says when it was complete. None: it says `created`."""
 
 
 class Check(Protocol):
@@ -64,6 +70,8 @@ class AnswerReader(Protocol):
     """A serve's answer, event by event. One per request; raises nothing, whatever comes."""
 
     losses: Losses
+    keeps_logprobs: bool
+    """Whether the client's dialect has a place for the log probabilities of tokens."""
 
     def read(self, payload: dict[str, Any]) -> list[Event]:
         """One SSE payload."""
@@ -93,6 +101,12 @@ class AnswerWriter(Protocol):
         """Keeps a silent stream alive."""
 
     def write_whole(self, answer: Answer) -> dict[str, Any]: ...
+
+
+def position_of(writer: AnswerWriter) -> StreamPosition:
+    """How far the writer's stream has come. Only the writer of the Responses dialect has to know."""
+    position: Callable[[], StreamPosition] = getattr(writer, "position", StreamPosition)
+    return position()
 
 
 def prefixed(id: str, prefix: str, request_id: str) -> str:

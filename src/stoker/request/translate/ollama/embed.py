@@ -10,6 +10,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.request.codec.frames import check_answer
+from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.upstream_errors import no_answer
 from stoker.request.codec.usage import Usage
 from stoker.request.translate.neutral.gaps import Losses
@@ -70,7 +71,6 @@ class EmbedReply:
     content_type = b"application/json"
     is_meaningful = False
     has_content = False
-    is_encoded = False
     includes_error = False
     error: dict[str, Any] | None = None
     failure: StokerError | None = None
@@ -114,8 +114,11 @@ class EmbedReply:
     def take_rest(self) -> bytes:
         return b""
 
-    def next_sequence_number(self) -> int:
+    def tokens_so_far(self) -> int:
         return 0
+
+    def position(self) -> StreamPosition:
+        return StreamPosition()
 
 
 def _vectors(payload: Any) -> list[list[float]]:
