@@ -114,6 +114,7 @@ _PAGES: dict[str, _Page] = {
         Scope.INFERENCE,
     ),
     "/v1/models/{model}": _Page("One model.", _MODEL, Scope.INFERENCE),
+    "/v1/responses": _Page("Responses over a WebSocket.", _ANY, Scope.INFERENCE),
     "/v1/realtime": _Page("A WebSocket to an engine that has realtime sessions.", _ANY, Scope.INFERENCE, ("model",)),
     "/v1/responses": _Page("The Responses API over WebSocket.", _ANY, Scope.INFERENCE),
     "/ui": _Page("The web page.", "text/html"),
