@@ -44,8 +44,16 @@ _OURS = OURS.encode()
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _list = msgspec.json.Decoder(list[Raw])
 _ARGUMENTS = b'"arguments"'
-_argument_values = re.compile(r'"arguments"\s*:\s*(?=[^\s{])')
-"""Before the value of each such key, unless it is an object, as in a schema."""
+_CALL = b"_call"
+"""In `tool_calls`, `function_call`, `custom_tool_call`, and the outputs of calls."""
+_CALL_KEYS = (b'"tool_calls"', b'"function_call')
+_argument_value = re.compile(r'"arguments"\s*:\s*(?=[^\s{])')
+"""Before the value of such a key, unless it is an object, as in a schema."""
+_NAME_ALONE = re.compile(rb'"function"\s*:\s*\{\s*"name"\s*:\s*"[^"]*"\s*\}')
+"""A function without anything but its name: a call that lacks its arguments, or a tool."""
+_SHORT = 4096
+_FEW = 64
+"""Bytes of a body that is searched for the word; quotation marks that are looked at one by one in a longer one."""
 _value_at = json.JSONDecoder().raw_decode
 _INPUT = re.compile(rb'"input"\s*:\s*[^\s{]')
 _NULL = Raw(b"null")
@@ -105,8 +113,19 @@ def is_plain(traits: Capabilities) -> bool:
 
 
 def may_hold_calls(body: bytes) -> bool:
-    """False: the body certainly holds no call of a tool in the dialects of OpenAI."""
-    return _ARGUMENTS in body
+    """False: the body certainly holds no call of a tool in the dialects of OpenAI. A long text has few quotation marks,
+    which are found much faster than a word.
+    """
+    if len(body) < _SHORT:
+        return _CALL in body
+    at = -1
+    for _ in range(_FEW):
+        at = body.find(b'"', at + 1)
+        if at < 0:
+            return False
+        if body.startswith(_CALL_KEYS, at):
+            return True
+    return body.find(_CALL, at) >= 0
 
 
 # -- the billing line ---------------------------------------------------------------------------------------------
@@ -226,9 +245,13 @@ def drop_thinking(body: bytes, traits: Capabilities) -> bytes:
 def _may_hold_broken_arguments(body: bytes) -> bool:
     """Looks at the arguments alone: the rest of the body is only searched for them."""
     if _ARGUMENTS not in body:
-        return False
+        return b'"tool_calls"' in body and _NAME_ALONE.search(body) is not None
     text, at = body.decode(), 0
-    while (found := _argument_values.search(text, at)) is not None:
+    while (at := text.find('"arguments"', at)) >= 0:
+        found = _argument_value.match(text, at)
+        if found is None:
+            at += 1
+            continue
         try:
             value, at = _value_at(text, found.end())
         except (ValueError, RecursionError):
@@ -242,7 +265,7 @@ def _repair_calls(fields: Fields, changes: Changes) -> None:
     """Chat: the calls of each message; `function_call` is the old form of one."""
 
     def message(raw: Raw) -> Any:
-        given = _object(raw) if _ARGUMENTS in bytes(raw) else None
+        given = _object(raw) if _CALL in bytes(raw) else None
         if given is None:
             return raw
         is_changed = _map(given, "tool_calls", call)
