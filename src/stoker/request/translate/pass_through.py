@@ -4,6 +4,7 @@ dropped:billing_header    Messages to a local model: the system block that diffe
 dropped:thinking          to Anthropic: thinking that it did not sign; to OpenAI: reasoning that it did not encrypt
 lossy:server_tools        to a serve that cannot run them: tools of a vendor, such as web search, and a choice of one
 lossy:foreign_block       to the same: what such tools left in the history
+repaired:tools            to the same: tools that came as an item of Responses join the others
 repaired:blank_text       to Anthropic: text without a letter, which it refuses; blanks at the end of a begun answer
 repaired:call_ids         to a vendor: ids of calls that are longer than it takes, or of other letters
 repaired:arguments        arguments of a call that are no JSON object: an engine would refuse them at every later turn
@@ -381,19 +382,12 @@ def _drop_blanks(fields: Fields, changes: Changes) -> None:
     _map(fields, "messages", message)
     if _map(fields, "system", block) and bytes(fields["system"]) == b"[]":
         del fields["system"]
-    turns = _turns(fields)
+    turns = _list_at(fields, "messages")
     last = [loose(turns[-1])] if turns else []
     if ends_in_blanks(last):
         changes.losses.repair("blank_text")
         without_last_blanks(last)
         fields["messages"] = Raw(encode([*turns[:-1], last[0]]))
-
-
-def _turns(fields: Fields) -> list[Raw]:
-    try:
-        return _list.decode(fields.get("messages", _NULL))
-    except msgspec.DecodeError:
-        return []
 
 
 # -- ids of calls -------------------------------------------------------------------------------------------------
@@ -444,12 +438,15 @@ def _fit_ids(traits: Capabilities) -> Adaptation:
 
 
 _FOREIGN_BLOCK = re.compile(rb'"(?:server_tool_use|mcp_tool_use|[a-z_]+_tool_result|container_upload)"')
-_FOREIGN_ITEM = re.compile(rb'"(?:mcp_|(?!function_call|custom_tool_call)[a-z_]+_call(?:_output)?")')
+_FOREIGN_ITEM = re.compile(
+    rb'"(?:mcp_|(?!function_call|custom_tool_call)[a-z_]+_call(?:_output)?"|tool_search_output"|additional_tools")'
+)
 _ITEMS = frozenset(
     ("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
-     "item_reference", "additional_tools", "compaction")
+     "item_reference", "compaction")
 )  # fmt: skip
 """Items of the input that are no vendor's tool."""
+_TOOL_ITEMS = ("tool_search_output", "additional_tools")
 
 
 def _drop_server_tools(fields: Fields, changes: Changes, choose: Callable[[Any, set[str]], Any]) -> None:
@@ -523,15 +520,35 @@ def _drop_foreign_blocks(fields: Fields, changes: Changes) -> None:
 
 
 def _drop_foreign_items(fields: Fields, changes: Changes) -> None:
+    """Tools that come as an item, or that a search for tools found, join the others: an engine knows no such items."""
+    found: list[Raw] = []
+
     def item(raw: Raw) -> Any:
         given = loose(raw)
         kind = given.get("type") if isinstance(given, dict) else None
         if not isinstance(kind, str) or kind in _ITEMS:
             return raw
-        changes.losses.add("foreign_block")
+        if kind in _TOOL_ITEMS:
+            found.extend(_list_at(_fields.decode(raw), "tools"))
+            changes.losses.repair("tools")
+        else:
+            changes.losses.add("foreign_block")
         return None
 
-    _map(fields, "input", item)
+    if not _map(fields, "input", item) or not found:
+        return
+    tools = _list_at(fields, "tools")
+    names = {_name_of(tool) for tool in tools}
+    for tool in found:
+        if (name := _name_of(tool)) not in names:
+            names.add(name)
+            tools.append(tool)
+    fields["tools"] = Raw(encode(tools))
+
+
+def _name_of(tool: Raw) -> str:
+    given = loose(tool)
+    return str(given.get("name")) if isinstance(given, dict) else ""
 
 
 def _without_server_tools(choose: Callable[[Any, set[str]], Any]) -> Adaptation:
@@ -554,6 +571,13 @@ def _object(raw: Raw) -> Fields | None:
         return _fields.decode(raw)
     except msgspec.DecodeError:
         return None
+
+
+def _list_at(fields: Fields, name: str) -> list[Raw]:
+    try:
+        return _list.decode(fields.get(name, _NULL))
+    except msgspec.DecodeError:
+        return []
 
 
 def _map(fields: Fields, name: str, change: Callable[[Raw], Any]) -> bool:
