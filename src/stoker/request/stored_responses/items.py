@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import msgspec
@@ -19,6 +19,8 @@ _PREFIXES = {
     "message": "msg_", "reasoning": "rs_", "function_call": "fc_", "function_call_output": "fco_",
     "custom_tool_call": "ctc_", "custom_tool_call_output": "ctco_", "compaction": "cmp_",
 }  # fmt: skip
+CALLS = ("function_call", "custom_tool_call")
+OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _TEXT_PARTS = {"assistant": "output_text"}
 fields_of = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws = msgspec.json.Decoder(list[Raw]).decode
@@ -44,6 +46,12 @@ def head_of(item: Raw) -> Head:
         return _head(item)
     except _WRONG:
         return Head()
+
+
+def call_id(item: Raw, kinds: Collection[str]) -> str | None:
+    """The id of the call that an item makes, or answers; None: it is of none of these kinds."""
+    head = head_of(item)
+    return head.call_id if head.type in kinds and isinstance(head.call_id, str) else None
 
 
 def new_id(prefix: str) -> str:
