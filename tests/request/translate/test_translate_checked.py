@@ -159,7 +159,7 @@ def test_what_is_watched_passes_byte_for_byte() -> None:
     watched = CheckedReply(Dialect.CHAT, False, check)
     data = piece(role="assistant") + piece(content="x") + piece(tool_calls=a_call("wrong")) + b"data: 7\n\n"
     assert watched.feed(data) == data
-    assert (watched.is_meaningful, watched.is_encoded, watched.error, watched.rejected) == (True, False, None, None)
+    assert (watched.is_meaningful, watched.error, watched.rejected) == (True, None, None)
     end = piece("stop") + usage(3, 2) + DONE
     assert watched.feed(end) + watched.take_rest() == end
     assert (watched.has_ended(), watched.position().sequence) == (True, 0)
