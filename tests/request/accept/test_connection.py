@@ -702,3 +702,30 @@ async def test_a_body_that_was_not_read_any_more_is_read_on_to_its_end(house: Ho
     house.works = lambda wire: wire.refuse_body()
     await refused(house)
     assert house.paper.log[-1] == "resume"
+
+
+def test_a_large_body_is_kept_in_blocks_that_the_c_library_gives_back_when_they_are_freed() -> None:
+    """Whatever sizes its pieces have, and whatever was taken meanwhile, it stays the same."""
+
+    @story
+    async def told(house: House) -> None:
+        dice = random.Random(7)
+        for largest, takes_parts in ((3_000, False), (300_000, False), (2_500_000, False), (900_000, True)):
+            body, came = dice.randbytes(9 * 2**20), b""
+            house.line.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % len(body))
+            wire, at = house.asked[-1], 0
+            while at < len(body):
+                size = dice.randint(1, largest)
+                house.line.data_received(body[at : at + size])
+                at += size
+                small = [len(piece) for piece in wire.pieces if len(piece) < 2**20]
+                assert sum(small) < (2**20 if len(wire.pieces) > len(small) else 4 * 2**20) + largest
+                if takes_parts and dice.random() < 0.2:
+                    came += wire.take_body()
+                    if dice.random() < 0.5:
+                        wire.give_back_body()
+            assert came + wire.take_body() == body
+            wire.reply(200, [], b"")
+            await house.said()
+
+    told()
