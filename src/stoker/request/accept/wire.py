@@ -260,7 +260,6 @@ class Wire:
     def take_body(self) -> bytes:
         """The body so far. It can be taken once."""
         pieces, self.pieces, self._gathered = self.pieces, [], 0
-        self._next_block = self._held + _LARGE_BODY
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def take_whole_body(self, limit: int) -> bytes:
@@ -270,7 +269,6 @@ class Wire:
     def give_back_body(self) -> None:
         """Give the bytes of a body that was taken, and is in memory no longer, back to the budget."""
         held, self._held = self._held, 0
-        self._next_block = _LARGE_BODY
         self._connection.bodies.give_back(held)
 
     def pause_body(self) -> None:
