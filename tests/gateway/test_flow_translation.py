@@ -196,6 +196,31 @@ async def test_a_refusal_of_the_serve_keeps_its_words_in_the_clients_dialect(sta
     assert reply.header("x-should-retry") == "false"
 
 
+async def failed(stage: Stage, status: str, *headers: str) -> tuple[int, str | None, str | None]:
+    """How a request fails that the serve answers with this status: the status, whether to try again, and when."""
+    client = await stage.client()
+    await client.send(messages())
+    talk = await stage.asked()
+    talk.reply({"error": {"message": "boom"}}, status, *headers)
+    reply = await client.reply()
+    return reply.status, reply.header("x-should-retry"), reply.header("retry-after")
+
+
+@story(MESSAGES_ONLY)
+async def test_a_failing_serve_may_be_asked_again_and_soon_as_it_says(stage: Stage) -> None:
+    """Claude Code ends its run at an error that says that a retry is of no use."""
+    assert await failed(stage, "500 Internal Server Error") == (502, "true", None)
+    assert await failed(stage, "500 Internal Server Error", "retry-after: 7") == (502, "true", "7")
+    assert await failed(stage, "401 Unauthorized") == (502, "false", None)
+
+
+@story(CHAT_ONLY)
+async def test_so_may_one_that_refuses_for_now(stage: Stage) -> None:
+    assert await failed(stage, "408 Request Timeout") == (408, "true", None)
+    assert await failed(stage, "409 Conflict", "retry-after: 3") == (409, "true", "3")
+    assert await failed(stage, "402 Payment Required") == (402, "false", None)
+
+
 @story(a_serve(dialects=frozenset((Dialect.CHAT,)), translation=Translation(strict=True)))
 async def test_a_strict_serve_refuses_what_would_be_lost_and_is_not_asked(stage: Stage) -> None:
     client = await stage.client()

@@ -107,8 +107,7 @@ class InternalStream:
             self._translator.translate_whole(body)
             return
         error = faults.from_status(self._status, self._headers, body)
-        pause = retry_after(self._headers)
-        raise error or refusal_of(self._status, body, b"" if pause is None else b"%d" % max(1, round(pause)))
+        raise error or refusal_of(self._status, body, retry_after(self._headers))
 
     def _fail(self, error: StokerError) -> None:
         if not self.done.done():

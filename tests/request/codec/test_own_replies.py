@@ -11,10 +11,18 @@ import openai
 import pytest
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import CapacityError, ClientError, OurBug, StokerError, UpstreamError
+from stoker.domain.errors import (
+    CapacityError,
+    ClientError,
+    ContextExceeded,
+    OurBug,
+    StartFailed,
+    StokerError,
+    UpstreamError,
+)
 from stoker.request.codec.own_replies import SSE_HEADERS, error_body, error_event, error_headers, ping, status_of
 
-STATUSES = {400, 401, 403, 404, 405, 409, 413, 415, 429, 500, 502, 503, 504}
+STATUSES = {400, 401, 402, 403, 404, 405, 409, 413, 415, 422, 429, 500, 502, 503, 504}
 CLASSES = {
     400: "BadRequestError", 401: "AuthenticationError", 403: "PermissionDeniedError", 404: "NotFoundError",
     409: "ConflictError", 429: "RateLimitError",
@@ -22,8 +30,8 @@ CLASSES = {
 
 
 MESSAGES_TYPES = {
-    "invalid_request_error", "authentication_error", "permission_error", "not_found_error", "request_too_large",
-    "rate_limit_error", "timeout_error", "api_error", "overloaded_error",
+    "invalid_request_error", "authentication_error", "billing_error", "permission_error", "not_found_error",
+    "request_too_large", "rate_limit_error", "timeout_error", "api_error", "overloaded_error",
 }  # fmt: skip
 """What the Messages API documents."""
 Said = tuple[int, list[tuple[bytes, bytes]], bytes]
@@ -95,10 +103,102 @@ def test_draining_is_overloaded_to_a_messages_client_and_503_to_others() -> None
     assert status_of(CapacityError("m"), Dialect.MESSAGES) == 503
 
 
-def test_a_client_error_is_not_to_be_retried() -> None:
-    headers = dict(error_headers(ClientError("m"), Dialect.MESSAGES, "r"))
-    assert headers[b"x-should-retry"] == b"false"
-    assert b"retry-after" not in headers
+GOOD = {
+    Dialect.MESSAGES: {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
+                       "stop_reason": "end_turn", "stop_sequence": None,
+                       "usage": {"input_tokens": 1, "output_tokens": 1}},
+    Dialect.CHAT: {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": []},
+    Dialect.RESPONSES: {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "output": []},
+}  # fmt: skip
+
+
+def tries(error: StokerError, dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often the official SDK sends a request that fails once."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    asked: list[object] = []
+
+    def answer(request: object) -> httpx2.Response:
+        asked.append(request)
+        if len(asked) > 1:
+            return httpx2.Response(200, json=GOOD[dialect])
+        status, headers, body = said(error, dialect)
+        return httpx2.Response(status, headers=headers, content=body)
+
+    client = httpx2.Client(transport=httpx2.MockTransport(answer))
+    try:
+        if dialect is Dialect.MESSAGES:
+            theirs = anthropic.Anthropic(api_key="k", base_url="http://s", http_client=client)
+            theirs.messages.create(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}])
+        else:
+            ours = openai.OpenAI(api_key="k", base_url="http://s/v1", http_client=client)
+            if dialect is Dialect.CHAT:
+                ours.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
+            else:
+                ours.responses.create(model="m", input="x")
+    except (anthropic.APIStatusError, openai.APIStatusError):
+        pass  # it gave up
+    return len(asked)
+
+
+@pytest.mark.parametrize("dialect", [Dialect.MESSAGES, Dialect.CHAT, Dialect.RESPONSES])
+@pytest.mark.parametrize(
+    "error",
+    [
+        UpstreamError("the serve failed with HTTP 500", code="upstream_error"),
+        UpstreamError("the serve broke off its reply", code="upstream_broke"),
+        UpstreamError("the serve sent nothing", code="stalled", status=504),
+        UpstreamError("no answer", code="upstream_unusable"),
+        UpstreamError("wrong", code="failed_verification"),
+        CapacityError("busy", code="upstream_busy"),
+        CapacityError("draining", code="draining"),
+        StartFailed("it exited", code="exited"),
+        OurBug("a bug that may depend on the serve's answer"),
+        *(ClientError("m", code="upstream_refused", status=status) for status in (408, 409, 425, 429)),
+    ],
+    ids=lambda error: f"{error.code}-{error.status}",
+)
+def test_what_a_retry_may_mend_is_sent_again_by_the_sdks(
+    error: StokerError, dialect: Dialect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tries(error, dialect, monkeypatch) == 2
+
+
+@pytest.mark.parametrize("dialect", [Dialect.MESSAGES, Dialect.CHAT, Dialect.RESPONSES])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClientError("m"),
+        *(ClientError("m", code="upstream_refused", status=status) for status in (401, 402, 403, 404, 413, 422)),
+        ContextExceeded("too long"),
+        UpstreamError("the serve rejected Stoker's key", code="upstream_auth"),
+        UpstreamError("a redirect", code="upstream_redirect"),
+        UpstreamError("tokens cannot be counted", code="not_counted", status=501),
+        ClientError("no credit", code="insufficient_quota", status=429),
+        ClientError("a file changed", code="project_conflict", status=409),
+    ],
+    ids=lambda error: f"{error.code}-{error.status}",
+)
+def test_what_no_retry_can_mend_is_sent_once(
+    error: StokerError, dialect: Dialect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tries(error, dialect, monkeypatch) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UpstreamError("it broke"), "server_error"),
+        (CapacityError("busy"), "server_error"),
+        (ClientError("slow down", status=429), "rate_limit_exceeded"),
+        (ClientError("no credit", code="insufficient_quota", status=402), "insufficient_quota"),
+        (ContextExceeded("too long"), "context_length_exceeded"),
+        (ClientError("a tool without a name", code="upstream_refused"), "invalid_prompt"),
+    ],
+)
+def test_a_failed_response_says_by_its_code_whether_to_try_again(error: StokerError, code: str) -> None:
+    """Codex gives up after `invalid_prompt` and `insufficient_quota`, and sends the request again after the others."""
+    events = error_event(error, Dialect.RESPONSES, "r").split(b"\n\n")
+    assert json.loads(events[1].partition(b"data: ")[2])["response"]["error"]["code"] == code
 
 
 def test_retry_after_is_at_least_a_second() -> None:

@@ -9,20 +9,23 @@ import msgspec
 from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import CapacityError, StokerError
 from stoker.request.codec.context_overflow import messages_wording, openai_wording
+from stoker.request.codec.retry_advice import NO_CREDIT, may_retry
 
 _encode = msgspec.json.encode
 _MESSAGES_TYPES = {
-    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-    405: "invalid_request_error", 409: "invalid_request_error", 413: "request_too_large", 415: "invalid_request_error",
-    429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error",
+    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
+    404: "not_found_error", 405: "invalid_request_error", 409: "invalid_request_error", 413: "request_too_large",
+    415: "invalid_request_error", 422: "invalid_request_error", 429: "rate_limit_error", 503: "overloaded_error",
+    504: "timeout_error", 529: "overloaded_error",
 }  # fmt: skip
 _OPENAI_TYPES = {
-    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-    405: "invalid_request_error", 409: "invalid_request_error", 413: "invalid_request_error",
-    415: "invalid_request_error", 429: "rate_limit_error", 503: "service_unavailable_error", 504: "timeout_error",
+    400: "invalid_request_error", 401: "authentication_error", 402: "insufficient_quota", 403: "permission_error",
+    404: "not_found_error", 405: "invalid_request_error", 409: "invalid_request_error", 413: "invalid_request_error",
+    415: "invalid_request_error", 422: "invalid_request_error", 429: "rate_limit_error",
+    503: "service_unavailable_error", 504: "timeout_error",
 }  # fmt: skip
-_RESPONSE_CODES = ("context_length_exceeded", "rate_limit_exceeded")
-"""Codes of a failed response that clients know; any other becomes `server_error`. Codex ends a session at the first."""
+_RESPONSE_CODES = ("context_length_exceeded", "rate_limit_exceeded", NO_CREDIT, "invalid_prompt")
+"""Codes of a failed response that clients know. Codex compacts after the first, and gives up after the last two."""
 _OLLAMA = {
     Dialect.OLLAMA_CHAT: b'"message":{"role":"assistant","content":""}',
     Dialect.OLLAMA_GENERATE: b'"response":""',
@@ -59,7 +62,8 @@ def error_headers(error: StokerError, dialect: Dialect | None, request_id: str) 
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
     if dialect is Dialect.MESSAGES:
         headers.append((b"request-id", request_id.encode()))
-        headers.append((b"x-should-retry", b"true" if error.retry_after is not None else b"false"))
+    if dialect is not None:
+        headers.append((b"x-should-retry", b"true" if may_retry(error) else b"false"))
     if error.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="stoker"'))
     headers += [(name.encode(), value.encode()) for name, value in error.headers.items()]
@@ -118,14 +122,23 @@ def _failed_response(error: StokerError, request_id: str, sequence: int) -> byte
         "type": "error", "code": error.code, "message": error.message, "param": None, "sequence_number": sequence,
         "source": error.source,
     }  # fmt: skip
-    code = error.code if error.code in _RESPONSE_CODES else "server_error"
     response = {
         "id": f"resp_{request_id}", "object": "response", "created_at": 0, "model": "", "status": "failed",
-        "error": {"code": code, "message": openai_wording(error), "source": error.source}, "output": [],
+        "error": {"code": _response_code(error), "message": openai_wording(error), "source": error.source},
+        "output": [],
         "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
     }  # fmt: skip
     failed = {"type": "response.failed", "response": response, "sequence_number": sequence + 1}
     return b"event: error\ndata: %b\n\nevent: response.failed\ndata: %b\n\n" % (_encode(event), _encode(failed))
+
+
+def _response_code(error: StokerError) -> str:
+    """OpenAI's word for it: by the last two, agents know whether to send the request again."""
+    if error.code in _RESPONSE_CODES:
+        return error.code
+    if error.status == 429:
+        return "rate_limit_exceeded"
+    return "invalid_prompt" if error.status < 500 and not may_retry(error) else "server_error"
 
 
 def _messages_error(error: StokerError, request_id: str) -> dict[str, object]:

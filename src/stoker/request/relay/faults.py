@@ -25,13 +25,13 @@ def from_status(status: int, headers: list[tuple[bytes, bytes]], body: bytes = b
         return UpstreamError(text, code="upstream_redirect")
     if status < 500:
         return None
-    message = reason_of(body)
+    message, pause = reason_of(body), retry_after(headers)
     if status in (503, 529):
-        given = retry_after(headers)
-        seconds = 1.0 if given is None else given
         text = f"the serve is busy or loading (HTTP {status})"
+        seconds = 1.0 if pause is None else pause
         return CapacityError(text, code="upstream_busy", retry_after=seconds, upstream_message=message)
-    return UpstreamError(f"the serve failed with HTTP {status}{HINT}", code="upstream_error", upstream_message=message)
+    text = f"the serve failed with HTTP {status}{HINT}"
+    return UpstreamError(text, code="upstream_error", retry_after=pause, upstream_message=message)
 
 
 def refused(status: int, body: bytes) -> StokerError:

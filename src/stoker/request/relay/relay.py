@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -441,10 +440,6 @@ class Relay:
         reply.begin()
         reply.send_whole(self.upstream_status, reply_headers(self._headers), body)
 
-    def _pause(self) -> bytes:
-        """Retry-After in whole seconds, in whichever form it came; empty: there is none."""
-        return b"" if self.retry_after is None else b"%d" % math.ceil(self.retry_after)
-
     def _refuse(self, body: bytes) -> None:
         """Raises the error for this status, or returns: then the reply is passed on unchanged.
 
@@ -459,7 +454,7 @@ class Relay:
         if error is not None:
             raise error  # 1
         if self._dialect is not None:
-            error = refusal_of(status, body, self._pause())
+            error = refusal_of(status, body, retry_after(self._headers))
             is_fit = len(body) <= MAX_REFUSAL and words.is_safe(body.decode("utf-8", "replace"))
             if self.translator is not None or not is_fit or self._is_unrecognised(error, body):
                 raise error  # 2
