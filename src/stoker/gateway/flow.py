@@ -57,6 +57,7 @@ from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
+from stoker.request.codec.own_replies import StreamPosition, bare_response
 from stoker.request.codec.request_defaults import apply_defaults
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
@@ -332,6 +333,9 @@ class Flow:
         decision, front_door = call.decision, self.settings.front_door
         decision.model = fields.model[:200]
         decision.stream = bool(fields.stream)
+        if fields.stream and endpoint.dialect is Dialect.RESPONSES:
+            response = bare_response(decision.id, decision.model, int(self._clock.wall()))
+            call.reply.planned = StreamPosition(response=response)
         if fields.stream and endpoint.streams and front_door.loading != "off":
             if front_door.loading == "reasoning" and endpoint.dialect is Dialect.CHAT:
                 notes = LoadingNotes(call, self._carrier.leases, self._clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import msgspec
 
@@ -23,7 +24,7 @@ from stoker.domain.answer import (
 from stoker.domain.prompt import Text
 from stoker.request.codec.own_replies import stream_headers
 from stoker.request.relay.reply import Reply
-from stoker.request.translate.neutral.protocols import AnswerWriter
+from stoker.request.translate.neutral.protocols import AnswerWriter, position_of
 
 
 class ReplyWriter:
@@ -39,7 +40,7 @@ class ReplyWriter:
         self._has_begun = False
         self._texts: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
-        reply.next_sequence_number = lambda: int(getattr(writer, "sequence", 0))
+        reply.position = partial(position_of, writer)
 
     def name_worker(self, serve: str) -> None:
         """Say in the reply's headers who writes; once they are out, only the decision says it."""

@@ -20,7 +20,15 @@ from stoker.domain.errors import (
     StokerError,
     UpstreamError,
 )
-from stoker.request.codec.own_replies import SSE_HEADERS, error_body, error_event, error_headers, ping, status_of
+from stoker.request.codec.own_replies import (
+    SSE_HEADERS,
+    StreamPosition,
+    error_body,
+    error_event,
+    error_headers,
+    ping,
+    status_of,
+)
 
 STATUSES = {400, 401, 402, 403, 404, 405, 409, 413, 415, 422, 429, 500, 502, 503, 504}
 CLASSES = {
@@ -198,7 +206,7 @@ def test_what_no_retry_can_mend_is_sent_once(
 def test_a_failed_response_says_by_its_code_whether_to_try_again(error: StokerError, code: str) -> None:
     """Codex gives up after `invalid_prompt` and `insufficient_quota`, and sends the request again after the others."""
     events = error_event(error, Dialect.RESPONSES, "r").split(b"\n\n")
-    assert json.loads(events[1].partition(b"data: ")[2])["response"]["error"]["code"] == code
+    assert json.loads(events[2].partition(b"data: ")[2])["response"]["error"]["code"] == code
 
 
 def test_retry_after_is_at_least_a_second() -> None:
@@ -228,7 +236,9 @@ def test_an_error_event_in_a_messages_stream_is_an_error_to_the_anthropic_sdk() 
 
 
 def test_an_error_event_in_a_responses_stream_is_read_by_the_openai_sdk() -> None:
-    body = ping(Dialect.RESPONSES) + error_event(UpstreamError("it broke"), Dialect.RESPONSES, "req_1", sequence=4)
+    body = ping(Dialect.RESPONSES) + error_event(
+        UpstreamError("it broke"), Dialect.RESPONSES, "req_1", StreamPosition(4, None, True)
+    )
     try:
         told = [
             e.message
@@ -262,7 +272,7 @@ def test_a_ping_to_clients_of_ollama_is_a_line_that_says_nothing() -> None:
 def test_what_is_written_into_a_stream_is_whole_events(dialect: Dialect | None) -> None:
     end = b"\n" if dialect in OLLAMA else b"\n\n"
     hostile = StokerError("line\n\ndata: [DONE]\r\n\r\nend")
-    errors = 2 if dialect is Dialect.RESPONSES else 1
+    errors = 3 if dialect is Dialect.RESPONSES else 1
     for event, count in ((error_event(hostile, dialect, "r"), errors), (ping(dialect), 1)):
         assert event.endswith(end)
         assert event.count(end) == count

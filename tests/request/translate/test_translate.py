@@ -391,10 +391,10 @@ def test_an_answer_that_is_none_is_an_error_without_its_words(body: bytes) -> No
 
 
 def test_numbers_of_events_are_the_writers() -> None:
-    assert translator(CHAT, MESSAGES).next_sequence_number() == 0
+    assert translator(CHAT, MESSAGES).position().sequence == 0
     one = translator(CHAT, RESPONSES)
     out = parsed(one.feed(FULL))
-    assert one.next_sequence_number() == out[-1]["sequence_number"] + 1
+    assert one.position().sequence == out[-1]["sequence_number"] + 1
     assert translator(CHAT, Dialect.OLLAMA_CHAT).content_type.startswith(b"application/x-ndjson")
 
 

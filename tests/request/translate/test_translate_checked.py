@@ -162,7 +162,7 @@ def test_what_is_watched_passes_byte_for_byte() -> None:
     assert (watched.is_meaningful, watched.is_encoded, watched.error, watched.rejected) == (True, False, None, None)
     end = piece("stop") + usage(3, 2) + DONE
     assert watched.feed(end) + watched.take_rest() == end
-    assert (watched.has_ended(), watched.next_sequence_number()) == (True, 0)
+    assert (watched.has_ended(), watched.position().sequence) == (True, 0)
     assert (watched.usage.input, watched.usage.output) == (3, 2)
     assert (check.is_failed, watched.describe_changes()) == (True, b"")
 

@@ -17,6 +17,7 @@ import msgspec
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.media_units import seconds_of_usage
+from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, with_reason
 from stoker.request.codec.upstream_messages import UpstreamMessages
@@ -58,6 +59,7 @@ class StreamReader:
         "_may_fail_late",
         "_partial",
         "_remove_usage",
+        "_response",
         "_words",
         "dialect",
         "error",
@@ -88,6 +90,8 @@ class StreamReader:
         self._is_media = dialect in MEDIA
         self._may_fail_late = dialect is Dialect.RESPONSES
         """The dialect's streams can end with a failed response."""
+        self._response: dict[str, Any] | None = None
+        """The response object that the stream began with, in that dialect."""
 
     def feed(self, data: bytes) -> bytes:
         if self._inflate is not None:
@@ -107,11 +111,11 @@ class StreamReader:
         """The stream is compressed: Stoker can insert nothing into it."""
         return self._inflate is not None
 
-    def next_sequence_number(self) -> int:
-        """The sequence number of the next event; 0 in dialects without sequence numbers."""
+    def position(self) -> StreamPosition:
         frames = split(b"".join(self._last)) if self.dialect is Dialect.RESPONSES else ()
         numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
-        return max((number + 1 for number in numbers if type(number) is int), default=0)
+        sequence = max((number + 1 for number in numbers if type(number) is int), default=0)
+        return StreamPosition(sequence, self._response, self._response is not None)
 
     def has_ended(self) -> bool:
         """Whether the dialect's end marker (or a finish reason) was among the last frames.
@@ -179,6 +183,8 @@ class StreamReader:
                     self._take_usage(payload)
                     break
                 self._has_begun = self._has_begun or _is_of_answer(payload, self.dialect)
+                if self._may_fail_late and isinstance(payload.get("response"), dict):
+                    self._response = payload["response"]
                 if not self.is_meaningful:
                     self.is_meaningful = self._has_begun and is_meaningful(payload, self.dialect)
                 if has_failed:

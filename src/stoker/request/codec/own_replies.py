@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,6 +35,17 @@ _OLLAMA = {
 """Ollama's dialects, and how each says nothing: its streams are lines of JSON, without comments."""
 SSE_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 NDJSON_HEADERS = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-cache")]
+
+
+class StreamPosition(NamedTuple):
+    """How far a stream of the Responses dialect has come; other dialects do not say."""
+
+    sequence: int = 0
+    """The number of the next event."""
+    response: Mapping[str, Any] | None = None
+    """The response object: as the client has it or, before the first event, would get it. None: unknown."""
+    has_begun: bool = False
+    """Whether the client has any event."""
 
 
 def stream_headers(dialect: Dialect | None) -> list[tuple[bytes, bytes]]:
@@ -70,16 +83,19 @@ def error_headers(error: StokerError, dialect: Dialect | None, request_id: str) 
     return headers
 
 
-def error_event(error: StokerError, dialect: Dialect | None, request_id: str, sequence: int = 0) -> bytes:
+def error_event(
+    error: StokerError, dialect: Dialect | None, request_id: str, position: StreamPosition | None = None
+) -> bytes:
     """The end of a stream that failed after its 200: one event.
 
     In the Responses dialect two events, as OpenAI sends them: the SDKs raise at `error`, and Codex reads only
-    `response.failed`. `sequence` is the number of the first.
+    `response.failed`. If nothing came before them, `response.created` does: OpenAI's stream helper reads no stream
+    that begins otherwise, and takes a response of another id for a mistake.
     """
     if dialect is Dialect.MESSAGES:
         return b"event: error\ndata: %b\n\n" % _encode(_messages_error(error, request_id))
     if dialect is Dialect.RESPONSES:
-        return _failed_response(error, request_id, sequence)
+        return _failed_response(error, request_id, position or StreamPosition())
     if dialect in _OLLAMA:
         return error_body(error, dialect, request_id) + b"\n"
     return b"data: %b\n\n" % _encode({"error": _openai_error(error)})
@@ -117,19 +133,35 @@ def _openai_error(error: StokerError) -> dict[str, object]:
     }
 
 
-def _failed_response(error: StokerError, request_id: str, sequence: int) -> bytes:
-    event = {
-        "type": "error", "code": error.code, "message": error.message, "param": None, "sequence_number": sequence,
-        "source": error.source,
-    }  # fmt: skip
-    response = {
-        "id": f"resp_{request_id}", "object": "response", "created_at": 0, "model": "", "status": "failed",
-        "error": {"code": _response_code(error), "message": openai_wording(error), "source": error.source},
-        "output": [],
+def bare_response(request_id: str, model: str, created: int) -> dict[str, Any]:
+    """The response object of a stream whose serve has not begun it. `created`: Unix seconds."""
+    return {
+        "id": f"resp_{request_id}", "object": "response", "created_at": created, "model": model,
+        "status": "in_progress", "error": None, "incomplete_details": None, "output": [],
         "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
     }  # fmt: skip
-    failed = {"type": "response.failed", "response": response, "sequence_number": sequence + 1}
-    return b"event: error\ndata: %b\n\nevent: response.failed\ndata: %b\n\n" % (_encode(event), _encode(failed))
+
+
+def _failed_response(error: StokerError, request_id: str, position: StreamPosition) -> bytes:
+    sequence, response, has_begun = position
+    response, created = response or bare_response(request_id, "", 0), b""
+    if not has_begun:
+        created = _named("response.created", response=response, sequence_number=sequence)
+        sequence += 1
+    failed = {
+        **response, "status": "failed",
+        "error": {"code": _response_code(error), "message": openai_wording(error), "source": error.source},
+    }  # fmt: skip
+    told = _named(
+        "error", code=error.code, message=error.message, param=None, sequence_number=sequence, source=error.source
+    )
+    return created + told + _named("response.failed", response=failed, sequence_number=sequence + 1)
+
+
+def _named(kind: str, **fields: object) -> bytes:
+    # a response repeats the client's schemas as they were written: a line break between tokens would end the event
+    data = _encode({"type": kind, **fields}).replace(b"\n", b" ").replace(b"\r", b" ")
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
 def _response_code(error: StokerError) -> str:

@@ -23,6 +23,7 @@ from stoker.request.codec.context_overflow import CODE, is_recognised
 from stoker.request.codec.frames import StreamReader, check_answer, inflated, read_usage
 from stoker.request.codec.media_answers import check_media_answer, is_binary
 from stoker.request.codec.media_units import seconds_of_answer
+from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.codec.usage import Usage
 from stoker.request.relay import faults
@@ -78,7 +79,7 @@ class ReplyReader(Protocol):
 
     def take_rest(self) -> bytes: ...
 
-    def next_sequence_number(self) -> int: ...
+    def position(self) -> StreamPosition: ...
 
 
 class ReplyTranslator(ReplyReader, Protocol):
@@ -269,7 +270,7 @@ class Relay:
             self._reader = self.translator or StreamReader(
                 dialect, self._removes_usage, gzip, self.reply.upstream_messages
             )
-            self.reply.next_sequence_number = self._reader.next_sequence_number
+            self.reply.position = self._reader.position
             self.usage = self._reader.usage
             if dialect not in MEDIA:
                 self._last_data = self._loop.time()

@@ -15,7 +15,15 @@ from typing import Protocol
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.request.codec.own_replies import error_body, error_event, error_headers, ping, status_of, stream_headers
+from stoker.request.codec.own_replies import (
+    StreamPosition,
+    error_body,
+    error_event,
+    error_headers,
+    ping,
+    status_of,
+    stream_headers,
+)
 from stoker.request.codec.upstream_messages import UpstreamMessages
 
 ANNOUNCE_AFTER = 1.0
@@ -62,7 +70,8 @@ class Reply:
         "is_committed",
         "is_finished",
         "loop",
-        "next_sequence_number",
+        "planned",
+        "position",
         "request_id",
         "status",
         "upstream_messages",
@@ -93,8 +102,10 @@ class Reply:
         """When the serve's first bytes went out, by `now`; None: not yet."""
         self.error: StokerError | None = None
         """The error in a reply that was passed on unchanged, in the serve's own words; None: there is none."""
-        self.next_sequence_number: Callable[[], int] = int
-        """Returns the sequence number for the next event, in dialects that number them."""
+        self.position: Callable[[], StreamPosition] = StreamPosition
+        """Returns how far the serve's stream has come."""
+        self.planned = StreamPosition()
+        """The position of a stream of which the client has no event."""
         self._now = now
         self._has_events = False
         self._keep_alive = 0.0
@@ -200,7 +211,8 @@ class Reply:
         error = self.upstream_messages.for_client(error)
         if self.is_committed:
             self.wire.close_after()
-            self.wire.finish(error_event(error, self.dialect, self.request_id, self.next_sequence_number()))
+            position = self.planned if self.first_byte_at is None else self.position()
+            self.wire.finish(error_event(error, self.dialect, self.request_id, position))
             return
         if close:
             self.wire.close_after()

@@ -21,6 +21,7 @@ from stoker.request.stored_responses.records import Raw, encode
 _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ENDS = (b'"response.completed"', b'"response.incomplete"')
 _DONE = b'"response.output_item.done"'
+_FAILED = b'"response.failed"'
 _FINAL = (b'"completed"', b'"incomplete"')
 _raws = msgspec.json.Decoder(list[Raw]).decode
 
@@ -160,6 +161,8 @@ class ResponseCapture:
             out.append(event)
             return
         response |= self._fields
+        if kind == _FAILED:
+            response["store"] = Raw(b"false")
         if kind not in _ENDS:
             out.append(_event(payload | {"response": response}))
             return

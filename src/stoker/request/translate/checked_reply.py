@@ -8,6 +8,7 @@ from stoker.domain.answer import Event
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.frames import StreamReader, check_answer
+from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
@@ -80,8 +81,8 @@ class CheckedReply:
     def take_rest(self) -> bytes:
         return self._inner.take_rest()
 
-    def next_sequence_number(self) -> int:
-        return self._inner.next_sequence_number()
+    def position(self) -> StreamPosition:
+        return self._inner.position()
 
     def translate_whole(self, body: bytes) -> bytes:
         """The body, unchanged. Raises UpstreamError if it is not an answer."""

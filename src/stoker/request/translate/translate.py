@@ -27,6 +27,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import REJECTED, UpstreamError
 from stoker.domain.prompt import Prompt
 from stoker.request.codec.frames import ANSWERS, problem_of
+from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.upstream_errors import failure_of, is_error, no_answer, with_reason
 from stoker.request.codec.upstream_messages import UpstreamMessages
@@ -43,6 +44,7 @@ from stoker.request.translate.neutral.protocols import (
     Check,
     ReadPrompt,
     WritePrompt,
+    position_of,
 )
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.prepare import PassContext, prepare
@@ -235,8 +237,8 @@ class AnswerTranslator:
         rest, self._pending = self._pending, b""
         return rest
 
-    def next_sequence_number(self) -> int:
-        return int(getattr(self._writer, "sequence", 0))
+    def position(self) -> StreamPosition:
+        return position_of(self._writer)
 
     def describe_changes(self) -> bytes:
         """The changes to request and answer, for `x-stoker-translation`."""

@@ -44,4 +44,4 @@ def through(client: Dialect, translator: AnswerTranslator, pieces: list[bytes]) 
     if is_over:
         return out
     error = UpstreamError("it broke off", code="upstream_broke")
-    return out + error_event(error, client, "req_1", translator.next_sequence_number())
+    return out + error_event(error, client, "req_1", translator.position())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from stoker.domain.answer import Answer, Event, Tokens
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Prompt
+from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.thinking import ThinkingSigner
@@ -93,6 +94,12 @@ class AnswerWriter(Protocol):
         """Keeps a silent stream alive."""
 
     def write_whole(self, answer: Answer) -> dict[str, Any]: ...
+
+
+def position_of(writer: AnswerWriter) -> StreamPosition:
+    """How far the writer's stream has come. Only the writer of the Responses dialect has to know."""
+    position: Callable[[], StreamPosition] = getattr(writer, "position", StreamPosition)
+    return position()
 
 
 def prefixed(id: str, prefix: str, request_id: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.request.codec.frames import check_answer
+from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.upstream_errors import no_answer
 from stoker.request.codec.usage import Usage
 from stoker.request.translate.neutral.gaps import Losses
@@ -114,8 +115,8 @@ class EmbedReply:
     def take_rest(self) -> bytes:
         return b""
 
-    def next_sequence_number(self) -> int:
-        return 0
+    def position(self) -> StreamPosition:
+        return StreamPosition()
 
 
 def _vectors(payload: Any) -> list[list[float]]:

@@ -30,7 +30,7 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
-from stoker.request.codec.own_replies import error_event, ping
+from stoker.request.codec.own_replies import StreamPosition, error_event, ping
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
@@ -110,13 +110,13 @@ class ResponsesAnswerWriter:
     content_type = b"text/event-stream; charset=utf-8"
 
     __slots__ = (
-        "_context", "_finish", "_groups", "_id", "_is_refused", "_items", "_model", "_open", "_tokens", "losses",
-        "sequence",
+        "_context", "_finish", "_groups", "_id", "_is_refused", "_items", "_model", "_open", "_sequence", "_tokens",
+        "losses",
     )  # fmt: skip
 
     def __init__(self, context: AnswerContext, losses: Losses) -> None:
         self.losses = losses
-        self.sequence = 0
+        self._sequence = 0
         """The next event's number."""
         self._context = context
         self._groups = {tool.name: tool for tool in context.prompt.tools if tool.namespace}
@@ -149,8 +149,11 @@ class ResponsesAnswerWriter:
         return b""
 
     def fail(self, error: StokerError) -> bytes:
-        self.sequence += 2
-        return error_event(error, Dialect.RESPONSES, self._context.request_id, self.sequence - 2)
+        return error_event(error, Dialect.RESPONSES, self._context.request_id, self.position())
+
+    def position(self) -> StreamPosition:
+        """How far the stream has come. Its response has the items that are done."""
+        return StreamPosition(self._sequence, self._response("in_progress", self._items), self._sequence > 0)
 
     def ping(self) -> bytes:
         return ping(Dialect.RESPONSES)
@@ -198,8 +201,8 @@ class ResponsesAnswerWriter:
         block.texts.append(text)
         if not block.shape.event:
             return b""
-        self.sequence += 1
-        return block.head + encode(text) + block.tail % (self.sequence - 1)
+        self._sequence += 1
+        return block.head + encode(text) + block.tail % (self._sequence - 1)
 
     def _close(self, status: str) -> bytes:
         block = self._open
@@ -234,8 +237,8 @@ class ResponsesAnswerWriter:
         return out + self._event(f"response.{status}", response=self._response(status, self._items))
 
     def _event(self, kind: str, **fields: Any) -> bytes:
-        payload = {"type": kind, **fields, "sequence_number": self.sequence}
-        self.sequence += 1
+        payload = {"type": kind, **fields, "sequence_number": self._sequence}
+        self._sequence += 1
         # schemas are repeated as the client wrote them: a line break between their tokens would end the event
         data = encode(payload).replace(b"\n", b" ").replace(b"\r", b" ")
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
