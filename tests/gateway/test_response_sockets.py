@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import importlib
 import json
 import os
 import socket as plain_socket
+import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -427,6 +430,22 @@ def test_a_client_that_leaves_ends_its_request(serve: Any, moment: str, way: str
             async with asyncio.timeout(3):
                 await talk.gone.wait()
         assert (await stage.sealed()).outcome == "client_left"
+
+    tell()
+
+
+def test_a_client_that_leaves_during_its_handshake_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    @story(NATIVE)
+    async def tell(stage: Stage) -> None:
+        loading = threading.Event()
+        monkeypatch.delitem(sys.modules, "websockets.protocol")  # as before the first one
+        monkeypatch.setattr(importlib, "import_module", lambda name: loading.wait(3))
+        _, writer = await asyncio.open_connection("127.0.0.1", stage.port)
+        writer.write(handshake(KEY, VERSION))
+        await stage.until(lambda: stage.state.tasks, "the handshake")
+        writer.transport.abort()
+        await stage.until(lambda: not stage.state.connections, "it is gone")
+        loading.set()
 
     tell()
 
