@@ -21,7 +21,10 @@ _PREFIXES = {
 }  # fmt: skip
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_NULL = Raw(b"null")
 _TEXT_PARTS = {"assistant": "output_text"}
+_PART_DEFAULTS: dict[str, dict[str, Any]] = {"output_text": {"annotations": []}, "input_image": {"detail": "auto"}}
+"""Fields that a part of a message has in listings, by the part's type."""
 fields_of = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws = msgspec.json.Decoder(list[Raw]).decode
 _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -103,13 +106,23 @@ def listed(item: StoredItem) -> dict[str, Any]:
         fields["type"] = "message"
     head = head_of(item.body)
     if head.role is not None:
-        content = bytes(fields.get("content", b"null"))
-        if content[:1] == b'"':
-            kind = _TEXT_PARTS.get(str(head.role), "input_text")
-            part: dict[str, Any] = {"type": kind, "text": Raw(content)}
-            fields["content"] = [part | {"annotations": []} if kind == "output_text" else part]
-        fields.setdefault("status", "completed")
+        fields["content"] = _parts(fields.get("content", Raw(b"null")), str(head.role))
+    if (head.role is not None or head.type in (*CALLS, *OUTPUTS)) and fields.get("status", _NULL) == _NULL:
+        fields["status"] = "completed"
     return fields
+
+
+def _parts(content: Raw, role: str) -> Any:
+    """The content of a message as parts, each with what its type requires."""
+    text = bytes(content)
+    if text[:1] == b'"':
+        kind = _TEXT_PARTS.get(role, "input_text")
+        return [{"type": kind, "text": Raw(text), **_PART_DEFAULTS.get(kind, {})}]
+    try:
+        parts = [(head_of(part).type, fields_of(part)) for part in _raws(text)]
+    except _WRONG:
+        return content
+    return [{**_PART_DEFAULTS.get(str(kind), {}), **fields} for kind, fields in parts]
 
 
 def page_of(items: Sequence[StoredItem], query: Mapping[str, str]) -> dict[str, Any]:
