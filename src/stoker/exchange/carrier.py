@@ -12,6 +12,7 @@ Which serve is asked, and what follows an error, is decided by the callers: `gat
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -78,7 +79,7 @@ class Carrier:
         self._conversations = conversations
         self._limits = Limits(0.0, 0.0)
         self.first_bytes = FirstByteWatch(is_working)
-        self._received: dict[str, int] = {}
+        self._received: defaultdict[str, int] = defaultdict(int)
         """Bytes received from each serve by calls that ended."""
 
     def configure(self, front_door: FrontDoor, image_fetcher: ImageFetcher, secrets: Iterable[str]) -> None:
@@ -171,7 +172,7 @@ class Carrier:
         """One call of the serve with nothing changed. `takes_place`: it takes one of the serve's places."""
         lease = call.lease_now(self.leases, serve.name, takes_place) or await call.wait_for_lease()
         head = request_head(method.encode(), path, lease.target, call.sent_headers, len(body), plain=False)
-        relay = self._relay(call, lease, serve, None)
+        relay = self._relay(call, lease, serve, call.may_escalate)
         call.passed_on = len(body) if takes_place else None
         await relay.send(lease.target, head, body)
 
@@ -202,47 +203,49 @@ class Carrier:
                 wire.write(close_frame(1001 if error.code in ("cut", "stalled") else 1011, error.message))
             raise
         finally:
-            self._received[serve.name] = self._received.get(serve.name, 0) + tunnel.received
+            self._received[serve.name] += tunnel.received
             tunnel.abort()
 
     def release(self, call: Call) -> None:
         """Give back what the call holds: the connection, the conversation, then the lease."""
-        relay, decision = call.relay, call.decision
+        relay, decision, lease = call.relay, call.decision, call.lease
         if relay is not None:
             call.relay = None
-            self.first_bytes.end(relay)
+            self.first_bytes.end(call, relay)
             call.retry_after = relay.retry_after
             relay.close()
-            self._received[decision.serve] = self._received.get(decision.serve, 0) + relay.received
+            self._received[decision.serve] += relay.received
             usage = relay.usage
-            serve = decision.serve if call.lease is None else call.lease.serve
+            status = relay.upstream_status
+            serve = decision.serve if lease is None else lease.serve
             if relay.is_complete and usage.input and usage.output:
                 counted = ServeUsage(
                     serve, usage.input, usage.output, usage.cached, usage.reasoning, 0.0, usage.cache_written
                 )
             else:
                 counted = estimated(serve, call, relay)
-            decision.input_tokens, decision.output_tokens = counted.input, counted.output
-            decision.cached_tokens, decision.cache_write_tokens = counted.cached, counted.cache_written
+            decision.input_tokens = counted.input
+            decision.output_tokens = counted.output
+            decision.cached_tokens = counted.cached
+            decision.cache_write_tokens = counted.cache_written
             decision.tokens_estimated = counted.is_estimated
             if call.trace is not None:
-                call.trace.end_try(self._clock.now(), relay.upstream_status, usage)
-            if call.media is not None and relay.upstream_status == 200 and relay.received:
+                call.trace.end_try(self._clock.now(), status, usage)
+            if call.media is not None and status == 200 and relay.received:
                 call.media.audio_seconds = usage.audio_seconds
                 decision.media = call.media
             if relay.translator is not None:
                 decision.translation = relay.translator.describe_changes().decode() or decision.translation
-            if relay.upstream_status >= 500 or relay.upstream_status in KEY_REFUSED_STATUSES:
-                self._note(decision.serve, f"HTTP {relay.upstream_status} to {decision.id}")
+            if status != 200 and (status >= 500 or status in KEY_REFUSED_STATUSES):
+                self._note(decision.serve, f"HTTP {status} to {decision.id}")
         sequence, call.sequence_lease = call.sequence_lease, None
         if sequence is not None:
             sequence.release(None if relay is None else _tokens(relay))
-        lease, call.lease = call.lease, None
-        if lease is not None and relay is not None:
-            lease.usage = counted
-            call.usages.append(counted)
-            lease.release()
-        elif lease is not None:
+        if lease is not None:
+            call.lease = None
+            if relay is not None:
+                lease.usage = counted
+                call.usages.append(counted)
             lease.release()
 
     def received(self, serve: str) -> int:
@@ -336,7 +339,12 @@ class Carrier:
             decision.translation = ",".join(encoded.notes)
             call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
         endpoint = request.endpoint
-        relay = self._relay(call, lease, serve, request.fields, request.may_drop_thinking)
+        relay = self._relay(
+            call,
+            lease,
+            serve,
+            _or_about_seals(call.may_escalate) if request.may_drop_thinking else call.may_escalate,
+        )
         call.request = request
         completion = relay.send(
             target,
@@ -357,18 +365,18 @@ class Carrier:
             again = await call.process(self.formatter.without_thinking, request)
             if again is None:
                 raise
+            self.first_bytes.end(call, relay)
             relay.close()
             decision.translation = ""
             await self._encode_and_relay(call, serve, lease, again)
 
     def _relay(
-        self, call: Call, lease: Lease, serve: Serve, fields: BodyFields | None, may_drop_thinking: bool = False
+        self, call: Call, lease: Lease, serve: Serve, may_escalate: Callable[[StokerError], bool] | None
     ) -> Relay:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
             self.formatter.upstream_messages.add_secret(lease.target.key)
-        may_escalate = _or_about_seals(call.may_escalate) if may_drop_thinking else call.may_escalate
         relay = call.relay = Relay(call.reply, self._pool, self._limits, may_escalate)
-        self.first_bytes.begin(relay, call, serve, fields)
+        self.first_bytes.begin(call, serve)
         call.sent_at = self._clock.now()
         if call.trace is not None:
             call.begin_try(call.trace, lease)

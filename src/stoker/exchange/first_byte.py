@@ -19,13 +19,12 @@ import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from stoker.domain.errors import FIRST_BYTE, UpstreamError
 from stoker.domain.serve import Serve
 from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.exchange.call import Call
-from stoker.request.codec.body_fields import BodyFields
 from stoker.request.decide.first_byte import LEAST, MOST, WRITES, FirstByteTimes, first_byte_timeout
 from stoker.request.relay import faults
 from stoker.request.relay.relay import Relay
@@ -42,24 +41,14 @@ async def never_working(serve: str) -> bool:
     return False
 
 
-class _Asked(NamedTuple):
-    """A request that was sent, and has not been looked at yet."""
-
-    call: Call
-    serve: Serve
-    fields: BodyFields | None
-    """None: the request passes through unread."""
-    next_tier_after: float | None
-    """See `Call`."""
-
-
 class _Wait:
     """A request that was looked at, and is not over."""
 
-    __slots__ = ("asked", "due", "probe", "received", "seconds", "since")
+    __slots__ = ("due", "probe", "received", "relay", "seconds", "serve", "since")
 
-    def __init__(self, asked: _Asked, seconds: float | None, since: float) -> None:
-        self.asked = asked
+    def __init__(self, serve: Serve, relay: Relay, seconds: float | None, since: float) -> None:
+        self.serve = serve
+        self.relay = relay
         self.since = since
         """When the request was sent."""
         self.seconds = math.inf if seconds is None else seconds
@@ -71,16 +60,17 @@ class _Wait:
 
 
 class FirstByteWatch:
-    """Watches every request from `begin` to `end`."""
+    """Watches every request from `begin` to `end`. In between, its call keeps its relay."""
 
-    __slots__ = ("_asked", "_due", "_is_working", "_loop", "_stall_timeout", "_timer", "_times", "_waits")
+    __slots__ = ("_due", "_is_working", "_loop", "_sent", "_stall_timeout", "_timer", "_times", "_waits")
 
     def __init__(self, is_working: IsWorking = never_working) -> None:
         self._is_working = is_working
         self._times: defaultdict[str, FirstByteTimes] = defaultdict(FirstByteTimes)
         self._loop = asyncio.get_running_loop()
-        self._asked: dict[Relay, _Asked] = {}
-        self._waits: dict[Relay, _Wait] = {}
+        self._sent: dict[Call, Serve] = {}
+        """Requests that have not been looked at yet."""
+        self._waits: dict[Call, _Wait] = {}
         self._stall_timeout = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
@@ -96,31 +86,30 @@ class FirstByteWatch:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def begin(self, relay: Relay, call: Call, serve: Serve, fields: BodyFields | None) -> None:
-        """The request is being sent."""
-        next_tier_after = call.next_tier_after
-        self._asked[relay] = _Asked(call, serve, fields, next_tier_after)
-        given = serve.first_byte_timeout if next_tier_after is None else next_tier_after
-        if given:
-            self._wake_within(given)
-        elif self._timer is None:
-            self._wake_within(LEAST)
+    def begin(self, call: Call, serve: Serve) -> None:
+        """The request is being sent, by the call's relay."""
+        self._sent[call] = serve
+        if self._timer is None or serve.first_byte_timeout or call.next_tier_after:
+            given = serve.first_byte_timeout if call.next_tier_after is None else call.next_tier_after
+            if given:
+                self._wake_within(given)
+            elif self._timer is None:
+                self._wake_within(LEAST)
 
-    def end(self, relay: Relay) -> None:
+    def end(self, call: Call, relay: Relay) -> None:
         """The request is over; it need not have begun."""
-        asked = self._asked.pop(relay, None)
-        if asked is None:
-            wait = self._waits.pop(relay, None)
+        serve = self._sent.pop(call, None)
+        if serve is None:
+            wait = self._waits.pop(call, None)
             if wait is None:
                 return
-            asked = wait.asked
+            serve = wait.serve
             if wait.probe is not None:
                 wait.probe.cancel()
-        call = asked.call
-        began_at = call.reply.first_byte_at
-        if began_at is not None and relay.upstream_status == 200 and asked.fields is not None and call.media is None:
-            times = self._times[call.decision.serve]
-            (times.streamed if asked.fields.stream else times.whole).append(began_at - call.sent_at)
+        began_at, request = call.reply.first_byte_at, call.request
+        if began_at is not None and relay.upstream_status == 200 and request is not None and call.media is None:
+            times = self._times[serve.name]
+            (times.streamed if request.fields.stream else times.whole).append(began_at - call.sent_at)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -138,30 +127,32 @@ class FirstByteWatch:
     def _on_time(self) -> None:
         self._timer, self._due = None, math.inf
         now = self._loop.time()
-        asked, self._asked = self._asked, {}
-        for relay, one in asked.items():
-            self._waits[relay] = _Wait(one, self._seconds(one), relay.sent_at or now)
-        for relay, wait in list(self._waits.items()):
+        sent, self._sent = self._sent, {}
+        for call, serve in sent.items():
+            if (relay := call.relay) is not None:
+                self._waits[call] = _Wait(serve, relay, self._seconds(call, serve), relay.sent_at or now)
+        for call, wait in list(self._waits.items()):
             if wait.due <= now:
                 wait.due = math.inf
-                self._look(relay, wait)
+                self._look(call, wait)
         due = min((wait.due for wait in self._waits.values()), default=math.inf)
         if due < math.inf:
             self._wake_at(due)
 
-    def _seconds(self, asked: _Asked) -> float | None:
-        call, fields = asked.call, asked.fields
-        if asked.next_tier_after is not None:
-            return asked.next_tier_after
+    def _seconds(self, call: Call, serve: Serve) -> float | None:
+        if call.next_tier_after is not None:
+            return call.next_tier_after
+        fields = None if call.request is None else call.request.fields  # None: it passes through unread
         streams = fields is not None and bool(fields.stream)
         output = fields.output_budget() if fields is not None and call.media is None else int(MOST * WRITES)
         prompt = call.wire.received // BYTES_PER_TOKEN
-        usual = self.usual(call.decision.serve, streams)
-        return first_byte_timeout(asked.serve.first_byte_timeout, usual, prompt, output, streams)
+        usual = self.usual(serve.name, streams)
+        return first_byte_timeout(serve.first_byte_timeout, usual, prompt, output, streams)
 
-    def _look(self, relay: Relay, wait: _Wait) -> None:
+    def _look(self, call: Call, wait: _Wait) -> None:
         """Its time is over; the module's docstring has the cases."""
-        now, has_grown = self._loop.time(), relay.received > wait.received
+        relay, now = wait.relay, self._loop.time()
+        has_grown = relay.received > wait.received
         wait.received = relay.received
         if relay.has_answered:
             if relay.has_own_timer or self._stall_timeout <= 0:
@@ -170,19 +161,19 @@ class FirstByteWatch:
                 wait.due = now + self._stall_timeout
             else:
                 relay.end_with(faults.stalled(self._stall_timeout))
-        elif has_grown and wait.asked.next_tier_after is None:
+        elif has_grown and call.next_tier_after is None:
             wait.due = now + wait.seconds  # 2
         else:
-            wait.probe = self._loop.create_task(self._extend_or_end(relay, wait), name="first-byte")
+            wait.probe = self._loop.create_task(self._extend_or_end(call, wait), name="first-byte")
 
-    async def _extend_or_end(self, relay: Relay, wait: _Wait) -> None:
-        call = wait.asked.call
-        name = call.decision.serve if call.lease is None else call.lease.serve
-        most = MAX_WORKING if wait.asked.next_tier_after is None else self._stall_timeout
+    async def _extend_or_end(self, call: Call, wait: _Wait) -> None:
+        relay = wait.relay
+        name = wait.serve.name if call.lease is None else call.lease.serve
+        most = MAX_WORKING if call.next_tier_after is None else self._stall_timeout
         waited = self._loop.time() - wait.since
         works = (most <= 0 or waited < most) and await self._is_working(name)
         wait.probe = None
-        if relay not in self._waits:
+        if self._waits.get(call) is not wait:
             return
         if works or relay.has_answered:
             wait.due = self._loop.time() + wait.seconds  # 3

@@ -27,7 +27,7 @@ from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.protocols import AnswerContext, AnswerWriter, Check
 from stoker.request.translate.neutral.thinking import ThinkingSigner, vendor_of
 from stoker.request.translate.ollama.embed import EmbedReply, read_embed
-from stoker.request.translate.pass_through import adapt_body, drop_thinking, is_plain, may_hold_calls
+from stoker.request.translate.pass_through import adapt_body, drop_thinking, is_plain
 from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
 _VERSION: Final = b"2023-06-01"
@@ -153,8 +153,14 @@ class UpstreamRequest:
 
     def edited(self, served_name: str, sequence: int | None = None) -> Edited:
         """The body with the serve's own name for the model, and the other fields that every request gets."""
-        may_ask_usage = not self.parameters or "stream_options" not in self.parameters.names()
-        return edit(self.body, self.fields, self.endpoint.dialect, served_name, sequence, may_ask_usage)
+        return edit(
+            self.body,
+            self.fields,
+            self.endpoint.dialect,
+            served_name,
+            sequence,
+            self.parameters is NO_PARAMETERS or "stream_options" not in self.parameters.names(),
+        )
 
 
 class EncodedRequest:
@@ -211,7 +217,7 @@ class Formatter:
             plain is not None
             and plain[0] is serve
             and plain[1] is target
-            and not (fields.may_name_images or fields.may_have_server_tools or must_read or may_hold_calls(body))
+            and not (fields.may_name_images or fields.may_hold_calls or fields.may_have_server_tools or must_read)
         ):
             return UpstreamRequest(endpoint, endpoint, fields, body)
         request = self._format(serve, target, endpoint, fields, body, must_read)

@@ -48,7 +48,7 @@ class AdminRequest(msgspec.Struct, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-OPERATIONS = (
+OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/admin/switch", "Make a serve resident.", body=AdminRequest,
               fields=("serve", "force", "drain_timeout"), required=("serve",)),
     Operation("POST", "/admin/unload", "Drain and stop a serve.", body=AdminRequest,

@@ -36,7 +36,7 @@ class KeyRequest(msgspec.Struct, forbid_unknown_fields=True):
     """End the running requests of a key that is disabled or deleted."""
 
 
-OPERATIONS = (
+OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/admin/keys", "All keys and applications."),
     Operation("GET", "/admin/keys/{key}", "One key, with what is left of its limits."),
     Operation("GET", "/admin/apps/{app}", "One application."),

@@ -58,7 +58,7 @@ class _ConversationFields(msgspec.Struct):
 
 
 _PAGE = ("after", "limit", "order")
-OPERATIONS = tuple(
+OPERATIONS: tuple[Operation, ...] = tuple(
     Operation(method, path, summary, Scope.INFERENCE, query=query)
     for method, path, summary, query in (
         ("GET", "/v1/responses/{response}", "A stored response.", ()),

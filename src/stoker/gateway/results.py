@@ -39,7 +39,7 @@ _SETTINGS = frozenset((
 _E = TypeVar("_E", bound=StrEnum)
 
 
-OPERATIONS = (
+OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/admin/results", "Results of measurements, the newest first.", Scope.OBSERVE,
               query=("kind", "serve", "outcome", "limit")),
     Operation("GET", "/admin/results/{result}", "One result.", Scope.OBSERVE),

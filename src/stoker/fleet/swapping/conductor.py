@@ -145,16 +145,29 @@ class Conductor:
         share: FairShare = NOBODY,
         body_bytes: int = 0,
         wish: ReplicaWish = NO_WISH,
+        is_checked: bool = False,
     ) -> Lease | asyncio.Future[Lease]:
         """A lease, or a Future of one. Raises StokerError if the request is refused at once. See `Leases`.
+        `is_checked`: a serve that has to be started is known to be able to.
 
         The caller may cancel the Future or set an exception: then its position in the queue is free, and a lease that
         is granted at the same moment is released.
         """
         state = self._state_of(name, wish)
-        if state.phase is _STOPPED and not self.scheduler.closing:
+        if state.phase is _STOPPED and not is_checked and not self.scheduler.closing:
             return self._acquire_stopped(state, name, takes_place, share, body_bytes, wish)
-        return self._request(state, takes_place, share, body_bytes, wish)
+        id = next(self._ids)
+        now = self._clock.now()
+        closed = wish.avoid if state.replica_set is None else state.replica_set.closed_to(wish)
+        commands = self.scheduler.on_request(id, state.name, now, takes_place, share, body_bytes, closed)
+        if len(commands) == 1 and type(commands[0]) is Grant:
+            return self._lease(id, state, now, 0.0, wish.prompt)
+        waiting = self._wait(id, state.name, now, is_request=True, prompt=wish.prompt)
+        self._carry_out(commands)
+        if waiting.done():
+            lease: Lease = waiting.result()
+            return lease
+        return waiting
 
     def _acquire_stopped(
         self, state: ServeState, name: str, takes_place: bool, share: FairShare, body_bytes: int, wish: ReplicaWish
@@ -168,7 +181,7 @@ class Conductor:
                 return self._fetching.acquire_after_fetch(
                     state.name, swap_timeout(state), lambda: self.acquire(name, *details)
                 )
-            return self._request(self._state_of(name, wish), *details)
+            return self.acquire(name, *details, is_checked=True)
 
         self._refuse_unforced(state)
         check = self._fleet.quick_check(state.serve)
@@ -182,22 +195,6 @@ class Conductor:
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
         return task
-
-    def _request(
-        self, state: ServeState, takes_place: bool, share: FairShare, body_bytes: int, wish: ReplicaWish
-    ) -> Lease | asyncio.Future[Lease]:
-        id = next(self._ids)
-        now = self._clock.now()
-        closed = wish.avoid if state.replica_set is None else state.replica_set.closed_to(wish)
-        commands = self.scheduler.on_request(id, state.name, now, takes_place, share, body_bytes, closed)
-        if len(commands) == 1 and type(commands[0]) is Grant:
-            return self._lease(id, state, now, 0.0, wish.prompt)
-        waiting = self._wait(id, state.name, now, is_request=True, prompt=wish.prompt)
-        self._carry_out(commands)
-        if waiting.done():
-            lease: Lease = waiting.result()
-            return lease
-        return waiting
 
     def allow_preemption(self, lease: Lease, priority: Priority | None = None) -> None:
         """Let the lease be cut as soon as a request of a higher priority than this (None: any request) needs its place

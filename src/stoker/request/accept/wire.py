@@ -127,9 +127,7 @@ class Wire:
         """Of HTTP."""
         self.raw_headers = given
         """The headers as they came, names in lower case."""
-        self.headers: dict[bytes, bytes] = {}
-        for name, value in given:
-            self.headers[name] = value
+        self.headers = dict(given)
         self.has_repeated_headers = len(self.headers) != len(given)
         self.path = _USUAL_TARGETS.get(url, "")
         """As it was sent; `routes` decodes what may be decoded."""

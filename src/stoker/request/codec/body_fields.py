@@ -52,6 +52,7 @@ class BodyFields:
         "max_tokens",
         "may_have_options",
         "may_have_server_tools",
+        "may_hold_calls",
         "may_name_images",
         "model",
         "model_at",
@@ -77,6 +78,8 @@ class BodyFields:
         """The engine-private parameters that are present."""
         self.may_name_images = True
         """False if no image is given by its URL."""
+        self.may_hold_calls = True
+        """False if the history has no call of a tool in the dialects of OpenAI."""
         self.may_have_server_tools = True
         """False if each tool is one that the client runs."""
         self.may_have_options = True
@@ -91,6 +94,7 @@ class BodyFields:
         copied.service_tier = self.service_tier
         copied.private = self.private
         copied.may_name_images = self.may_name_images
+        copied.may_hold_calls = self.may_hold_calls
         copied.may_have_server_tools = self.may_have_server_tools
         copied.may_have_options = self.may_have_options
         return copied
@@ -104,9 +108,11 @@ class BodyFields:
 
 
 _BOUNDED: Final = (*LISTS, *TOOLS)
-_RARE: Final = frozenset(("max_completion_tokens", "max_output_tokens", "stream_options", "service_tier"))
+_OPTIONS: Final = frozenset(("max_completion_tokens", "max_output_tokens", "stream_options", "service_tier"))
 _MAY_NAME_SERVER_TOOLS: Final = frozenset(("tools", *SERVER_TOOL_FIELDS))
 _MAY_BE_PRIVATE: Final = frozenset(ENGINE_PRIVATE)
+_RARE: Final = _OPTIONS | _MAY_NAME_SERVER_TOOLS | _MAY_BE_PRIVATE
+"""Fields that `_read_rare` reads."""
 _decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_value: Final = msgspec.json.Decoder().decode
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -127,6 +133,12 @@ _LONGEST_KEY: Final = len(b'"max_completion_tokens"')
 _IMAGE_KEYS: Final = {b'"%s"' % name.encode() for name in IMAGE_KEYS}
 _IMAGE_KEY_ENDS: Final = (b'url"', b'"source"')
 """Each of IMAGE_KEYS ends with one of these."""
+_CALL: Final = b"_call"
+"""In `tool_calls`, `function_call`, `custom_tool_call`, and the outputs of calls."""
+_CALL_KEYS: Final = (b'"tool_calls"', b'"function_call')
+_IMAGE_OR_CALL_KEY: Final = re.compile(
+    rb'"(?:(?:url|source|image_url|video_url|audio_url|file_url|tool_calls)"|function_call)'
+)
 _COLON: Final = re.compile(rb"\s*:\s*")
 _BACKSLASH: Final = 0x5C
 _ROUNDS: Final = 12
@@ -153,16 +165,13 @@ def read_body_fields(
     fields = BodyFields()
     try:
         top: dict[str, msgspec.Raw] = _decode(body)
-        fields.may_have_options = "stream_options" in top
-        fields.may_have_server_tools = not _MAY_NAME_SERVER_TOOLS.isdisjoint(top) and names_server_tools(top)
         model = _value(top, "model")
         stream = _value(top, "stream")
         fields.max_tokens = _value(top, "max_tokens")
-        if not _RARE.isdisjoint(top):
-            fields.max_completion_tokens = _value(top, "max_completion_tokens")
-            fields.max_output_tokens = _value(top, "max_output_tokens")
-            fields.stream_options = _value(top, "stream_options")
-            fields.service_tier = _value(top, "service_tier")
+        if _RARE.isdisjoint(top):
+            fields.may_have_options = fields.may_have_server_tools = False
+        else:
+            _read_rare(top, fields)
         if not body.isascii():
             _check_utf8(body)
     except RecursionError:  # the decoder gives up long before the C stack does
@@ -176,8 +185,6 @@ def read_body_fields(
         raise _too_deep()  # 3
     if size >= SMALLEST_ENTRY * shortest and (is_structured or has_more(body, 2 * shortest, b'"')):
         check_lists([(name, top[name]) for name in _BOUNDED if name in top], bounds)  # 4
-    if not _MAY_BE_PRIVATE.isdisjoint(top):
-        fields.private = tuple([name for name in ENGINE_PRIVATE if name in top])
     _refuse_repeated(body, top, fields)  # 5
     if model is None and not needs_model:
         model = ""
@@ -196,6 +203,19 @@ def read_body_fields(
     return fields
 
 
+def _read_rare(top: dict[str, msgspec.Raw], fields: BodyFields) -> None:
+    """Raises msgspec.DecodeError, UnicodeDecodeError."""
+    fields.may_have_options = "stream_options" in top
+    fields.may_have_server_tools = not _MAY_NAME_SERVER_TOOLS.isdisjoint(top) and names_server_tools(top)
+    if not _OPTIONS.isdisjoint(top):
+        fields.max_completion_tokens = _value(top, "max_completion_tokens")
+        fields.max_output_tokens = _value(top, "max_output_tokens")
+        fields.stream_options = _value(top, "stream_options")
+        fields.service_tier = _value(top, "service_tier")
+    if not _MAY_BE_PRIVATE.isdisjoint(top):
+        fields.private = tuple([name for name in ENGINE_PRIVATE if name in top])
+
+
 def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
     """The value of a field; None if it is missing. Raises msgspec.DecodeError, UnicodeDecodeError."""
     raw = top.get(name)
@@ -203,14 +223,17 @@ def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
 
 
 def _refuse_repeated(body: bytes, top: dict[str, msgspec.Raw], fields: BodyFields) -> None:
-    """Raises ClientError if a field that may occur only once is repeated; sets `model_at` and `may_name_images`."""
+    """Raises ClientError if a field that may occur only once is repeated; sets `model_at`, `may_name_images` and
+    `may_hold_calls`.
+    """
     has_escapes = _BACKSLASH in body and b"\\u00" in body and _ESCAPED_LETTER.search(body) is not None
     if not has_escapes:
         place = _place_of_model(body, top)
         if place >= 0:
             fields.model_at = place or None
-            fields.may_name_images = _names_images(body)
+            _look_for_images_and_calls(body, fields)
             return
+    fields.may_hold_calls = _holds_calls(body)
     keys: list[bytes] = _KEY.findall(body) if len(body) < SHORT else _keys(body)
     known = set(keys)
     names_images = not known.isdisjoint(_IMAGE_KEYS)
@@ -235,26 +258,48 @@ def _place_of_model(body: bytes, top: dict[str, msgspec.Raw]) -> int:
     `"":,`. A body that is exactly as long as its fields has none of them twice, and they stand where their lengths say.
     Blanks, escapes and letters beyond ASCII in a name, and a field that occurs twice, make it longer.
     """
-    place, at = 0, 1
+    if 1 + sum(map(len, top)) + sum(map(len, top.values())) + 4 * len(top) != len(body):
+        return -1
+    at = 1
     for name, value in top.items():
         if name == "model":
-            place = at
+            return at
         at += len(name) + len(value) + 4
-    return place if at == len(body) else -1
+    return 0
 
 
-def _names_images(body: bytes) -> bool:
-    """Whether one of IMAGE_KEYS may occur. In a long text with few quotation marks, these are faster to find."""
+def _look_for_images_and_calls(body: bytes, fields: BodyFields) -> None:
+    """Whether one of IMAGE_KEYS may occur, or _CALL. In a long text with few quotation marks, these are faster to
+    find.
+    """
     if len(body) < SHORT:
-        return _IMAGE_KEY.search(body) is not None
+        fields.may_name_images = _IMAGE_KEY.search(body) is not None
+        fields.may_hold_calls = body.find(_CALL) >= 0
+        return
     at = body.find(b'"')
     for _ in range(_FEW):
         if at < 0:
-            return False
-        if _IMAGE_KEY.match(body, at) is not None:
-            return True
+            fields.may_name_images = fields.may_hold_calls = False
+            return
+        if _IMAGE_OR_CALL_KEY.match(body, at) is not None:
+            break
         at = body.find(b'"', at + 1)
-    return any(body.find(end, at) >= 0 for end in _IMAGE_KEY_ENDS)
+    fields.may_name_images = any(body.find(end, at) >= 0 for end in _IMAGE_KEY_ENDS)
+    fields.may_hold_calls = body.find(_CALL, at) >= 0
+
+
+def _holds_calls(body: bytes) -> bool:
+    """Whether _CALL may occur, found in the same way."""
+    if len(body) < SHORT:
+        return body.find(_CALL) >= 0
+    at = -1
+    for _ in range(_FEW):
+        at = body.find(b'"', at + 1)
+        if at < 0:
+            return False
+        if body.startswith(_CALL_KEYS, at):
+            return True
+    return body.find(_CALL, at) >= 0
 
 
 def find(body: bytes, name: str, at: int | None = None) -> tuple[int, int, int]:

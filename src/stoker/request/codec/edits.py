@@ -77,10 +77,10 @@ def edit(
         changes.append("id_slot")
     if not splices:
         return Edited(body, len(body), tuple(changes), asks)
-    pieces = _spliced(body, splices)
     if len(body) < LARGE:
-        whole = b"".join(pieces)
+        whole = put(body, *splices[0]) if len(splices) == 1 else b"".join(_spliced(body, splices))
         return Edited(whole, len(whole), tuple(changes), asks)
+    pieces = _spliced(body, splices)
     return Edited(pieces, sum(map(len, pieces)), tuple(changes), asks)
 
 

@@ -162,13 +162,13 @@ class StreamReader:
         recent.append(data)
         if len(recent) > _MOST_KEPT or len(data) > _KEPT:
             self._forget()
-        if self._may_fail_late and data.find(b'"response"') >= 0:
-            data = b"".join(completed_event(frame) if b'"response"' in frame else frame for frame in split(data))
         if not self.is_meaningful:
-            return self._early(data)
+            return self._early(_completed(data) if self._may_fail_late else data)
         # `find`, because CPython makes and drops an exception for each `in` of bytes: that takes twice as long.
-        if self._may_fail_late and data.find(b"response.failed") >= 0:
-            data = self._with_failure(data)
+        if self._may_fail_late:
+            data = _completed(data)
+            if data.find(b"response.failed") >= 0:
+                data = self._with_failure(data)
         if data.find(b'"usage"') >= 0 and data.count(b'"usage"') > data.count(b'"usage":null'):
             return self._with_usage(data)
         if data.find(b"error") >= 0 and (b'"error"' in data or b"event: error" in data):
@@ -287,6 +287,13 @@ class StreamReader:
         told = {"code": word[:64] if word and self._words.is_safe(word) else "server_error", "message": error.message}
         response["error"] = {**told, "source": error.source}
         return b"event: response.failed\ndata: %b\n\n" % msgspec.json.encode(payload)
+
+
+def _completed(data: bytes) -> bytes:
+    """The frames with the fields that an engine's response objects lack."""
+    if data.find(b'"response"') < 0:
+        return data
+    return b"".join(completed_event(frame) if b'"response"' in frame else frame for frame in split(data))
 
 
 def read_usage(body: bytes) -> Usage:

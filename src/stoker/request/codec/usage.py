@@ -6,6 +6,11 @@ from typing import Any, Final
 
 _APART: Final = frozenset(("cache_read_input_tokens", "cache_creation_input_tokens"))
 """By these, a usage of Messages counts what was cached apart from its `input_tokens`."""
+_DETAILS: Final = frozenset((
+    "prompt_tokens_details", "input_tokens_details", "prompt_cache_hit_tokens", "completion_tokens_details",
+    "output_tokens_details",
+))  # fmt: skip
+"""What more than counts of prompt and answer a usage may say."""
 
 
 class Usage:
@@ -36,11 +41,21 @@ class Usage:
             return
         get = usage.get
         count = get("prompt_tokens")
-        if count is None and (self.uncached is not None or not _APART.isdisjoint(usage)):
+        is_apart = count is None and (self.uncached is not None or not _APART.isdisjoint(usage))
+        if is_apart:
             self._update_from_messages(usage)
         else:
             if (type(count) is int or type(count := get("input_tokens")) is int) and count >= 0:
                 self.input = count  # True is an int, but no count, and some engines write -1 for unknown
+        count = get("completion_tokens")
+        if (type(count) is int or type(count := get("output_tokens")) is int) and count >= 0:
+            self.output = count
+        if not _DETAILS.isdisjoint(usage):
+            self._update_details(usage, is_apart)
+
+    def _update_details(self, usage: dict[str, Any], is_apart: bool) -> None:
+        get = usage.get
+        if not is_apart:
             details = get("prompt_tokens_details") or get("input_tokens_details")
             if isinstance(details, dict):
                 if type(count := details.get("cached_tokens")) is int and count >= 0:
@@ -49,9 +64,6 @@ class Usage:
                     self.cache_written = count
             elif type(count := get("prompt_cache_hit_tokens")) is int and count >= 0:  # DeepSeek
                 self.cached = count
-        count = get("completion_tokens")
-        if (type(count) is int or type(count := get("output_tokens")) is int) and count >= 0:
-            self.output = count
         details = get("completion_tokens_details") or get("output_tokens_details")
         if isinstance(details, dict):
             count = details.get("reasoning_tokens")

@@ -306,14 +306,14 @@ class Relay:
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.upstream_status = status
         self._headers = headers
-        coding = _header(headers, b"content-encoding")
-        if coding not in PLAIN:
-            self._begin_coding(coding, accepted_codings(self._head))
+        given = dict(reversed(headers))  # of headers that are repeated, the first
+        kind = given.get(b"content-type", b"").strip().lower()
+        if b"content-encoding" in given and (coding := given[b"content-encoding"].strip().lower()) not in PLAIN:
+            self._begin_coding(coding, kind, accepted_codings(self._head))
         self._head = self._body = b""  # it is not sent again, and a stream may be long
         if status in faults.PAUSES:
             self.retry_after = retry_after(headers)
         dialect = self._dialect
-        kind = _header(headers, b"content-type")
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
             self._reader = self.translator or StreamReader(dialect, self._removes_usage, self.reply.upstream_messages)
             self.reply.position = self._reader.position
@@ -372,11 +372,11 @@ class Relay:
 
     # -- compressed replies --------------------------------------------------------------------------------------
 
-    def _begin_coding(self, coding: bytes, accepted: bytes) -> None:
+    def _begin_coding(self, coding: bytes, kind: bytes, accepted: bytes) -> None:
         """The client gets a whole reply encoded if it asked for that, and everything else decoded. Where Stoker reads
-        nothing, what it cannot decode passes as it is.
+        nothing, what it cannot decode passes as it is. `kind`: the Content-Type.
         """
-        is_stream = _header(self._headers, b"content-type").startswith(b"text/event-stream")
+        is_stream = kind.startswith(b"text/event-stream")
         may_pass = not is_stream and self._dialect is not Dialect.RESPONSES  # whose object may have to be completed
         if coding in READ and may_pass and accepts(accepted, coding):
             self._coding = coding

@@ -104,8 +104,8 @@ class Reply:
         """The error in a reply that was passed on unchanged, in the serve's own words; None: there is none."""
         self.position: Callable[[], StreamPosition] = StreamPosition
         """Returns how far the serve's stream has come."""
-        self.planned = StreamPosition()
-        """The position of a stream of which the client has no event."""
+        self.planned: StreamPosition | None = None
+        """The position of a stream of which the client has no event; None: it has nothing to say of it."""
         self._now = now
         self._has_events = False
         self._keep_alive = 0.0

@@ -47,14 +47,10 @@ _list = msgspec.json.Decoder(list[Raw])
 _ARGUMENTS = b'"arguments"'
 _CALL = b"_call"
 """In `tool_calls`, `function_call`, `custom_tool_call`, and the outputs of calls."""
-_CALL_KEYS = (b'"tool_calls"', b'"function_call')
 _argument_value = re.compile(r'"arguments"\s*:\s*(?=[^\s{])')
 """Before the value of such a key, unless it is an object, as in a schema."""
 _NAME_ALONE = re.compile(rb'"function"\s*:\s*\{\s*"name"\s*:\s*"[^"]*"\s*\}')
 """A function without anything but its name: a call that lacks its arguments, or a tool."""
-_SHORT = 4096
-_FEW = 64
-"""Bytes of a body that is searched for the word; quotation marks that are looked at one by one in a longer one."""
 _value_at = json.JSONDecoder().raw_decode
 _INPUT = re.compile(rb'"input"\s*:\s*[^\s{]')
 _NULL = Raw(b"null")
@@ -111,22 +107,6 @@ def is_plain(traits: Capabilities) -> bool:
     images.
     """
     return traits.dialect is Dialect.CHAT and traits.local
-
-
-def may_hold_calls(body: bytes) -> bool:
-    """False: the body certainly holds no call of a tool in the dialects of OpenAI. A long text has few quotation marks,
-    which are found much faster than a word.
-    """
-    if len(body) < _SHORT:
-        return _CALL in body
-    at = -1
-    for _ in range(_FEW):
-        at = body.find(b'"', at + 1)
-        if at < 0:
-            return False
-        if body.startswith(_CALL_KEYS, at):
-            return True
-    return body.find(_CALL, at) >= 0
 
 
 # -- the billing line ---------------------------------------------------------------------------------------------

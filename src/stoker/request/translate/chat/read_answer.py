@@ -123,8 +123,6 @@ class ChatAnswerReader:
             self._has_choice = True
             delta = choice.get("delta")
             if isinstance(delta, dict):
-                if len(delta) > 1:
-                    self._note_lost(delta)
                 self._delta(delta, choice, out)
             reason = choice.get("finish_reason")
             if reason == _ABORTED:
@@ -203,12 +201,19 @@ class ChatAnswerReader:
         return None
 
     def _delta(self, delta: dict[str, Any], choice: dict[str, Any], out: list[Event]) -> None:
-        if thought := thinking_of(delta):
-            self._say(BlockKind.THINKING, thought, out)
-        if text := text_of(delta.get("content")):
+        text = delta.get("content")
+        is_plain = len(delta) == 1 and isinstance(text, str)
+        if not is_plain:
+            self._note_lost(delta)
+            if thought := thinking_of(delta):
+                self._say(BlockKind.THINKING, thought, out)
+            text = text_of(text)
+        if text:
             self._say(BlockKind.TEXT, text, out)
             if choice.get("logprobs") is not None and (logprobs := self._logprobs(choice)) is not None:
                 out[-1] = Grew(self._open or 0, text, logprobs)
+        if is_plain:
+            return
         if refusal := _text(delta.get("refusal")):
             self._say(BlockKind.REFUSAL, refusal, out)
         for call in _list(delta.get("tool_calls")):
