@@ -146,7 +146,7 @@ class DecisionWriter:
         return False
 
     def _tell(self, level: int, text: str) -> None:
-        _log.log(level, "%s", text)
+        _log.log(level, "%s", text, extra={"is_announced": True})
         with contextlib.suppress(OSError):  # nobody reads what is announced
             self._announce(f"stoker: {text}")
 

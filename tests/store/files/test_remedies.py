@@ -52,7 +52,8 @@ def test_sqlite_does_not_say_why_a_file_is_read_only(
 
 
 def test_a_full_disk_is_full_for_sqlite_too(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "a.db")) as db, pytest.raises(sqlite3.Error) as refused:
-        db.execute("PRAGMA max_page_count = 1")
+    db = sqlite3.connect(tmp_path / "a.db")
+    db.execute("PRAGMA max_page_count = 1")
+    with closing(db), pytest.raises(sqlite3.Error) as refused:
         db.execute("CREATE TABLE t (x)")
     assert "make room on the disk" in remedy(refused.value, tmp_path)
