@@ -136,3 +136,5 @@ class Answer(msgspec.Struct):
     stop: StopReason = StopReason.END
     sequence: str | None = None
     tokens: Tokens = msgspec.field(default_factory=Tokens)
+    failure: StokerError | None = None
+    """The engine gave up, or ended for a reason that nobody knows: the blocks are not all of the answer."""
