@@ -36,7 +36,7 @@ from stoker.domain.lease import FairShare
 from stoker.domain.runtime_key import RuntimeKey
 from stoker.domain.serve import Secret
 from stoker.domain.usage import ServeUsage
-from stoker.request.lease.fair_queue import FairQueue
+from stoker.request.lease.fair_queue import FairQueue, LearnedCosts
 from stoker.request.lease.slot_time import SlotTime
 from stoker.testing.client import RawClient
 from stoker.testing.scripted import Script, ScriptedServer
@@ -78,7 +78,8 @@ def steps(loops: int) -> dict[str, float]:
     key = Key("a", Secret("k" * 16, "env:A"))
     limited = Quota(Account("key 'a'", UsageLimits(requests_per_minute=10**9, tokens_per_day=10**12)))
     plain, counted = Caller(key), Caller(key, (limited,))
-    queue, share, slot, usage = FairQueue(), FairShare("a"), SlotTime(), UsageTotals(time.time)
+    costs, share, slot, usage = LearnedCosts(), FairShare("a"), SlotTime(), UsageTotals(time.time)
+    queue = FairQueue(costs)
     decision = Decision(
         "r", 0.0, "/v1/chat/completions", serve="s", outcome="served", stream=True, ttft=0.1, latency=1.0
     )
@@ -99,7 +100,7 @@ def steps(loops: int) -> dict[str, float]:
 
     def take_place() -> None:
         queue.charge(share, 2000)
-        queue.correct(share, 5.0)
+        costs.learn(share.key, 2000, 120.0)
         slot.leave(2.0, slot.enter(1.0))
 
     def record() -> None:

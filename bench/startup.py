@@ -1,8 +1,10 @@
-"""How long a person waits, and what stays in memory: `python -m bench.startup [--times N] [--json FILE]`.
+"""How long a person waits, and what stays in memory: `python -m bench.startup [--times N] [--models N]`.
 
 `stoker --help` from start to end, and `stoker up` from start to the first 200 of /healthz, looked at every
 millisecond; half a second later, the resident memory of all its processes. One run before is not counted: it compiles
 the modules.
+
+`--models N` measures a file with N models instead: `stoker config check`, `up` and `reload`, beside a file with one.
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ import msgspec
 from bench import engines, machine
 from bench.engines import EngineSetup
 from bench.figures import show_spread, spread, table
-from bench.processes import end_on_sigterm, resident_bytes, tree
+from bench.processes import end_on_sigterm, free_port, resident_bytes, tree
 from bench.swap.plane import Plane
-from bench.up import program
+from bench.up import Up, program
 
 MAX_HELP = 80.0
 MAX_UP = 250.0
 MAX_RESIDENT = 45.0
 """MB of 1e6 bytes."""
+MAX_MANY = 1.5
+"""Seconds for each command on a file of 500 models."""
 SETTLE = 0.5
 """Seconds after which what runs once after a start has run."""
 
@@ -56,9 +60,50 @@ def measure_up(folder: Path, times: int) -> tuple[list[float], list[float]]:
     return seen[1:], resident[1:]
 
 
+def many_models(count: int, folder: Path, port: int) -> str:
+    """A configuration of `count` local models that share a slot, each with a few keys."""
+    weights = folder / "model.gguf"
+    rows = [
+        f'[[serve]]\nname = "model-{number}"\nmodel = "{weights}"\nslot = "gpu"\nmemory = "1GiB"\ncontext = 8192\n'
+        f'aliases = ["alias-{number}"]\nfallback = "model-{max(number - 1, 0)}"\n'
+        for number in range(count)
+    ]
+    rows[0] = rows[0].replace('fallback = "model-0"\n', "")
+    return f'[front_door]\nport = {port}\n[paths]\nstate = "{folder}/state"\n[slots.gpu]\n{"".join(rows)}'
+
+
+def measure_models(stoker: str, folder: Path, count: int, times: int) -> dict[str, list[float]]:
+    """Seconds by what is done. Raises CalledProcessError and RuntimeError."""
+    seen: dict[str, list[float]] = {"config check": [], "up": [], "reload": []}
+    for number in range(times + 1):
+        place, port = folder / f"{count}-{number}", free_port()
+        place.mkdir()
+        with Up(place, many_models(count, place, port), port, {}) as up:
+            seen["up"].append(up.up_after)
+            for words in (("config", "check"), ("reload",)):
+                began = time.perf_counter()
+                command = (stoker, *words, "--config", str(up.config))
+                subprocess.run(command, capture_output=True, check=True, timeout=60)
+                seen[" ".join(words)].append(time.perf_counter() - began)
+    return {what: values[1:] for what, values in seen.items()}
+
+
+def report_models(stoker: str, count: int, times: int) -> str:
+    """The table of `--models`."""
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
+        one, many = (measure_models(stoker, Path(folder), size, times) for size in (1, count))
+    rows = []
+    for what, values in many.items():
+        figure = spread(values)
+        word = "reached" if figure is not None and figure.median < MAX_MANY else "MISSED"
+        rows.append((f"`stoker {what}`", f"{show_spread(spread(one[what]), 2)} s", f"{show_spread(figure, 2)} s", word))
+    return table(("what", "1 model", f"{count} models", f"below {MAX_MANY:g} s"), rows)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.startup", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--times", type=int, default=7)
+    parser.add_argument("--models", type=int, metavar="N", help="measure a file with N models instead")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was seen")
     found = parser.parse_args(argv)
     end_on_sigterm()
@@ -67,6 +112,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("no `stoker` command beside this Python: pip install -e . first\n")
         return 1
     facts = machine.facts()
+    if found.models is not None:
+        print(machine.headline(facts))
+        print(report_models(stoker, found.models, found.times))
+        return 0
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         of_help = measure_help(stoker, found.times)
         of_up, resident = measure_up(Path(folder), found.times)

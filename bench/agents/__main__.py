@@ -1,4 +1,4 @@
-"""`python -m bench.agents [--client NAME] [--serve KIND] [--where DIR [--install]] [--keep] [--json]`"""
+"""`python -m bench.agents [--client NAME] [--serve KIND] [--where DIR [--install]] [--failures N] [--keep] [--json]`"""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--quirks", default="", metavar="NAMES", help="habits of the scripted serves: docs/reference/testing-kit.md"
     )
+    parser.add_argument(
+        "--failures", type=int, default=0, metavar="N", help="the scripted serve answers N requests with 500 first"
+    )
     where = os.environ.get("STOKER_AGENTS")
     parser.add_argument(
         "--where", type=Path, metavar="DIR", default=Path(where) if where else None,
@@ -57,7 +60,12 @@ def _write_transcript(outcome: Outcome, folder: Path) -> None:
 
 
 def run_all(
-    chosen: Sequence[Client], kinds: Sequence[str], where: Path | None, folder: Path, quirks: str = ""
+    chosen: Sequence[Client],
+    kinds: Sequence[str],
+    where: Path | None,
+    folder: Path,
+    quirks: str = "",
+    failures: int = 0,
 ) -> tuple[list[Outcome], list[Client]]:
     """Every session, and the clients that are not installed. Each has a folder `CLIENT-SERVE` in `folder`."""
     path = clients.search_path(where)
@@ -69,7 +77,9 @@ def run_all(
             missing.append(client)
             continue
         for name in [one for one in client.serves if not kinds or one in kinds]:
-            outcome = session.run(client, command, path, KINDS[name], folder / f"{client.name}-{name}", quirks)
+            outcome = session.run(
+                client, command, path, KINDS[name], folder / f"{client.name}-{name}", quirks, failures
+            )
             outcomes.append(outcome)
             _say(f"{client.name} -> {name}: {'; '.join(outcome.problems) or 'complete'}")
     return outcomes, missing
@@ -90,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         install_all(chosen, found.where, _say)
     folder = Path(tempfile.mkdtemp(prefix="agents-"))
     try:
-        outcomes, missing = run_all(chosen, found.serve, found.where, folder, found.quirks)
+        outcomes, missing = run_all(chosen, found.serve, found.where, folder, found.quirks, found.failures)
     finally:
         if found.keep:
             _say(f"kept: {folder}")

@@ -59,14 +59,19 @@ class Outcome(NamedTuple):
         return [code.removeprefix("lossy:") for code in dict.fromkeys(words) if code.startswith("lossy:")]
 
 
-def run(client: Client, command: Path, path: str, kind: ServeKind, folder: Path, quirks: str = "") -> Outcome:
-    """A session in `folder`, which must not exist. `quirks`: habits of the scripted serve.
+def run(
+    client: Client, command: Path, path: str, kind: ServeKind, folder: Path, quirks: str = "", failures: int = 0
+) -> Outcome:
+    """A session in `folder`, which must not exist. `quirks`: habits of the scripted serve; `failures`: it answers that
+    many requests with 500 before it answers one.
 
     Raises RuntimeError: `stoker up` does not come up.
     """
     folder.mkdir(parents=True)
     answers_file = folder / "answers.json"
     answers_file.write_text("[]")
+    if failures:
+        kind = kind._replace(script={**kind.script, "error_status": 500, "error_times": failures})
     with Plane(serves.serves(kind, answers_file, quirks), folder / "plane", "") as plane:
         paths = session_paths.make(folder, plane.port, plane.key, task.FILES)
         answers = client.answers(paths, kind.dialect)
@@ -79,11 +84,11 @@ def run(client: Client, command: Path, path: str, kind: ServeKind, folder: Path,
         with contextlib.suppress(RuntimeError, OSError, http.client.HTTPException):
             plane.status()
         steps = decisions(folder / "plane" / "stoker.toml", plane.key)
-        documents = [] if kind.name == "llama.cpp" else _record(plane, kind)
+        documents = [] if kind.name == "llama.cpp" else received(plane, kind)
     said = (folder / "client.log").read_text(errors="replace")
     about = [one for one in documents if checks.is_task(kind.dialect, one)]
     thinking, wrong = checks.thoughts(kind.dialect, about)
-    problems = [*_ends(code, steps, said, client, kind, paths), *wrong]
+    problems = [*_ends(code, steps[failures:], said, client, kind, paths), *wrong]
     if kind.name != "llama.cpp":
         found = checks.calls(kind.dialect, about, answers) if client.has_tools else checks.edits(kind.dialect, about)
         problems += found
@@ -172,7 +177,7 @@ def _step(record: dict[str, Any]) -> Step:
     return Step(record["endpoint"], record["outcome"], record["status"], record.get("translation") or "", tokens)
 
 
-def _record(plane: Plane, kind: ServeKind) -> list[dict[str, Any]]:
+def received(plane: Plane, kind: ServeKind) -> list[dict[str, Any]]:
     """The documents that came in at the serve's path for inference."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         port = plane.serve(MODEL)["port"]

@@ -220,6 +220,6 @@ def test_a_key_without_cloud_does_not_see_what_somebody_else_runs() -> None:
 
 
 def test_a_cloud_tier_is_asked_for_by_its_own_name_alone() -> None:
-    tier = Serve("cloud", served_name="vendor/big", from_tier=True)
+    tier = Serve("cloud", served_name="vendor/big", from_tier=True, is_served_name_public=False)
     assert Caller(key(models=("cloud",))).may_use(tier)
     assert not Caller(key(models=("vendor/big",))).may_use(tier)

@@ -139,6 +139,14 @@ def test_a_request_counts_in_the_window_in_which_it_was_admitted() -> None:
     assert used(one, NOON + 60) == [0]
 
 
+def test_what_was_used_without_a_reservation_counts() -> None:
+    """Also if it is the first of its window."""
+    one = quota(tokens_per_minute=100, cost_per_day=1.0)
+    for at in (NOON, NOON + 3600):
+        Charge((one,), lambda at=at: at).settle(Amounts(7, 3, 0.25))  # type: ignore[misc]
+        assert [state.used for state in one.account.states(at)] == [10, 0.25 if at == NOON else 0.5]
+
+
 def test_limits_that_change_keep_what_was_used() -> None:
     one = quota(tokens_per_day=100)
     spend(one, 30, 30)

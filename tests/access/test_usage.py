@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker.access.access_file import USAGE_COLUMNS, AccessFile, UsageRow
-from stoker.access.usage import HOUR, STOKER, UsageTotals
+from stoker.access.usage import HOUR, STOKER, UsageTotals, amounts_of
 from stoker.domain.decision import Decision
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret
@@ -44,6 +44,18 @@ def test_a_request_counts_what_each_serve_used_that_it_asked() -> None:
         },
     }  # fmt: skip
     assert totals.take() == []
+
+
+def test_cached_tokens_cost_what_they_cost() -> None:
+    totals = UsageTotals(Clock())
+    prices = {"cloud": Cost(2.0, 10.0, 0.2, 2.5)}
+    totals.configure(prices)
+    used = ServeUsage("cloud", 1000, 10, 600, cache_written=300)
+    money = (100 * 2.0 + 600 * 0.2 + 300 * 2.5 + 10 * 10.0) / 1e6
+    assert amounts_of([used], prices) == (1000, 10, pytest.approx(money))
+    totals.record(KEY, ended("cloud"), [used])
+    (amounts,) = by_place(totals.take()).values()
+    assert (amounts["cost"], amounts["cache_written"]) == (pytest.approx(money), 300)
 
 
 def test_numbers_that_a_serve_did_not_report_count_as_nothing() -> None:
@@ -132,11 +144,11 @@ def test_a_file_of_an_earlier_version_gets_the_columns_that_it_lacks(tmp_path: P
     file.add([((10, "ann", "team", "s", ""), range(len(USAGE_COLUMNS)))], [])
     file.close()
     with sqlite3.connect(path) as db:
-        for name in ("audio_seconds", "characters", "images"):
+        for name in USAGE_COLUMNS[-4:]:
             db.execute(f"ALTER TABLE usage DROP COLUMN {name}")
     db.close()
     file = AccessFile(path)
     file.add([((10, "ann", "team", "s", ""), [1] * len(USAGE_COLUMNS))], [])
     ((_, amounts),) = file.usage(10, 10)
     file.close()
-    assert list(amounts) == [*range(1, len(USAGE_COLUMNS) - 2), 1, 1, 1]
+    assert list(amounts) == [*range(1, len(USAGE_COLUMNS) - 3), 1, 1, 1, 1]

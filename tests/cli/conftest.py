@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.fake_stoker import FakeStoker
+from tests.fleet.memory.model_files import gguf
 
 CONFIG = """
 [front_door]
@@ -77,7 +78,7 @@ def config(home: Path, port: int) -> Path:
     path = home / "work" / "stoker.toml"
     path.write_text(CONFIG.format(port=port))
     for name in ("fast", "slow"):
-        (home / "work" / f"{name}.gguf").write_bytes(b"GGUF" + bytes(20))
+        gguf(home / "work" / f"{name}.gguf", {"general.architecture": "llama"}, [("x", (32,), 0, 0)], 128)
     return path
 
 

@@ -278,6 +278,17 @@ def test_the_first_production_serve_that_converses_is_meant_and_any_name_of_a_se
     assert "dialect responses (translated for this serve)" in text(capsys, "codex", "--model", "old")
 
 
+def test_a_client_of_the_responses_api_is_told_that_none_are_stored(full: Path, capsys: Captured) -> None:
+    assert document(capsys, "codex")["stores_responses"] is False
+    said = text(capsys, "codex")
+    assert "`previous_response_id` and `conversation` are refused" in said
+    assert "[responses] store = true" in said
+    assert "previous_response_id" not in text(capsys, "curl")
+    full.write_text(FULL + "\n[responses]\nstore = true\n")
+    assert document(capsys, "codex")["stores_responses"] is True
+    assert "are refused" not in text(capsys, "codex")
+
+
 def test_the_key_variable_can_be_named_and_a_files_key_gets_the_usual_one(full: Path, capsys: Captured) -> None:
     assert 'export OPENAI_API_KEY="$MINE"' in text(capsys, "env", "--key-env", "MINE")
     (full.parent / "key").write_text(SECRET)
@@ -536,3 +547,24 @@ def test_a_client_is_pointed_at_an_alias_or_a_variant(bare: Path, capsys: Captur
     bare.write_text(f'{config}\n[alias.mine]\nserve = "coder"\n[alias.either]\nserves = ["small", "coder"]\n')
     found = document(capsys, "opencode", "--model", name)
     assert (found["model"], found["context_ceiling"]) == (name, context)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("claude-sonnet-4-5", "claude-sonnet-4-5 takes no effort and no adaptive thinking"),
+        ("claude-opus-4-5", "claude-opus-4-5 takes the efforts low, medium, high"),
+        ("gpt-5.1", "gpt-5.1 takes the efforts none, low, medium, high"),
+        ("gpt-4o", "gpt-4o does not think"),
+        ("claude-of-tomorrow", ""),
+    ],
+)
+def test_an_agents_user_is_told_which_efforts_a_vendors_model_takes(
+    home: Path, capsys: Captured, model: str, told: str
+) -> None:
+    cloud = f'[[serve]]\nname = "c"\nbase_url = "https://api.example.com/v1"\nserved_name = "{model}"\n'
+    (home / "stoker.toml").write_text(cloud)
+    assert run(["client", "claude-code", "-c", str(home / "stoker.toml")]) == 0
+    shown = capsys.readouterr().err
+    assert told in shown
+    assert ("effort" in shown) == bool(told)

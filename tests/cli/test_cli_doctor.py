@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.cli.fake_stoker import FakeStoker
+from tests.fleet.memory.model_files import gguf
 
 from stoker.cli.commands import doctor_checks
 from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
@@ -57,7 +58,17 @@ def test_a_machine_in_order(plain: Path, capsys: Captured) -> None:
     assert {f.health for f in found.values()} == {"ok"}
     assert {"python", "pidfd", "unix sockets", "uvloop", "configuration", "state directory", "port", "keys", "engines",
             "weights of fast", "weights of slow", "slots", "disk for the vault", "disk for logs", "docker",
-            "shell completion", "accelerators"} == set(found)  # fmt: skip
+            "shell completion", "accelerators", "stored responses"} == set(found)  # fmt: skip
+
+
+def test_whether_responses_are_stored_is_said(plain: Path, capsys: Captured) -> None:
+    run(["doctor", "--json"])
+    said = findings(capsys)["stored responses"].detail
+    assert "previous_response_id" in said
+    assert "[responses] store = true" in said
+    plain.write_text(plain.read_text() + '\n[responses]\nstore = true\nmax_bytes = "64MiB"\n')
+    run(["doctor", "--json"])
+    assert "64.0 MiB" in findings(capsys)["stored responses"].detail
 
 
 def test_whatever_is_wrong_has_a_fix_and_a_next_command(plain: Path, port: int, capsys: Captured) -> None:
@@ -283,3 +294,16 @@ def test_a_model_that_ollama_removed_is_named_with_what_to_do(tmp_path: Path) ->
     assert finding.health is DoctorHealth.FAIL
     assert "is gone: Ollama removed the model (llama3.2:latest), or updated it" in finding.detail
     assert finding.next == "stoker import ollama --force"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "size", "said"),
+    [([], 0, "has no weights in it"), ([("x", (1024,), 0, 0)], 100, "is cut off"), ([("x", (32,), 0, 0)], 128, "")],
+)
+def test_a_file_that_no_engine_can_load_is_named(
+    tmp_path: Path, tensors: list[tuple[str, tuple[int, ...], int, int]], size: int, said: str
+) -> None:
+    weights = gguf(tmp_path / "m.gguf", {"general.architecture": "llama"}, tensors, size)
+    finding = doctor_checks.weights(Serve("m", model=str(weights)))
+    assert said in finding.detail
+    assert finding.health is (DoctorHealth.FAIL if said else DoctorHealth.OK)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stoker.config.demo import demo
 from stoker.config.effective import to_toml
-from stoker.config.load import load
+from stoker.config.load import load, load_text
 from stoker.domain.serve import Slot
 
 
@@ -21,6 +21,20 @@ def test_the_demo_is_two_serves_in_a_slot_for_one(tmp_path: Path) -> None:
     for serve in settings.serves:
         assert (serve.slot, serve.context, serve.parallel, serve.max_active, serve.threads) == ("demo", 2048, 4, 4, 1)
         assert (serve.die_with_parent, serve.embedded, serve.ready_timeout, serve.queue_timeout) == (True, None, 60, 30)
+
+
+def test_its_serves_get_what_any_file_gets(tmp_path: Path) -> None:
+    """The gaps of their engine that translation fills among it: the demo is no road of its own."""
+    plain = 'name = "spark"\nmodel = "spark.gguf"\nslot = "demo"\ncontext = 2048'
+    file = load_text(f"[slots.demo]\n[[serve]]\n{plain}", tmp_path / "stoker.toml").serves[0]
+    for serve in demo(tmp_path, 1).serves:
+        assert serve.translation == file.translation
+        assert (serve.dialects, serve.asks_dialects) == (file.dialects, file.asks_dialects)
+
+
+def test_it_stores_responses_within_a_bound(tmp_path: Path) -> None:
+    stored = demo(tmp_path, 1).responses
+    assert (stored.store, stored.max_bytes) == (True, 64 * 2**20)
 
 
 def test_its_weights_are_package_data_or_lie_where_one_says(tmp_path: Path) -> None:

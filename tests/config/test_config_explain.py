@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import tomllib
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -127,6 +128,8 @@ slot = "gpu0"
 memory = "1GiB"
 stop = "end {pid} {{x}}"
 base_path = "/llm/"
+cwd = "elsewhere"
+inherit_env = ["HF_TOKEN", "*"]
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
 [[serve]]
@@ -156,6 +159,7 @@ source = "rsync:nas:/models/d"
 name = "e"
 engine = "vllm"
 min_tokens_per_second = 20.0
+first_byte_timeout = "4m"
 purpose = "e"
 title = "E"
 description = "an example"
@@ -300,6 +304,7 @@ class TestShow:
             "from_tier",
             "variants",
         }
+        unwritten |= {"is_served_name_public"}  # follows from all names of the file
         unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
         unwritten |= {"replica_of", "job_place", "min_replicas"}  # follow from `slots`, `also` and `replicas`
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
@@ -554,3 +559,14 @@ class TestInStep:
         first = self.PAGE.split("```toml\n", 1)[1].split("```", 1)[0]
         assert [serve.name for serve in loaded(first).serves] == ["fast", "clever"]
         assert all(warning.endswith("until they do") for warning in warnings(example))
+
+
+def test_weights_whose_file_system_does_not_answer_are_warned_about_once_it_is_known(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, gate, exists = loaded('[[serve]]\nname = "a"\nmodel = "dead/a.gguf"\n'), threading.Event(), Path.exists
+    monkeypatch.setattr("stoker.config.warnings.LOOKED_FOR", 0.05)
+    monkeypatch.setattr(Path, "exists", lambda path: gate.wait(10) if "dead" in str(path) else exists(path))
+    [found] = [one for one in warnings(settings) if "dead" in one]
+    assert "its file system does not answer" in found
+    gate.set()

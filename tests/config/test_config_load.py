@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.config.load import find, load
+from stoker.config.find import find
+from stoker.config.load import load
 from stoker.domain.access import CompatPaths, FrontDoor, Media, Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ConfigError

@@ -367,14 +367,12 @@ def test_a_wrong_parent_value_is_reported_once_in_the_parent(problems: Problems)
 
 
 class TestNames:
-    """One namespace: serve names, served names, aliases."""
+    """One namespace: serve names, aliases, variants, tiers."""
 
     @pytest.mark.parametrize(
         ("first", "second", "place"),
         [
             ("name = 'a'", "name = 'a'", "serve[a].name"),
-            ("name = 'a'", "name = 'b'\nserved_name = 'a'", "serve[b].served_name"),
-            ("name = 'a'\nserved_name = 'm'", "name = 'b'\nserved_name = 'm'", "serve[b].served_name"),
             ("name = 'a'\naliases = ['m']", "name = 'b'\naliases = ['x', 'm']", "serve[b].aliases[#2]"),
             ("name = 'a'\naliases = ['b']", "name = 'b'", "serve[b].name"),
         ],
@@ -386,6 +384,24 @@ class TestNames:
         [problem] = problems(text)
         assert problem.startswith(f"{mine}: key '{place}': ")
         assert f"already means serve 'a' (line {theirs})" in problem
+
+    @pytest.mark.parametrize(
+        ("first", "second", "names"),
+        [
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'", {"a": ("a", "m"), "b": ("b",)}),
+            ("name = 'a'", "name = 'b'\nserved_name = 'a'", {"a": ("a",), "b": ("b",)}),
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'\nserved_name = 'm'", {"a": ("a",), "b": ("b",)}),
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'\naliases = ['m']", {"a": ("a",), "b": ("b", "m")}),
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'\nvariant = [{name = 'm'}]", {"a": ("a",), "b": ("b", "m")}),
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'\n[alias.m]\nserve = 'b'", {"a": ("a",), "b": ("b",)}),
+            ("name = 'a'\nserved_name = 'auto'", "name = 'b'", {"a": ("a",), "b": ("b",)}),
+        ],
+    )
+    def test_a_served_name_is_one_for_clients_only_if_nothing_else_has_it(
+        self, loaded: Callable[[str], Settings], first: str, second: str, names: dict[str, tuple[str, ...]]
+    ) -> None:
+        settings = loaded(f"[[serve]]\nmodel = 'x'\n{first}\n[[serve]]\nmodel = 'x'\n{second}\n")
+        assert {serve.name: serve.names() for serve in settings.serves} == names
 
 
 class TestPatterns:
@@ -485,6 +501,28 @@ class TestPlaces:
             "[[serve]]\nname = 'a'\nmodel = 'x'\nport = 9\n[[serve]]\nname = 'b'\nmodel = 'x'\nport = 9"
         )
         assert problem.startswith("8: key 'serve[b].port': serve 'b' needs port 9, which serve 'a' (line 4) has")
+
+    @pytest.mark.parametrize(
+        ("slot", "serves", "is_free"),
+        [
+            ("", "", True),
+            ("together = [['a', 'c'], ['b', 'c']]", "", True),
+            ("together = [['a', 'b']]", "", False),
+            ("memory = '10GiB'", "memory = '1GiB'", False),
+            ("", "engine = 'vllm'\nsleep_level = 1", False),
+        ],
+    )
+    def test_serves_that_never_run_at_the_same_time_may_have_one_port(
+        self, problems: Problems, loaded: Callable[[str], Settings], slot: str, serves: str, is_free: bool
+    ) -> None:
+        text = f"[slots.g]\n{slot}\n" + "".join(
+            f"[[serve]]\nname = '{name}'\nmodel = 'x'\nslot = 'g'\n{serves}\n{port}\n"
+            for name, port in (("a", "port = 9"), ("b", "port = 9"), ("c", ""))
+        )
+        if is_free:
+            assert [serve.port for serve in loaded(text).serves] == [9, 9, None]
+        else:
+            assert "needs port 9, which serve 'a'" in problems(text)[0]
 
     def test_a_slot_with_memory_must_know_and_hold_each_serve(self, problems: Problems) -> None:
         found = problems(

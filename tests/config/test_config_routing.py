@@ -147,6 +147,13 @@ class TestTiers:
             assert router is not None
             assert router.tiers[0].first_byte_timeout == seconds
 
+    @pytest.mark.parametrize(("said", "seconds"), [("5s", 60.0), ("5m", 300.0), ("0s", 0.0)])
+    def test_with_no_other_tier_left_its_serve_gets_as_much_and_at_least_a_minute(
+        self, loaded: Loaded, said: str, seconds: float
+    ) -> None:
+        assert loaded(CLOUD + f'first_byte_timeout = "{said}"').serves[0].first_byte_timeout == seconds
+        assert loaded(CLOUD).serves[0].first_byte_timeout is None
+
     def test_a_serve_that_somebody_else_runs_is_a_cloud_as_a_tier_and_must_say_what_it_costs(
         self, loaded: Loaded, problems: Problems
     ) -> None:
@@ -283,8 +290,6 @@ class TestRouter:
         ("tier = 1", ["12: key 'serve[parent].tier': unknown key"]),
         # one namespace
         ("[[tier]]\nname = 'far'\nserve = 'fast'", ["13: key 'tier[far].name': 'far' already means serve 'far' (line"]),
-        ("[[tier]]\nname = 'gpt'\nserve = 'far'\ncost = { input = 0, output = 0 }",
-         ["13: key 'tier[gpt].name': 'gpt' already means serve 'fast' (line 5); names, served names, aliases and tie"]),
         (CLOUD.replace('"cloud"', '"fast"'), ["13: key 'tier[fast].name': 'fast' already means serve 'fast' (line 2)"]),
         (LOCAL + LOCAL, ["16: key 'tier[local].name': line 13 already has a tier with this name; choose another"]),
         (CLOUD + CLOUD, ["18: key 'tier[cloud].name': line 13 already has a tier with this name; choose another"]),

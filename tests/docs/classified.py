@@ -140,6 +140,7 @@ NOT_RUN = {
     "STOKER_COMPILE=1 pip wheel --no-deps .": COMPILES,
     "scripts/release compile": COMPILES,
     ".venv/bin/python -m pytest -q tests/request/lease": "runs as a part of the tests",
+    "python -m bench.conformance --suites ~/suites": "needs clones of the suites; tests/bench_smoke runs it without",
     "scripts/docs-site --serve": SITE,
     "scripts/docs-site --check": SITE,
     "python3 -m venv ~/vllm": DOWNLOADS,

@@ -18,6 +18,7 @@ import pytest
 
 from stoker.domain.access import Paths
 from stoker.domain.dialect import Dialect
+from stoker.domain.protocols import QuickCheck
 from stoker.domain.serve import Serve
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
@@ -46,6 +47,11 @@ class Workshop:
         """As a control plane that has just started. `context`: more fields of FleetContext."""
         log = logging.getLogger("test.fleet")
         return Supervisor(FleetContext(self.paths, RealClock(), log, lambda: bytes(32), **context), warm)
+
+    async def quick_check(self, fleet: Supervisor, serve: Serve) -> list[str]:
+        """What prevents the start, found before a swap."""
+        check = fleet.quick_check(serve)
+        return list((check if isinstance(check, QuickCheck) else await check).problems)
 
     def on_exit(self, name: str, detail: str) -> None:
         self.exits.append((name, detail))

@@ -20,6 +20,7 @@ import pytest
 import uvloop
 
 from stoker.access.access_control import AccessControl
+from stoker.access.usage import UsageTotals
 from stoker.domain.access import FrontDoor, ResponseStorage
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, Notify, ServeDisconnected
@@ -219,6 +220,10 @@ class Stage:
         """What went to the log as an error, or to the loop's exception handler."""
         self.notes: list[str] = []
         """What the request path noted of serves."""
+        self.is_working = False
+        """Whether an engine that has not begun its answer works on it."""
+        self.looks: list[str] = []
+        """The serves of which that was asked."""
         self.lines: list[Talk] = []
         self.refused: Counter[tuple[str, str]] = Counter()
         """What came no further than the front door: (reason, origin)."""
@@ -240,11 +245,17 @@ class Stage:
         signer = ThinkingSigner((b"key" * 11,))
         formatter = Formatter(signer, LoopClock().wall)
         self.carrier = Carrier(
-            self.conductor, self.pool, formatter, LoopClock(), lambda serve, text: self.notes.append(f"{serve}: {text}")
+            self.conductor,
+            self.pool,
+            formatter,
+            LoopClock(),
+            lambda serve, text: self.notes.append(f"{serve}: {text}"),
+            is_working=self._is_working,
         )
         settings = FlowSettings(self.front_door, names)
         turns = ResponseTurns(self.responses, LoopClock().wall, SummarySeals(signer))
-        self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append, None, turns)
+        self.usage = UsageTotals(LoopClock().wall)
+        self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append, self.usage, turns)
         self.door = AccessControl(self.front_door)
         front = Front(self.flow, self.door, self.endpoints(), self._count)
         self.state = ServerState()
@@ -261,9 +272,13 @@ class Stage:
 
     def route(self, router: TierRouter | None, **collaborators: Any) -> None:
         """Requests may name a task from here on; None: no longer."""
-        limits = {"max_silence": self.front_door.stall_timeout, **collaborators}
-        made = None if router is None else Dispatcher(self.carrier, router, Collaborators(**limits), LoopClock().now)
+        parts = Collaborators(**collaborators)
+        made = None if router is None else Dispatcher(self.carrier, router, parts, LoopClock().now)
         self.flow.configure(replace(self.flow.settings, dispatcher=made))
+
+    async def _is_working(self, serve: str) -> bool:
+        self.looks.append(serve)
+        return self.is_working
 
     def work_with(self, **collaborators: Any) -> None:
         """As `route`, with the same router."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
-from tests.gateway.compat_stage import CompatStage, compat_story
+from tests.gateway.compat_stage import BOTH, SERVES, CompatStage, compat_story
 from tests.gateway.flow_stage import ask
 
 from stoker.domain.access import CompatPaths
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret
+from stoker.request.decide.names import Names, ServeStates
 from stoker.testing.client import compose_request
 
 KEYS = (
@@ -137,6 +139,20 @@ async def test_every_path_below_upstream_is_passed_on_also_for_a_name_with_a_sla
     redirect = await stage.get("/upstream/a?x=1")
     assert (redirect.status, redirect.header("location")) == (301, "/upstream/a/?x=1")
     assert (await stage.post("/upstream/a")).status == 308
+
+
+@compat_story(replace(BOTH, upstream_ignore=(r"\.css$",)))
+async def test_a_path_that_is_to_be_ignored_loads_no_model(stage: CompatStage) -> None:
+    refused = await stage.get("/upstream/a/style.css")
+    assert (refused.status, refused.json()["error"]["code"]) == (409, "not_loaded")
+    assert stage.phase("a") == "stopped"
+    await stage.conductor.switch("a")
+    names = Names(SERVES, states=ServeStates(stage.conductor.residency.is_loaded))
+    stage.flow.configure(replace(stage.flow.settings, names=names))
+    client = await stage.client()
+    await client.send(compose_request("GET", "/upstream/a/style.css"))
+    (await stage.asked()).reply(b"p {}")
+    assert (await client.reply()).body == b"p {}"
 
 
 @compat_story(CompatPaths(llama_swap=True, llama_cpp=True))

@@ -203,8 +203,8 @@ async def test_a_keys_own_limit_is_429_and_its_place_comes_back(stage: Stage) ->
     assert {d.key for d in stage.decisions} == {"k"}, "also of the one that was refused"
 
 
-@pytest.mark.parametrize(("tokens", "status"), [(990, 200), (991, 400)])
-def test_29_exactly_at_the_context_is_accepted_one_more_is_not(tokens: int, status: int) -> None:
+@pytest.mark.parametrize(("tokens", "status"), [(990, 200), (999, 200), (1000, 400)])
+def test_29_a_prompt_that_leaves_room_is_accepted_any_other_is_not(tokens: int, status: int) -> None:
     @story(a_serve(context=1000))
     async def tell(stage: Stage) -> None:
         client, counting = await begun(stage, filler="x" * 1000, max_tokens=10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 
@@ -170,23 +171,27 @@ async def test_models_status_and_health_are_never_counted(plane: Plane) -> None:
 @pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
 @pytest.mark.parametrize("temperature", ["cold", "warm"])
 @story
-async def test_above_the_context_is_refused_and_exactly_at_it_is_accepted(
+async def test_a_prompt_above_the_context_is_refused_and_an_output_limit_above_the_room_is_lowered(
     plane: Plane, temperature: str, dialect: str
 ) -> None:
     """Behaviour 29 with a serve that counts words; with the real llama.cpp in test_real_models.py."""
     if temperature == "warm":
         await ask(plane, "counts", dialect="completions")
-    text = " ".join(["word"] * 60)
-    over = await ask(plane, "counts", text, dialect, **budget(dialect, 41))
+    over = await ask(plane, "counts", " ".join(["word"] * 100), dialect, **budget(dialect, 41))
     assert over.status == 400
     error = over.json()["error"]
     assert (error["code"], error["source"]) == ("context_length_exceeded", "stoker")
-    assert (error["prompt_tokens"], error["output_tokens"], error["context"]) == (60, 41, 100)
-    assert ("60 + 41 > 100" if dialect == "messages" else "60 prompt + 41 output") in error["message"]
+    assert (error["prompt_tokens"], error["output_tokens"], error["context"]) == (100, 41, 100)
+    assert ("100 tokens > 100" if dialect == "messages" else "100 prompt + 41 output") in error["message"]
     assert (over.json().get("type") == "error") == (dialect == "messages")
     assert plane.received("counts", PATHS[dialect]) == [], "it reached the serve"
-    assert (await ask(plane, "counts", text, dialect, **budget(dialect, 40))).status == 200
-    assert len(plane.received("counts", PATHS[dialect])) == 1
+    text = " ".join(["word"] * 60)
+    exact = await ask(plane, "counts", text, dialect, **budget(dialect, 40))
+    assert (exact.status, exact.header("x-stoker-edits")) == (200, None)
+    lowered = await ask(plane, "counts", text, dialect, **budget(dialect, 41))
+    assert (lowered.status, lowered.header("x-stoker-edits")) == (200, f"{next(iter(budget(dialect, 1)))}=40")
+    for received in plane.received("counts", PATHS[dialect]):
+        assert budget(dialect, 40).items() <= json.loads(received["body"]).items()
 
 
 @story

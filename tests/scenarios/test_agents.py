@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from bench.agents import clients, install, overflow, session
+from bench.agents import clients, compaction, install, overflow, session
 from bench.agents.serves import KINDS
 from bench.agents.table import CLIENTS
 
@@ -40,6 +40,8 @@ OVERFLOWS = [
     for serve in overflow.REFUSALS
     if serve in client.serves
 ]
+
+COMPACTING = next(client for client in CLIENTS if client.name == "codex")
 
 Installed = Callable[[clients.Client], Path]
 
@@ -69,6 +71,17 @@ def test_an_agent_edits_a_file_and_runs_a_tool(
     assert outcome.problems == [], outcome.said
 
 
+@pytest.mark.parametrize("serve", ["local", "messages"])
+def test_claude_code_goes_on_after_an_engine_that_failed_twice(
+    serve: str, installed: Installed, tmp_path: Path
+) -> None:
+    (client,) = clients.named(CLIENTS, ["claude-code"])
+    command = installed(client)
+    where = clients.search_path(WHERE)
+    outcome = session.run(client, command, where, KINDS[serve], tmp_path / "session", failures=2)
+    assert outcome.problems == [], outcome.said
+
+
 @pytest.mark.parametrize(("client", "serve"), OVERFLOWS)
 def test_an_agent_says_that_the_prompt_is_too_long(
     client: clients.Client, serve: str, installed: Installed, tmp_path: Path
@@ -80,3 +93,15 @@ def test_an_agent_says_that_the_prompt_is_too_long(
     words = (RECOGNISED[client.program],) if client.program in RECOGNISED else FRONT_DOOR
     said = " ".join(outcome.said.split())  # some wrap their lines
     assert any(word in said for word in words), said[-2000:]
+
+
+@pytest.mark.parametrize("serve", ["chat", "messages", "responses", "local"])
+def test_codex_needs_nothing_but_the_address_through_two_compactions(
+    serve: str, installed: Installed, tmp_path: Path
+) -> None:
+    found = compaction.run(installed(COMPACTING), clients.search_path(WHERE), KINDS[serve], tmp_path / "session")
+    assert found.exit_code == 0, found.said
+    assert compaction.FINAL in found.said
+    assert not any(words in found.said for words in compaction.TRANSPORT_TROUBLE), found.said
+    assert all((step.outcome, step.status) == ("served", 200) for step in found.steps), found.steps
+    assert found.summaries == [False, False, True, True, True], "a call, a summary, a call, a summary, the end"

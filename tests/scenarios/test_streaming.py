@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import random
-import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -185,16 +184,14 @@ async def test_a_slow_reader_pauses_the_serve_and_memory_stays_bounded(plane: Pl
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 @story
-async def test_a_gzip_upstream_passes_unchanged_and_usage_is_still_read(plane: Plane, streamed: bool) -> None:
+async def test_a_gzip_upstream_is_read_and_only_a_whole_answer_passes_unchanged(plane: Plane, streamed: bool) -> None:
     """Behaviour 39."""
     ours = (("accept-encoding", "gzip"),)
     text = "script: gzip=yes gap=0.005 prompt_tokens=17 cached_tokens=5"
     async with Talk(plane, "a", text, headers=ours, stream=streamed, stream_options={"include_usage": True}) as talk:
         reply = await talk.reply()
-    assert reply.header("content-encoding") == "gzip"
-    plain = zlib.decompress(reply.body, wbits=31)
-    assert b"tok19" in plain
-    assert plain == gzip.decompress(reply.body)
+    assert reply.header("content-encoding") == (None if streamed else "gzip")
+    assert b"tok19" in (reply.body if streamed else gzip.decompress(reply.body))
     decision = plane.decision(reply.header("x-request-id") or "")
     figures = (decision["input_tokens"], decision["cached_tokens"], decision["output_tokens"])
     assert figures == (17, 5, 20)

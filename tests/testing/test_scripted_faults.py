@@ -161,6 +161,13 @@ async def test_an_error_status_with_retry_after_and_own_body() -> None:
         assert books(server) == (2, 0, 0, 0)
 
 
+async def test_only_so_many_requests_fail_and_a_new_script_counts_anew() -> None:
+    async with scripted(error_status=500, error_times=2) as (_, client):
+        assert [(await client.ask("POST", CHAT, asking())).status for _ in range(3)] == [500, 500, 200]
+        await client.ask("POST", "/control", {"error_times": 1})
+        assert [(await client.ask("POST", CHAT, asking())).status for _ in range(2)] == [500, 200]
+
+
 async def test_an_error_event_ends_the_stream() -> None:
     async with scripted(error_event_after=3) as (_, client):
         _, events = await streamed(client)

@@ -25,6 +25,7 @@ BUSY_WAIT = 2.0
 USAGE_COLUMNS = (
     "requests", "failed", "input", "cached", "output", "reasoning", "cost", "accelerator_seconds", "swap_seconds",
     "ttft_sum", "ttft_count", "decode_tokens", "decode_seconds", "audio_seconds", "characters", "images",
+    "cache_written",
 )  # fmt: skip
 """The amounts of one row of usage, all additive. New ones go to the end: files get them as columns when they are
 opened."""

@@ -101,6 +101,12 @@ class Counter:
             self.used = 0.0
         self.start, self.end = self.rule.window.bounds(at)
 
+    def counts(self, since: float) -> bool:
+        """Whether what was admitted at `since` counts in the current window. One that nothing has begun yet begins."""
+        if since >= self.end:
+            self.advance(since)
+        return self.start <= since
+
     def left(self, at: float) -> float:
         """What is left; below 0 if more was used than is allowed."""
         if not self.start <= at < self.end:
@@ -204,10 +210,10 @@ class Account:
         as it is.
         """
         for counter in self._of_tokens:
-            if counter.start <= since:
+            if counter.counts(since):
                 counter.add(counter.input * prompt + counter.output * output)
         for counter in self._of_cost:
-            if counter.start <= since:
+            if counter.counts(since):
                 counter.add(cost)
 
     # -- what is there -----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ STOKER = "(stoker)"
 _Place = tuple[str, str, str, str]
 """Key, application, serve, class."""
 _serve_of = attrgetter("serve")
-_counts_of = attrgetter("input", "cached", "output", "reasoning", "accelerator_seconds")
+_counts_of = attrgetter("input", "cached", "output", "reasoning", "accelerator_seconds", "cache_written")
 
 
 def amounts_of(usages: Iterable[ServeUsage], costs: Mapping[str, Cost]) -> Amounts:
@@ -33,7 +33,7 @@ def amounts_of(usages: Iterable[ServeUsage], costs: Mapping[str, Cost]) -> Amoun
         prompt += tokens[0]
         output += tokens[1]
         if one.serve in costs:
-            money += costs[one.serve].of(*tokens)
+            money += costs[one.serve].of(*tokens, one.cached or 0, one.cache_written or 0)
     return Amounts(prompt, output, money)
 
 
@@ -49,8 +49,8 @@ class _Row:
         """Seconds of audio, characters, images."""
         self.ttfts: list[float] = []
         self.uncounted: list[ServeUsage] = []
-        self.sums = [0.0] * 5
-        """Of `uncounted` ones that were added up: input, cached, output, reasoning, accelerator seconds."""
+        self.sums = [0.0] * 6
+        """Of `uncounted` ones that were added up, in the order of `_counts_of`."""
 
     def add_media(self, units: MediaUnits) -> None:
         found = units.audio_seconds, units.characters, units.images
@@ -66,11 +66,11 @@ class _Row:
     def amounts(self, cost: Cost | None) -> tuple[float, ...]:
         """In the order of USAGE_COLUMNS."""
         self.count()
-        prompt, cached, output, reasoning, accelerator = self.sums
-        money = 0.0 if cost is None else cost.of(prompt, output)
+        prompt, cached, output, reasoning, accelerator, written = self.sums
+        money = 0.0 if cost is None else cost.of(prompt, output, cached, written)
         return (
             self.requests, self.failed, prompt, cached, output, reasoning, money, accelerator, self.swap,
-            sum(self.ttfts), len(self.ttfts), self.decode_tokens, self.decode_seconds, *self.media,
+            sum(self.ttfts), len(self.ttfts), self.decode_tokens, self.decode_seconds, *self.media, written,
         )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ def _figures(sums: list[float]) -> dict[str, Any]:
         "failed": int(one["failed"]),
         "input_tokens": int(one["input"]),
         "cached_tokens": int(one["cached"]),
+        "cache_write_tokens": int(one["cache_written"]),
         "output_tokens": int(one["output"]),
         "reasoning_tokens": int(one["reasoning"]),
         "cost": round(one["cost"], 6),

@@ -138,7 +138,10 @@ def _build_gateway(
     formatter = Formatter(signer, context.clock.wall)
     responses = StoredResponses(store.responses, context.clock.wall)
     turns = ResponseTurns(store.responses, context.clock.wall, SummarySeals(signer))
-    carrier = Carrier(fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations)
+    carrier = Carrier(
+        fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations,
+        fleet.engine_work.is_working,
+    )  # fmt: skip
     pads = Scratchpads(context.directory / "orchestrator", context.clock.wall)
     client, clock = InternalClient(pool, formatter), context.clock
     orchestration = OrchestratorContext(fleet.conductor, client, formatter, pads, clock.now, clock.wall)

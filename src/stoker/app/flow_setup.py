@@ -141,7 +141,10 @@ class FlowSetup:
         monitor, existing = self._quality.monitor, self._router
         if existing is None:
             residency = self._fleet.conductor.residency
-            created = TierRouter(router, settings.serves, self._quality.tier_quality, residency, SystemClock.now)
+            created = TierRouter(
+                router, settings.serves, self._quality.tier_quality, residency, SystemClock.now,
+                usual_first_byte=self._carrier.first_bytes.usual,
+            )  # fmt: skip
             classifier()  # loaded now, not with the first request
             self._router = created
             monitor.use_router(created)
@@ -170,6 +173,4 @@ class FlowSetup:
             quality.grader if grades else None,
             quality.classifier_model if classifies else None,
             prewarmer if predicts else None,
-            self._fleet.engine_work.is_working,
-            new.settings.front_door.stall_timeout,
         )

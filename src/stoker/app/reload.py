@@ -17,6 +17,7 @@ from stoker.app.configuration import (
 from stoker.app.context import ReadAgain
 from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
+from stoker.blocking import in_own_thread
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import cloud_prices
 
@@ -47,6 +48,10 @@ def compare(old: Configuration, new: Configuration, settings: Sequence[str] = ()
     )
 
 
+READ_WITHIN = 60.0
+"""Seconds."""
+
+
 class Reloader:
     """`read` reads the configuration again; None: this program has no file."""
 
@@ -67,8 +72,7 @@ class Reloader:
             raise ConfigError(["this Stoker runs without a configuration file: there is nothing to reload"])
         async with self._turn:
             old = self._active.current
-            settings, paths = await asyncio.to_thread(self._read, old.settings)
-            new = next_configuration(old, settings)
+            paths, new = await self._read_again(self._read, old)
             changes = compare(old, new, paths)
             lapsed = [] if dry_run else self._replace(old, new, changes)
         return {
@@ -80,6 +84,20 @@ class Reloader:
             "settings": list(changes.settings),
             "problems": [],
         }
+
+    async def _read_again(self, read: ReadAgain, old: Configuration) -> tuple[list[str], Configuration]:
+        """The files that were read, and what they say. Reads headers of models, too. Raises ConfigError."""
+
+        def work() -> tuple[list[str], Configuration]:
+            settings, paths = read(old.settings)
+            return paths, next_configuration(old, settings)
+
+        try:
+            async with asyncio.timeout(READ_WITHIN):
+                return await in_own_thread(work, "the configuration")
+        except TimeoutError:
+            text = f"the configuration, or a model that it names, could not be read within {READ_WITHIN:g} s"
+            raise ConfigError([f"{text}: a file system does not answer; nothing has changed"]) from None
 
     def _replace(self, old: Configuration, new: Configuration, changes: ConfigurationChanges) -> list[tuple[str, str]]:
         """Tier and class of measurements that do not count any more. After an error, the old configuration counts."""

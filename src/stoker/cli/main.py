@@ -42,7 +42,7 @@ from stoker.cli.commands import run as run_command
 from stoker.cli.commands.up_start import Start
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED
-from stoker.cli.console.installation import find_installation
+from stoker.cli.console.installation import find_running
 from stoker.cli.evaluate import results
 
 app = command_line.without_commands()
@@ -91,7 +91,7 @@ def reload(
 
     Serves that did not change keep running, with their requests.
     """
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         answer = control.reload(dry_run)
     if json:
         terminal.emit({name: getattr(answer, name) for name in _RELOADED})

@@ -1,6 +1,7 @@
 """Reads `stoker.toml` and turns it into the domain's records. Only `app` and `cli` import this package.
 
-load           find(), load(): from a path to Settings, in these steps:
+find           which file, and the state directory that it names
+load           from a path to Settings, in these steps:
 document         the text, the line of every key (line_numbers), the list of problems
 renamed_keys     keys under their old names get the new ones
 validation       each section against its table

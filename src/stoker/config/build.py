@@ -12,6 +12,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.orchestrator_files import OrchestratorFiles
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
+from stoker.config.rules.names import public_served_names
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
 from stoker.config.tables.also import build_also
 from stoker.config.tables.cluster import build_clusters
@@ -68,10 +69,10 @@ def read_secrets(
             wanted[("front_door", "keys", index, "value")] = key.value
     for entry in entries:
         if entry.table.key is not None:
-            wanted.setdefault(entry.at(doc, "key"), entry.table.key)
+            wanted.setdefault(entry.at("key"), entry.table.key)
         for position, also in enumerate(entry.table.also):
             if also.key is not None:
-                wanted.setdefault((*entry.at(doc, "also"), position, "key"), also.key)
+                wanted.setdefault((*entry.at("also"), position, "key"), also.key)
     for name, edge in file.edge.items():
         for which in ("key", "route_key"):
             if (origin := getattr(edge, which)) is not None:
@@ -122,9 +123,13 @@ def build(
     directory = source.parent
     paths = _paths(file.paths, directory)
     real = [entry for entry in entries if not entry.table.abstract]
-    serves = tuple(_serve(doc, entry, secrets, directory, Path(paths.vault)) for entry in real)
+    public = public_served_names(entries, file)
+    serves = tuple(
+        _serve(doc, entry, secrets, directory, Path(paths.vault), entry.served_name in {entry.name, *public})
+        for entry in real
+    )
     profile = None if file.router.profile_path is None else str(absolute(file.router.profile_path, directory))
-    clouds = {serve.name for serve in serves if serve.translation.cloud}
+    clouds = {serve.name: serve.served_name or serve.name for serve in serves if serve.translation.cloud}
     return Settings(
         front_door=_front_door(doc, file, secrets, directory),
         paths=paths,
@@ -252,9 +257,16 @@ def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     return str(absolute(text, directory)) if is_path else text
 
 
-def _serve(doc: ConfigDocument, entry: ServeEntry, secrets: Secrets, directory: Path, vault: Path) -> Serve:
+def _serve(
+    doc: ConfigDocument,
+    entry: ServeEntry,
+    secrets: Secrets,
+    directory: Path,
+    vault: Path,
+    is_served_name_public: bool,
+) -> Serve:
     table: ServeTable = entry.table
-    key, also = secrets.get(entry.at(doc, "key")), entry.at(doc, "also")
+    key, also = secrets.get(entry.at("key")), entry.at("also")
     also_keys = {int(path[-2]): secret for path, secret in secrets.items() if path[:-2] == also}
     status, why = split_status(table.status)
     dialects = SPOKEN[entry.engine] if table.dialects is None else frozenset(map(Dialect, table.dialects))
@@ -263,6 +275,7 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, secrets: Secrets, directory: 
         engine=entry.engine,
         model=_model(entry, directory, vault),
         served_name=entry.served_name,
+        is_served_name_public=is_served_name_public and entry.section == "serve",
         aliases=tuple(dict.fromkeys(alias for alias in table.aliases if not is_pattern(alias))),
         alias_patterns=tuple(dict.fromkeys(alias for alias in table.aliases if is_pattern(alias))),
         slot=table.slots[0] if table.slots else table.slot,
@@ -276,6 +289,7 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, secrets: Secrets, directory: 
         max_active=table.parallel if table.max_active is None else table.max_active,
         queue=table.queue,
         queue_timeout=table.queue_timeout,
+        first_byte_timeout=table.first_byte_timeout,
         status=Status(status),
         reason=table.reason or why,
         purpose=table.purpose or "",
@@ -316,6 +330,8 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, secrets: Secrets, directory: 
         requires=_requires(table.requires, directory),
         conflicts=tuple(table.conflicts),
         directory=str(directory),
+        cwd="" if table.cwd is None else str(absolute(table.cwd, directory)),
+        inherit_env=tuple(table.inherit_env),
         embedded=table.embedded,
         tuning=_tuning(table),
         container=table.container,

@@ -7,17 +7,15 @@ from stoker.config.local_address import is_local
 from stoker.config.tables.file import File, ServeTable
 from stoker.config.tables.router import TierTable
 
+LEAST = 60.0
+"""Seconds that the first byte of its answer may take, at least, when no other tier is left."""
 ACTIVE = 64
 """Requests in flight: a cloud runs many at once, and says itself when it has enough (429)."""
 
 
 def cloud_entries(file: File) -> list[ServeEntry]:
     """One entry per [[tier]] with a `base_url` and without a `serve`, in the file's order."""
-    return [
-        ServeEntry(index, _table(tier), (index,), section="tier")
-        for index, tier in enumerate(file.tier)
-        if is_cloud(tier)
-    ]
+    return [ServeEntry(index, _table(tier), section="tier") for index, tier in enumerate(file.tier) if is_cloud(tier)]
 
 
 def is_cloud(tier: TierTable) -> bool:
@@ -44,5 +42,11 @@ def _table(tier: TierTable) -> ServeTable:
             "max_active": active,
             **{key: value for key in ("name", "key") if (value := getattr(tier, key)) is not None},
             **({} if tier.model is None else {"served_name": tier.model}),
+            **({} if tier.first_byte_timeout is None else {"first_byte_timeout": _last(tier.first_byte_timeout)}),
         }
     )
+
+
+def _last(given: float) -> str:
+    """`first_byte_timeout` of the serve: what the tier gives it if no other tier is left."""
+    return f"{max(given, LEAST) if given else 0:g}s"

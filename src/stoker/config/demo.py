@@ -1,14 +1,17 @@
-"""The settings of `stoker up --demo`: two tiny models that take turns in one slot, and an orchestrator."""
+"""The settings of `stoker up --demo`: two tiny models that take turns in one slot, and an orchestrator.
+
+They are a configuration, read as any file is: what holds for a file's serves holds for the demo's.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
-from stoker.config.build import SPOKEN
-from stoker.domain.access import CompatPaths, FrontDoor, Paths, Settings, WarmPool
-from stoker.domain.orchestrator import Orchestrator
-from stoker.domain.serve import Serve, Slot
+from stoker.config.load import load_text
+from stoker.config.toml_writer import render
+from stoker.domain.access import Settings
 
 _ALIASES = {
     "spark": ("gpt-4o-mini", "claude-haiku-demo"),
@@ -24,34 +27,33 @@ def demo(state: Path, port: int, models: Path | None = None) -> Settings:
     """
     state = state.absolute()
     folder = Path(str(resources.files("stoker") / "models")) if models is None else models.absolute()
-    return Settings(
-        front_door=FrontDoor(port=port),
-        paths=Paths(state=str(state), logs=str(state / "logs"), vault=str(state / "vault")),
-        slots=(Slot(name=SLOT),),
-        serves=tuple(_serve(name, folder / f"{name}.gguf", state) for name in _ALIASES),
-        orchestrators=(Orchestrator(name="pair", worker="ember", check_names=False),),
-        compat=CompatPaths(llama_swap=True, llama_cpp=True),
-        warm=WarmPool(0),  # a megabyte needs no keeping
-    )
+    document = {
+        "front_door": {"port": port},
+        "paths": {"state": str(state), "logs": str(state / "logs"), "vault": str(state / "vault"), "placement": False},
+        "slots": {SLOT: {}},
+        "serve": [_serve(name, folder / f"{name}.gguf") for name in _ALIASES],
+        "orchestrator": {"pair": {"worker": "ember", "check_names": False}},
+        "compat": {"llama_swap": True, "llama_cpp": True},
+        "warm": {"memory": "0B"},  # a megabyte needs no keeping
+        "responses": {"store": True, "max_bytes": "64MiB"},
+    }
+    settings = load_text(render(document), state / "stoker.toml")
+    # no key of the file says this: a file's engines outlive Stoker
+    serves = tuple(replace(serve, die_with_parent=True) for serve in settings.serves)
+    return replace(settings, serves=serves, source="")
 
 
-def _serve(name: str, weights: Path, directory: Path) -> Serve:
-    return Serve(
-        name=name,
-        model=str(weights),
-        served_name=name,
-        aliases=_ALIASES[name],
-        slot=SLOT,
-        context=2048,
-        parallel=4,
-        max_active=4,
-        queue_timeout=30.0,
-        ready_timeout=60.0,
-        threads=1,
-        purpose="shows that Stoker works",
-        dialects=SPOKEN["llama.cpp"],
-        directory=str(directory),
-        embedded=None,
-        die_with_parent=True,
-        extra_args=("--temp", "0"),  # tiny models answer right when nothing is left to chance
-    )
+def _serve(name: str, weights: Path) -> dict[str, object]:
+    return {
+        "name": name,
+        "model": str(weights),
+        "aliases": list(_ALIASES[name]),
+        "slot": SLOT,
+        "context": 2048,
+        "parallel": 4,
+        "queue_timeout": "30s",
+        "ready_timeout": "60s",
+        "threads": 1,
+        "purpose": "shows that Stoker works",
+        "extra_args": ["--temp", "0"],  # tiny models answer right when nothing is left to chance
+    }

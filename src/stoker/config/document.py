@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from stoker.config.line_numbers import KeyPath, locate
 from stoker.domain.errors import ConfigError
+from stoker.domain.nearest import did_you_mean
 
+FEW_NAMES = 50
+MOST_SEARCHES = 20
+"""How often a mistyped name is looked up among more than `FEW_NAMES`: that takes 20 ms among hundreds."""
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -35,8 +40,11 @@ class ConfigDocument:
         if isinstance(front_door, dict):
             for i, row in enumerate(_rows(front_door, "keys")):
                 self._titles["front_door", "keys", i] = _title(row)
+        self._searches = 0
         self._problems: list[tuple[int, str]] = []
         self._spoiled: set[KeyPath] = set()
+        self._spoiled_keys: dict[KeyPath, list[str]] = {}
+        """By table."""
 
     def problem(self, path: KeyPath, text: str) -> None:
         """Add a finding about the value at `path`, which need not be there: then its table's line is given."""
@@ -45,6 +53,16 @@ class ConfigDocument:
     def text(self, path: KeyPath, text: str) -> str:
         """A finding about the value at `path`, as `problems` shows it, without adding it."""
         return f"{self.shown}:{self.line(path)}: key '{self.title(path)}': {text}"
+
+    def did_you_mean(self, word: str, known: Collection[str]) -> str:
+        """As `domain.nearest.did_you_mean`; empty after many searches, so that a file with hundreds of them is checked
+        in a second.
+        """
+        if len(known) > FEW_NAMES:
+            self._searches += 1
+            if self._searches > MOST_SEARCHES:
+                return ""
+        return did_you_mean(word, known)
 
     def problems(self) -> list[str]:
         """All findings, in the order of the file; none twice."""
@@ -78,6 +96,7 @@ class ConfigDocument:
             table = table[part]
         table.pop(path[-1], None)  # another item of the list was wrong, too
         self._spoiled.add(path)
+        self._spoiled_keys.setdefault(path[:-1], []).append(str(path[-1]))
 
     def rename(self, path: KeyPath, new: str) -> None:
         """Give the key at `path` a new name in the same table. Its value must be no table or list."""
@@ -88,9 +107,13 @@ class ConfigDocument:
         if path in self.lines:
             self.lines[*path[:-1], new] = self.lines.pop(path)
 
+    def spoiled_keys(self, path: KeyPath) -> Sequence[str]:
+        """The keys of the table at `path` that were already reported."""
+        return self._spoiled_keys.get(path, ())
+
     def is_spoiled(self, path: KeyPath) -> bool:
         """Whether the value at `path`, or a table around it, was already reported."""
-        return any(path[:depth] in self._spoiled for depth in range(1, len(path) + 1))
+        return bool(self._spoiled) and any(path[:depth] in self._spoiled for depth in range(1, len(path) + 1))
 
     def holds(self, path: KeyPath) -> bool:
         """Whether there is a value at `path` now."""

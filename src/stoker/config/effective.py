@@ -139,6 +139,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         status=f"{serve.status.value}-{serve.reason}".removesuffix("-") if is_held else serve.status.value,
         reason=serve.reason or None,
         purpose=serve.purpose or None,
+        cwd=serve.cwd or None,
         title=serve.title or None,
         description=serve.description or None,
         fallback_on=None if serve.fallback is None else list(serve.fallback_on),

@@ -5,13 +5,13 @@ Tables (`env`, `requires`) are merged key by key; everything else is replaced. N
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from stoker.config.document import ConfigDocument
 from stoker.config.line_numbers import KeyPath
 from stoker.config.tables.file import File, ServeTable
-from stoker.domain.nearest import did_you_mean
 
 _OWN = frozenset(("name", "served_name", "aliases", "variant", "extends", "abstract"))
 
@@ -22,8 +22,8 @@ class ServeEntry:
 
     index: int
     table: ServeTable
-    chain: tuple[int, ...]
-    """Its own row, its parent's, and so on."""
+    inherited: Mapping[str, KeyPath] = field(default_factory=dict)
+    """Where the keys that it takes over from its parents were given, wrong values included."""
     is_whole: bool = True
     """False: a parent was not found, so nothing can be reported as missing."""
     section: str = "serve"
@@ -60,21 +60,25 @@ class ServeEntry:
         own = table.model if self.driver == "compose" and "{model}" not in " ".join(table.up or ()) else None
         return table.served_name or own or self.name
 
-    def at(self, doc: ConfigDocument, key: str) -> KeyPath:
+    def at(self, key: str) -> KeyPath:
         """Where `key` was given: here, or in the nearest parent that has it; else this serve itself."""
-        for index in self.chain:
-            path = (self.section, index, key)
-            if (key not in _OWN or index == self.index) and (doc.holds(path) or doc.is_spoiled(path)):
-                return path
-        return (self.section, self.index, key)
+        return self.inherited.get(key) or (self.section, self.index, key)
 
     def gives(self, doc: ConfigDocument, key: str) -> bool:
         """Whether `key` was given, here or in a parent, with a valid value."""
-        return doc.holds(self.at(doc, key))
+        return doc.holds(self.at(key))
 
     def lacks(self, doc: ConfigDocument, key: str) -> bool:
         """Whether `key` was given nowhere. An invalid one has been reported, and does not count."""
-        return self.is_whole and not self.gives(doc, key) and not doc.is_spoiled(self.at(doc, key))
+        return self.is_whole and not self.gives(doc, key) and not doc.is_spoiled(self.at(key))
+
+
+class _Row(NamedTuple):
+    """A [[serve]] together with its parents. Each is merged once, however many inherit from it."""
+
+    values: dict[str, Any]
+    places: dict[str, KeyPath]
+    is_whole: bool
 
 
 def inherit(doc: ConfigDocument, file: File) -> list[ServeEntry]:
@@ -83,43 +87,52 @@ def inherit(doc: ConfigDocument, file: File) -> list[ServeEntry]:
     for index, table in enumerate(file.serve):
         if table.name:
             rows.setdefault(table.name, index)
+    merged: dict[int, _Row] = {}
     entries = []
-    in_cycles: set[int] = set()
-    for index in range(len(file.serve)):
-        chain = _chain(doc, file, rows, index, in_cycles)
-        merged: dict[str, Any] = {}
-        for row in reversed(chain):
-            _take(merged, doc.raw["serve"][row], own=row == index)
-        entries.append(ServeEntry(index, ServeTable.model_validate(merged), chain, _is_whole(doc, file, chain)))
+    for index, table in enumerate(file.serve):
+        if table.extends is None:
+            is_whole = not doc.is_spoiled(("serve", index, "extends"))
+            entries.append(ServeEntry(index, table, is_whole=is_whole))
+            continue
+        for row in reversed(_unmerged(doc, file, rows, index, merged)):
+            merged[row] = _merge(doc, file, row, merged.get(rows.get(file.serve[row].extends or "", -1)))
+        values, places, is_whole = merged[index]
+        inherited = {key: path for key, path in places.items() if path[1] != index}
+        entries.append(ServeEntry(index, ServeTable.model_validate(values), inherited, is_whole))
     return entries
 
 
-def _chain(doc: ConfigDocument, file: File, rows: dict[str, int], index: int, in_cycles: set[int]) -> tuple[int, ...]:
-    chain = [index]
-    while parent := file.serve[chain[-1]].extends:
-        path = ("serve", chain[-1], "extends")
+def _unmerged(
+    doc: ConfigDocument, file: File, rows: dict[str, int], index: int, merged: dict[int, _Row]
+) -> dict[int, None]:
+    """The row, its parent and so on, up to one that is merged already. Unknown parents and cycles become problems."""
+    chain: dict[int, None] = {}
+    row = index
+    while row not in merged:
+        chain[row] = None
+        parent = file.serve[row].extends
+        if not parent:
+            break
+        path = ("serve", row, "extends")
         if parent not in rows:
-            doc.problem(path, f"there is no serve '{parent[:64]}'{did_you_mean(parent, rows)}")
+            doc.problem(path, f"there is no serve '{parent[:64]}'{doc.did_you_mean(parent, rows)}")
             break
-        if rows[parent] in chain:
-            cycle = chain[chain.index(rows[parent]) :]
-            if not in_cycles.intersection(cycle):
-                names = " extends ".join(str(file.serve[row].name) for row in (*cycle, cycle[0]))
-                doc.problem(path, f"a cycle: {names}; remove one `extends`")
-            in_cycles.update(cycle)
+        row = rows[parent]
+        if row in chain:
+            cycle = list(chain)[list(chain).index(row) :]
+            names = " extends ".join(str(file.serve[one].name) for one in (*cycle, row))
+            doc.problem(path, f"a cycle: {names}; remove one `extends`")
             break
-        chain.append(rows[parent])
-    return tuple(chain)
+    return chain
 
 
-def _is_whole(doc: ConfigDocument, file: File, chain: tuple[int, ...]) -> bool:
-    last = chain[-1]
-    return file.serve[last].extends is None and not doc.is_spoiled(("serve", last, "extends"))
-
-
-def _take(merged: dict[str, Any], row: dict[str, Any], own: bool) -> None:
-    for key, value in row.items():
-        if key in _OWN and not own:
-            continue
-        below = merged.get(key)
-        merged[key] = {**below, **value} if isinstance(below, dict) and isinstance(value, dict) else value
+def _merge(doc: ConfigDocument, file: File, index: int, parent: _Row | None) -> _Row:
+    own = doc.raw["serve"][index]
+    values = {} if parent is None else {key: value for key, value in parent.values.items() if key not in _OWN}
+    for key, value in own.items():
+        below = values.get(key)
+        values[key] = {**below, **value} if isinstance(below, dict) and isinstance(value, dict) else value
+    places = {} if parent is None else {key: path for key, path in parent.places.items() if key not in _OWN}
+    places |= {key: ("serve", index, key) for key in (*own, *doc.spoiled_keys(("serve", index)))}
+    has_no_parent = file.serve[index].extends is None and not doc.is_spoiled(("serve", index, "extends"))
+    return _Row(values, places, has_no_parent if parent is None else parent.is_whole)

@@ -8,6 +8,8 @@ KeyPath = tuple[str | int, ...]
 """Keys and list positions from the top: ("serve", 0, "aliases", 1)."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN_LINE = re.compile(r"""[ \t]*([A-Za-z0-9_-]+)[ \t]*=[ \t]*(?:"[^"\\\n]*"|'[^'\n]*'|[A-Za-z0-9_.:+-]+)[ \t]*\n""")
+"""A bare key with a value that ends on its line: what most lines of a long file are."""
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
@@ -37,7 +39,11 @@ class _Scanner:
         table: KeyPath = ()
         self.skip_blank()
         while self.at < len(self.text):
-            if self.text[self.at] == "[":
+            if (plain := _PLAIN_LINE.match(self.text, self.at)) is not None:
+                self.mark((*table, plain[1]))
+                self.at = plain.end()
+                self.line += 1
+            elif self.text[self.at] == "[":
                 table = self.header()
             else:
                 self.pair(table)

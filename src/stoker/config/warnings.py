@@ -9,6 +9,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from stoker.blocking import StillBlocked, waited_for
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
 from stoker.config.units import show_size
@@ -18,7 +19,7 @@ from stoker.domain.edge import EDGE_SCHEME, Edge
 from stoker.domain.figures import counted
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot, share_slot
+from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot, slots_of
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
@@ -26,6 +27,8 @@ from stoker.request.accept.tls import WARN_DAYS, load_certificate
 _SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
 _SECRET_OPTION = re.compile(r"--?(.*[-_])?(token|secret|password|key)", re.IGNORECASE)
 _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")
+LOOKED_FOR = 3.0
+"""Seconds for which weights are looked for, once per folder."""
 
 
 def warnings(settings: Settings) -> list[str]:
@@ -144,14 +147,22 @@ def _certificate(settings: Settings) -> Iterator[str]:
 
 
 def _slots(settings: Settings) -> Iterator[str]:
-    for first, second in combinations(settings.slots, 2):
-        for device in sorted(set(first.devices) & set(second.devices)):
-            yield (
-                f"slots '{first.name}' and '{second.name}' both use device {device}: "
-                "neither knows what the other has loaded"
-            )
+    users: dict[str, list[int]] = {}
+    for place, slot in enumerate(settings.slots):
+        for device in dict.fromkeys(slot.devices):
+            users.setdefault(device, []).append(place)
+    both = sorted((pair, device) for device, places in users.items() for pair in combinations(places, 2))
+    for (first, second), device in both:
+        yield (
+            f"slots '{settings.slots[first].name}' and '{settings.slots[second].name}' both use device {device}: "
+            "neither knows what the other has loaded"
+        )
+    members_of: dict[str, list[Serve]] = {}
+    for serve in settings.serves:
+        for name in dict.fromkeys(slots_of(serve.slot or "")):
+            members_of.setdefault(name, []).append(serve)
     for slot in settings.slots:
-        members = [serve for serve in settings.serves if share_slot(serve.slot, slot.name)]
+        members = members_of.get(slot.name, [])
         yield from _idle_serve(slot, members)
         if slot.together:
             yield from _together(slot, members)
@@ -219,9 +230,13 @@ def _quoted(names: Iterable[str]) -> str:
 
 def _fallbacks(settings: Settings) -> Iterator[str]:
     by_name = {serve.name: serve for serve in settings.serves}
+    slots = {slot.name: slot for slot in settings.slots}
     for serve in settings.serves:
         fallback = by_name.get(serve.fallback or "")
-        shared = [slot for slot in settings.slots if fallback is not None and _are_in(slot, serve, fallback)]
+        if fallback is None:
+            continue
+        theirs = slots_of(fallback.slot or "")
+        shared = [slots[name] for name in slots_of(serve.slot or "") if name in slots and name in theirs]
         slot = next((slot for slot in shared if not slot.can_hold((serve.name, str(serve.fallback)))), None)
         if slot is None:
             continue
@@ -232,10 +247,6 @@ def _fallbacks(settings: Settings) -> Iterator[str]:
             )
 
 
-def _are_in(slot: Slot, *serves: Serve) -> bool:
-    return all(share_slot(serve.slot, slot.name) for serve in serves)
-
-
 def _serve(serve: Serve, slots: Sequence[Slot]) -> Iterator[str]:
     if serve.max_active > serve.parallel:
         yield (
@@ -244,8 +255,13 @@ def _serve(serve: Serve, slots: Sequence[Slot]) -> Iterator[str]:
         )
     if serve.driver is Driver.EXTERNAL:
         return
-    if _needs_weights(serve) and runs_here(serve, slots) and not Path(serve.model).exists():
-        yield f"the weights {serve.model} do not exist; switching to it is refused until they do"
+    if _needs_weights(serve) and runs_here(serve, slots):
+        path = Path(serve.model)
+        try:
+            if not waited_for(path.exists, f"the folder {path.parent}", LOOKED_FOR):
+                yield f"the weights {path} do not exist; switching to it is refused until they do"
+        except StillBlocked as problem:
+            yield f"{problem}: its file system does not answer, and switching to it is refused until it does"
     if serve.keep_loaded and serve.idle_unload is not None:
         yield "keep_loaded overrides idle_unload: it is never unloaded"
     if serve.identity is ServeIdentity.NONE and serve.engine != "openai":

@@ -43,6 +43,8 @@ class CompatPaths:
     llama_cpp: bool = False
     any_upstream_path: bool = False
     """Whether `/upstream/SERVE/PATH` passes on more than the listed paths, for keys of scope admin."""
+    upstream_ignore: tuple[str, ...] = ()
+    """Regular expressions of paths below `/upstream/SERVE` that load no model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ class ResponseStorage:
     """Whether responses of the Responses API are stored, so that later requests can refer to them."""
 
     store: bool = False
+    websocket: bool = True
+    """Whether the API is spoken over WebSocket, too."""
     max_bytes: int = 2**30
     """Bytes on disk, of all keys together."""
     keep: float = 30 * 86_400.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -80,10 +81,13 @@ class Opened(msgspec.Struct):
 
 
 class Grew(msgspec.Struct):
-    """A block got more text, or more of a call's arguments. Never empty."""
+    """A block got more text, or more of a call's arguments. Never empty. `logprobs`: of its tokens, as chat lists them,
+    if they were asked for.
+    """
 
     at: int
     text: str
+    logprobs: list[Any] | None = None
 
 
 class Signed(msgspec.Struct):
@@ -138,3 +142,5 @@ class Answer(msgspec.Struct):
     tokens: Tokens = msgspec.field(default_factory=Tokens)
     failure: StokerError | None = None
     """The engine gave up, or ended for a reason that nobody knows: the blocks are not all of the answer."""
+    logprobs: list[Any] | None = None
+    """Of the tokens of its text, as chat lists them, if they were asked for."""

@@ -22,6 +22,8 @@ class Attempt(msgspec.Struct):
     """`served`, or why the next tier was tried."""
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
     cost: float | None = None
     """In the currency of the tiers; None: the tokens are not known."""
     seconds: float | None = None
@@ -110,6 +112,9 @@ class Decision(msgspec.Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    tokens_estimated: bool = False
+    """Whether Stoker estimated `input_tokens` or `output_tokens`, because the serve did not count them to the end."""
     translation: str = ""
     """Edits that were made to the request, comma separated (`model`, `include_usage`, ...)."""
     routed: Routed | None = None

@@ -8,6 +8,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from stoker.domain.serve import Secret
+from stoker.domain.special_addresses import is_public
 
 EDGE_SCHEME = "edge:"
 """`base_url = "edge:NAME"`: the serve answers at the address of that edge's worker."""
@@ -43,8 +44,7 @@ def address_kind(text: str) -> AddressKind:
         return AddressKind.LOOPBACK
     if any(address in network for network in _PRIVATE):
         return AddressKind.PRIVATE
-    is_public = address.is_global and not address.is_multicast
-    return AddressKind.PUBLIC if is_public else AddressKind.UNUSABLE
+    return AddressKind.PUBLIC if is_public(str(address)) else AddressKind.UNUSABLE
 
 
 @dataclass(frozen=True, slots=True)

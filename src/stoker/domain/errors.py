@@ -56,7 +56,7 @@ class ClientError(StokerError):
 
 
 class ContextExceeded(ClientError):
-    """The prompt, or the prompt and the reply that is asked for, are longer than the context.
+    """The prompt leaves no room for an answer in the context.
 
     Counts are tokens; those that are known are fields of the error's body: `prompt_tokens`, `output_tokens`, `context`.
     """
@@ -76,6 +76,27 @@ class ContextExceeded(ClientError):
         super().__init__(message, source=source, param=param)
         counts = {"prompt_tokens": prompt, "output_tokens": output, "context": context}
         self.details = {name: count for name, count in counts.items() if count is not None}
+
+
+class OutputLimitTooHigh(ClientError):
+    """The prompt fits, but a serve refuses the output that is asked for beside it. Its message is Stoker's own: clients
+    take an engine's words for a prompt that is too long, and shorten that.
+    """
+
+    code = "output_limit_too_high"
+
+    def __init__(self, prompt: int, context: int, output: int | None = None) -> None:
+        self.room = context - prompt
+        """Tokens that the prompt leaves."""
+        super().__init__(
+            f"the prompt has {prompt} tokens and leaves {self.room} of the serve's {context} for the answer: ask for at"
+            f" most {self.room} output tokens",
+            source="upstream",
+            param="max_tokens",
+        )
+        self.details = {"prompt_tokens": prompt, "context": context}
+        if output is not None:
+            self.details["output_tokens"] = output
 
 
 class CapacityError(StokerError):

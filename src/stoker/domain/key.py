@@ -86,6 +86,10 @@ class UsageLimits:
     def any(self) -> bool:
         return self != NO_LIMITS
 
+    def counts_use(self) -> bool:
+        """Whether it depends on what the serves used, and not only on how many requests there are."""
+        return any(getattr(self, name) is not None for name in _LIMIT_NAMES if name != "requests_per_minute")
+
 
 NO_LIMITS = UsageLimits()
 _LIMIT_NAMES = tuple(one.name for one in fields(UsageLimits))

@@ -54,10 +54,13 @@ class Audio(msgspec.Struct):
 
 
 class Thinking(msgspec.Struct):
-    """The model's thinking. `signature`: its vendor's signature; empty: it is not signed."""
+    """The model's thinking. `signature`: its vendor's signature, or what the vendor encrypted; empty: it is not signed.
+    `maker`: that vendor, if more is known of it than the signature and the client's dialect say.
+    """
 
     text: str
     signature: str = ""
+    maker: str = ""
 
 
 class Redacted(msgspec.Struct):
@@ -169,6 +172,8 @@ class Prompt(msgspec.Struct):
     continues: bool = False
     """The last turn is the beginning of the answer, which the model has to continue."""
     settings: dict[str, Any] = {}
+    echoed: dict[str, Any] = {}
+    """What no serve is told, but an answer in the client's dialect repeats."""
 
 
 SETTINGS = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -29,17 +29,22 @@ class Running:
     """What it was started from: `cold`, `warm` (weights in the page cache) or `asleep`."""
 
 
+class QuickCheck(NamedTuple):
+    """Whether a serve can start."""
+
+    problems: Sequence[str] = ()
+    """What prevents it (weights, command, files, port): one sentence each."""
+    lacks_weights: bool = False
+    """Its weights are missing, and can be fetched from its `source`."""
+
+
 class Fleet(Protocol):
     """Starts and stops serves. Only `fleet.swapping` calls it."""
 
-    def quick_check(self, serve: Serve) -> list[str]:
-        """What prevents a start (weights, command, files, port), one sentence for each problem; empty: nothing.
-
-        Changes nothing and takes milliseconds. It is called before a swap is decided.
+    def quick_check(self, serve: Serve) -> QuickCheck | Awaitable[QuickCheck]:
+        """What prevents a start. Changes nothing, and is called before a swap is decided. Takes milliseconds, or, if a
+        file system does not answer, a few seconds: then that is the problem. An awaitable if files have to be read.
         """
-
-    def lacks_weights(self, serve: Serve) -> bool:
-        """Whether its weights are missing and can be fetched from its `source`. Takes microseconds."""
 
     async def fetch(self, serve: Serve) -> None:
         """Fetch and verify its missing weights. Raises StartFailed. On cancel no half-written file stays."""

@@ -225,9 +225,10 @@ class Slot:
 
 IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "replicas", "min_replicas", "max_active", "queue", "queue_timeout", "idle_unload",
-     "keep_loaded", "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback",
-     "fallback_on", "warm", "source", "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context",
-     "context_problem", "title", "description", "metadata", "listed", "preload", "evict_cost", "request", "variants")
+     "first_byte_timeout", "keep_loaded", "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts",
+     "modalities", "fallback", "fallback_on", "warm", "source", "sha256", "min_tokens_per_second", "translation",
+     "from_tier", "auto_context", "context_problem", "title", "description", "metadata", "listed", "preload",
+     "evict_cost", "request", "variants", "is_served_name_public")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -303,6 +304,8 @@ class Serve:
     max_active: int = 4
     queue: int = 64
     queue_timeout: float = 30.0
+    first_byte_timeout: float | None = None
+    """Seconds from sending a request to the first byte of its answer; 0: no limit; None: follows measurements."""
     status: Status = Status.PRODUCTION
     reason: str = ""
     purpose: str = ""
@@ -359,6 +362,10 @@ class Serve:
     gpu_layers: int | None = None
     requires: Requires = Requires()
     conflicts: tuple[str, ...] = ()
+    cwd: str = ""
+    """The absolute path of the directory in which its commands run; empty: `directory`."""
+    inherit_env: tuple[str, ...] = ()
+    """Variables of Stoker's environment that its process gets besides the usual ones; `*`: all but secrets."""
     directory: str = "."
     """Absolute path of the configuration file's directory: `{dir}`, and the working directory of the process."""
     embedded: bool | None = None
@@ -393,17 +400,24 @@ class Serve:
     """The required hex digest of each file, by the file name of `model` or of one of its parts."""
 
     from_tier: bool = False
-    """The serve was made from a cloud tier: its served name is the vendor's model name, which two tiers may share."""
+    """The serve was made from a cloud tier."""
+    is_served_name_public: bool = True
+    """Whether clients may ask for it by its served name, because that means nothing else."""
+
+    @property
+    def working_directory(self) -> str:
+        """Where its commands run; relative paths in them begin there."""
+        return self.cwd or self.directory
 
     def names(self) -> tuple[str, ...]:
-        """Every model name that means this serve: its own name, its served name (unless made from a cloud tier), its
-        aliases, its variants.
+        """Every model name that means this serve: its own name, its served name if that is public, its aliases, its
+        variants.
         """
         return tuple(dict.fromkeys((*self.own_names(), *self.aliases)))
 
     def own_names(self) -> tuple[str, ...]:
         """The same without its aliases."""
-        served = self.name if self.from_tier else self.served_name or self.name
+        served = self.served_name if self.served_name and self.is_served_name_public else self.name
         return tuple(dict.fromkeys((self.name, served, *(variant.name for variant in self.variants))))
 
     def as_variant(self, variant: ServeVariant) -> Serve:
@@ -522,8 +536,9 @@ def _elsewhere(own: Serve, name: str, there: AlsoServed) -> Serve:
         name=replica_name(name, there.name), engine="openai", served_name=there.model or own.served_name,
         driver=Driver.EXTERNAL, base_url=there.base_url, key=there.key, key_header=there.key_header, health=None,
         replica_of=name, max_active=there.max_active or own.max_active, queue=own.queue, dialects=own.dialects,
-        queue_timeout=own.queue_timeout, context=own.context, replicas=own.replicas, status=own.status,
-        reason=own.reason, translation=replace(own.translation, cloud=there.is_cloud), modalities=own.modalities,
+        queue_timeout=own.queue_timeout, first_byte_timeout=own.first_byte_timeout, context=own.context,
+        replicas=own.replicas, status=own.status, reason=own.reason, modalities=own.modalities,
+        translation=replace(own.translation, cloud=there.is_cloud),
     )  # fmt: skip
 
 

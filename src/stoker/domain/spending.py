@@ -48,13 +48,15 @@ def spent(routed: Routed) -> float:
 def always_cloud(decision: Decision, clouds: Iterable[Cost]) -> float | None:
     """What the answer that the client got would have cost at the cloud tier that is most expensive for its tokens.
 
-    Only the last call counts, not answers that a repair discarded. None: no cloud tier is configured, no tier answered,
+    Only the last call counts, not answers that a repair discarded; what came from a cache counts as cached there, too.
+    None: no cloud tier is configured, no tier answered,
     or the tokens are not known.
     """
     routed, asked, answered = decision.routed, decision.input_tokens, decision.output_tokens
     if routed is None or not routed.tier or asked is None or answered is None:
         return None
-    return max((cost.of(asked, answered) for cost in clouds), default=None)
+    cached, written = decision.cached_tokens or 0, decision.cache_write_tokens or 0
+    return max((cost.of(asked, answered, cached, written) for cost in clouds), default=None)
 
 
 def saved(decision: Decision, clouds: Iterable[Cost]) -> float | None:

@@ -37,10 +37,22 @@ class Cost(msgspec.Struct, frozen=True):
 
     input: float = 0.0
     output: float = 0.0
+    cached_input: float | None = None
+    """Of prompt tokens that were read from the cache; None: as `input`."""
+    cache_write: float | None = None
+    """Of prompt tokens that were written to the cache; None: as `input`."""
 
-    def of(self, input_tokens: float, output_tokens: float) -> float:
-        """The cost of so many tokens."""
-        return (input_tokens * self.input + output_tokens * self.output) / 1e6
+    def of(self, input_tokens: float, output_tokens: float, cached: float = 0, written: float = 0) -> float:
+        """The cost of so many tokens. `cached`, `written`: those of the input that were read from the cache, or written
+        to it.
+        """
+        money = input_tokens * self.input + output_tokens * self.output
+        if cached or written:
+            cached = min(cached, input_tokens)
+            written = min(written, input_tokens - cached)
+            money += cached * ((self.input if self.cached_input is None else self.cached_input) - self.input)
+            money += written * ((self.input if self.cache_write is None else self.cache_write) - self.input)
+        return money / 1e6
 
 
 class Tier(msgspec.Struct, frozen=True):

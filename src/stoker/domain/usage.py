@@ -1,4 +1,4 @@
-"""What requests used, as the serves counted it."""
+"""What requests used: as the serves counted it, or estimated."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ class ServeUsage(msgspec.Struct, gc=False):
     """Those tokens of `output` that are thinking."""
     accelerator_seconds: float = 0.0
     """Time on the serve's slot, divided among the requests that ran at the same time."""
+    cache_written: int | None = None
+    """Those tokens of `input` that were written to the cache."""
+    is_estimated: bool = False
+    """Whether `input` or `output` is what Stoker estimated."""
 
 
 class MediaUnits(msgspec.Struct, gc=False, omit_defaults=True):

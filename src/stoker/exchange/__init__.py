@@ -3,6 +3,7 @@
 call         a client's request under way            carrier    sends a request to one serve: lease, send, release
 leasing      takes a lease, waits for it, returns it  formatter  the request as the serve wants it
 counting     counts tokens with the engine's counter  images     downloads images for serves that take no URLs
+metering     what a call of a serve used: counted, else estimated
 check        verifies an answer                       recorder   records an answer for grading
 first_byte   ends an attempt that stays silent        internal_client  Stoker's own requests: judge, validator, worker
 loading_notes  what a streaming client sees while its model loads

@@ -15,7 +15,7 @@ from stoker.domain.protocols import Leases
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.trace import RequestTrace, Try
 from stoker.domain.usage import MediaUnits, ServeUsage
-from stoker.exchange.first_byte import FirstByteTimer
+from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.leasing import granted
 from stoker.exchange.recorder import AnswerRecorder
 from stoker.exchange.waiting_bodies import WaitingBodies
@@ -41,7 +41,6 @@ class Call:
         "continuation",
         "decision",
         "ending",
-        "first_byte_timer",
         "is_abandoned",
         "is_answer_read",
         "is_heavy",
@@ -49,11 +48,14 @@ class Call:
         "may_be_preempted",
         "may_escalate",
         "media",
+        "next_tier_after",
         "notes",
+        "passed_on",
         "received_at",
         "recorder",
         "relay",
         "reply",
+        "request",
         "retry_after",
         "sent_at",
         "sequence_lease",
@@ -98,6 +100,10 @@ class Call:
         self.continuation: AnswerTranslator | None = None
         """The translator of an answer whose beginning the client already has; a repair continues it."""
         self.relay: Relay | None = None
+        self.request: UpstreamRequest | None = None
+        """What `relay` sends; None: it passes on unread what it sends."""
+        self.passed_on: int | None = None
+        """Bytes of a request for an answer that it passes on unread."""
         self.sent_at = 0.0
         """When a serve was last called, by the clock."""
         self.charge: Charge | None = None
@@ -119,8 +125,10 @@ class Call:
         """Seconds for which the serve that was called last asked for a pause."""
         self.may_escalate: Callable[[StokerError], bool] | None = None
         """See `Relay`; None: there is no other tier to try."""
-        self.first_byte_timer: FirstByteTimer | None = None
-        """Ends the attempt if no answer begins; None: there is no other tier to try."""
+        self.next_tier_after: float | None = None
+        """Seconds without an answer that end the attempt; None: there is no other tier to try, so the serve's own limit
+        counts.
+        """
         self.upload: Upload | None = None
         """The form that the client sent; None: its body is no form."""
         self.is_heavy = False
@@ -132,10 +140,12 @@ class Call:
         self.ending: Exception | None = None
         """What the request was ended with; None: it goes on."""
 
-    def begin_attempt(self, may_escalate: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None) -> None:
+    def begin_attempt(
+        self, may_escalate: Callable[[StokerError], bool] | None, next_tier_after: float | None = None
+    ) -> None:
         """Reset what belongs to one tier. Both arguments are None for the last tier of a plan."""
         self.may_escalate = may_escalate
-        self.first_byte_timer = timer
+        self.next_tier_after = next_tier_after
         self.retry_after = None
 
     @property

@@ -21,21 +21,22 @@ from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationSequences
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
-from stoker.domain.errors import StokerError, UpstreamError
+from stoker.domain.errors import ClientError, OutputLimitTooHigh, StokerError, UpstreamError
 from stoker.domain.lease import Lease, Target
 from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Serve
-from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
-from stoker.exchange.counting import TokenCounter
+from stoker.exchange.counting import EDITS, TokenCounter, lower_output_limit
+from stoker.exchange.first_byte import FirstByteWatch, IsWorking, never_working
 from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
 from stoker.exchange.media import EncodedMedia, encode_media
+from stoker.exchange.metering import used
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.prompt_chain import prompt_chain
-from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, recorded_code
+from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_about_seals, recorded_code
 from stoker.request.codec.websocket import close_frame, handshake_headers
 from stoker.request.decide.context import may_exceed
 from stoker.request.decide.failover import rule_for
@@ -63,7 +64,9 @@ class Carrier:
         clock: Clock,
         note: Callable[[str, str], None] = lambda serve, text: None,
         conversations: ConversationSequences | None = None,
+        is_working: IsWorking = never_working,
     ) -> None:
+        """`is_working(serve)`: whether an engine that has not begun its answer is working on it."""
         self.leases = leases
         self.formatter = formatter
         self.counter = TokenCounter(leases, pool, formatter)
@@ -73,6 +76,7 @@ class Carrier:
         self._note = note
         self._conversations = conversations
         self._limits = Limits(0.0, 0.0)
+        self.first_bytes = FirstByteWatch(is_working)
         self._received: dict[str, int] = {}
         """Bytes received from each serve by calls that ended."""
 
@@ -80,6 +84,7 @@ class Carrier:
         """Apply to the next request. `secrets`: what clients must not see in an engine's error texts."""
         self.images = ImageInliner(self.leases, self.formatter, image_fetcher)
         self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
+        self.first_bytes.configure(front_door.stall_timeout)
         self.formatter.upstream_messages.configure(front_door.upstream_errors == "show", secrets)
 
     def target(self, serve: str) -> Target | None:
@@ -100,6 +105,8 @@ class Carrier:
             raise
         if not decision.candidates:
             decision.candidates = [Candidate(serve.name)]
+        else:
+            call.reply.remove_header(EDITS)  # an earlier serve's
         decision.serve = serve.name
         decision.translation = ""
         if call.notes:
@@ -119,7 +126,9 @@ class Carrier:
         return True
 
     async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
-        """One call of the serve; the answer goes to `call.reply`. The caller releases."""
+        """One call of the serve; the answer goes to `call.reply`. The caller releases. A request that asks for more
+        output than its prompt leaves is sent with as much as is left.
+        """
         generates = request.endpoint.generates
         context = serve.context if call.context is None else min(call.context, serve.context or call.context)
         if context is not None and request.endpoint.has_tokens and may_exceed(
@@ -127,7 +136,11 @@ class Carrier:
         ):  # fmt: skip
             await self.counter.check_context(call, serve, request)
         if serve.has_replicas:
-            await self._send_to_a_replica(call, serve, request)
+            try:
+                await self._send_to_a_replica(call, serve, request)
+            except OutputLimitTooHigh as error:
+                await self._ask_for_less(call, request, error)
+                await self._send_to_a_replica(call, serve, request)
             return
         lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
         if call.may_be_preempted:
@@ -135,7 +148,11 @@ class Carrier:
         try:
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
-            await self._encode_and_relay(call, lease, request)
+            await self._encode_and_relay(call, serve, lease, request)
+        except OutputLimitTooHigh as error:
+            await self._ask_for_less(call, request, error)
+            lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
+            await self._encode_and_relay(call, serve, lease, request)
         except UpstreamError as error:
             if error.code != "unreachable":
                 raise
@@ -145,7 +162,7 @@ class Carrier:
             lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
-            await self._encode_and_relay(call, lease, request)
+            await self._encode_and_relay(call, serve, lease, request)
 
     async def pass_through(
         self, call: Call, serve: Serve, takes_place: bool, method: str, path: str, body: bytes
@@ -153,7 +170,9 @@ class Carrier:
         """One call of the serve with nothing changed. `takes_place`: it takes one of the serve's places."""
         lease = call.lease_now(self.leases, serve.name, takes_place) or await call.wait_for_lease()
         head = request_head(method.encode(), path, lease.target, call.sent_headers, len(body), plain=False)
-        await self._relay(call, lease).send(lease.target, head, body)
+        relay = self._relay(call, lease, serve, None)
+        call.passed_on = len(body) if takes_place else None
+        await relay.send(lease.target, head, body)
 
     async def tunnel(self, call: Call, serve: Serve, path: Callable[[Target], str]) -> None:
         """One WebSocket session, from the lease to its end. `path(target)`: the path with the query, at this serve.
@@ -188,16 +207,18 @@ class Carrier:
     def release(self, call: Call) -> None:
         """Give back what the call holds: the connection, the conversation, then the lease."""
         relay, decision = call.relay, call.decision
-        if call.first_byte_timer is not None:
-            call.first_byte_timer.stop()
         if relay is not None:
             call.relay = None
+            self.first_bytes.end(relay)
             call.retry_after = relay.retry_after
             relay.close()
             self._received[decision.serve] = self._received.get(decision.serve, 0) + relay.received
             usage = relay.usage
-            decision.input_tokens, decision.output_tokens = usage.input, usage.output
-            decision.cached_tokens = usage.cached
+            counted = used(decision.serve if call.lease is None else call.lease.serve, call, relay)
+            call.request = call.passed_on = None
+            decision.input_tokens, decision.output_tokens = counted.input, counted.output
+            decision.cached_tokens, decision.cache_write_tokens = counted.cached, counted.cache_written
+            decision.tokens_estimated = counted.is_estimated
             if call.trace is not None:
                 call.trace.end_try(self._clock.now(), relay.upstream_status, usage)
             if call.media is not None and relay.upstream_status == 200 and relay.received:
@@ -212,8 +233,8 @@ class Carrier:
             sequence.release(None if relay is None else _tokens(relay))
         lease, call.lease = call.lease, None
         if lease is not None and relay is not None:
-            lease.usage = used = ServeUsage(lease.serve, usage.input, usage.output, usage.cached, usage.reasoning)
-            call.usages.append(used)
+            lease.usage = counted
+            call.usages.append(counted)
             lease.release()
         elif lease is not None:
             lease.release()
@@ -240,7 +261,7 @@ class Carrier:
             has_another = self.leases.has_another(serve.name, wish)
             call.may_escalate = moves_on if has_another else may_escalate
             try:
-                await self._encode_and_relay(call, lease, request)
+                await self._encode_and_relay(call, serve, lease, request)
                 return
             except StokerError as error:
                 if not has_another or not moves_on(error) or call.reply.first_byte_at is not None:
@@ -251,6 +272,15 @@ class Carrier:
                 self.release(call)
             finally:
                 call.may_escalate = may_escalate
+
+    async def _ask_for_less(self, call: Call, request: UpstreamRequest, error: OutputLimitTooHigh) -> None:
+        """The serve refuses the output limit: its context is not configured, or it counts otherwise than its counter.
+        Lower the limit, and give back what the first try holds. Raises `error` if a second one cannot help.
+        """
+        if call.reply.first_byte_at is not None or not await lower_output_limit(call, request, error.room):
+            raise error
+        self.release(call)
+        call.decision.translation = ""
 
     async def _prompt(self, call: Call, serve: Serve, request: UpstreamRequest) -> PromptChain | None:
         """By which a replica is chosen; None: there is no choice, or no prompt."""
@@ -280,7 +310,7 @@ class Carrier:
                 await call.run_cancellable(call.sequence_lease.prepare())
                 call.raise_if_ended()
 
-    async def _encode_and_relay(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
+    async def _encode_and_relay(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:
         target, decision = lease.target, call.decision
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
         is_read = call.is_answer_read or call.reply.is_committed  # the client was promised an uncompressed stream
@@ -300,7 +330,8 @@ class Carrier:
             decision.translation = ",".join(encoded.notes)
             call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
         endpoint = request.endpoint
-        relay = self._relay(call, lease)
+        relay = self._relay(call, lease, serve, request.fields, request.may_drop_thinking)
+        call.request = request
         completion = relay.send(
             target,
             encoded.head,
@@ -313,14 +344,26 @@ class Carrier:
             inputs=request.inputs,
         )
         del encoded  # its body, for as long as the answer takes
-        await completion
+        try:
+            await completion
+        except ClientError as error:
+            if not request.may_drop_thinking or not is_about_seals(error):
+                raise
+            again = await call.process(self.formatter.without_thinking, request)
+            if again is None:
+                raise
+            relay.close()
+            decision.translation = ""
+            await self._encode_and_relay(call, serve, lease, again)
 
-    def _relay(self, call: Call, lease: Lease) -> Relay:
+    def _relay(
+        self, call: Call, lease: Lease, serve: Serve, fields: BodyFields | None, may_drop_thinking: bool = False
+    ) -> Relay:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
             self.formatter.upstream_messages.add_secret(lease.target.key)
-        relay = call.relay = Relay(call.reply, self._pool, self._limits, call.may_escalate)
-        if call.first_byte_timer is not None:
-            call.first_byte_timer.begin(relay)
+        may_escalate = _or_about_seals(call.may_escalate) if may_drop_thinking else call.may_escalate
+        relay = call.relay = Relay(call.reply, self._pool, self._limits, may_escalate)
+        self.first_bytes.begin(relay, call, serve, fields)
         call.sent_at = self._clock.now()
         if call.trace is not None:
             call.begin_try(call.trace, lease)
@@ -333,6 +376,10 @@ def _tokens(relay: Relay) -> int | None:
     """Tokens of prompt and answer; None: the serve did not report them."""
     usage = relay.usage
     return None if usage.input is None or usage.output is None else usage.input + usage.output
+
+
+def _or_about_seals(may_escalate: Callable[[StokerError], bool] | None) -> Callable[[StokerError], bool]:
+    return lambda error: is_about_seals(error) or (may_escalate is not None and may_escalate(error))
 
 
 def moves_on(error: StokerError) -> bool:

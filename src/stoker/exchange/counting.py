@@ -8,12 +8,26 @@ from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Leases
 from stoker.domain.serve import Serve
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
 from stoker.exchange.formatter import Formatter, UpstreamRequest
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.decide.context import check_context
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import count, count_by_asking
+
+EDITS = b"x-stoker-edits"
+"""Fields of the request whose value was lowered, with the new one."""
+
+
+async def lower_output_limit(call: Call, request: UpstreamRequest, room: int) -> bool:
+    """Let the request ask for at most `room` tokens of output, and tell the client. False: it does not ask for more."""
+    lowered = await call.process(request.lower_output_limit, room)
+    if lowered:
+        call.reply.set_header(
+            EDITS, b",".join(b"%b=%d" % (name.encode(), room) for name in lowered if name != "thinking")
+        )
+    return bool(lowered)
 
 
 class TokenCounter:
@@ -25,17 +39,21 @@ class TokenCounter:
         self._formatter = formatter
 
     async def check_context(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
-        """Raise ClientError 400 if the prompt exceeds the serve's context. An unknown count passes.
+        """Raise ClientError 400 if the prompt exceeds the serve's context; lower the output limit to what is left. An
+        unknown count passes.
 
         Counting takes none of the serve's places; a serve that is not loaded is loaded first.
         """
         request.tokens = tokens = await self._count(call, serve, request)
         budget = request.fields.output_budget()
+        room = budget or 0
         if tokens is not None and serve.context is not None:
-            check_context(f"serve '{serve.name}'", serve.context, tokens, budget)
+            room = min(room, check_context(f"serve '{serve.name}'", serve.context, tokens, budget))
         if call.context is not None:  # where the engine has no counter, the size of the body has to do
             estimate = len(request.body) // BYTES_PER_TOKEN if tokens is None else tokens
-            check_context(f"key '{call.decision.key}'", call.context, estimate, budget)
+            room = min(room, check_context(f"key '{call.decision.key}'", call.context, estimate, budget))
+        if budget is not None and budget > room:
+            await lower_output_limit(call, request, room)
 
     async def count_if_ready(
         self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes
@@ -70,6 +88,7 @@ class TokenCounter:
             lease = call.lease_now(self._leases, serve.name) or await call.wait_for_lease()
             body = (await call.process(request.edited, lease.target.served_name)).whole()
             tokens = await call.run_cancellable(count_by_asking(self._pool, lease.target, request.endpoint.path, body))
+            call.usages.append(ServeUsage(serve.name, tokens, 1))
         call.raise_if_ended()
         if tokens is None:
             text = (

@@ -1,17 +1,37 @@
-"""Ends an attempt whose answer does not begin in time, so that another tier can be tried.
+"""Ends a request whose answer does not begin in time, so that a fallback, a replica or another tier can be tried.
 
-The time begins when the request is sent: waiting for a lease, a load or a swap does not count. When the time is over,
-the engine is asked whether it is working (see `fleet.monitoring.engine_work`); while it is, the wait goes on, up to
-`max_silence`.
+The time begins when the request is sent: waiting for a lease, a load or a swap does not count. It is the serve's own
+`first_byte_timeout`, or, while another tier is left, the tier's (see `request.decide.first_byte`). When it is over:
+
+1. an answer has begun                              -> streams have a timer of their own (see `request.relay.relay`);
+                                                       an answer in one piece may be silent for `stall_timeout`
+2. no other tier is left, and bytes have come       -> it is alive, and pings: its time begins anew
+3. the engine works (`fleet.monitoring.engine_work`) -> its time begins anew, until MAX_WORKING is over; while another
+                                                       tier is left, until `stall_timeout` is (0: never)
+4. else                                             -> the request ends with 504 `first_byte_timeout`
+
+One timer serves all requests: it is set to the earliest moment at which any of them may be due, and looks at all then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
 
 from stoker.domain.errors import FIRST_BYTE, UpstreamError
+from stoker.domain.serve import Serve
+from stoker.domain.task import BYTES_PER_TOKEN
+from stoker.exchange.call import Call
+from stoker.request.codec.body_fields import BodyFields
+from stoker.request.decide.first_byte import LEAST, MOST, WRITES, FirstByteTimes, first_byte_timeout
+from stoker.request.relay import faults
 from stoker.request.relay.relay import Relay
+
+MAX_WORKING: Final = 3600.0
+"""Seconds that a working engine may take for the first byte, if no other tier is left."""
 
 IsWorking = Callable[[str], Awaitable[bool]]
 """Whether the engine of a serve is working, although no answer has begun."""
@@ -22,57 +42,152 @@ async def never_working(serve: str) -> bool:
     return False
 
 
-class FirstByteTimer:
-    """The timer of one attempt. `begin` with each request that is sent for it, `stop` when the attempt is over."""
+class _Asked(NamedTuple):
+    """A request that was sent, and has not been looked at yet."""
 
-    __slots__ = ("_is_working", "_loop", "_max_silence", "_probe", "_relay", "_seconds", "_sent", "_serve", "_timer")
+    call: Call
+    serve: Serve
+    fields: BodyFields | None
+    """None: the request passes through unread."""
+    next_tier_after: float | None
+    """See `Call`."""
 
-    def __init__(self, serve: str, seconds: float, max_silence: float, is_working: IsWorking) -> None:
-        """`max_silence`: seconds that a working engine may take; 0: no limit."""
-        self._serve = serve
-        self._seconds = seconds
-        self._max_silence = max_silence
+
+class _Wait:
+    """A request that was looked at, and is not over."""
+
+    __slots__ = ("asked", "due", "probe", "received", "seconds", "since")
+
+    def __init__(self, asked: _Asked, seconds: float | None, since: float) -> None:
+        self.asked = asked
+        self.since = since
+        """When the request was sent."""
+        self.seconds = math.inf if seconds is None else seconds
+        self.due = since + self.seconds
+        """When it is looked at again."""
+        self.received = 0
+        """Bytes of the answer at the last look."""
+        self.probe: asyncio.Task[None] | None = None
+
+
+class FirstByteWatch:
+    """Watches every request from `begin` to `end`."""
+
+    __slots__ = ("_asked", "_due", "_is_working", "_loop", "_stall_timeout", "_timer", "_times", "_waits")
+
+    def __init__(self, is_working: IsWorking = never_working) -> None:
         self._is_working = is_working
+        self._times: defaultdict[str, FirstByteTimes] = defaultdict(FirstByteTimes)
         self._loop = asyncio.get_running_loop()
-        self._relay: Relay | None = None
-        self._sent = 0.0
+        self._asked: dict[Relay, _Asked] = {}
+        self._waits: dict[Relay, _Wait] = {}
+        self._stall_timeout = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._probe: asyncio.Task[None] | None = None
+        self._due = math.inf
+        """When the timer fires."""
 
-    def begin(self, relay: Relay) -> None:
-        self.stop()
-        self._relay = relay
-        self._sent = self._loop.time()
-        self._timer = self._loop.call_later(self._seconds, self._on_time)
+    def configure(self, stall_timeout: float) -> None:
+        self._stall_timeout = stall_timeout
 
-    def stop(self) -> None:
-        self._relay = None
+    def usual(self, serve: str, streams: bool) -> float | None:
+        """Seconds to the first byte of a serve's slower answers; None: too few are known."""
+        times = self._times.get(serve)
+        return None if times is None else times.usual(streams)
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def begin(self, relay: Relay, call: Call, serve: Serve, fields: BodyFields | None) -> None:
+        """The request is being sent."""
+        next_tier_after = call.next_tier_after
+        self._asked[relay] = _Asked(call, serve, fields, next_tier_after)
+        given = serve.first_byte_timeout if next_tier_after is None else next_tier_after
+        if given:
+            self._wake_within(given)
+        elif self._timer is None:
+            self._wake_within(LEAST)
+
+    def end(self, relay: Relay) -> None:
+        """The request is over; it need not have begun."""
+        asked = self._asked.pop(relay, None)
+        if asked is None:
+            wait = self._waits.pop(relay, None)
+            if wait is None:
+                return
+            asked = wait.asked
+            if wait.probe is not None:
+                wait.probe.cancel()
+        call = asked.call
+        began_at = call.reply.first_byte_at
+        if began_at is not None and relay.upstream_status == 200 and asked.fields is not None and call.media is None:
+            times = self._times[call.decision.serve]
+            (times.streamed if asked.fields.stream else times.whole).append(began_at - call.sent_at)
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _wake_within(self, seconds: float) -> None:
+        self._wake_at(self._loop.time() + seconds)
+
+    def _wake_at(self, due: float) -> None:
+        if due >= self._due:
+            return
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        if self._probe is not None:
-            self._probe.cancel()
-            self._probe = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the timer no longer runs: the answer began, or the attempt ended."""
-        return self._timer is None and self._probe is None
+        self._due = due
+        self._timer = self._loop.call_at(due, self._on_time)
 
     def _on_time(self) -> None:
-        self._timer = None
-        if self._relay is not None and not self._relay.has_answered:
-            self._probe = self._loop.create_task(self._extend_or_end(self._relay), name=f"first-byte-{self._serve}")
+        self._timer, self._due = None, math.inf
+        now = self._loop.time()
+        asked, self._asked = self._asked, {}
+        for relay, one in asked.items():
+            self._waits[relay] = _Wait(one, self._seconds(one), relay.sent_at or now)
+        for relay, wait in list(self._waits.items()):
+            if wait.due <= now:
+                wait.due = math.inf
+                self._look(relay, wait)
+        due = min((wait.due for wait in self._waits.values()), default=math.inf)
+        if due < math.inf:
+            self._wake_at(due)
 
-    async def _extend_or_end(self, relay: Relay) -> None:
-        waited = self._loop.time() - self._sent
-        works = (self._max_silence <= 0 or waited < self._max_silence) and await self._is_working(self._serve)
-        self._probe = None
-        if relay.has_answered or self._relay is not relay:
+    def _seconds(self, asked: _Asked) -> float | None:
+        call, fields = asked.call, asked.fields
+        if asked.next_tier_after is not None:
+            return asked.next_tier_after
+        streams = fields is not None and bool(fields.stream)
+        output = fields.output_budget() if fields is not None and call.media is None else int(MOST * WRITES)
+        prompt = call.wire.received // BYTES_PER_TOKEN
+        usual = self.usual(call.decision.serve, streams)
+        return first_byte_timeout(asked.serve.first_byte_timeout, usual, prompt, output, streams)
+
+    def _look(self, relay: Relay, wait: _Wait) -> None:
+        """Its time is over; the module's docstring has the cases."""
+        now, has_grown = self._loop.time(), relay.received > wait.received
+        wait.received = relay.received
+        if relay.has_answered:
+            if relay.has_own_timer or self._stall_timeout <= 0:
+                return  # 1
+            if has_grown:
+                wait.due = now + self._stall_timeout
+            else:
+                relay.end_with(faults.stalled(self._stall_timeout))
+        elif has_grown and wait.asked.next_tier_after is None:
+            wait.due = now + wait.seconds  # 2
+        else:
+            wait.probe = self._loop.create_task(self._extend_or_end(relay, wait), name="first-byte")
+
+    async def _extend_or_end(self, relay: Relay, wait: _Wait) -> None:
+        call = wait.asked.call
+        name = call.decision.serve if call.lease is None else call.lease.serve
+        most = MAX_WORKING if wait.asked.next_tier_after is None else self._stall_timeout
+        waited = self._loop.time() - wait.since
+        works = (most <= 0 or waited < most) and await self._is_working(name)
+        wait.probe = None
+        if relay not in self._waits:
             return
-        if works:
-            self._timer = self._loop.call_later(self._seconds, self._on_time)
+        if works or relay.has_answered:
+            wait.due = self._loop.time() + wait.seconds  # 3
+            self._wake_at(wait.due)
             return
-        waited = self._loop.time() - self._sent
-        text = f"serve '{self._serve}' began no answer within {waited:.1f} s (first_byte_timeout)"
-        relay.end_with(UpstreamError(text, code=FIRST_BYTE, status=504))
+        waited = self._loop.time() - wait.since
+        text = f"serve '{name}' began no answer within {waited:.1f} s (first_byte_timeout)"
+        relay.end_with(UpstreamError(text, code=FIRST_BYTE, status=504))  # 4

@@ -10,13 +10,15 @@ from msgspec.structs import replace
 from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint, RequestForm
 from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
-from stoker.domain.prompt import Prompt, Role, Text, Turn
+from stoker.domain.prompt import Prompt, Redacted, Role, Text, Thinking, Turn
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import Serve, Translation
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.edits import Edited, edit
 from stoker.request.codec.embeddings import count_inputs
+from stoker.request.codec.output_limit import LIMIT_OF, lower_output_limit
 from stoker.request.codec.request_parameters import apply_parameters
+from stoker.request.codec.text_tokens import excess_of_files
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
@@ -24,9 +26,9 @@ from stoker.request.translate.checked_reply import CheckedReply
 from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.protocols import AnswerContext, AnswerWriter, Check
-from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.request.translate.neutral.thinking import ThinkingSigner, vendor_of
 from stoker.request.translate.ollama.embed import EmbedReply, read_embed
-from stoker.request.translate.pass_through import adapt_body, is_plain
+from stoker.request.translate.pass_through import adapt_body, drop_thinking, is_plain, may_hold_calls
 from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
 _VERSION: Final = b"2023-06-01"
@@ -46,8 +48,10 @@ class UpstreamRequest:
         "fields",
         "inputs",
         "is_empty",
+        "may_drop_thinking",
         "notes",
         "parameters",
+        "prompt_bytes",
         "tokens",
         "written",
     )
@@ -76,10 +80,14 @@ class UpstreamRequest:
         self.capabilities = capabilities
         self.tokens: int | None = None
         """Tokens of the prompt, if they were counted."""
+        self.prompt_bytes = 0
+        """Its size, by which it is estimated; known once it is encoded."""
         self.is_empty = is_empty
         """There is nothing to embed."""
         self.inputs: int | None = None
         """How many texts are to be embedded; None: it is about something else, or not known."""
+        self.may_drop_thinking = capabilities is not None and bool(vendor_of(capabilities))
+        """The serve checks who made past thinking: if it refuses that, the request may be sent once more without it."""
         self.parameters = NO_PARAMETERS
         """What the serve sets; applied to `body` already, but not to a form."""
 
@@ -132,13 +140,24 @@ class UpstreamRequest:
             request.notes = self.notes + changes
         return request
 
+    def lower_output_limit(self, room: int) -> tuple[str, ...]:
+        """Let it ask for at most `room` tokens of output. Returns the fields that were lowered; of a translated
+        request, the client's field.
+        """
+        self.body, self.fields, lowered = lower_output_limit(self.body, self.fields, self.endpoint.dialect, room)
+        if lowered and self.written is not None:
+            lowered = (LIMIT_OF.get(self.client.dialect, "max_tokens"),)
+        self.notes += tuple(f"lowered:{name}" for name in lowered)
+        return lowered
+
     def drop_body(self) -> None:
         """The answer has begun: the request will not be sent again."""
         self.body = b""
 
     def edited(self, served_name: str, sequence: int | None = None) -> Edited:
         """The body with the serve's own name for the model, and the other fields that every request gets."""
-        return edit(self.body, self.fields, self.endpoint.dialect, served_name, sequence)
+        may_ask_usage = not self.parameters or "stream_options" not in self.parameters.names()
+        return edit(self.body, self.fields, self.endpoint.dialect, served_name, sequence, may_ask_usage)
 
 
 class EncodedRequest:
@@ -171,9 +190,9 @@ class Formatter:
         """Decides how much of an engine's error text clients see."""
         self._signer = signer
         self._wall = wall
-        self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Translation, str, Capabilities]] = {}
+        self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Translation, str, str, Capabilities]] = {}
         self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
-        """By serve and path: serves that take an endpoint's dialect unchanged. Only images are looked for then."""
+        """By serve and path: serves that take an endpoint's dialect unchanged, but for images, tools and calls."""
 
     def format(
         self,
@@ -191,7 +210,12 @@ class Formatter:
         """
         must_read = must_read or endpoint.must_read
         plain = self._plain.get((serve.name, endpoint.path))
-        if plain is not None and plain[0] is serve and plain[1] is target and not (fields.may_name_images or must_read):
+        if (
+            plain is not None
+            and plain[0] is serve
+            and plain[1] is target
+            and not (fields.may_name_images or fields.may_have_server_tools or must_read or may_hold_calls(body))
+        ):
             return UpstreamRequest(endpoint, endpoint, fields, body)
         request = self._format(serve, target, endpoint, fields, body, must_read)
         return request.with_parameters(serve.request)
@@ -205,10 +229,13 @@ class Formatter:
         if dialect is endpoint.dialect and not (must_read and dialect in PATHS):
             if not serve.request and (dialect not in PATHS or is_plain(capabilities)):
                 self._plain[serve.name, endpoint.path] = serve, target
-            tidied, changes = adapt_body(body, capabilities, fields.may_name_images) if dialect in PATHS else (body, ())
+            tidied, changes = body, ()
+            if dialect in PATHS:
+                flags = fields.may_name_images, fields.may_have_server_tools
+                tidied, changes = adapt_body(body, capabilities, *flags)
             if changes:
                 fields.model_at = None
-            return UpstreamRequest(endpoint, endpoint, fields, tidied, changes)
+            return UpstreamRequest(endpoint, endpoint, fields, tidied, changes, capabilities=capabilities)
         if endpoint.dialect is Dialect.OLLAMA_EMBED:
             return _embed_request(endpoint, body)
         prompt, losses = read_prompt(endpoint.dialect, body)
@@ -216,8 +243,9 @@ class Formatter:
         written = write_prompt(prompt, losses, capabilities, self._signer)
         written_fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         written_fields.stream_options = {"include_usage": True}
+        written_fields.may_name_images = fields.may_name_images or endpoint.dialect in OLLAMA
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
-        notes = (*way, *(f"lossy:{code}" for code in written.losses.codes))
+        notes = (*way, *written.losses.words())
         return UpstreamRequest(
             endpoint, ENDPOINTS[PATHS[dialect]], written_fields, written.body, notes, written, capabilities
         )
@@ -253,6 +281,36 @@ class Formatter:
         written = write_prompt(prompt, request.written.losses, request.capabilities, self._signer)
         return request.rewritten(written, request.fields, request.parameters)
 
+    def without_thinking(self, request: UpstreamRequest) -> UpstreamRequest | None:
+        """The same request without any thinking of the past; None: it holds none."""
+        assert request.capabilities is not None
+        if request.written is None:
+            body = drop_thinking(request.body, request.capabilities)
+            if body is request.body:
+                return None
+            fields = request.fields.copy()
+            fields.model_at = None
+            again = UpstreamRequest(
+                request.client, request.endpoint, fields, body, request.notes, None, request.capabilities
+            )
+            again.parameters = request.parameters
+        else:
+            prompt = request.written.prompt
+            turns = [
+                Turn(turn.role, [block for block in turn.blocks if not isinstance(block, Thinking | Redacted)])
+                for turn in prompt.turns
+            ]
+            if turns == prompt.turns:
+                return None
+            written = write_prompt(
+                replace(prompt, turns=turns), request.written.losses, request.capabilities, self._signer
+            )
+            again = request.rewritten(written, request.fields, request.parameters)
+        again.tokens = request.tokens
+        again.may_drop_thinking = False
+        again.notes = tuple(dict.fromkeys((*again.notes, "dropped:thinking")))
+        return again
+
     def prompt_of(self, request: UpstreamRequest) -> Prompt | None:
         """The prompt, for checking the answer against it; None: Stoker cannot read the dialect."""
         if request.written is not None:
@@ -286,6 +344,9 @@ class Formatter:
         """
         edited = request.edited(target.served_name, sequence)
         body = edited.body
+        request.prompt_bytes = edited.size
+        if request.fields.may_name_images:
+            request.prompt_bytes -= excess_of_files(request.body)
         if request.written is None:
             # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
             embeds = request.client.dialect is Dialect.OLLAMA_EMBED
@@ -315,6 +376,8 @@ class Formatter:
             signer=self._signer,
             model=target.served_name,
             input_tokens=request.tokens,
+            upstream=request.endpoint.dialect,
+            wall=self._wall,
         )
         notes = request.notes + edited.changes
         translator = AnswerTranslator(
@@ -324,23 +387,20 @@ class Formatter:
 
     def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:
         """Writes an answer that Stoker itself gives, in the dialect of the client's prompt."""
-        context = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model)
+        context = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model, wall=self._wall)
         return WRITE_ANSWER[prompt.dialect](context, Losses())
 
     def _capabilities_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:
         """What a serve can do in one dialect, computed once per configuration and per finding about its engine."""
         key = serve.name, dialect, system_turns
         known = self._known_capabilities.get(key)
-        translation = serve.translation  # variants of a serve share it
-        if known is None or known[0] is not translation or known[1] != serve.engine:
+        translation, model = serve.translation, serve.served_name  # variants of a serve share its translation
+        if known is None or known[0] is not translation or known[1] != serve.engine or known[2] != model:
             found = {} if system_turns is None else {"system_turns": system_turns}
             given = {**found, **translation.traits, "strict": translation.strict}
-            known = self._known_capabilities[key] = (
-                translation,
-                serve.engine,
-                capabilities_of(serve.engine, dialect, translation.cloud, given),
-            )
-        return known[2]
+            capabilities = capabilities_of(serve.engine, dialect, translation.cloud, given, model or serve.name)
+            known = self._known_capabilities[key] = translation, serve.engine, model, capabilities
+        return known[3]
 
 
 def _embed_request(endpoint: Endpoint, body: bytes) -> UpstreamRequest:

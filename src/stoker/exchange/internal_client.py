@@ -13,6 +13,7 @@ from stoker.domain.errors import ClientError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Text
 from stoker.domain.serve import Serve
+from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_stream import InternalStream, TextListener
@@ -43,8 +44,10 @@ class InternalClient:
     async def ask(
         self, serve: Serve, target: Target, make_prompt: Callable[[bool], Prompt], timeout: float
     ) -> tuple[Usage, str]:
-        """Token usage and text of the answer to `make_prompt(plain)`; `plain` leaves out settings that not every engine
-        knows. Raises TimeoutError and StokerError (CapacityError: the serve has too much to do).
+        """Token usage (estimated, if the serve reports none) and text of the answer to `make_prompt(plain)`.
+
+        `plain` leaves out settings that not every engine knows. Raises TimeoutError and StokerError (CapacityError: the
+        serve has too much to do).
         """
         text = _TextCollector()
         is_plain = self._plain.get(serve.name) is serve
@@ -64,7 +67,9 @@ class InternalClient:
             raise (ClientError if is_our_fault else UpstreamError)(f"it answered HTTP {status}", code="not_answered")
         assert isinstance(encoded.translator, AnswerTranslator)
         encoded.translator.translate_whole(body)
-        return encoded.translator.usage, text.text
+        usage = encoded.translator.usage
+        usage.fill(request.prompt_bytes // BYTES_PER_TOKEN, usage.text_tokens)
+        return usage, text.text
 
     async def stream(self, serve: Serve, target: Target, prompt: Prompt, on_text: Callable[[str], None]) -> StreamEnd:
         """Stream the answer to `prompt`; `on_text` gets each piece of its text. Raises StokerError. On cancel, and on
@@ -86,12 +91,16 @@ class InternalClient:
         finally:
             self._streams[serve.name].discard(reply)
             self._received[serve.name] += reply.received
-        return StreamEnd(encoded.translator.usage, listener.stop or StopReason.END)
+        usage = encoded.translator.usage
+        usage.fill(request.prompt_bytes // BYTES_PER_TOKEN, encoded.translator.tokens_so_far() or usage.text_tokens)
+        return StreamEnd(usage, listener.stop or StopReason.END)
 
 
 def usage_of(serve: str, usage: Usage) -> ServeUsage:
     """What a question used, for the lease that it held."""
-    return ServeUsage(serve, usage.input, usage.output, usage.cached, usage.reasoning)
+    return ServeUsage(
+        serve, usage.input, usage.output, usage.cached, usage.reasoning, 0.0, usage.cache_written, usage.is_estimated
+    )
 
 
 class StreamEnd(NamedTuple):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from stoker.domain.answer import Answer, BlockKind, Event, Finished, Grew, Opened, StopReason
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.prompt import Text
+from stoker.request.codec.content_coding import PLAIN, ContentDecoder
 from stoker.request.relay import faults
 from stoker.request.relay.headers import retry_after
 from stoker.request.translate.refusal import refusal_of
@@ -61,17 +62,27 @@ class InternalStream:
         self._listener = listener
         self._status = 0
         self._headers: list[tuple[bytes, bytes]] = []
+        self._decoder: ContentDecoder | None = None
         self._whole: bytearray | None = None
         """The body of a reply that is not a stream."""
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self._status, self._headers = status, headers
         kind = next((value for name, value in headers if name == b"content-type"), b"")
+        coding = next((value.strip().lower() for name, value in headers if name == b"content-encoding"), b"")
+        if coding not in PLAIN:
+            self._decoder = ContentDecoder(coding)
         if status != 200 or not kind.lower().startswith(b"text/event-stream"):
             self._whole = bytearray()
 
     def on_data(self, data: bytes) -> None:
         self.received += len(data)
+        if self._decoder is not None:
+            try:
+                data = self._decoder.feed(data)
+            except UpstreamError as error:
+                self._fail(error)
+                return
         if self._whole is None:
             self._translator.feed(data)
             if self._translator.error is not None:

@@ -7,12 +7,14 @@ explain  why a request went as it did                      requests  those in fl
 routing_pages  GET /admin/routing
 media    reads requests for audio and images            key_rules  what a key says about one request
 outcome  how it ended, in its decision and for its client
-realtime  WebSocket sessions: /v1/realtime
+realtime  WebSocket sessions: /v1/realtime               response_sockets  the Responses API over WebSocket
 admin   POST /admin/VERB                                keys       /admin/keys and /admin/apps
 usage   GET /v1/usage                                   decisions  GET /admin/decisions
 results  GET /admin/results                             doctor  GET /admin/doctor
 status  /status and /metrics                            models     entries of /v1/models
-response_turns  requests that refer to stored responses, or are stored       responses  pages of what is stored
+response_turns  requests that refer to stored responses, or are stored
+silent_reply  keeps a summary from its client
+responses  pages of what is stored
 image_options  POST /sdapi/v1/options
 events  GET /events: what happens, live
 web     the web page at /ui/

@@ -20,6 +20,7 @@ from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.doctor import DoctorPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.keys import KeyPages
+from stoker.gateway.operations import Operation
 from stoker.gateway.results import ResultPages
 from stoker.gateway.routing_pages import RoutingPages
 from stoker.gateway.scratchpads import ScratchpadPages
@@ -45,6 +46,33 @@ class AdminRequest(msgspec.Struct, forbid_unknown_fields=True):
     model: str = "auto"
     task: str | None = None
     dry_run: bool = False
+
+
+OPERATIONS = (
+    Operation("POST", "/admin/switch", "Make a serve resident.", body=AdminRequest,
+              fields=("serve", "force", "drain_timeout"), required=("serve",)),
+    Operation("POST", "/admin/unload", "Drain and stop a serve.", body=AdminRequest,
+              fields=("serve", "drain_timeout"), required=("serve",)),
+    Operation("POST", "/admin/drain", "Admit nothing new, on one serve or at the front door.", body=AdminRequest,
+              fields=("serve",)),
+    Operation("POST", "/admin/undrain", "Undo a drain.", body=AdminRequest, fields=("serve",)),
+    Operation("POST", "/admin/promote", "Point an alias to a serve.", body=AdminRequest,
+              fields=("alias", "serve", "evidence", "reason", "force"), required=("alias", "serve")),
+    Operation("POST", "/admin/reset", "Point an alias to its configured serve again.", body=AdminRequest,
+              fields=("alias",), required=("alias",)),
+    Operation("POST", "/admin/reload", "Apply the configuration again.", body=AdminRequest, fields=("dry_run",)),
+    Operation("POST", "/admin/route", "How a prompt would be routed. Nothing is sent.", body=AdminRequest,
+              fields=("prompt", "model", "task"), required=("prompt",)),
+    Operation("POST", "/admin/cancel", "End one request.", body=AdminRequest,
+              fields=("request_id",), required=("request_id",)),
+    Operation("POST", "/admin/hand-over", "Give the listening sockets to a new process. Only over the control socket."),
+    Operation("GET", "/admin/doctor", "What `stoker config check` and `doctor` find."),
+    Operation("GET", "/admin/orchestrator/{request}", "What an orchestrator wrote down.", query=("offset",)),
+    Operation("GET", "/admin/routing", "Tiers and classes with their evidence.", Scope.OBSERVE),
+    Operation("GET", "/admin/decisions", "The newest decisions.", Scope.OBSERVE, query=("limit",)),
+    Operation("GET", "/admin/decisions/{request}", "One decision with its explanation.", Scope.OBSERVE),
+)  # fmt: skip
+"""What is answered here; keys and results have their own."""
 
 
 class AdminReply(NamedTuple):

@@ -8,8 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker import __version__
+from stoker.blocking import in_own_thread
 from stoker.domain.access import Settings
-from stoker.domain.errors import ClientError
+from stoker.domain.errors import CapacityError, ClientError
+
+CHECKED_WITHIN = 60.0
+"""Seconds."""
 
 
 class DoctorPages:
@@ -25,7 +29,12 @@ class DoctorPages:
         if self._self_check is None:
             raise ClientError("this Stoker cannot examine itself: `stoker doctor`", code="not_offered", status=404)
         async with self._turn:
-            found = await asyncio.to_thread(self._self_check)
+            try:
+                async with asyncio.timeout(CHECKED_WITHIN):
+                    found = await in_own_thread(self._self_check, "a file that the doctor looks at")
+            except TimeoutError as error:
+                text = f"the findings did not come within {CHECKED_WITHIN:g} s: a file system may not answer"
+                raise CapacityError(text, code="busy", retry_after=CHECKED_WITHIN) from error
         settings = self._settings()
         paths = settings.paths
         return {

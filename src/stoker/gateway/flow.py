@@ -48,7 +48,7 @@ from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.key_rules import apply_rules, show_limits
 from stoker.gateway.media import read_media, requested_units
 from stoker.gateway.outcome import first_token, record_answer, report_failure
-from stoker.gateway.response_turns import ResponseTurns
+from stoker.gateway.response_turns import ResponseTurns, WarmUpTurn
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.request import OrchestratedRequest
@@ -64,6 +64,8 @@ from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.fallback import fallback_cause
 from stoker.request.relay.reply import Reply
+from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.responses.read_prompt import read_prompt
 
 log = logging.getLogger("stoker.flow")
 _PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
@@ -161,7 +163,7 @@ class Flow:
         if caller.has_defaults:
             body, fields = await self._apply_defaults(call, caller, endpoint, fields, body)
         turns, turn = self._turns, None
-        if turns is not None and turns.concerns(endpoint, body):
+        if turns is not None and turns.concerns(call, endpoint, body):
             owner, serve = owner_of(call, caller), settings.names.find(fields.model)
             turn = await turns.begin(call, owner, endpoint, body, self._body_limit, serve)
         if turns is None or turn is None:
@@ -173,6 +175,11 @@ class Flow:
         expanded = turn.body, endpoint.streams_unasked, settings.front_door
         fields = await call.process(read_body_fields, *expanded)
         with turn.open(call):
+            if isinstance(turn, WarmUpTurn):
+                self._check_model(call, caller, turn.endpoint, fields)
+                prompt = await call.process(read_prompt, turn.body, Losses())
+                turn.reply(call, self._carrier.formatter.answer_writer(prompt, call.decision.id, fields.model))
+                return
             await self._answer(call, caller, turn.endpoint, fields, turn.body)
             await turns.finish(call, turn)
 
@@ -203,15 +210,21 @@ class Flow:
             body = b""  # else it would be held until the answer has ended
             await carrier.lease_and_send(call, serve, upstream)
             return
-        call.begin_attempt(partial(_falls_back, serve), None)  # such a 4xx would pass through
+        call.begin_attempt(partial(_falls_back, serve))  # such a 4xx would pass through
         try:
             await carrier.lease_and_send(call, serve, upstream)
         except StokerError as error:
             fallback = await self._fallback(call, caller, serve, endpoint, error)
             if fallback is None:
                 raise
-            call.begin_attempt(None, None)
+            call.begin_attempt(None)
             await carrier.lease_and_send(call, fallback, await carrier.format(call, fallback, endpoint, fields, body))
+
+    def _check_model(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields) -> None:
+        """A request that its model need not answer: it names one that its key may use, or is refused as any other."""
+        self._begin_reply(call, endpoint, fields)
+        if not self._has_meaning(fields.model, caller):
+            self.settings.names.resolve(fields.model, caller.may_use)
 
     async def _answer_task(
         self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes

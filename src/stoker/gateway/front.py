@@ -37,7 +37,9 @@ from stoker.gateway.hand_over import HandOverRequests
 from stoker.gateway.image_options import DONE, check_options
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.openapi import openapi_json
 from stoker.gateway.realtime import RealtimeSessions
+from stoker.gateway.response_sockets import ResponseSockets
 from stoker.gateway.responses import StoredResponses, owner_of
 from stoker.gateway.status import StatusReport
 from stoker.gateway.upstream import UpstreamRequests
@@ -93,6 +95,7 @@ class Front:
         self.routes = Routes(flow.settings.front_door.prefixes)
         self.upstream = UpstreamRequests(flow)
         self.realtime = RealtimeSessions(flow)
+        self.response_sockets = ResponseSockets(flow, self.handle, endpoints.responses)
         self._endpoints = endpoints
         self._refusals = Refusals(on_refused, self._loop.time)
         page = () if endpoints.page is None else endpoints.page.paths
@@ -180,6 +183,8 @@ class Front:
                     call.reply.send_whole(200, JSON, msgspec.json.encode(document))
                 case RouteKind.REALTIME:
                     await self.realtime.handle(call, caller)
+                case RouteKind.RESPONSE_SOCKET:
+                    await self.response_sockets.handle(call)
                 case RouteKind.COMPAT if self._endpoints.compat is not None:
                     refuse_unless_offered(route.rest, caller, self.flow.settings.compat)
                     if route.rest == "/models":
@@ -251,6 +256,8 @@ class Front:
             self._whole(call, *redirect())
         elif route.kind is RouteKind.ROOT:
             self._json(call, {"name": "stoker", "models": "/v1/models", "status": "/status"})
+        elif route.kind is RouteKind.OPENAPI:
+            self._whole(call, 200, JSON, openapi_json())
         elif route.kind is RouteKind.READY and draining:
             self._whole(call, 503, JSON, b'{"status":"draining"}')
         elif call.wire.path == "/health" and not draining and self._answers_as_llama_swap():

@@ -17,6 +17,7 @@ import msgspec
 from stoker.access.key_admin import KeyAdmin
 from stoker.domain.errors import CapacityError, ClientError
 from stoker.gateway.flow import Flow
+from stoker.gateway.operations import Operation
 from stoker.request.accept.routes import wrong_method
 
 
@@ -33,6 +34,23 @@ class KeyRequest(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = ""
     cut: bool = False
     """End the running requests of a key that is disabled or deleted."""
+
+
+OPERATIONS = (
+    Operation("GET", "/admin/keys", "All keys and applications."),
+    Operation("GET", "/admin/keys/{key}", "One key, with what is left of its limits."),
+    Operation("GET", "/admin/apps/{app}", "One application."),
+    Operation("POST", "/admin/keys", "Make a key.", body=KeyRequest,
+              fields=("name", "app", "settings", "expires_in"), required=("name",)),
+    *(Operation("POST", f"/admin/{kind}s/{{{kind}}}/set", "Override settings.", body=KeyRequest,
+                fields=("settings", "reason")) for kind in ("key", "app")),
+    *(Operation("POST", f"/admin/{kind}s/{{{kind}}}/reset", "Undo the overrides.", body=KeyRequest)
+      for kind in ("key", "app")),
+    Operation("POST", "/admin/keys/{key}/disable", "Take a key away.", body=KeyRequest, fields=("reason", "cut")),
+    Operation("POST", "/admin/keys/{key}/enable", "Give a key back.", body=KeyRequest, fields=("reason",)),
+    Operation("POST", "/admin/keys/{key}/rotate", "Make a new value.", body=KeyRequest, fields=("grace",)),
+    Operation("POST", "/admin/keys/{key}/delete", "Remove a key for good.", body=KeyRequest, fields=("cut",)),
+)  # fmt: skip
 
 
 class KeyPages:

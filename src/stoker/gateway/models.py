@@ -68,5 +68,6 @@ class ModelList:
             "owned_by": "stoker",
             "type": "model",
             "display_name": name,
+            "lifecycle": "active",
             "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started)),
         }

@@ -2,8 +2,11 @@
 what the client gets of the answer.
 
     1. /v1/responses/compact             the model is asked for a summary; OpenAI has the path itself
-    2. nothing is stored or referred to  compaction items become their summaries, if there are any
-    3. else                              stored items are put into the request, and its answer is stored
+    2. a compaction trigger              the same, and the answer is a response with that summary, stored or not
+    3. a warm-up (WebSocket)             the model is not asked; its response is what the next request goes on from
+    4. nothing is stored or referred to  compaction items become their summaries, if there are any
+    5. else                              stored items are put into the request, and its answer is stored; over a
+                                         WebSocket, what is not stored is remembered until the next response
 """
 
 from __future__ import annotations
@@ -15,20 +18,25 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from stoker.domain.answer import Answer, Tokens
 from stoker.domain.dialect import ENDPOINTS, Dialect, Endpoint
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
+from stoker.gateway.silent_reply import SilentReply
+from stoker.request.accept.last_response import LastResponse
+from stoker.request.accept.message_wire import MessageWire
 from stoker.request.stored_responses.capture import ResponseCapture
 from stoker.request.stored_responses.compaction import (
+    asks_for_compaction,
     compacted,
+    compaction_item,
     expand_compactions,
     may_hold_compaction,
     relayed_request,
     summary_of,
     summary_request,
 )
-from stoker.request.stored_responses.held_reply import HeldReply
 from stoker.request.stored_responses.items import new_id, read_items, to_store
 from stoker.request.stored_responses.records import (
     Raw,
@@ -48,6 +56,7 @@ from stoker.request.stored_responses.replay import (
     unknown_response,
 )
 from stoker.request.stored_responses.settings import not_stored_field
+from stoker.request.translate.neutral.protocols import AnswerWriter
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.responses import EntryKind, ResponseStore
 
@@ -88,8 +97,8 @@ class ResponseTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTurn(ResponseTurn):
-    """A turn whose answer is stored."""
+class StoredAs:
+    """Where the response of a turn is stored, and what else of the turn."""
 
     owner: str
     id: str
@@ -97,7 +106,14 @@ class StoredTurn(ResponseTurn):
     items: list[StoredItem]
     """The whole input; the last `own` of them are new."""
     own: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn(ResponseTurn):
+    """A turn whose answer is stored."""
+
     capture: ResponseCapture
+    stored_as: StoredAs
 
     @contextmanager
     def open(self, call: Call) -> Iterator[None]:
@@ -110,16 +126,61 @@ class StoredTurn(ResponseTurn):
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionTurn(ResponseTurn):
-    """A turn whose answer is a summary. `items`: the whole conversation."""
+class RememberedTurn(ResponseTurn):
+    """A turn whose answer its connection remembers. `items`: the whole input."""
 
+    capture: ResponseCapture
+    last_response: LastResponse
     items: list[StoredItem]
-    held: HeldReply
+    previous: str | None
 
     @contextmanager
     def open(self, call: Call) -> Iterator[None]:
-        call.read_answer(self.held)
-        yield
+        """If the request fails, what it should have continued is forgotten, as at OpenAI."""
+        call.read_answer(self.capture)
+        try:
+            yield
+        finally:
+            if self.previous is not None:  # if there is a new response, this one is not remembered any more
+                self.last_response.forget(self.previous)
+            self.capture.release()
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpTurn(ResponseTurn):
+    """A turn that prepares the next one: `"generate": false`. `items`: the whole input."""
+
+    last_response: LastResponse
+    items: list[StoredItem]
+
+    def reply(self, call: Call, writer: AnswerWriter) -> None:
+        """Send a response without output."""
+        response = writer.write_whole(Answer("", "", tokens=Tokens(input=0, output=0)))
+        self.last_response.keep(response["id"], self.items)
+        call.reply.send_whole(200, _JSON, encode(response))
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryTurn(ResponseTurn):
+    """A turn whose answer is a summary, which the client gets sealed."""
+
+    items: list[StoredItem]
+    """The conversation."""
+    silent: SilentReply
+    capture: ResponseCapture
+    stored_as: StoredAs | None = None
+    is_triggered: bool = False
+    """The client gets a response; else a compacted conversation."""
+    last_response: LastResponse | None = None
+    """Of the connection that remembers the response; None: it does not."""
+
+    @contextmanager
+    def open(self, call: Call) -> Iterator[None]:
+        call.read_answer(self.capture)
+        try:
+            yield
+        finally:
+            self.capture.discard()  # an error that follows goes to the client
 
 
 class ResponseTurns:
@@ -130,11 +191,12 @@ class ResponseTurns:
         self._wall = wall
         self._seals = seals
 
-    def concerns(self, endpoint: Endpoint, body: bytes) -> bool:
+    def concerns(self, call: Call, endpoint: Endpoint, body: bytes) -> bool:
         """Whether `begin` may return a turn. Quick."""
         if endpoint.dialect is not Dialect.RESPONSES:
             return False
-        return self._store.is_open or endpoint is COMPACT or may_hold_compaction(body)
+        is_special = endpoint is COMPACT or may_hold_compaction(body) or isinstance(call.wire, MessageWire)
+        return is_special or self._store.is_open
 
     async def begin(
         self, call: Call, owner: str, endpoint: Endpoint, body: bytes, max_bytes: int, serve: Serve | None
@@ -146,7 +208,7 @@ class ResponseTurns:
         if endpoint is COMPACT:
             turn = await self._begin_compaction(call, owner, body, max_bytes, serve)  # 1
         else:
-            turn = await self._begin_response(call, owner, endpoint, body, max_bytes)
+            turn = await self._begin_response(call, owner, endpoint, body, max_bytes, serve)
         if turn is not None and len(turn.body) > max_bytes:
             size = f"the request has {len(turn.body)} bytes with what it refers to"
             text = f"{size}; front_door.body_limit is {max_bytes}"
@@ -156,54 +218,81 @@ class ResponseTurns:
     async def finish(self, call: Call, turn: ResponseTurn) -> None:
         """The serve has answered: sends the client its part. Raises StokerError."""
         match turn:
-            case CompactionTurn():
+            case SummaryTurn():
                 await self._compact(call, turn)
             case StoredTurn():
-                await self._keep(turn)
+                await self._keep(turn.capture, turn.stored_as)
+            case RememberedTurn():
+                _remember(turn.last_response, turn.capture, turn.items)
+                turn.capture.release()
 
     # -- /v1/responses -----------------------------------------------------------------------------------------------
 
     async def _begin_response(
-        self, call: Call, owner: str, endpoint: Endpoint, body: bytes, max_bytes: int
+        self, call: Call, owner: str, endpoint: Endpoint, body: bytes, max_bytes: int, serve: Serve | None
     ) -> ResponseTurn | None:
-        request = await call.process(read_request, body) if self._store.is_open else None
-        is_stored = request is not None and request.is_stored and endpoint.generates
-        if request is None or not (is_stored or request.refers):
-            if not may_hold_compaction(body):
+        may_compact = may_hold_compaction(body)
+        may_trigger = may_compact and endpoint.generates and (serve is None or not compacts_itself(serve))
+        if may_trigger and await call.process(asks_for_compaction, body):
+            return await self._begin_triggered(call, owner, body, max_bytes)  # 2
+        last_response = call.wire.last_response if isinstance(call.wire, MessageWire) else None
+        is_read = self._store.is_open or last_response is not None
+        request = await call.process(read_request, body) if is_read else None
+        is_stored = request is not None and self._store.is_open and request.is_stored and endpoint.generates
+        if request is None or not (is_stored or request.refers or last_response is not None):
+            if not may_compact:
                 return None
-            expanded = await call.process(expand_compactions, body, self._seals.open)  # 2
+            expanded = await call.process(expand_compactions, body, self._seals.open)  # 4
             return None if expanded is None else ResponseTurn(endpoint, expanded)
+        if last_response is not None and self._is_openais(request, last_response, serve):
+            return None  # it refers to what OpenAI has stored
         history = await self._history(call, owner, request)
-        made = await call.process(replay, request, history, self._seals.open)  # 3
-        if not is_stored:
+        made = await call.process(replay, request, history, self._seals.open)  # 5
+        if last_response is not None and _is_warm_up(request):
+            return WarmUpTurn(endpoint, made.body, last_response, made.items)  # 3
+        if is_stored:
+            stored_as = StoredAs(owner, new_id("resp_"), request.conversation, made.items, made.own)
+            capture = ResponseCapture(call.wire, _stored_fields(request, stored_as.id), max_bytes)
+            return StoredTurn(endpoint, made.body, capture, stored_as)
+        if last_response is None:
             return ResponseTurn(endpoint, made.body)
-        id = new_id("resp_")
-        conversation = None if request.conversation is None else {"id": request.conversation}
-        fields = {
-            "id": id, "store": True, "previous_response_id": request.previous, "conversation": conversation,
-        }  # fmt: skip
+        fields = {"previous_response_id": request.previous, "store": False}
         capture = ResponseCapture(call.wire, fields, max_bytes)
-        return StoredTurn(endpoint, made.body, owner, id, request.conversation, made.items, made.own, capture)
+        return RememberedTurn(endpoint, made.body, capture, last_response, made.items, request.previous)
 
-    async def _keep(self, turn: StoredTurn) -> None:
+    def _is_openais(self, request: StatefulRequest, last_response: LastResponse, serve: Serve | None) -> bool:
+        """Whether what the request refers to may be stored at OpenAI."""
+        is_ours = self._store.is_open or last_response.items_of(request.previous) is not None
+        return request.refers and not is_ours and serve is not None and compacts_itself(serve)
+
+    async def _keep(self, capture: ResponseCapture, stored_as: StoredAs) -> None:
         """Stores the response, then sends its end to the client."""
-        capture = turn.capture
         if capture.response is None:
             return
         is_stored = False
         try:
             response = Raw(encode(capture.response))
-            record = StoredResponse(response, turn.items)
-            is_stored = await self._store.write(turn.owner, EntryKind.RESPONSE, turn.id, lambda: encode(record))
-            if is_stored and turn.conversation is not None:
-                new = [*turn.items[len(turn.items) - turn.own :], *output_of(response)]
-                await self._extend(turn.owner, turn.conversation, new)
+            record = StoredResponse(response, stored_as.items)
+            kind = EntryKind.RESPONSE
+            is_stored = await self._store.write(stored_as.owner, kind, stored_as.id, lambda: encode(record))
+            if is_stored and stored_as.conversation is not None:
+                new = [*stored_as.items[len(stored_as.items) - stored_as.own :], *output_of(response)]
+                await self._extend(stored_as.owner, stored_as.conversation, new)
         except StokerError:
             pass  # the store has logged it, and the client reads `store: false`
         finally:
             capture.release(None if is_stored else {"store": False})
 
     async def _history(self, call: Call, owner: str, request: StatefulRequest) -> list[StoredItem]:
+        last_response = call.wire.last_response if isinstance(call.wire, MessageWire) else None
+        if last_response is not None and request.previous is not None:
+            remembered = last_response.items_of(request.previous)
+            if remembered is not None:
+                return remembered
+            if not self._store.is_open:
+                raise unknown_response(request.previous)
+        if request.refers and not self._store.is_open:
+            raise not_stored_field("previous_response_id" if request.previous is not None else "conversation")
         if request.previous is not None:
             record = await self._store.read(owner, EntryKind.RESPONSE, request.previous)
             if record is None:
@@ -223,41 +312,61 @@ class ResponseTurns:
 
         await self._store.change(owner, EntryKind.CONVERSATION, id, change)
 
-    # -- /v1/responses/compact ---------------------------------------------------------------------------------------
+    # -- compaction --------------------------------------------------------------------------------------------------
 
     async def _begin_compaction(
         self, call: Call, owner: str, body: bytes, max_bytes: int, serve: Serve | None
     ) -> ResponseTurn | None:
         request = await call.process(read_request, body)
         is_relayed = serve is not None and compacts_itself(serve)
-        if request.refers and not self._store.is_open:
-            if is_relayed:
-                return None  # it refers to what OpenAI has stored
-            name = "previous_response_id" if request.previous is not None else "conversation"
-            raise not_stored_field(name)
+        if is_relayed and request.refers and not self._store.is_open:
+            return None  # it refers to what OpenAI has stored
         history = await self._history(call, owner, request)
         items = [*history, *await call.process(_own_items, request)]
         if is_relayed:
             relayed = await call.process(relayed_request, body, request.fields, items, self._seals.open)
             return None if relayed is body else ResponseTurn(COMPACT, relayed)
-        if not items:
-            text = "there is nothing to compact: send 'input' or 'previous_response_id'"
-            raise ClientError(text, code="bad_field", param="input")
         asked = await call.process(summary_request, request.fields, items, self._seals.open)
-        return CompactionTurn(RESPONSES, asked, items, HeldReply(call.wire, max_bytes))
+        silent = SilentReply(call.wire)
+        return SummaryTurn(RESPONSES, asked, items, silent, ResponseCapture(silent, {}, max_bytes))
 
-    async def _compact(self, call: Call, turn: CompactionTurn) -> None:
-        """Send the compacted conversation. Raises UpstreamError 502 if the model gave no summary."""
-        if turn.held.body is None:
-            return
-        summary, usage = await call.process(summary_of, turn.held.body)
-        call.reply.restart(call.wire)
+    async def _begin_triggered(self, call: Call, owner: str, body: bytes, max_bytes: int) -> ResponseTurn:
+        request = await call.process(read_request, body)
+        own = await call.process(_own_items, request)
+        items = [*await self._history(call, owner, request), *own]
+        asked = await call.process(summary_request, request.fields, items, self._seals.open, ("stream",))
+        stored_as: StoredAs | None = None
+        fields: dict[str, object] = {"store": False, "previous_response_id": request.previous}
+        last_response = call.wire.last_response if isinstance(call.wire, MessageWire) else None
+        if self._store.is_open and request.is_stored:
+            stored_as = StoredAs(owner, new_id("resp_"), request.conversation, items, len(own))
+            fields = _stored_fields(request, stored_as.id)
+        silent = SilentReply(call.wire)
+        capture = ResponseCapture(silent, fields, max_bytes)
+        return SummaryTurn(RESPONSES, asked, items, silent, capture, stored_as, True, last_response)
+
+    async def _compact(self, call: Call, turn: SummaryTurn) -> None:
+        """Send what the client gets of the summary. Raises UpstreamError 502 if the model gave none."""
+        response = turn.capture.response
+        if response is None and not turn.silent.has_dropped:
+            return  # the client has an error
+        summary, usage = await call.process(summary_of, response or {})
         if not summary:
+            call.reply.restart(call.wire, turn.silent.is_stream)
             text = "the model gave no complete summary, so the conversation was not compacted: try again"
             raise UpstreamError(text, code="no_summary", status=502)
-        created = int(self._wall())
-        answer = await call.process(compacted, turn.items, self._seals.seal(summary), created, usage)
-        call.reply.send_whole(200, _JSON, answer)
+        sealed = self._seals.seal(summary)
+        if not turn.is_triggered:
+            call.reply.restart(call.wire)
+            answer = await call.process(compacted, turn.items, sealed, int(self._wall()), usage)
+            call.reply.send_whole(200, _JSON, answer)
+            return
+        turn.capture.replace(call.wire, compaction_item(sealed))
+        if turn.stored_as is not None:
+            await self._keep(turn.capture, turn.stored_as)
+        else:
+            _remember(turn.last_response, turn.capture, turn.items)
+            turn.capture.release()
 
 
 def compacts_itself(serve: Serve) -> bool:
@@ -269,3 +378,21 @@ def compacts_itself(serve: Serve) -> bool:
 
 def _own_items(request: StatefulRequest) -> list[StoredItem]:
     return to_store(read_items(request.fields.get("input"), "input"))
+
+
+def _is_warm_up(request: StatefulRequest) -> bool:
+    return bytes(request.fields.get("generate", b"")) == b"false"
+
+
+def _remember(last_response: LastResponse | None, capture: ResponseCapture, items: list[StoredItem]) -> None:
+    """Keep the response that was captured, if there is one, for the connection's next request."""
+    response = capture.response
+    if last_response is not None and response is not None:
+        id = msgspec.json.decode(response.get("id", b"null"))
+        last_response.keep(id if isinstance(id, str) else "", [*items, *output_of(Raw(encode(response)))])
+
+
+def _stored_fields(request: StatefulRequest, id: str) -> dict[str, object]:
+    """What the response object says of its storage."""
+    conversation = None if request.conversation is None else {"id": request.conversation}
+    return {"id": id, "store": True, "previous_response_id": request.previous, "conversation": conversation}

@@ -17,7 +17,9 @@ import msgspec
 
 from stoker.access.caller import Caller
 from stoker.domain.errors import ClientError
+from stoker.domain.key import Scope
 from stoker.exchange.call import Call
+from stoker.gateway.operations import Operation
 from stoker.request.accept.routes import RouteKind, wrong_method
 from stoker.request.stored_responses.items import (
     fields_of,
@@ -55,6 +57,25 @@ class _ConversationFields(msgspec.Struct):
     metadata: dict[str, str] | None = None
 
 
+_PAGE = ("after", "limit", "order")
+OPERATIONS = tuple(
+    Operation(method, path, summary, Scope.INFERENCE, query=query)
+    for method, path, summary, query in (
+        ("GET", "/v1/responses/{response}", "A stored response.", ()),
+        ("DELETE", "/v1/responses/{response}", "Forget a stored response.", ()),
+        ("GET", "/v1/responses/{response}/input_items", "What a stored response answered.", _PAGE),
+        ("POST", "/v1/conversations", "Make a conversation.", ()),
+        ("GET", "/v1/conversations/{conversation}", "A conversation.", ()),
+        ("POST", "/v1/conversations/{conversation}", "Change its metadata.", ()),
+        ("DELETE", "/v1/conversations/{conversation}", "Forget a conversation.", ()),
+        ("GET", "/v1/conversations/{conversation}/items", "Its items.", _PAGE),
+        ("POST", "/v1/conversations/{conversation}/items", "Add items.", ()),
+        ("GET", "/v1/conversations/{conversation}/items/{item}", "One item.", ()),
+        ("DELETE", "/v1/conversations/{conversation}/items/{item}", "Remove one item.", ()),
+    )
+)
+
+
 class StoredResponses:
     """See the module's docstring."""
 
@@ -65,6 +86,11 @@ class StoredResponses:
     @property
     def is_on(self) -> bool:
         return self._store.is_open
+
+    @property
+    def offers_websocket(self) -> bool:
+        """Whether the API is spoken over WebSocket, too."""
+        return self._store.offers_websocket
 
     async def handle(
         self, owner: str, method: str, kind: RouteKind, rest: str, query: Mapping[str, str], body: bytes

@@ -19,6 +19,7 @@ from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.gate import Gate
 from stoker.domain.key import Scope
 from stoker.domain.run import Outcome, Run, RunKind
+from stoker.gateway.operations import Operation
 from stoker.measure.comparison.runs import comparison_document
 from stoker.quality.promotion.gate_evidence import has_gate_changed
 from stoker.request.accept.routes import wrong_method
@@ -36,6 +37,15 @@ _SETTINGS = frozenset((
 ))  # fmt: skip
 """Settings of a measurement that a key of scope observe is shown; others may say how a serve is started."""
 _E = TypeVar("_E", bound=StrEnum)
+
+
+OPERATIONS = (
+    Operation("GET", "/admin/results", "Results of measurements, the newest first.", Scope.OBSERVE,
+              query=("kind", "serve", "outcome", "limit")),
+    Operation("GET", "/admin/results/{result}", "One result.", Scope.OBSERVE),
+    Operation("GET", "/admin/results/compare", "Two results beside each other.", Scope.OBSERVE, query=("a", "b")),
+    Operation("GET", "/admin/results/gates", "Each gate with its newest judgements.", Scope.OBSERVE),
+)  # fmt: skip
 
 
 class ResultPages:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from stoker.access.caller import Caller, require
 from stoker.domain.decision import Candidate
 from stoker.domain.errors import ClientError
@@ -47,6 +49,11 @@ class UpstreamRequests:
             call.wire.close_after()
             call.reply.send_whole(status, [(b"location", location)], b"")
             return
+        if not settings.names.is_loaded(serve) and any(
+            re.search(pattern, f"/{path}") for pattern in settings.compat.upstream_ignore
+        ):
+            text = f"'{serve.name}' is not loaded, and [compat] upstream_ignore has a pattern for this path"
+            raise ClientError(text, code="not_loaded", status=409)
         has_slash = is_open and path and call.wire.path.endswith("/")
         await self.pass_on(call, caller, serve, f"{path}/" if has_slash else path, is_open)
 

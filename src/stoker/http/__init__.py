@@ -2,6 +2,7 @@
 
 client    one question to an engine: JSON out, a bounded answer back
 response  one HTTP/1.1 answer, read to its end or to a bound
+tls_contexts  which certificates are trusted, read beside the loop, and again when they change
 
 Requests themselves go through `request.relay.pool`, which keeps connections and streams. Downloads of weights and the
 CLI block in threads, on the standard library's `http.client`: `fleet.rehydrate.http_connection`, `cli.console.control`.

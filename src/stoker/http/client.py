@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.domain.lease import Target
 from stoker.http.response import ResponseReader
+from stoker.http.tls_contexts import tls_contexts
 
 TIMEOUT = 2.0
 BODY_LIMIT = 2**20
@@ -60,7 +60,7 @@ async def ask(
     response = ResponseReader()
     try:
         async with asyncio.timeout(timeout):
-            context = ssl.create_default_context(cafile=target.ca_file or None) if target.tls else None
+            context = await tls_contexts.get(target.ca_file) if target.tls else None
             name = target.host if target.tls else None
             host = target.address or target.host
             reader, writer = await asyncio.open_connection(host, target.port, ssl=context, server_hostname=name)

@@ -330,8 +330,11 @@ class Orchestrators:
             usage = run.usage
             decision.attempts += usage.generations
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
-            decision.cached_tokens = usage.cached or None
-            call.usages.append(ServeUsage(worker.serve.name, usage.input, usage.output, usage.cached))
+            decision.cached_tokens, decision.cache_write_tokens = usage.cached or None, usage.cache_written or None
+            decision.tokens_estimated = usage.is_estimated
+            total = ServeUsage(worker.serve.name, usage.input, usage.output, usage.cached)
+            total.cache_written, total.is_estimated = usage.cache_written or None, usage.is_estimated
+            call.usages.append(total)
             if usage.validator:
                 asked = usage.validator - usage.validator_output
                 call.usages.append(ServeUsage(record.validator, asked, usage.validator_output))

@@ -68,9 +68,12 @@ class RunUsage:
         self.input = 0
         self.output = 0
         self.cached = 0
+        self.cache_written = 0
         self.validator = 0
         self.validator_output = 0
         self.generations = 0
+        self.is_estimated = False
+        """Whether the worker did not count the tokens of each generation to its end."""
         self._written = 0
         """Characters that the worker wrote, and those that became part of the answer."""
         self._kept = 0
@@ -97,11 +100,15 @@ class RunUsage:
         prompt = None if usage is None else usage.input
         self.output += size // BYTES_PER_TOKEN if output is None else output
         self.input += prompt_size // BYTES_PER_TOKEN if prompt is None else prompt
+        self.is_estimated = self.is_estimated or usage is None or usage.is_estimated
         if usage is not None:
             self.cached += usage.cached or 0
+            self.cache_written += usage.cache_written or 0
 
     def tokens(self) -> Tokens:
-        return Tokens(input=self.input, cached=self.cached or None, output=self.output)
+        return Tokens(
+            input=self.input, cached=self.cached or None, written=self.cache_written or None, output=self.output
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from stoker.blocking import in_own_thread
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
@@ -32,7 +33,7 @@ async def identify(serve: Serve, target: Target, state: Path) -> Fingerprint:
     def made() -> Fingerprint:
         return marks.fingerprint(serve, report, HashCache(state).hash_all(marks.identity_files(serve)), packages(serve))
 
-    return await asyncio.to_thread(made)
+    return await in_own_thread(made)
 
 
 async def ask(target: Target, pages: Collection[str] = PAGES) -> EngineReport:

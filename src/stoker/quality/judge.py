@@ -109,7 +109,7 @@ class Judge:
             return JudgeReply(None, "judge_failed", detail=error.message)
         cost = self.estimate(tier, size)
         if usage.input is not None and usage.output is not None:
-            cost = tier.cost.of(usage.input, usage.output)
+            cost = tier.cost.of(usage.input, usage.output, usage.cached or 0, usage.cache_written or 0)
         found = judge_prompt.parse_grade(text)
         if found is JudgeGrade.UNSURE or found is None:
             return JudgeReply(None, "unsure" if found else "judge_unclear", cost)  # 6

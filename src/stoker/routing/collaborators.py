@@ -1,5 +1,5 @@
-"""The optional parts that a dispatcher works with: a grader of answers, a second classifier, an observer of plans for
-prewarming, and a probe of whether a silent engine is working.
+"""The optional parts that a dispatcher works with: a grader of answers, a second classifier, and an observer of plans
+for prewarming.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Protocol
 
 from stoker.domain.dialect import Endpoint
 from stoker.domain.task import Outline, Task
-from stoker.exchange.first_byte import IsWorking, never_working
 from stoker.exchange.recorder import AnswerRecorder
 from stoker.request.decide.policy import RoutePlan
 
@@ -50,7 +49,4 @@ class Collaborators:
     grader: Grader | None = None
     second_opinion: SecondOpinion | None = None
     observer: PlanObserver | None = None
-    is_working: IsWorking = never_working
-    max_silence: float = 0.0
-    """Seconds of silence that a working engine may have (`front_door.stall_timeout`); 0: no limit."""
     chance: Callable[[], float] = random.Random().random

@@ -11,6 +11,7 @@ out, only a wrong tool call is asked for once more. The cost of answers that no 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,7 +27,6 @@ from stoker.domain.tier import HOLDING, Verify
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.check import CALL_FINDINGS, AnswerCheck
-from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.outline import outline
@@ -37,7 +37,7 @@ from stoker.request.decide.failover import rule_for
 from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, RouteStep
 from stoker.request.translate.translate import AnswerTranslator
 from stoker.routing.collaborators import Collaborators
-from stoker.routing.record import record_attempt, routed_of
+from stoker.routing.record import add_tokens, record_attempt, routed_of
 from stoker.routing.router import RoutingConstraints, TierRouter
 
 
@@ -160,14 +160,16 @@ class Dispatcher:
         attempt = Attempt(tier)
         request.note_candidates(serve.name)
         routed.attempts.append(attempt)
-        decision.input_tokens = decision.output_tokens = decision.cached_tokens = None  # an earlier attempt's
+        decision.input_tokens = decision.output_tokens = None  # an earlier attempt's
+        decision.cached_tokens = decision.cache_write_tokens = None
+        decision.tokens_estimated = False
         started_at = self._now()
         health.on_sent(tier)
         is_last = step is request.plan.steps[-1]
         if is_last:
-            call.begin_attempt(None, None)
+            call.begin_attempt(None)
         else:
-            call.begin_attempt(may_escalate, self._timer(request, step))
+            call.begin_attempt(may_escalate, self._next_tier_after(request, step))
         try:
             await self._ask_tier(request, serve, step, attempt)
             self._on_answer(request, step, attempt)
@@ -186,13 +188,11 @@ class Dispatcher:
             attempt.seconds = self._now() - started_at
             record_attempt(step, attempt, routed, decision)
 
-    def _timer(self, request: RoutedRequest, step: RouteStep) -> FirstByteTimer | None:
-        """Ends the attempt if no answer begins; None: the tier may take any time."""
+    def _next_tier_after(self, request: RoutedRequest, step: RouteStep) -> float:
+        """Seconds without an answer that end the attempt."""
         prompt, fields = len(request.body) // BYTES_PER_TOKEN, request.fields
-        seconds = self.router.first_byte_timeout(step.tier, prompt, fields.output_budget(), bool(fields.stream))
-        if seconds is None:
-            return None
-        return FirstByteTimer(step.tier.serve, seconds, self._collaborators.max_silence, self._collaborators.is_working)
+        seconds = self.router.next_tier_after(step.tier, prompt, fields.output_budget(), bool(fields.stream))
+        return math.inf if seconds is None else seconds
 
     def _on_answer(self, request: RoutedRequest, step: RouteStep, attempt: Attempt) -> None:
         call, tier, health = request.call, step.tier.name, self.router.health
@@ -202,8 +202,6 @@ class Dispatcher:
             return
         health.on_served(tier)
         attempt.outcome = "served"
-        if request.fields.stream and reply.first_byte_at is not None:
-            health.on_first_byte(tier, reply.first_byte_at - call.sent_at)
         if self._collaborators.grader is not None and call.recorder is not None and reply.status == 200:
             self._collaborators.grader.offer(call.recorder, tier, request.plan.task.name, call.decision.id)
 
@@ -233,7 +231,7 @@ class Dispatcher:
                 raise
             call.raise_if_ended()
             self._carrier.release(call)
-            attempt.input_tokens, attempt.output_tokens = call.decision.input_tokens, call.decision.output_tokens
+            add_tokens(attempt, call.decision)
             attempt.repairs += 1
             call.token_count = "", None  # the repaired request is longer
             call.continuation = translator if continues else None

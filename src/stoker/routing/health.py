@@ -1,8 +1,7 @@
-"""Whether tiers answer: a circuit breaker and a measure of the time to the first byte for each of them."""
+"""Whether tiers answer: a circuit breaker for each of them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from stoker.domain.errors import StokerError
@@ -10,7 +9,6 @@ from stoker.domain.routing import BreakerLimits
 from stoker.domain.tier import Tier
 from stoker.request.decide.breaker import Breaker, BreakerState
 from stoker.request.decide.failover import HealthEffect, rule_for
-from stoker.request.decide.first_byte import FirstByteTimes, first_byte_timeout
 
 
 class TierHealth:
@@ -20,7 +18,6 @@ class TierHealth:
         self._now = now
         self._limits: BreakerLimits | None = None
         self._breakers: dict[str, Breaker] = {}
-        self._first_byte_times: defaultdict[str, FirstByteTimes] = defaultdict(FirstByteTimes)
 
     def configure(self, tiers: Iterable[Tier], limits: BreakerLimits) -> None:
         """If the limits change, every circuit begins closed."""
@@ -57,11 +54,6 @@ class TierHealth:
             case HealthEffect.WELL:
                 breaker.on_served(now)
 
-    def on_first_byte(self, tier: str, seconds: float) -> None:
-        """A streamed answer began this long after the request was sent."""
-        if tier in self._breakers:
-            self._first_byte_times[tier].add(seconds)
-
     # -- questions ---------------------------------------------------------------------------------------------------
 
     def breaker(self, tier: str) -> Breaker:
@@ -74,12 +66,3 @@ class TierHealth:
     def pause(self, tier: str) -> float | None:
         """Seconds left of the pause that the tier asked for; None: it asked for none."""
         return self._breakers[tier].pause(self._now()) or None
-
-    def first_byte_timeout(
-        self, tier: Tier, slowest: float | None, prompt: int, output: int | None, streams: bool
-    ) -> float | None:
-        """Seconds until another tier is tried; None: no limit. `slowest`: seconds of its slowest measured answers. See
-        `request.decide.first_byte`.
-        """
-        usual = self._first_byte_times[tier.name].usual
-        return first_byte_timeout(tier.first_byte_timeout, usual, slowest, prompt, output, streams)

@@ -14,6 +14,7 @@ from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Task
 from stoker.domain.tier import Tier
 from stoker.request.decide.breaker import Breaker
+from stoker.request.decide.first_byte import next_tier_after
 from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, TierView, plan_route
 from stoker.request.decide.standing import Standing, worst
 from stoker.routing.classes import Classify, TaskClasses
@@ -56,12 +57,15 @@ class TierRouter:
         fleet: FleetView,
         now: Callable[[], float],
         classify: Classify = classify,
+        usual_first_byte: Callable[[str, bool], float | None] = lambda serve, streams: None,
     ) -> None:
+        """`usual_first_byte(serve, streams)`: seconds to the first byte of its slower answers; None: not known yet."""
         self.tier_quality = tier_quality
         self.health = TierHealth(now)
         self._fleet = fleet
         self._now = now
         self._classify = classify
+        self._usual_first_byte = usual_first_byte
         self.configure(settings, serves)
 
     def configure(self, settings: RouterSettings, serves: Iterable[Serve]) -> None:
@@ -201,11 +205,13 @@ class TierRouter:
         """Like `unavailable_reason`, without pauses that the tier asked for."""
         return "circuit_open" if breaker.blocks_requests(now) else self._fleet.unavailable_reason(tier.serve, now)
 
-    def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
+    def next_tier_after(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
         """Seconds until another tier is tried, if no answer begins; None: no limit."""
-        return self.health.first_byte_timeout(
-            tier, self.tier_quality.slowest_answer(tier.name), prompt, output, streams
-        )
+        given = tier.first_byte_timeout
+        if given is None and (serve := self.serve(tier.serve)) is not None:
+            given = serve.first_byte_timeout
+        usual, slowest = self._usual_first_byte(tier.serve, streams), self.tier_quality.slowest_answer(tier.name)
+        return next_tier_after(given, usual, slowest, prompt, output, streams)
 
     def allowed(self) -> set[tuple[str, str]]:
         """Tier and class of each row that lets a tier serve as measured, now or once it is loaded."""
@@ -258,7 +264,7 @@ class TierRouter:
             "tiers": [
                 {"tier": tier.name, "serve": tier.serve, "cloud": tier.cloud,
                  "circuit": self.health.state(tier.name).value, "retry_in": self.health.pause(tier.name),
-                 "first_byte_timeout": self.first_byte_timeout(tier, 0, None, True),
+                 "first_byte_timeout": self.next_tier_after(tier, 0, None, True),
                  "loaded": self._fleet.is_loaded(tier.serve), "known": self.tier_quality.is_verified(tier.serve)}
                 for tier in self.settings.tiers
             ],

@@ -196,6 +196,11 @@ class ResponseStore:
         self._storage = storage
 
     @property
+    def offers_websocket(self) -> bool:
+        """Whether the Responses API is spoken over WebSocket, too."""
+        return self._storage.websocket
+
+    @property
     def is_open(self) -> bool:
         return self._file is not None
 

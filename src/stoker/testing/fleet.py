@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
-from stoker.domain.protocols import Running
+from stoker.domain.protocols import QuickCheck, Running
 from stoker.domain.serve import Serve
 
 
@@ -28,6 +28,8 @@ class FakeFleet:
         """The cause of a serve's next exit or broken start, as one word."""
         self.missing: dict[str, asyncio.Event] = {}
         """Serves whose weights are missing. They exist once the event is set and `fetch` has ended."""
+        self.reading: dict[str, asyncio.Event] = {}
+        """Serves whose files take until the event is set to be read."""
         self.percents: dict[str, int] = {}
         """How much of a starting serve is loaded."""
         self.full_check_problems: dict[str, list[str]] = {}
@@ -38,11 +40,14 @@ class FakeFleet:
         self.journal: list[str] = []
         self.alive: dict[str, Callable[[str, str], None]] = {}
 
-    def quick_check(self, serve: Serve) -> list[str]:
-        return self.problems.get(serve.name, [])
+    def quick_check(self, serve: Serve) -> QuickCheck | Awaitable[QuickCheck]:
+        check = QuickCheck(self.problems.get(serve.name, ()), serve.name in self.missing)
+        gate = self.reading.get(serve.name)
+        return check if gate is None else self._read(gate, check)
 
-    def lacks_weights(self, serve: Serve) -> bool:
-        return serve.name in self.missing
+    async def _read(self, gate: asyncio.Event, check: QuickCheck) -> QuickCheck:
+        await gate.wait()
+        return check
 
     async def fetch(self, serve: Serve) -> None:
         self.journal.append(f"fetch {serve.name}")

@@ -38,6 +38,8 @@ class ScriptedRoutes:
         self._surface = EngineSurface(ballast, self._abort)
         self._now = now
         self._number = 0
+        self._refused = 0
+        """How many requests got `error_status` since the script was last changed."""
         self._started = now()
 
     def answer(self, line: ServerConnection, request: RecordedRequest) -> None:
@@ -101,7 +103,8 @@ class ScriptedRoutes:
         self._number += 1
         facts = reply_plan.reply_facts(script, ask, self._number, int(time.time()))
         headers = [("x-body-sha256", hashlib.sha256(request.body).hexdigest())] if script.hash_body else []
-        if script.error_status is not None:
+        if script.error_status is not None and (script.error_times is None or self._refused < script.error_times):
+            self._refused += 1
             return line.play(reply_plan.error_reply(script, writer, headers), script)
         if (
             (script.answers or script.quirks or script.assistant)
@@ -158,6 +161,7 @@ class ScriptedRoutes:
                 if not isinstance(changes, dict):
                     raise ValueError('POST /control takes an object: {"field": value}')
                 self._owner.amend(changes)
+                self._refused = 0
             except ValueError as error:
                 return _error(line, 400, str(error), path)
         script = asdict(self._owner.script)

@@ -265,7 +265,8 @@ def test_presets_of_llama_cpps_router_become_serves(home: Path, tmp_path: Path, 
     rows = report(capsys, "llama.cpp", str(ini))
     assert rows[None, "version"]["outcome"] == "ignored"
     assert rows["fast", "port"]["note"] == "each start picks a free port"
-    assert rows["gone", "model"]["outcome"] == rows["org/Nowhere-GGUF", "model"]["outcome"] == "failed"
+    assert rows["gone", "model"]["outcome"] == "failed"
+    assert rows["org/Nowhere-GGUF", "hf-repo"]["note"].startswith("not downloaded yet")
     assert run(["import", "llama.cpp", str(ini), "--partial"]) == 1
     found = serves()
     serve = found["fast"]
@@ -279,6 +280,10 @@ def test_presets_of_llama_cpps_router_become_serves(home: Path, tmp_path: Path, 
     assert (cached.model, cached.context, cached.stop_grace) == (str(snapshot / "Repo-Q8_0.gguf"), 4096, 7.0)
     assert cached.aliases == ("org/Repo-GGUF:Q8_0",)
     assert cached.idle_unload == 60.0
+    later = found["Nowhere-GGUF"]
+    assert later.cmd is not None
+    assert later.cmd[:5] == ("llama-server", "--port", "{port}", "-hf", "org/Nowhere-GGUF")
+    assert later.names() == ("Nowhere-GGUF", "org/Nowhere-GGUF")
     assert cached.extra_args[-6:] == ("--n-cpu-moe", "3", "--cache-type-k", "f16", "--cache-type-v", "q8_0")
 
 
@@ -288,6 +293,21 @@ def test_sections_of_one_file_are_one_serve_only_where_they_agree(home: Path) ->
     ini.write_text("[a]\nmodel = m.gguf\n[b]\nmodel = ./m.gguf\n[c]\nmodel = m.gguf\ntemp = 1\n")
     assert run(["import", "llama.cpp", str(ini)]) == 0
     assert {name: serve.aliases for name, serve in serves().items()} == {"a": ("b",), "c": ()}
+
+
+def test_a_preset_that_names_no_number_of_sequences_is_told_which_it_gets(home: Path, capsys: Captured) -> None:
+    put(home / "m.gguf")
+    ini = home / "models.ini"
+    ini.write_text("[small]\nhf-repo = someone/small-GGUF:Q4_K_M\nctx-size = 4096\njinja = on\n[m]\nmodel = m.gguf\n")
+    rows = report(capsys, "llama.cpp", str(ini))
+    assert [rows[name, "parallel"]["outcome"] for name in ("small", "m")] == ["changed", "changed"]
+    assert run(["import", "llama.cpp", str(ini)]) == 0
+    small = serves()["small"]
+    assert small.cmd is not None
+    assert small.cmd[3:] == (
+        "-hf", "someone/small-GGUF:Q4_K_M", "--alias", "small", "--parallel", "4", "--jinja", "--ctx-size", "4096",
+    )  # fmt: skip
+    assert (small.context, small.parallel) == (1024, 4)
 
 
 def test_relative_paths_begin_where_llama_server_runs(home: Path) -> None:

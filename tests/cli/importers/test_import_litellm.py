@@ -24,6 +24,7 @@ model_list:
     model_info:
       input_cost_per_token: 0.0000025
       output_cost_per_token: 0.00001
+      cache_read_input_token_cost: 0.00000125
       id: abc
   - model_name: smart
     litellm_params:
@@ -112,16 +113,136 @@ def test_secrets_move_to_files_of_their_own(file: Path, capsys: Captured) -> Non
     assert door["keys"] == [{"name": "master", "value": "file:keys/master", "scope": "admin"}]
 
 
-def test_several_servers_of_one_name_are_tried_in_order_and_one_of_an_equal_model_is_reported(
+def test_several_servers_of_one_name_are_tried_in_order_also_those_of_an_equal_model(
     file: Path, capsys: Captured
 ) -> None:
     rows = report(capsys, file)
     pool = [(row["outcome"], row["key"]) for row in rows if row["model"] == "pool" and row["outcome"] != "carried"]
-    assert pool == [("dropped", "litellm_params.model"), ("changed", "model_name")]
+    assert pool == [("changed", "model_name")]
     assert run(["import", "litellm", str(file)]) == 0
     document = tomllib.loads(Path("stoker.toml").read_text())
-    table = {"serves": ["pool-1", "pool-2"], "pick": "first"}
+    table = {"serves": ["pool-1", "pool-2", "pool-3"], "pick": "first"}
     assert document["alias"] == {"pool": table, "all": table}
+    assert {serve.base_url: serve.served_name for serve in serves().values() if serve.name in table["serves"]} == {
+        "http://10.0.0.8/v1": "a", "http://10.0.0.9/v1": "b", "http://10.0.0.10/v1": "b",
+    }  # fmt: skip
+
+
+LOCAL = "model: openai/local, api_base: 'http://127.0.0.1:30000/v1', api_key: none"
+
+
+def imported(home: Path, *entries: str, rest: str = "") -> dict[str, Any]:
+    """The document that an import of these entries of `model_list` writes."""
+    path = home / "config.yaml"
+    path.write_text("model_list:\n" + "".join(f"  - {entry}\n" for entry in entries) + rest)
+    assert run(["import", "litellm", str(path), "--force"]) == 0
+    load(Path("stoker.toml"), needs_secrets=False)
+    return tomllib.loads(Path("stoker.toml").read_text())
+
+
+def test_one_model_at_two_providers_is_two_serves(home: Path) -> None:
+    imported(
+        home,
+        "{model_name: fast, litellm_params: {model: groq/openai/gpt-oss-20b, api_key: os.environ/GROQ_API_KEY}}",
+        "{model_name: cheap, litellm_params: {model: openrouter/openai/gpt-oss-20b, api_key: os.environ/OR_KEY}}",
+    )
+    found = serves()
+    assert {name: serve.served_name for name, serve in found.items()} == {
+        "fast": "openai/gpt-oss-20b",
+        "cheap": "openai/gpt-oss-20b",
+    }
+    assert found["fast"].names() == ("fast",), "the vendor's name would mean two serves"
+
+
+def test_presets_of_one_server_are_variants_of_one_serve_that_has_none_of_their_parameters(home: Path) -> None:
+    document = imported(
+        home,
+        f"{{model_name: careful, litellm_params: {{{LOCAL}, temperature: 0.2, top_k: 5}}}}",
+        f"{{model_name: lively, litellm_params: {{{LOCAL}, temperature: 1.0}}}}",
+        rest="router_settings: {fallbacks: [{careful: [lively]}]}\n",
+    )
+    (serve,) = document["serve"]
+    assert (serve["name"], serve["served_name"], serve.get("request")) == ("local", "local", None)
+    assert [(one["name"], one["default"]) for one in serve["variant"]] == [
+        ("careful", {"temperature": 0.2, "top_k": 5}),
+        ("lively", {"temperature": 1.0}),
+    ]
+
+
+def test_a_plain_name_of_a_server_with_presets_is_its_serve(home: Path) -> None:
+    (serve,) = imported(
+        home,
+        f"{{model_name: lively, litellm_params: {{{LOCAL}, temperature: 1.0}}}}",
+        f"{{model_name: plain, litellm_params: {{{LOCAL}}}}}",
+    )["serve"]
+    assert (serve["name"], [one["name"] for one in serve["variant"]]) == ("plain", ["lively"])
+
+
+def test_a_group_of_presets_and_servers_is_an_alias_of_them(home: Path) -> None:
+    document = imported(
+        home,
+        f"{{model_name: pool, litellm_params: {{{LOCAL}, temperature: 0.2}}}}",
+        "{model_name: pool, litellm_params: {model: ollama/b}}",
+        f"{{model_name: pool, litellm_params: {{{LOCAL}, temperature: 0.9}}}}",
+    )
+    assert document["alias"] == {"pool": {"serves": ["pool-1", "pool-2", "pool-3"], "pick": "first"}}
+    assert [serve["name"] for serve in document["serve"]] == ["local", "pool-2"]
+
+
+@pytest.mark.parametrize(
+    ("params", "dialects"),
+    [
+        (LOCAL, None),
+        ("model: openai/gpt-4o", ["chat", "completions", "responses"]),
+        ("model: openai/text-embedding-3-small, api_base: 'http://127.0.0.1:1/v1'", ["embeddings"]),
+        ("model: text-embedding-3-large", ["embeddings"]),
+        ("model: hosted_vllm/BAAI/bge-m3, api_base: 'http://127.0.0.1:1/v1'", ["embeddings"]),
+        ("model: hosted_vllm/BAAI/bge-reranker-v2-m3, api_base: 'http://127.0.0.1:1/v1'", ["rerank"]),
+        ("model: openai/whisper-1", ["transcription"]),
+        ("model: openai/gpt-4o-mini-tts", ["speech"]),
+        ("model: openai/dall-e-3", ["image"]),
+    ],
+)
+def test_a_models_kind_follows_from_its_name_where_no_mode_says_it(
+    home: Path, params: str, dialects: list[str] | None
+) -> None:
+    (serve,) = imported(home, f"{{model_name: m, litellm_params: {{{params}}}}}")["serve"]
+    assert serve.get("dialects") == dialects
+
+
+def test_a_mode_knows_better_than_the_name(home: Path) -> None:
+    entry = f"{{model_name: e, litellm_params: {{{LOCAL.replace('local', 'bge-chat')}}}, model_info: {{mode: chat}}}}"
+    (serve,) = imported(home, entry)["serve"]
+    assert "dialects" not in serve
+
+
+def test_addresses_and_names_may_be_in_variables(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setenv("LOCAL_URL", "http://127.0.0.1:30000/v1")
+    monkeypatch.setenv("NAME", "small")
+    entry = "{model_name: os.environ/NAME, litellm_params: {model: openai/local, api_base: os.environ/LOCAL_URL}}"
+    (serve,) = imported(home, entry)["serve"]
+    assert (serve["name"], serve["base_url"]) == ("small", "http://127.0.0.1:30000/v1")
+    monkeypatch.delenv("LOCAL_URL")
+    assert run(["import", "litellm", str(home / "config.yaml"), "--force"]) == 2
+    assert "the variable LOCAL_URL is not set" in capsys.readouterr().err
+
+
+def test_a_master_key_that_is_too_short_is_replaced(home: Path, capsys: Captured) -> None:
+    general = "general_settings: {master_key: sk-1234}\n"
+    document = imported(home, f"{{model_name: a, litellm_params: {{{LOCAL}}}}}", rest=general)
+    assert document["front_door"]["keys"][0]["value"] == "file:keys/master"
+    assert len(Path("keys/master").read_text().strip()) > 20
+    rows = {row["key"]: row for row in report(capsys, home / "config.yaml")}
+    assert rows["general_settings.master_key"]["outcome"] == "changed"
+    assert load(Path("stoker.toml")).front_door.keys[0].name == "master"
+
+
+def test_a_file_of_which_nothing_can_be_carried_writes_nothing(home: Path, capsys: Captured) -> None:
+    path = home / "config.yaml"
+    path.write_text("model_list:\n  - {model_name: a, litellm_params: {model: azure/x}}\n")
+    assert run(["import", "litellm", str(path), "--partial"]) == 2
+    assert "no model can be carried" in capsys.readouterr().err
+    assert not Path("stoker.toml").exists()
 
 
 def test_fallbacks_answer_also_for_failed_and_busy_servers_and_circles_are_cut(file: Path, capsys: Captured) -> None:
@@ -139,7 +260,9 @@ def test_fallbacks_answer_also_for_failed_and_busy_servers_and_circles_are_cut(f
 def test_prices_per_token_become_tiers_with_prices_per_million(file: Path) -> None:
     assert run(["import", "litellm", str(file)]) == 0
     tiers = tomllib.loads(Path("stoker.toml").read_text())["tier"]
-    assert tiers == [{"name": "gpt-4o", "serve": "gpt-4o", "cost": {"input": 2.5, "output": 10.0}}]
+    assert tiers == [
+        {"name": "gpt-4o", "serve": "gpt-4o", "cost": {"input": 2.5, "output": 10.0, "cached_input": 1.25}}
+    ]
 
 
 def test_everything_else_has_a_row(file: Path, capsys: Captured) -> None:
@@ -160,7 +283,7 @@ def test_everything_else_has_a_row(file: Path, capsys: Captured) -> None:
         ("{model: openai/*}", "a wildcard stands for models"),
         ("{model: hosted_vllm/x}", "hosted_vllm needs an api_base"),
         ("{model: openai/x, api_base: http://h/other}", "does not end in /v1"),
-        ("{model: openai/x, api_base: os.environ/BASE}", "its address is in the variable BASE"),
+        ("{model: openai/x, api_base: os.environ/BASE}", "the variable BASE is not set"),
         ("{model: mystery}", "'mystery' names no provider"),
         ("{}", "it has no litellm_params.model"),
     ],

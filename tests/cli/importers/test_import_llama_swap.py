@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -88,7 +89,7 @@ def changed(body: Mapping[str, Any], parameters: RequestParameters) -> dict[str,
 def started(serve: Serve, here: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """What a start of the serve runs, with its environment, by running it."""
     launch = plan(serve, LaunchPlace(serve.port or PORT, "engine-key-of-this-start"))
-    environment = child_environment(os.environ, serve.env, launch.environment)
+    environment = child_environment(os.environ, serve.env, launch.environment, serve.inherit_env)
     done = subprocess.run(launch.argv, env=environment, cwd=here, capture_output=True, text=True, check=True)
     program, argv, seen = json.loads(done.stdout)
     return {"program": program, "argv": argv, "port": serve.port or PORT, "cwd": str(here)}, seen
@@ -111,8 +112,7 @@ def test_the_imported_file_starts_what_llama_swap_starts(
         env = {key: value.replace("PORT", str(start["port"])) for key, value in expected["env"].items()}
         assert {key: environment.get(key) for key in env} == env, name
         asked = {"temperature": 0.123, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
-        if name != "deep":  # an alias of a model with parameters for its own id gets them, too: the report says so
-            assert changed(asked, parameters) == {k: v for k, v in expected["body"].items() if k != "model"}, name
+        assert changed(asked, parameters) == {k: v for k, v in expected["body"].items() if k != "model"}, name
 
 
 def test_twenty_files_use_every_key(here: Path) -> None:
@@ -136,9 +136,8 @@ def test_twenty_files_use_every_key(here: Path) -> None:
 def test_models_that_swap_share_a_slot_and_others_do_not(here: Path) -> None:
     assert import_file(here, (FILES / "08-groups.yaml").read_text()) == 0
     found = {serve["name"]: serve.get("slot") for serve in document(here)["serve"]}
-    assert found == {"a1": "main", "a2": "main", "b1": "main", "b2": "main", "loose": "main", "keep": None}
-    together = document(here)["slots"]["main"]["together"]
-    assert together == [["a1", "b1"], ["a1", "b2"], ["a2", "b1"], ["a2", "b2"]], "loose is in no group: alone"
+    groups = {"a1": "first-gpu", "a2": "first-gpu", "b1": "second", "b2": "second"}
+    assert found == {**groups, "loose": None, "keep": None}, "loading a1 does not unload the one that is in no group"
     assert [serve["name"] for serve in document(here)["serve"] if serve.get("preload")] == ["keep"]
 
 
@@ -167,13 +166,141 @@ def test_a_parameter_with_a_question_mark_is_a_default(here: Path) -> None:
     assert document(here)["serve"][0]["request"] == {"set": {"top_p": 1}, "default": {"seed": 7}}
 
 
-def test_relative_paths_become_absolute_only_if_the_configuration_lies_elsewhere(here: Path, tmp_path: Path) -> None:
+def test_commands_run_where_llama_swap_ran_them_wherever_the_configuration_lies(here: Path, tmp_path: Path) -> None:
     text = (FILES / "15-relative.yaml").read_text()
     assert import_file(here, text) == 0
-    assert "-m models/near.gguf" in document(here)["serve"][0]["cmd"]
+    near, _ = document(here)["serve"]
+    assert (near["cmd"].split()[3:5], near["model"], near.get("cwd")) == (
+        ["-m", "models/near.gguf"],
+        "models/near.gguf",
+        None,
+    )
     other = tmp_path / "other.toml"
     assert run(["import", "llama-swap", "config.yaml", "--path", str(other)]) == 0
-    assert f"{here}/models/near.gguf" in tomllib.loads(other.read_text())["serve"][0]["cmd"]
+    near, script = tomllib.loads(other.read_text())["serve"]
+    assert near["cmd"].split()[3:5] == ["-m", "models/near.gguf"], "words of a command stay as they are"
+    assert (near["model"], near["cwd"], script["cwd"]) == (f"{here}/models/near.gguf", str(here), str(here))
+    assert load(other).serves[0].working_directory == str(here)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "docker run --rm -p ${PORT}:8000 --name a vllm/vllm-openai:v0.13.0 --model someone/small-7b --port 8000",
+        "vllm serve --model someone/small-7b --port ${PORT}",
+        "vllm serve someone/small-7b --port ${PORT}",
+        "python3 -m vllm.entrypoints.openai.api_server --model someone/small-7b --port ${PORT}",
+        "mlx_lm.server --model someone/small-7b --port ${PORT}",
+        'bash -c "vllm serve someone/small-7b --port ${PORT}"',
+    ],
+)
+def test_names_of_the_hub_and_of_modules_stay_names(here: Path, tmp_path: Path, command: str) -> None:
+    other = tmp_path / "other.toml"
+    (here / "config.yaml").write_text(f"models:\n  a:\n    cmd: {json.dumps(command)}\n")
+    assert run(["import", "llama-swap", "config.yaml", "--path", str(other)]) == 0
+    (serve,) = load(other).serves
+    words = [word.replace("{port}", "${PORT}") for word in serve.cmd or ()]
+    assert words == shlex.split(command)
+    assert serve.model in ("", "someone/small-7b")
+
+
+def test_engines_inherit_the_environment_but_for_secrets(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SETTING", "1")
+    monkeypatch.setenv("OTHER_API_KEY", "secret")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    assert import_file(here, "models:\n  a: {cmd: 'serve-model --port ${PORT}'}\n") == 0
+    (serve,) = load(here / "stoker.toml").serves
+    _, seen = started(serve, here)
+    assert (seen.get("MY_SETTING"), seen.get("OTHER_API_KEY"), seen.get("HF_TOKEN")) == ("1", None, "hf_secret")
+
+
+EVERYTHING = ["chat", "completions", "embeddings", "image", "rerank", "speech", "transcription"]
+
+
+@pytest.mark.parametrize(
+    ("model", "dialects"),
+    [
+        ("{cmd: 'llama-server --port ${PORT} -m x --embeddings'}", ["embeddings"]),
+        ("{cmd: 'llama-server --port ${PORT} -m x --reranking'}", ["rerank"]),
+        ("{cmd: 'llama-server --port ${PORT} -m x'}", None),
+        ("{cmd: 'vllm serve BAAI/bge-m3 --port ${PORT} --task embed'}", ["embeddings"]),
+        ("{cmd: 'vllm serve BAAI/bge-reranker-v2-m3 --port ${PORT}'}", ["rerank"]),
+        ("{cmd: 'whisper-server --port ${PORT}'}", ["transcription"]),
+        ("{cmd: './tts.sh ${PORT}', capabilities: {out: [audio]}}", ["speech"]),
+        ("{cmd: './start.sh ${PORT}', capabilities: {reranker: true}}", ["rerank"]),
+        ("{cmd: './start.sh ${PORT}', aliases: [nomic-embed-text]}", ["embeddings"]),
+        ("{cmd: './start.sh ${PORT}'}", EVERYTHING),
+    ],
+)
+def test_what_an_engine_answered_it_answers(here: Path, model: str, dialects: list[str] | None) -> None:
+    assert import_file(here, f"models:\n  a: {model}\n") == 0
+    assert sorted(document(here)["serve"][0].get("dialects", ())) == (dialects or [])
+    load(here / "stoker.toml")
+
+
+def test_literal_braces_reach_the_engine_as_they_are(here: Path) -> None:
+    assert import_file(here, "models:\n  a: {cmd: 'serve-model --port ${PORT} a{model}b {name} {\"x\":1}'}\n") == 0
+    (serve,) = load(here / "stoker.toml").serves
+    start, _ = started(serve, here)
+    assert start["argv"][-3:] == ["a{model}b", "{name}", "{x:1}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "models:\n  a: {cmd: 'serve-model --port ${PORT}', metadata: {'${unknown}': 1}}\n",
+        "notes: 'uses ${unknown}'\nmodels:\n  a: {cmd: 'serve-model --port ${PORT}'}\n",
+        "models:\n  a:\n    cmd: serve-model --port ${PORT}\n    description: |\n      two\n      lines\n",
+    ],
+    ids=["a macro in a key", "a macro in an unknown key", "a description of two lines"],
+)
+def test_what_llama_swap_takes_is_not_refused(here: Path, text: str) -> None:
+    assert import_file(here, text) == 0
+    load(here / "stoker.toml")
+
+
+def test_dotted_parameters_are_paths(here: Path, capsys: Captured) -> None:
+    filters = (
+        "{setParams: {chat_template_kwargs.a: 1, 'plain\\.dot': 2, list.0: 3},"
+        " setParamsByID: {'m:fast': {chat_template_kwargs.enable_thinking: false}}, stripParams: 'a.b'}"
+    )
+    assert (
+        import_file(here, f"models:\n  m: {{cmd: 'serve-model --port ${{PORT}}', filters: {filters}}}\n", "--json") == 0
+    )
+    outcomes = {row["key"]: row["outcome"] for row in report(capsys)}
+    (serve,) = document(here)["serve"]
+    assert serve["request"] == {"set": {"chat_template_kwargs": {"a": 1}, "plain.dot": 2}}
+    assert serve["variant"] == [{"name": "m:fast", "set": {"chat_template_kwargs": {"a": 1, "enable_thinking": False}}}]
+    assert outcomes["filters.setParams.list.0"] == outcomes["filters.stripParams"] == "dropped"
+
+
+def test_parameters_of_a_models_own_id_do_not_reach_its_other_names(here: Path) -> None:
+    text = (
+        "models:\n  m:\n    cmd: serve-model --port ${PORT}\n    aliases: [other]\n"
+        "    filters: {setParamsByID: {m: {temperature: 0}, 'm:warm': {top_p: 1}}}\n"
+        "selectors: {s: {strategy: pin, targets: ['m:warm']}, t: {strategy: pin, targets: [m]}}\n"
+    )
+    assert import_file(here, text) == 0
+    settings = load(here / "stoker.toml")
+    asked = {"messages": [], "temperature": 0.5}
+    seen = {name: changed(asked, serve_for(settings, name)[1]) for name in ("m", "other", "m:warm", "s", "t")}
+    assert {name: (one["temperature"], one.get("top_p")) for name, one in seen.items()} == {
+        "m": (0, None), "other": (0.5, None), "m:warm": (0.5, 1), "s": (0.5, 1), "t": (0, None),
+    }  # fmt: skip
+
+
+def test_engines_and_peers_may_call_their_models_alike(here: Path) -> None:
+    text = (
+        "models:\n  a: {cmd: 'mlx_lm.server --port ${PORT}', useModelName: default_model}\n"
+        "  b: {cmd: 'mlx_lm.server --port ${PORT}', useModelName: default_model}\n"
+        "peers:\n  p: {proxy: 'http://127.0.0.1:9', models: [x, a]}\n  q: {proxy: 'http://127.0.0.1:8', models: [x]}\n"
+    )
+    assert import_file(here, text) == 0
+    found = {serve.name: serve for serve in load(here / "stoker.toml").serves}
+    assert (found["a"].served_name, found["b"].served_name) == ("default_model", "default_model")
+    assert {name: serve.names() for name, serve in found.items() if serve.base_url} == {
+        "p-x": ("p-x", "p/x", "x"), "p-a": ("p-a", "p/a"), "q-x": ("q-x", "q/x"),
+    }  # fmt: skip
 
 
 def test_secrets_are_in_files_of_their_owner_and_nowhere_else(
@@ -208,8 +335,9 @@ def test_every_key_of_a_file_is_in_the_report(here: Path, capsys: Captured) -> N
     assert import_file(here, (FILES / "20-everything-else.yaml").read_text(), "--check", "--json") == 0
     rows = {row["key"]: row["outcome"] for row in report(capsys)}
     for key in ("logLevel", "logTimeFormat", "logToStdout", "logRequests", "metricsMaxInMemory", "captureBuffer", "ui",
-                "performance", "upstream", "timeouts", "capabilities.out", "capabilities.tools"):  # fmt: skip
+                "performance", "timeouts", "capabilities.out", "capabilities.tools"):  # fmt: skip
         assert rows[key] == "dropped", key
+    assert rows["upstream.ignorePaths"] == "carried"
     for key in ("listen", "health_check_timeout", "defaults", "tags", "readyTimeout"):
         assert rows[key] == "ignored", key
     assert rows["sendLoadingState"] in ("carried", "dropped")
@@ -225,7 +353,8 @@ def test_an_unknown_key_is_reported_with_what_was_probably_meant(here: Path, cap
 
 
 def test_a_model_that_cannot_be_carried_stops_the_import_but_for_partial(here: Path, capsys: Captured) -> None:
-    text = "models:\n  bad: {cmd: 'serve-model --port ${PORT} {model}'}\n  good: {cmd: 'serve-model --port ${PORT}'}\n"
+    text = "models:\n  bad: {cmd: 'serve-model --port ${PORT}', proxy: 'ftp://h'}\n"
+    text += "  good: {cmd: 'serve-model --port ${PORT}'}\n"
     assert import_file(here, text) == 1
     assert not (here / "stoker.toml").exists()
     assert "could not be carried: bad" in capsys.readouterr().err
@@ -276,6 +405,17 @@ def wrong_inputs() -> Iterator[tuple[str, str, str]]:
     yield "a matrix circle", ONE + "matrix: {sets: {s: +t, t: +s}}\n", "refers to itself: s -> t -> s"
     yield "a broken matrix", ONE + "matrix: {sets: {s: (a}}\n", "a closing parenthesis is missing"
     yield "a selector", ONE + "selectors: {s: {strategy: best, targets: [a]}}\n", "must be pin, warm or spillover"
+    yield (
+        "a target",
+        ONE + "selectors: {s: {strategy: pin, targets: [b]}}\n",
+        "selectors.s.targets: there is no model 'b'",
+    )
+    yield (
+        "a chain",
+        ONE + "selectors: {s: {strategy: pin, targets: [t]}, t: {strategy: pin, targets: [a]}}\n",
+        "chained",
+    )
+    yield "a selector's name", ONE + "selectors: {a: {strategy: pin, targets: [a]}}\n", "is the name of a model"
     yield "a type", ONE + "healthCheckTimeout: soon\n", "healthCheckTimeout: must be a whole number"
     yield "a priority", ONE + "routing: {scheduler: {settings: {fifo: {priority: {b: 1}}}}}\n", "there is no model 'b'"
     yield "a key with a space", "apiKeys: ['a b']\n" + ONE, "apiKeys[0]"

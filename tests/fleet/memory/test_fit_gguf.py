@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fleet.memory.model_files import LLAMA_8B, gguf, llama
 
+from stoker.domain.serve import Serve
 from stoker.fleet.memory.fit import gguf as reader
+from stoker.fleet.memory.fit.auto_context import choose_context
+from stoker.fleet.memory.fit.check import check_fit
 from stoker.fleet.memory.fit.shape import Layer, UnreadableModel
+from stoker.fleet.memory.host import HostMemory
 
 MODELS = Path(__file__).parents[3] / "src" / "stoker" / "models"
 
@@ -142,3 +146,65 @@ def test_what_is_no_language_model_is_refused(tmp_path: Path, facts: dict[str, o
     path = gguf(tmp_path / "m.gguf", facts, [("a", (8,), 0, 0)], 32)
     with pytest.raises(UnreadableModel):
         reader.read(str(path))
+
+
+@pytest.mark.parametrize(
+    ("facts", "tensors", "said"),
+    [
+        ({}, [], "no weights of a language model"),
+        (LLAMA_8B, [], "no weights of a language model"),
+        (LLAMA_8B, [("blk.0.x", (0,), 0, 0)], "no weights of a language model"),
+        (LLAMA_8B | {"llama.block_count": 0}, [("x", (32,), 0, 0)], "does not say how many layers"),
+        (LLAMA_8B | {"llama.block_count": 2**40}, [("x", (32,), 0, 0)], "does not say how many layers"),
+        (LLAMA_8B | {"general.architecture": 7}, [("x", (32,), 0, 0)], "no weights of a language model"),
+    ],
+)
+def test_a_file_without_weights_or_layers_is_refused_with_a_sentence(
+    tmp_path: Path, facts: dict[str, object], tensors: list[tuple[str, tuple[int, ...], int, int]], said: str
+) -> None:
+    path = gguf(tmp_path / "m.gguf", facts, tensors, 128)
+    assert reader.read_header(str(path)).tensors is not None
+    with pytest.raises(UnreadableModel, match=said):
+        reader.read(str(path))
+
+
+def test_a_trained_context_of_zero_is_unknown(tmp_path: Path) -> None:
+    assert reader.read(str(llama(tmp_path / "m.gguf", layers=1, **{"llama.context_length": 0}))).context is None
+
+
+FIGURES = st.sampled_from([0, 1, 2, 3, 64, 4095, 4097, 2**20, 2**31, 2**47, 2**63]) | st.lists(
+    st.sampled_from([0, 1, 2**31]), max_size=3
+)
+NAMES = [
+    "block_count", "context_length", "embedding_length", "attention.head_count", "attention.head_count_kv",
+    "attention.key_length", "attention.value_length", "attention.kv_lora_rank", "attention.key_length_mla",
+    "attention.sliding_window", "attention.sliding_window_pattern", "full_attention_interval", "ssm.inner_size",
+    "ssm.state_size", "ssm.conv_kernel", "ssm.group_count", "expert_count", "vocab_size", "rope.dimension_count",
+]  # fmt: skip
+
+
+@settings(deadline=None, max_examples=examples(200))
+@given(
+    facts=st.dictionaries(st.sampled_from(NAMES), FIGURES).map(lambda facts: {"block_count": 2} | facts),
+    dimensions=st.lists(st.sampled_from([0, 1, 32, 256]), min_size=1, max_size=3),
+    count=st.integers(0, 3),
+    engine=st.sampled_from(["llama.cpp", "vllm", "openai"]),
+    room=st.sampled_from([0, 2**20, 2**34]),
+)
+def test_whatever_a_header_claims_the_model_is_judged_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, facts: dict[str, object], dimensions: list[int], count: int, engine: str,
+    room: int,
+) -> None:  # fmt: skip
+    path = tmp_path_factory.getbasetemp() / "claims.gguf"
+    tensors = [(f"blk.{number}.x", tuple(dimensions), 0, 0) for number in range(count)]
+    named = {"general.architecture": "llama", **{f"llama.{name}": value for name, value in facts.items()}}
+    gguf(path, named, tensors, 4 * 256**3)
+    serve = Serve(name="m", engine=engine, model=str(path), auto_context=engine == "llama.cpp")
+    main = HostMemory(total=room, available=room)
+    try:
+        shape = reader.read(str(path))
+    except UnreadableModel:
+        assert choose_context(serve, None, (), main).problem
+        return
+    assert check_fit(serve, (), main, shape).needed >= shape.weights
+    choose_context(serve, None, (), main, shape)

@@ -116,3 +116,12 @@ def broken(folder: Path, how: str) -> Path:
 def test_what_cannot_be_used_is_a_sentence(tmp_path: Path, how: str, said: str) -> None:
     with pytest.raises(UnreadableModel, match=said):
         read(str(broken(tmp_path / "m", how)))
+
+
+@pytest.mark.parametrize("header", [{}, {"__metadata__": {"format": "pt"}}])
+def test_files_without_tensors_are_no_model(tmp_path: Path, header: dict[str, Any]) -> None:
+    folder = hub(tmp_path / "m", QWEN)
+    data = json.dumps(header).encode()
+    (folder / "model-0.safetensors").write_bytes(len(data).to_bytes(8, "little") + data)
+    with pytest.raises(UnreadableModel, match="without a tensor"):
+        read(str(folder))

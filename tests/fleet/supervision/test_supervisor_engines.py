@@ -41,7 +41,7 @@ def test_an_engine_found_on_path_gets_ready_with_its_settings(tell: Tell, engine
         install(workshop.directory, engine)
         fleet = workshop.supervisor()
         given = serve(workshop, engine, canary=True, tuning=Tuning(memory_fraction=0.5, graphs=False))
-        assert fleet.quick_check(given) == []
+        assert await workshop.quick_check(fleet, given) == []
         running = await fleet.start(given, workshop.on_exit)
         assert running.facts["max_model_len"] == 512
         assert running.target.served_name == "big"
@@ -119,7 +119,7 @@ def test_an_engine_that_is_not_installed_is_refused_before_anything_runs(tell: T
     async def story(workshop: Any) -> None:
         nowhere = {"PATH": str(workshop.directory)}
         for engine in ("vllm", "sglang"):
-            [problem] = workshop.supervisor().quick_check(serve(workshop, engine, env=nowhere))
+            [problem] = await workshop.quick_check(workshop.supervisor(), serve(workshop, engine, env=nowhere))
             assert f"`pip install {engine}`" in problem
 
     tell(story)

@@ -50,7 +50,7 @@ def test_the_embedded_engine_starts_answers_and_ends_promptly(tell: Tell) -> Non
     async def story(workshop: Any) -> None:
         fleet = workshop.supervisor()
         serve = llama(workshop, canary=True)
-        assert fleet.quick_check(serve) == []
+        assert await workshop.quick_check(fleet, serve) == []
         running = await fleet.start(serve, workshop.on_exit)
         assert running.facts["total_slots"] == 2
         assert running.facts["n_ctx"] == 256, "the context is what one request may use"
@@ -107,7 +107,7 @@ def test_a_gguf_that_is_cut_short_is_refused_by_the_engine_in_words(tell: Tell) 
         broken.write_bytes(content()[:6000])
         fleet = workshop.supervisor()
         serve = llama(workshop, broken)
-        assert fleet.quick_check(serve) == [], "its first bytes are right"
+        assert await workshop.quick_check(fleet, serve) == [], "its first bytes are right"
         with pytest.raises(StartFailed) as failure:
             await fleet.start(serve, workshop.on_exit)
         assert "exited with code 1" in failure.value.message

@@ -198,7 +198,7 @@ def test_a_fixed_port_that_a_stranger_holds_is_refused_by_name(tell: Tell) -> No
             stranger.listen()
             port = stranger.getsockname()[1]
             fleet = workshop.supervisor()
-            problems = fleet.quick_check(workshop.serve(port=port))
+            problems = await workshop.quick_check(fleet, workshop.serve(port=port))
             assert len(problems) == 1
             assert f"port {port} is taken by process {os.getpid()} (" in problems[0]
             assert problems[0] in await refused(workshop, port=port)
@@ -210,7 +210,7 @@ def test_a_fixed_port_that_our_own_serve_holds_is_no_obstacle(tell: Tell) -> Non
     async def story(workshop: Any) -> None:
         fleet = workshop.supervisor()
         port = (await fleet.start(workshop.serve(), workshop.on_exit)).target.port
-        assert fleet.quick_check(workshop.serve(name="b", port=port)) == []
+        assert await workshop.quick_check(fleet, workshop.serve(name="b", port=port)) == []
         await fleet.stop("a", 1)
         await fleet.start(workshop.serve("--id", "b", name="b", port=port), workshop.on_exit)
         await fleet.close(False)
@@ -221,7 +221,10 @@ def test_a_fixed_port_that_our_own_serve_holds_is_no_obstacle(tell: Tell) -> Non
 def test_a_command_that_is_not_there_is_refused_before_anything_runs(tell: Tell) -> None:
     async def story(workshop: Any) -> None:
         serve = workshop.serve(cmd=("no-such-server", "{port}"))
-        assert "`no-such-server` of serve 'a' is not on PATH" in workshop.supervisor().quick_check(serve)[0]
+        assert (
+            "`no-such-server` of serve 'a' is not on PATH"
+            in (await workshop.quick_check(workshop.supervisor(), serve))[0]
+        )
         assert "not on PATH" in await refused(workshop, cmd=("no-such-server",))
         assert "is not an executable file" in await refused(workshop, cmd=("./nothing",))
         assert not (workshop.directory / "logs").exists()
@@ -290,7 +293,7 @@ def test_checks_take_milliseconds(tell: Tell) -> None:
         took = []
         for _ in range(10):
             began = time.perf_counter()
-            assert fleet.quick_check(serve) == []
+            assert await workshop.quick_check(fleet, serve) == []
             took.append(time.perf_counter() - began)
         assert min(took) < 0.005
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoker.domain.errors import ClientError, StartFailed, StokerError
+from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.events import (
     Event,
     Notify,
@@ -113,6 +113,63 @@ async def test_a_failed_start_tells_every_waiter_and_restores_the_previous_resid
         await asyncio.sleep(0)
     assert fleet.journal == ["start a", "ready a", "stop a", "gone a", "start b", "gone b", "start a", "ready a"]
     await asyncio.sleep(0)
+    assert_nothing_left(c)
+
+
+@story
+async def test_files_that_take_long_to_be_read_hold_up_nobody_else() -> None:
+    fleet = FakeFleet()
+    fleet.reading["b"] = asyncio.Event()
+    c = conductor(fleet, a(), a("b"), a("c"))
+    waiting, switching = c.acquire("b"), asyncio.get_running_loop().create_task(c.switch("b"))
+    (await leased(c.acquire("a"))).release()
+    assert fleet.journal == ["start a", "ready a"]
+    fleet.problems["b"] = ["not seen"]  # what is read counts, not what is there later
+    fleet.reading["b"].set()
+    (await leased(waiting)).release()
+    await switching
+    assert_nothing_left(c)
+
+
+@story
+async def test_files_that_cannot_be_read_refuse_the_start() -> None:
+    fleet = FakeFleet()
+    fleet.reading["b"], fleet.problems["b"] = asyncio.Event(), ["its file system does not answer"]
+    c = conductor(fleet, a(), a("b"))
+    waiting = c.acquire("b")
+    fleet.reading["b"].set()
+    with pytest.raises(StartFailed, match="does not answer"):
+        await leased(waiting)
+    assert fleet.journal == []
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_request_that_leaves_while_files_are_read_starts_nothing() -> None:
+    fleet = FakeFleet()
+    fleet.reading["b"] = asyncio.Event()
+    c = conductor(fleet, a(), a("b"))
+    waiting = c.acquire("b")
+    assert not isinstance(waiting, Lease)
+    waiting.cancel()
+    fleet.reading["b"].set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert fleet.journal == []
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_shutdown_does_not_wait_for_files_that_cannot_be_read() -> None:
+    fleet = FakeFleet()
+    fleet.reading["b"] = asyncio.Event()
+    c = conductor(fleet, a(), a("b"))
+    waiting = c.acquire("b")
+    await asyncio.sleep(0)
+    await c.shut_down(1.0)
+    with pytest.raises(CapacityError, match="shutting down"):
+        await leased(waiting)
+    await c.close(False)
     assert_nothing_left(c)
 
 

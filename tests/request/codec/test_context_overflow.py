@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import ClientError, ContextExceeded
+from stoker.domain.errors import ClientError, ContextExceeded, OutputLimitTooHigh
 from stoker.request.codec.own_replies import error_body
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.decide.context import check_context
@@ -85,9 +85,45 @@ def test_stokers_own_refusal_is_worded_the_same_way() -> None:
     assert told(found.value, Dialect.CHAT)["context"] == 2048
 
 
+OUTPUT = {"prompt_tokens": 2000, "output_tokens": 100, "context": 2048}
+LIMITS: list[tuple[str, dict[str, int]]] = [
+    ("This model's maximum context length is 2048 tokens. However, you requested 2100 tokens (2000 in the messages, "
+     "100 in the completion). Please reduce the length of the messages or completion.", OUTPUT),
+    ("'max_tokens' or 'max_completion_tokens' is too large: 100. This model's maximum context length is 2048 tokens "
+     "and your request has 2000 input tokens (100 > 2048 - 2000). (parameter=max_tokens, value=100)", OUTPUT),
+    ("This model's maximum context length is 2048 tokens. However, you requested 100 output tokens and your prompt "
+     "contains at least 2000 input tokens, for a total of at least 2100 tokens.", OUTPUT),
+    ("Requested token count exceeds the model's maximum context length of 2048 tokens. You requested a total of 2100 "
+     "tokens: 2000 tokens from the input messages and 100 tokens for the completion.", OUTPUT),
+    ("This model's maximum context length is 2048 tokens, however you requested 2100 tokens (2000 in your prompt; 100 "
+     "for the completion). Please reduce your prompt; or completion length.", OUTPUT),
+    ("input length and `max_tokens` exceed context limit: 2000 + 100 > 2048, decrease input length or `max_tokens` and "
+     "try again", OUTPUT),
+    ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2000 `inputs` tokens and 100 "
+     "`max_new_tokens`", OUTPUT),
+    ("This model's maximum context length is 2048 tokens. However, your messages resulted in 2000 input tokens.",
+     {"prompt_tokens": 2000, "context": 2048}),
+]  # fmt: skip
+"""vLLM of several years, SGLang, OpenAI, Anthropic, TGI; and one that does not say what was asked for."""
+TOO_LONG = ("prompt is too long", "input exceeds", "context window", "maximum context length",
+            "context_length_exceeded", "reduce the length", "available context size", "too many tokens")  # fmt: skip
+"""Words by which agents recognise that they have to shorten their conversation."""
+
+
+@pytest.mark.parametrize(("message", "counts"), LIMITS)
+@pytest.mark.parametrize("code", [400, "context_length_exceeded", "invalid_request_error", None])
+def test_a_prompt_that_fits_is_not_called_too_long(message: str, counts: dict[str, int], code: object) -> None:
+    refusal = {"message": message, "code": code, "type": "BadRequestError"}
+    for error in (refusal_of(400, json.dumps({"error": refusal}).encode()), as_error({"error": refusal})):
+        assert (type(error), error.status, error.code) == (OutputLimitTooHigh, 400, "output_limit_too_high")
+        assert error.details == counts
+        for dialect in Dialect:
+            wording = error_body(error, dialect, "r1").decode()
+            assert not [words for words in TOO_LONG if words in wording], wording
+            assert "48" in wording
+
+
 def test_a_reply_that_is_asked_to_be_too_long_says_so_in_messages() -> None:
     """Claude Code reads the three numbers and asks again for fewer tokens."""
-    with pytest.raises(ClientError) as found:
-        check_context("serve 'coder'", 2048, 2000, 100)
-    message = told(found.value, Dialect.MESSAGES)["message"]
+    message = told(OutputLimitTooHigh(2000, 2048, 100), Dialect.MESSAGES)["message"]
     assert message.startswith("input length and `max_tokens` exceed context limit: 2000 + 100 > 2048")

@@ -1,4 +1,4 @@
-"""A request fits the context, or is refused; exactly at the limit it fits."""
+"""A prompt that leaves room in the context fits, whatever output is asked for."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def test_the_engine_is_asked_only_when_bytes_leave_room_for_doubt(
     assert may_exceed(context, size, budget) is asks
 
 
-@pytest.mark.parametrize(("prompt", "budget"), [(90, 10), (99, None), (99, 0), (99, -5), (0, 100)])
-def test_exactly_at_the_limit_is_accepted(prompt: int, budget: int | None) -> None:
-    check_context("serve 's'", 100, prompt, budget)
+@pytest.mark.parametrize(("prompt", "budget"), [(90, 10), (91, 10), (99, None), (99, 10**400), (99, -5), (0, 100)])
+def test_a_prompt_that_fits_leaves_room_for_the_answer(prompt: int, budget: int | None) -> None:
+    assert check_context("serve 's'", 100, prompt, budget) == 100 - prompt
 
 
 @pytest.mark.parametrize(
     ("prompt", "budget", "text"),
     [
-        (91, 10, "91 prompt + 10 output"),
+        (100, 10, "100 prompt + 10 output"),
         (100, None, "at least 1 output"),
         (100, 0, "at least 1 output"),
         (101, None, "101"),
     ],
 )
-def test_one_token_more_is_refused_with_the_figures(prompt: int, budget: int | None, text: str) -> None:
+def test_a_prompt_that_leaves_no_room_is_refused_with_the_figures(prompt: int, budget: int | None, text: str) -> None:
     with pytest.raises(ClientError, match="context of serve 's'") as caught:
         check_context("serve 's'", 100, prompt, budget)
     assert (caught.value.status, caught.value.code) == (400, "context_length_exceeded")

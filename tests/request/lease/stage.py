@@ -6,8 +6,9 @@ from typing import Any
 
 from stoker.domain.errors import StartFailed, StokerError
 from stoker.domain.key import Priority
-from stoker.domain.lease import NOBODY, FairShare
+from stoker.domain.lease import NOBODY, FairShare, Lease, Target
 from stoker.domain.serve import Serve, Slot, SwapPolicy
+from stoker.domain.usage import ServeUsage
 from stoker.request.lease.commands import (
     CancelSwap,
     CheckStart,
@@ -119,7 +120,14 @@ class Stage:
         self.take(self.scheduler.on_unload(self._next, name, self.now, drain))
         return self._next
 
-    def served(self, id: int, name: str) -> None:
+    def served(self, id: int, name: str, output: int | None = None) -> None:
+        """A request ends. `output`: the tokens of its answer; None: its serve did not say."""
+        if output is not None:
+            state = self.scheduler.serves[name]
+            entered = state.slot_state.time.enter(self.now)
+            lease = Lease(id, name, Target("127.0.0.1", 1), self.now, 0.0, lambda _: None, state, entered)
+            lease.record(ServeUsage(name, output=output))
+            state.end(lease, self.now)
         self.take(self.scheduler.on_release(id, name, self.now))
 
     def leaves(self, id: int, name: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stoker.domain.lease import Target
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
@@ -34,6 +36,18 @@ def test_nothing_of_the_clients_own_goes_on() -> None:
 def test_compression_is_asked_for_only_where_it_may_come() -> None:
     assert b"accept-encoding: gzip" in head((b"accept-encoding", b"gzip"))
     assert b"accept-encoding" not in head((b"accept-encoding", b"gzip"), plain=True)
+
+
+@pytest.mark.parametrize("between", [(), ((b"x-a", b"1"),)])
+def test_of_several_accept_encodings_one_is_sent_with_what_is_read(between: tuple[tuple[bytes, bytes], ...]) -> None:
+    sent = head(
+        (b"x-first", b"0"), (b"accept-encoding", b"br"), *between, (b"accept-encoding", b"gzip"), (b"x-b", b"2")
+    )
+    lines = sent.split(b"\r\n")
+    assert lines[-2:] == [b"", b""]
+    assert b"" not in lines[:-2]
+    assert [line for line in lines if line.startswith(b"accept-encoding")] == [b"accept-encoding: gzip"]
+    assert {b"x-first: 0", b"x-b: 2", *(b"%b: %b" % one for one in between)} < set(lines)
 
 
 def test_of_a_reply_only_what_is_the_clients_comes_back() -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from stoker.domain.access import Media
 from stoker.domain.errors import ClientError
+from stoker.domain.special_addresses import is_public
 from stoker.request.relay import image_address
 from stoker.request.relay.image_fetcher import ImageFetcher, resolve
 
@@ -110,7 +111,7 @@ class Names:
 
 def pictures(policy: Media = ON, names: Callable[[str, int], Awaitable[list[str]]] | None = None) -> ImageFetcher:
     """Loopback is as good as public here, but only the one address."""
-    return ImageFetcher(policy, names or Names(), lambda address: address == HERE or image_address.is_public(address))
+    return ImageFetcher(policy, names or Names(), lambda address: address == HERE or is_public(address))
 
 
 async def failure(work: Awaitable[object]) -> tuple[str, str]:

@@ -335,6 +335,41 @@ async def test_only_so_many_are_kept(pool: ConnectionPool, target: Target, lines
     assert connections[0].is_closed
 
 
+def test_no_connection_is_kept_longer_than_load_balancers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pool_module.IDLE_LIMIT < 60
+    monkeypatch.setattr(pool_module, "IDLE_LIMIT", 0.2)
+
+    @story()
+    async def tell(pool: ConnectionPool, target: Target, lines: list[Server]) -> None:
+        used, idle = await pool.open(target), await pool.open(target)
+        await exchange(idle)
+        await exchange(used)
+        for _ in range(6):
+            await asyncio.sleep(0.05)
+            if (again := pool.take_idle(target)) is not None:
+                await exchange(again)
+        assert lines[1].gone.is_set(), "idle all the time"
+        assert not lines[0].gone.is_set(), "used again and again"
+        assert pool.idle_connections() == [used]
+
+    tell()
+
+
+@pytest.mark.parametrize("runs", [asyncio.run, uvloop.run])
+def test_tcp_itself_looks_whether_the_other_side_is_there(runs: Callable[..., None]) -> None:
+    async def told() -> None:
+        server = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+        target, pool = Target("127.0.0.1", server.sockets[0].getsockname()[1], "", "m"), ConnectionPool()
+        for transport in ((await pool.open(target)).transport, (await pool.open_tunnel(target, 0)).transport):
+            connected = transport.get_extra_info("socket")
+            assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 60
+            transport.abort()
+        server.close()
+
+    runs(told())
+
+
 @story()
 async def test_what_is_kept_to_a_serve_that_is_gone_is_dropped(
     pool: ConnectionPool, target: Target, lines: list[Server]

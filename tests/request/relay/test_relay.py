@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import CapacityError, ClientLeft, UpstreamError
+from stoker.domain.errors import CapacityError, ClientError, ClientLeft, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.relay.relay import Limits, Relay
 from stoker.request.relay.reply import Reply
@@ -17,6 +17,7 @@ from stoker.request.relay.reply import Reply
 NEVER = Limits(0.0, 0.0)
 TARGET = Target("h", 1, "", "m")
 SSE = [(b"content-type", b"text/event-stream")]
+JSON = [(b"content-type", b"application/json")]
 FRAME = b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
 DONE = b"data: [DONE]\n\n"
 ANSWER = b'{"choices":[{"message":{"content":"x"}}]}'
@@ -93,16 +94,19 @@ class Lines:
 
 
 class Scene:
-    def __init__(self, kept: Line | None = None, limits: Limits = NEVER) -> None:
+    def __init__(
+        self, kept: Line | None = None, limits: Limits = NEVER, dialect: Dialect | None = Dialect.CHAT
+    ) -> None:
         self.now = 7.0
         self.client = Client()
         self.lines = Lines(kept)
-        reply = Reply(self.client, Dialect.CHAT, "req", asyncio.get_running_loop(), lambda: self.now)
+        self.dialect = dialect
+        reply = Reply(self.client, dialect, "req", asyncio.get_running_loop(), lambda: self.now)
         self.relay = Relay(reply, self.lines, limits)  # type: ignore[arg-type]
 
     async def run(self) -> None:
         try:
-            await self.relay.send(TARGET, b"head", b"body", Dialect.CHAT)
+            await self.relay.send(TARGET, b"head", b"body", self.dialect)
         finally:
             self.relay.close()
 
@@ -283,6 +287,50 @@ async def test_the_clients_own_silence_is_no_stall(scene: Scene) -> None:
     scene.client.is_paused = False
     assert scene.client.on_resume is not None
     scene.client.on_resume()
+    with pytest.raises(UpstreamError, match="sent nothing"):
+        await task
+
+
+@pytest.mark.parametrize(
+    ("dialect", "headers", "size"),
+    [(Dialect.CHAT, SSE, 0), (Dialect.CHAT, JSON, 5_000_000), (None, JSON, 5_000_000), (None, SSE, 0),
+     (Dialect.SPEECH, [(b"content-type", b"audio/wav")], 0)],
+)  # fmt: skip
+def test_a_client_that_reads_nothing_does_not_hold_its_place_for_ever(
+    dialect: Dialect | None, headers: list[tuple[bytes, bytes]], size: int
+) -> None:
+    """Whatever flows to it: a stream, a whole answer too large to be kept, or what passes through unread."""
+
+    @story(limits=Limits(0.0, 0.02, unread=0.04), dialect=dialect)
+    async def tell(scene: Scene) -> None:
+        task = await scene.begin()
+        scene.relay.on_head(200, headers)
+        scene.client.is_paused = True
+        scene.relay.on_data(FRAME + b" " * size)
+        assert scene.client.log[0] == 200
+        with pytest.raises(ClientError, match="the client read nothing"):
+            await task
+        assert scene.lines.new.log[-1] == "abort"
+
+    tell()
+
+
+@story(limits=Limits(0.0, 0.02), dialect=None)
+async def test_what_passes_through_unread_may_be_silent_as_long_as_it_likes(scene: Scene) -> None:
+    task = await scene.begin()
+    scene.relay.on_head(200, SSE)
+    scene.relay.on_data(b"data: 1\n\n")
+    await asyncio.sleep(0.06)
+    assert not task.done()
+    scene.relay.on_end()
+    await task
+
+
+@story(limits=Limits(0.0, 0.02))
+async def test_a_large_answer_in_one_piece_that_comes_to_a_halt_is_ended_as_a_stream_is(scene: Scene) -> None:
+    task = await scene.begin()
+    scene.relay.on_head(200, JSON)
+    scene.relay.on_data(b" " * 5_000_000)
     with pytest.raises(UpstreamError, match="sent nothing"):
         await task
 

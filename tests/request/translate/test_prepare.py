@@ -114,7 +114,10 @@ def test_without_thinking_the_prompt_is_the_same() -> None:
 
 def test_a_seal_is_opened() -> None:
     assert thought(CHAT, sealed("hm"), Dialect.RESPONSES) == ([Thinking("hm")], [])
-    assert thought(ANTHROPIC, sealed("hm", "EqQB"), Dialect.RESPONSES) == ([Thinking("hm", "EqQB")], [])
+    assert thought(ANTHROPIC, sealed("hm", "EqQB"), Dialect.RESPONSES) == (
+        [Thinking("hm", "EqQB", "anthropic")],
+        [],
+    )
     assert thought(ANTHROPIC, sealed(redacted="d"), Dialect.RESPONSES) == ([Redacted("d")], [])
     assert thought(CHAT, sealed(redacted="d"), Dialect.RESPONSES) == ([], ["thinking_redacted"])
 
@@ -143,7 +146,7 @@ def test_to_messages_of_other_makers_all_thinking_is_signed_by_us(block: Block) 
 def test_what_openai_encrypted_is_its_text_elsewhere() -> None:
     assert thought(CHAT, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([Thinking("hm")], ["signature"])
     assert thought(CHAT, Thinking("hm"), Dialect.RESPONSES) == ([Thinking("hm")], [])
-    assert thought(ANTHROPIC, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([], ["signature", "thinking_unsigned"])
+    assert thought(ANTHROPIC, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([], ["thinking_unsigned"])
     assert thought(RESPONSES, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([Thinking("hm", "gAAAA")], [])
 
 

@@ -188,8 +188,8 @@ def test_a_whole_answer_that_is_none_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("dialect", "local", "plain"),
     [
-        (Dialect.CHAT, True, True), (Dialect.MESSAGES, True, False), (Dialect.RESPONSES, True, True),
-        (Dialect.CHAT, False, True), (Dialect.MESSAGES, False, False), (Dialect.RESPONSES, False, False),
+        (Dialect.CHAT, True, True), (Dialect.MESSAGES, True, False), (Dialect.RESPONSES, True, False),
+        (Dialect.CHAT, False, False), (Dialect.MESSAGES, False, False), (Dialect.RESPONSES, False, False),
     ],
 )  # fmt: skip
 def test_who_never_needs_a_look_into_a_body(dialect: Dialect, local: bool, plain: bool) -> None:

@@ -54,6 +54,8 @@ class ClientFacts:
     """The serve for the small requests of agents; None: the same model."""
     is_task: bool = False
     """Routing chooses a tier for each request; `serve` is then made of what all its tiers have in common."""
+    stores_responses: bool = False
+    """Whether requests of the Responses API can refer to earlier ones."""
 
     @property
     def base_url(self) -> str:

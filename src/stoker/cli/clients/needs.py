@@ -1,9 +1,10 @@
-"""How much context a client needs: its own prompt, as much again to work in, and the reply. Pure."""
+"""What a client needs: context for its own prompt, to work in and for the reply; efforts that its model takes. Pure."""
 
 from __future__ import annotations
 
 from stoker.cli.clients.client_types import Client
 from stoker.cli.clients.facts import ClientFacts, budgets
+from stoker.request.translate.neutral.model_families import claude_family, gpt_family
 
 AGENT_CONTEXT = 32_768
 """Tokens from which on most coding agents work: their own prompts take 2,000 to 20,000 of them."""
@@ -46,3 +47,19 @@ def context_shortage(client: Client, facts: ClientFacts, trained: int | None = N
         fits = f"set `context = {needed}` if `stoker fit` says that it fits"
         advice = f"{fits}, or choose another serve with --model"  # 3
     return f"{client.title} needs a context of {needed} tokens ({why}), and {who} {facts.ceiling}: {advice}"
+
+
+def effort_note(facts: ClientFacts) -> str | None:
+    """Which efforts a vendor's model takes, since agents let their user choose one. None: any, or nobody knows."""
+    serve = facts.serve
+    name = serve.served_name or serve.name
+    family = claude_family(name) or gpt_family(name) if serve.translation.cloud and not facts.is_task else None
+    if family is None:
+        return None
+    if family.efforts:
+        return (
+            f"{name} takes the efforts {', '.join(family.efforts)}: Stoker asks for the nearest one instead of others"
+        )
+    if claude_family(name) is not None:
+        return f"{name} takes no effort and no adaptive thinking: Stoker gives it a budget of thinking instead"
+    return f"{name} does not think: an effort that the client asks for is left out"

@@ -11,6 +11,7 @@ from typing import Any
 from stoker.cli.clients.client_types import BlockFormat, Client, SettingsBlock
 from stoker.cli.clients.facts import ClientFacts, budgets
 from stoker.cli.clients.needs import needed_context
+from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
 
 _PLACE = re.compile(r"<(\w+)>")
@@ -158,6 +159,7 @@ def header(client: Client, facts: ClientFacts) -> list[str]:
         *([("needs", f"a context of {needed} tokens or more")] if (needed := needed_context(client)) else []),
         ("max output", f"{facts.max_output} tokens"),
         ("images", f"{_form(facts.takes_images)} (it takes {takes})"),
+        *([("responses", _stored(facts))] if client.dialect is Dialect.RESPONSES else []),
         ("key", _key(facts)),
     ]
     tried = f", tried with {client.tried}" if client.tried else ""
@@ -175,6 +177,12 @@ def _context(facts: ClientFacts) -> str:
         return "unknown: give the serve a `context`" if not facts.is_task else "unknown: give the tiers' serves one"
     whose = "the smallest ceiling of its tiers" if facts.is_task else "the serve's ceiling"
     return f"{facts.ceiling} tokens at most ({whose}); recommended for the client: {facts.client_context}"
+
+
+def _stored(facts: ClientFacts) -> str:
+    if facts.stores_responses:
+        return "stored, so `previous_response_id` and `conversation` work"
+    return "not stored: `previous_response_id` and `conversation` are refused ([responses] store = true stores them)"
 
 
 def _key(facts: ClientFacts) -> str:
@@ -212,6 +220,7 @@ def document(client: Client, facts: ClientFacts) -> dict[str, Any]:
         "provider": client.provider,
         "dialect": client.dialect,
         "translated": client.dialect not in facts.serve.dialects,
+        "stores_responses": facts.stores_responses,
         "base_url": facts.root if client.at_root else facts.base_url,
         "serve": None if facts.is_task else facts.serve.name,
         "model": model_for(client, facts),

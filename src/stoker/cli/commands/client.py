@@ -80,10 +80,12 @@ def client(
     root = given or facts.root_of(settings.front_door)
     wanted = CLIENTS[name]
     helper = None if is_task else facts.helper_serve(settings, serve, wanted.helper_name)
-    client_facts = facts.ClientFacts(root, serve, asked, facts.key_of(settings.front_door, key_env), helper, is_task)
+    key = facts.key_of(settings.front_door, key_env)
+    client_facts = facts.ClientFacts(root, serve, asked, key, helper, is_task, settings.responses.store)
     notes = [
         *facts.address_warnings(settings.front_door, root),
         needs.context_shortage(wanted, client_facts, None if is_task else _trained(serve)),
+        needs.effort_note(client_facts) if wanted.own_prompt is not None else None,
     ]
     if json:
         terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})

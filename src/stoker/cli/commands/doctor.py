@@ -92,6 +92,7 @@ def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[Doct
         *(finding for serve in here if (finding := doctor_checks.serve(serve, settings.paths)) is not None),
         *([found] if (found := doctor_checks.images(settings.serves, settings.media)) is not None else []),
         *([found] if (found := doctor_checks.identities(settings.serves)) is not None else []),
+        doctor_checks.stored_responses(settings.responses),
         doctor_checks.devices(settings, discover.gpus()),
         *doctor_clusters.clusters(settings),
     ]
@@ -106,6 +107,7 @@ def _demo(settings: Settings) -> tuple[Settings, DoctorFinding]:
 def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
     from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
     from stoker.cli.console.installation import config_warnings, load_beside_running
+    from stoker.cli.console.uncounted import uncounted_warnings
 
     part = "configuration"
     try:
@@ -118,7 +120,7 @@ def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
                 part, DoctorHealth.FAIL, error.message, "correct each of these lines", "stoker config check"
             )
         return None, found
-    said = missing + config_warnings(settings)
+    said = missing + config_warnings(settings) + uncounted_warnings(settings)
     if said:
         detail = f"{settings.source}: " + "; ".join(said)
         return settings, DoctorFinding(

@@ -19,7 +19,7 @@ from stoker.domain.figures import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stoker.domain.access import FrontDoor, Media, Paths, Settings
+    from stoker.domain.access import FrontDoor, Media, Paths, ResponseStorage, Settings
     from stoker.domain.serve import Serve
     from stoker.fleet.memory.device import DeviceProbe
     from stoker.fleet.memory.host import HostMemory
@@ -245,7 +245,24 @@ def weights(serve: Serve) -> DoctorFinding:
             part, DoctorHealth.FAIL, f"{path} is not a GGUF file (it does not begin with GGUF)",
             "download it again; the file may be an LFS pointer or an error page", f"head -c 100 {path}",
         )  # fmt: skip
+    if problem := _header_problem(path):
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, problem, "name a whole GGUF file of a model", f"stoker fit {path}"
+        )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
+
+
+def _header_problem(path: Path) -> str:
+    """Why no engine can load this GGUF file; empty: nothing is known against it."""
+    from stoker.fleet.memory.fit import gguf
+    from stoker.fleet.memory.fit.shape import UnreadableModel
+    from stoker.store.files.split_gguf import model_files
+
+    try:
+        has_tensors = any(gguf.read_header(part).tensors for part in model_files(str(path)))
+    except UnreadableModel as error:
+        return error.message
+    return "" if has_tensors else f"{path} has no weights in it"
 
 
 def _is_ollama_blob(path: Path) -> bool:
@@ -271,6 +288,16 @@ def identities(serves: Sequence[Serve]) -> DoctorFinding | None:
 
     names = ", ".join(serve.name for serve in serves if serve.identity is ServeIdentity.NONE)
     return DoctorFinding("identity", DoctorHealth.OK, f"{names}: {IDENTITY_NOT_PROVED}") if names else None
+
+
+def stored_responses(storage: ResponseStorage) -> DoctorFinding:
+    """Whether clients of the Responses API can refer to earlier responses."""
+    if storage.store:
+        bounds = f"at most {figures.size(storage.max_bytes)}, for {figures.seconds(storage.keep)}"
+        detail = f"stored, with prompts and answers: {bounds}"
+    else:
+        detail = "none are stored, so previous_response_id and conversation are refused ([responses] store = true)"
+    return DoctorFinding("stored responses", DoctorHealth.OK, detail)
 
 
 def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:

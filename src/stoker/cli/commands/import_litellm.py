@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -37,7 +38,7 @@ def litellm(
     from stoker.cli.importers.litellm.convert import import_litellm
     from stoker.cli.importers.yaml_file import load_yaml
 
-    imported = import_litellm(load_yaml(_read(file), str(file)), str(file), port)
+    imported = import_litellm(load_yaml(_read(file), str(file)), str(file), port, os.environ)
     import_output.finish(imported, wanted)
 
 

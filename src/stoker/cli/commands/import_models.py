@@ -16,7 +16,7 @@ from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.importers.imported import ImportedConfig, KeyReport
-    from stoker.cli.importers.owned_models import Progress
+    from stoker.cli.importers.owned_models import EngineModel, Progress
     from stoker.cli.machine.serve_plan import MachineInventory
 
 Link = Annotated[
@@ -210,6 +210,7 @@ def llama_cpp(
     how = ImportOptions(path, check, partial, force, json)
     import_output.check_target(how)
     rows: list[KeyReport] = []
+    remote: list[EngineModel] = []
     if source.is_dir():
         found = llama_presets.read_models_dir(source)
     else:
@@ -220,12 +221,12 @@ def llama_cpp(
             *hf_cache.read_llama_cache(hf_cache.find_llama_cache(os.environ, Path.home()))[0],
         ]
         base = (cwd if cwd is not None else source.parent).absolute()
-        found, rows = llama_presets.read_presets(sections, base, cached)
+        found, remote, rows = llama_presets.read_presets(sections, base, cached)
     comments = (f"From llama.cpp's router, {source}.",)
     imported = with_progress(
         json,
         lambda progress: import_folders(
-            found, (), rows, take_stock(), {"host": "127.0.0.1", "port": port}, comments, progress
+            found, (), rows, take_stock(), {"host": "127.0.0.1", "port": port}, comments, progress, remote
         ),
     )
     finish(imported, how, link)

@@ -123,7 +123,8 @@ def _account(user: bool, run_as: str | None) -> pwd.struct_passwd:
 
 def _settings(config: str | None, account: pwd.struct_passwd) -> Settings:
     """The configuration as the service will read it: with that account's home, and with the service's secrets."""
-    from stoker.config.load import find, load
+    from stoker.config.find import find
+    from stoker.config.load import load
     from stoker.fleet.systemd.syntax import read_environment
 
     if account.pw_uid != os.geteuid():

@@ -10,7 +10,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.hints import CommandWithSettings
-from stoker.cli.console.installation import find_installation
+from stoker.cli.console.installation import find_running
 
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control
@@ -88,7 +88,7 @@ def create(
         tokens_per_day=tokens_per_day, cost_per_day=cost_per_day, cloud=cloud,
     )  # fmt: skip
     seconds = None if expires is None else _seconds(expires, "--expires")
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         was_open = _is_open(control)
         answer = control.make_key(name, of_app, settings, seconds)
         is_closed = was_open and not _is_open(control)
@@ -99,7 +99,7 @@ def create(
 @app.command("list")
 def list_(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """List all keys, those of the configuration included."""
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         answer = control.keys()
     if json:
         terminal.emit(answer)
@@ -125,7 +125,7 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
 @app.command()
 def show(name: KeyName, config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """Show one key: its settings, its limits, and what is left of them."""
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         answer = control.key(name)
     if json:
         terminal.emit(answer)
@@ -166,7 +166,7 @@ def set_(
     )  # fmt: skip
     if not settings and not undo:
         raise UsageError("nothing to change: give a setting, such as --context 32768, or --reset")
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         if undo:
             answer = control.change_key(kind, target, "reset")
         else:
@@ -192,7 +192,7 @@ def reset(
 ) -> None:
     """Undo all changes of a key or an application that were made while Stoker ran."""
     kind, target = _target(name, of_app)
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         answer = control.change_key(kind, target, "reset")
     _say(answer, json, f"{_title(kind, target)} is as configured again")
 
@@ -207,7 +207,7 @@ def disable(
     json: options.Json = False,
 ) -> None:
     """Take a key away now: its next request is refused."""
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         answer = control.change_key("key", name, "disable", reason=reason, cut=cut)
     ended = f"; running requests that were ended: {answer['ended_requests']}" if cut else ""
     _say(answer, json, f"key '{name}' is disabled{ended}", f"undo it: stoker keys enable {name}")
@@ -218,7 +218,7 @@ def enable(
     name: KeyName, config: options.Config = None, state: options.State = None, json: options.Json = False
 ) -> None:
     """Accept a disabled key again."""
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         answer = control.change_key("key", name, "enable")
     _say(answer, json, f"key '{name}' is enabled")
 
@@ -235,7 +235,7 @@ def rotate(
 ) -> None:
     """Give a key a new value and print it, once. The old one stays valid for a while."""
     seconds = _seconds(grace, "--grace")
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         answer = control.change_key("key", name, "rotate", grace=seconds)
     _show_value(answer, json, f"the new value of key '{name}'; the old one is valid for {grace} more")
 
@@ -249,7 +249,7 @@ def delete(
     json: options.Json = False,
 ) -> None:
     """Delete a key that was made while Stoker ran. Its usage stays."""
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         was_open = _is_open(control)
         answer = control.change_key("key", name, "delete", cut=cut)
         is_opened = not was_open and _is_open(control)

@@ -9,7 +9,7 @@ import typer
 
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED
-from stoker.cli.console.installation import find_installation
+from stoker.cli.console.installation import find_running
 
 
 def route(
@@ -34,7 +34,7 @@ def route(
 ) -> None:
     """Show which tier would answer PROMPT, and why: its class, and each tier in order."""
     text = sys.stdin.read() if prompt == "-" else prompt
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         found = control.route(text, model, task)
     if json:
         terminal.emit(found)

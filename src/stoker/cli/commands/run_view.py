@@ -114,7 +114,8 @@ def cost_of(decision: Decision, settings: Settings | None) -> float | None:
         return None
     costs = []
     if decision.serve in prices:
-        costs.append(prices[decision.serve].of(decision.input_tokens, decision.output_tokens))
+        cached, written = decision.cached_tokens or 0, decision.cache_write_tokens or 0
+        costs.append(prices[decision.serve].of(decision.input_tokens, decision.output_tokens, cached, written))
     if record is not None and record.validator in prices:
         output = record.validator_output_tokens
         costs.append(prices[record.validator].of(record.validator_tokens - output, output))

@@ -8,7 +8,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
-from stoker.cli.console.installation import find_installation
+from stoker.cli.console.installation import find_installation, find_running
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import SlotStatus
@@ -19,7 +19,7 @@ app = typer.Typer(help="Slots: devices, and the serves that share them.", no_arg
 @app.command("list")
 def list_(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """List slots, their devices and residents."""
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         document, status = control.read_status()
     if json:
         terminal.emit(document.get("slots", []))
@@ -75,7 +75,7 @@ def status(
     json: options.Json = False,
 ) -> None:
     """Show the residents of each slot, the phase of a swap, and how many requests wait."""
-    with find_installation(config, state).control() as control:
+    with find_running(config, state).control() as control:
         document, status = control.read_status()
     known = [s.name for s in status.slots]
     if slot is not None and slot not in known:

@@ -117,7 +117,8 @@ def stage(
 
 def find_ground(config: str | None) -> Ground:
     """By the configuration; without any file the places that one has by default. Raises ConfigError."""
-    from stoker.config.load import find, load
+    from stoker.config.find import find
+    from stoker.config.load import load
     from stoker.config.paths import default_state, default_vault
     from stoker.domain.errors import ConfigError
 

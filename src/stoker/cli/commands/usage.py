@@ -17,7 +17,7 @@ from stoker.domain.errors import ClientError
 FIGURES = (
     "requests", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost",
     "accelerator_seconds", "swap_seconds", "ttft", "tokens_per_second",
-    "audio_seconds", "characters", "images",
+    "audio_seconds", "characters", "images", "cache_write_tokens",
 )  # fmt: skip
 _MEDIA = {"audio_seconds": "AUDIO", "characters": "CHARACTERS", "images": "IMAGES"}
 """Columns that are shown if there is anything in them."""

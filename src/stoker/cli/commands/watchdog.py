@@ -9,7 +9,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, NotRunning
-from stoker.cli.console.installation import find_installation
+from stoker.cli.console.installation import find_running
 from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def problem_of(serve: ServeStatus) -> str:
 def _status(config: str | None, state: str | None) -> tuple[dict[str, Any], StatusAnswer]:
     """Raises NotRunning."""
     try:
-        with find_installation(config, state).control() as control:
+        with find_running(config, state).control() as control:
             return control.read_status()
     except NotRunning as error:
         raise NotRunning(f"no serve can be checked: {error.message}") from error

@@ -205,8 +205,8 @@ class StatusAnswer(msgspec.Struct, frozen=True):
 
     def serve(self, name: str) -> ServeStatus | None:
         """The serve with this name, served name or alias, or its first replica; a serve's own name goes first."""
-        own = next((s for s in self.serves if s.name == name), None)
-        return own or next((s for s in self.serves if name == s.served_name or name in s.aliases), None)
+        own = next((s for s in self.serves if s.name == name or name in s.aliases), None)
+        return own or next((s for s in self.serves if name == s.served_name), None)
 
     def known_names(self) -> list[str]:
         """What a command may be given: each serve, and each of its replicas if it has several."""

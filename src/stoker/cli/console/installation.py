@@ -105,7 +105,8 @@ def load_settings(config: str | None, *, needs_secrets: bool = True) -> Settings
     Also checks that the engines support the settings of their serves. Without `needs_secrets`, a secret that cannot be
     read here is no problem.
     """
-    from stoker.config.load import find, load
+    from stoker.config.find import find
+    from stoker.config.load import load
     from stoker.fleet.engines.plan import unsupported
 
     settings = _with_contexts(load(find(config), needs_secrets=needs_secrets))
@@ -166,25 +167,54 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
             raise UsageError(f"--state {state}: there is no such directory; a running `stoker up` creates it")
         start = "stoker up --demo" if where == demo_state() else "stoker up --config FILE"
         return Installation(where, where / "logs", start, is_named=True)
-    from stoker.config.load import find, load
-    from stoker.config.paths import default_state
+    from stoker.config.find import find
+    from stoker.config.load import load
 
     try:
         path = find(config)
-    except ConfigError:
-        if config is not None or os.environ.get("STOKER_CONFIG"):
-            raise
-        own, demo = default_state(), demo_state()
-        if is_answering(own) and not is_answering(demo):
-            return Installation(own, own / "logs", "stoker up --config FILE")
-        if (demo / "lock").exists():
-            return Installation(demo, demo / "logs", "stoker up --demo")
-        raise
+    except ConfigError as error:
+        return _without_file(config, error)
     settings = _with_contexts(load(path, needs_secrets=False))
-    start = f"stoker up --config {shlex.quote(str(path))}"
     return Installation(
-        Path(settings.paths.state), Path(settings.paths.logs), start, settings, is_named=config is not None
+        Path(settings.paths.state), Path(settings.paths.logs), _start(path), settings, is_named=config is not None
     )
+
+
+def find_running(config: str | None, state: str | None = None) -> Installation:
+    """As `find_installation`, without settings: for a command that only asks the running Stoker. Of the file, nothing
+    but its state directory counts, so its problems do not matter, and a long one takes little time.
+    """
+    if state is None:
+        from stoker.config.find import find, state_directory
+
+        try:
+            path = find(config)
+        except ConfigError as error:
+            return _without_file(config, error)
+        where = state_directory(path)
+        if where is not None:
+            return Installation(where, where / "logs", _start(path), is_named=config is not None)
+    return find_installation(config, state)
+
+
+def _start(path: Path) -> str:
+    return f"stoker up --config {shlex.quote(str(path))}"
+
+
+def _without_file(config: str | None, error: ConfigError) -> Installation:
+    """A Stoker that runs with the default state directory, or the demo. Raises `error`, about the missing file, if none
+    is there or if a file was named.
+    """
+    from stoker.config.paths import default_state
+
+    if config is not None or os.environ.get("STOKER_CONFIG"):
+        raise error
+    own, demo = default_state(), demo_state()
+    if is_answering(own) and not is_answering(demo):
+        return Installation(own, own / "logs", "stoker up --config FILE")
+    if (demo / "lock").exists():
+        return Installation(demo, demo / "logs", "stoker up --demo")
+    raise error
 
 
 def load_beside_running(config: str | None) -> tuple[Settings, list[str]]:

@@ -68,11 +68,11 @@ class OwnEngine:
         serve = replace(variant, port=port, die_with_parent=True)
         place = LaunchPlace(port, key)
         launch = plan(serve, place)
-        environment = child_environment(os.environ, serve.env, launch.environment)
+        environment = child_environment(os.environ, serve.env, launch.environment, serve.inherit_env)
         self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         output = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            pid = spawn(launch.argv, environment, serve.directory, output)
+            pid = spawn(launch.argv, environment, serve.working_directory, output)
         except OSError as error:
             raise EngineNotStarted(f"{launch.argv[0]}: {error.strerror}") from error
         finally:

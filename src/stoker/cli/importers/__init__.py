@@ -15,7 +15,7 @@ Reading order:
     llama_swap/     llama-swap's config.yaml
     litellm/        LiteLLM's config.yaml
     engine_command  reads the command line of an engine into keys of a `[[serve]]`
-    relative_paths  corrects relative paths of a command that starts in another directory
+    kinds           what a model answers, guessed from its name
     secret_words    keeps secrets of a command out of the configuration
     yaml_file       reads YAML as Go programs do
 """

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from stoker.cli.importers.gguf_folders import FolderModel, gguf_files, is_projector, projector_beside, stem
 from stoker.cli.importers.imported import KeyOutcome, KeyReport
-from stoker.cli.importers.owned_models import shown
+from stoker.cli.importers.owned_models import EngineModel, shown
 from stoker.cli.machine.serve_plan import PARALLEL
 from stoker.domain.errors import ClientError
 
@@ -45,6 +45,10 @@ _COUNTS = {"threads": "threads", "batch-size": "batched_tokens", "gpu-layers": "
 _SAMPLING = {
     "temp": "temperature", "top-k": "top_k", "top-p": "top_p", "min-p": "min_p", "repeat-penalty": "repetition_penalty",
 }  # fmt: skip
+_OF_SERVE = ("preload", "stop_grace", "idle_unload")
+"""Keys that a serve with a `cmd` has, too."""
+_NOT_IN_COMMAND = ("model", "hf-repo", "ctx-size", "parallel", "alias", "load-on-startup", "stop-timeout",
+                   "sleep-idle-seconds")  # fmt: skip
 _OWN = {
     "host": "Stoker starts llama-server on loopback", "port": "each start picks a free port",
     "api-key": "clients give Stoker's keys: `front_door.keys`", "api-key-file": "clients give Stoker's keys",
@@ -77,6 +81,8 @@ class PresetOptions:
     keys: dict[str, Any] = field(default_factory=dict)
     arguments: list[tuple[str, ...]] = field(default_factory=list)
     cache_types: dict[str, str] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+    """The options as llama-server takes them, for a model that it downloads itself."""
     report: list[KeyReport] = field(default_factory=list)
 
 
@@ -108,16 +114,18 @@ def parse_presets(text: str, shown_as: str) -> dict[str, dict[str, str]]:
 
 def read_presets(
     sections: Mapping[str, Mapping[str, str]], base: Path, cached: Sequence[FolderModel] = ()
-) -> tuple[list[FolderModel], list[KeyReport]]:
-    """A model for each section. Relative paths are relative to `base`, llama-server's working directory. `cached`: the
-    models of llama.cpp's caches, for sections that name one by its repository.
+) -> tuple[list[FolderModel], list[EngineModel], list[KeyReport]]:
+    """A model for each section: those whose file is there, and those that llama-server downloads when it first starts.
+    Relative paths are relative to `base`, llama-server's working directory. `cached`: the models of llama.cpp's caches,
+    for sections that name one by its repository.
     """
     common = sections.get(EVERY_MODEL, {})
     rows = [
         KeyReport("", key, KeyOutcome.IGNORED, note="llama.cpp uses nothing before the first [section]")
         for key in sections.get("", {})
     ]
-    models = []
+    models: list[FolderModel] = []
+    remote: list[EngineModel] = []
     for title, own in sections.items():
         if title in ("", EVERY_MODEL):
             continue
@@ -128,12 +136,38 @@ def read_presets(
             options.report.append(KeyReport(title, key, outcome, became, note))
         _finish_cache_types(options)
         model = _find(options, cached)
-        if model is None:
+        if options.parallel is None:
+            note = "as many as Stoker starts by default; llama-server chooses a number itself"
+            options.report.append(KeyReport(title, "parallel", KeyOutcome.CHANGED, shown("parallel", PARALLEL), note))
+        if model is None and (options.repository or "/" in title) and not options.model:
+            remote.append(_remote_model(options))
+        elif model is None:
             note = "no model of this name is in llama.cpp's caches: give its file as `model`, or download it again"
             rows += [KeyReport(title, "model", KeyOutcome.FAILED, note=note), *options.report]
         else:
-            models.append(model)
-    return models, rows
+            models.append(replace(model, report=tuple(options.report)))
+    return models, remote, rows
+
+
+def _remote_model(options: PresetOptions) -> EngineModel:
+    """A model of the hub that was not downloaded yet: llama-server does it, as the router would."""
+    repository, parallel = options.repository or options.title, options.parallel or PARALLEL
+    words = ["llama-server", "--port", "{port}", "-hf", repository, "--alias", options.title]
+    words += ["--parallel", str(parallel), *options.words]
+    keys: dict[str, Any] = {"engine": "llama.cpp", "cmd": words, "served_name": options.title, "parallel": parallel}
+    if options.context is not None:
+        words += ["--ctx-size", str(options.context)]
+        keys["context"] = options.context if options.is_shared else max(1, options.context // parallel)
+    keys |= {key: value for key, value in options.keys.items() if key in _OF_SERVE}
+    note = "not downloaded yet: llama-server downloads it when it first starts"
+    row = KeyReport(options.title, "hf-repo", KeyOutcome.CARRIED, shown("cmd", f"-hf {repository}"), note)
+    return EngineModel(
+        title=options.title,
+        name=options.title.rsplit("/", 1)[-1],
+        aliases=tuple(dict.fromkeys((options.title, *options.aliases))),
+        keys=keys,
+        report=(row, *options.report),
+    )
 
 
 def _long(key: str) -> str:
@@ -150,21 +184,29 @@ def _carry(options: PresetOptions, option: str, value: str) -> tuple[KeyOutcome,
     3. switches, by their value: `--option` or `--no-option`
     4. everything else -> extra_args
     """
+    if option not in _NOT_IN_COMMAND and option not in _OWN:
+        options.words += _words(option, value)
     became = _carry_key(options, option, value)
     if became is not None:
         return KeyOutcome.CARRIED, became, ""  # 1
     if option in _OWN:
         return KeyOutcome.DROPPED, "", _OWN[option]  # 2
+    words = _words(option, value)
+    if not words:
+        return KeyOutcome.CARRIED, "", "off, as by default"
+    options.arguments.append(words)
+    return KeyOutcome.CARRIED, shown("extra_args", list(words)), ""
+
+
+def _words(option: str, value: str) -> tuple[str, ...]:
+    """Branches 3 and 4 of `_carry`; empty: a flag that is off."""
     positive = option.removeprefix("no-")
     if option in _SWITCHES or option in _FLAGS or positive in _SWITCHES:  # 3
         is_on = (value.lower() not in _FALSE) == (option in _SWITCHES or option in _FLAGS)
         if not is_on and positive in _FLAGS:
-            return KeyOutcome.CARRIED, "", "off, as by default"
-        words: tuple[str, ...] = (f"--{positive}" if is_on else f"--no-{positive}",)
-    else:
-        words = (f"{'-' if len(option) <= 3 else '--'}{option}", value)  # 4
-    options.arguments.append(words)
-    return KeyOutcome.CARRIED, shown("extra_args", list(words)), ""
+            return ()
+        return (f"--{positive}" if is_on else f"--no-{positive}",)
+    return (f"{'-' if len(option) <= 3 else '--'}{option}", value)  # 4
 
 
 def _carry_key(options: PresetOptions, option: str, value: str) -> str | None:

@@ -29,9 +29,10 @@ def import_folders(
     front_door: Mapping[str, Any],
     comments: tuple[str, ...] = (),
     on_progress: Progress = lambda what, share: None,
+    others: Sequence[EngineModel] = (),
 ) -> ImportedConfig:
-    """A serve for each file, and for each model of the hub if an engine for those is installed. A file that is found
-    in two places is served once.
+    """A serve for each file, for each model of the hub if an engine for those is installed, and for `others`. A file
+    that is found in two places is served once.
     """
     models: list[ImportableModel] = []
     rows: list[KeyReport] = []
@@ -52,6 +53,7 @@ def import_folders(
             rows.append(_without_engine(hub_model))
         else:
             models.append(_engine_model(hub_model, engine))
+    models += others
     imported = import_models(
         _with_own_aliases(models), machine, front_door, comments, lambda what, share: on_progress(what, (1 + share) / 2)
     )

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from stoker.cli.importers.imported import SecretFile
 
+FILLED_IN = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key|pid)\}(?!\})")
+"""What Stoker would fill in in a command."""
 _SECRET_OPTIONS = ("--api-key", "--hf-token", "-hft", "--token", "--auth-token", "--password")
 _SECRET_NAME = re.compile(r"(KEY|KEYS|TOKEN|SECRET|PASSWORD|CREDENTIALS)$", re.IGNORECASE)
 _READABLE = 300
@@ -96,10 +98,15 @@ def _quoted(word: str, secrets: Mapping[str, str]) -> str:
         parts = [piece for part in parts for piece in (_split(part, secret) if part not in secrets else [part])]
     return (
         "".join(
-            f'"$(cat {shlex.quote(secrets[part])})"' if part in secrets else shlex.quote(part) for part in parts if part
+            f'"$(cat {shlex.quote(secrets[part])})"' if part in secrets else _literal(part) for part in parts if part
         )
         or "''"
     )
+
+
+def _literal(text: str) -> str:
+    """Quoted for a shell, and so that Stoker fills nothing in: `{port}` becomes `{'"port"'}` within the quotes."""
+    return FILLED_IN.sub(lambda found: f"{{'\"{found[1]}\"'}}", shlex.quote(text))
 
 
 def _split(text: str, secret: str) -> list[str]:

@@ -23,7 +23,7 @@ def check_also(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> No
         taken = {slot: f"slot '{slot}'" for slot in (table.slot, *table.slots) if slot is not None}
         taken = taken or {MAIN: "the serve's own replica"}
         for place, also in enumerate(table.also):
-            path = (*entry.at(doc, "also"), place)
+            path = (*entry.at("also"), place)
             _check_address(doc, file, path, also)  # 1
             name = name_of(also)
             if also.base_url is not None and name in taken:  # 2
@@ -32,9 +32,9 @@ def check_also(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> No
             elif also.base_url is not None and not name:
                 doc.problem((*path, "name"), "has no usable host name for its replica; give it a `name`")
             taken.setdefault(name, f"`also` number {place + 1}")
-        if table.keep_conversations and doc.holds(entry.at(doc, "keep_conversations")):  # 3
+        if table.keep_conversations and doc.holds(entry.at("keep_conversations")):  # 3
             text = "cannot be used with `also`: another replica cannot restore what one saved; remove one of the two"
-            doc.problem(entry.at(doc, "keep_conversations"), text)
+            doc.problem(entry.at("keep_conversations"), text)
 
 
 def _check_address(doc: ConfigDocument, file: File, path: KeyPath, also: AlsoTable) -> None:

@@ -17,7 +17,6 @@ from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.serves import OF_RANKS
 from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
-from stoker.domain.nearest import did_you_mean
 from stoker.domain.serve import slots_of
 
 CLUSTER_SLOT_IGNORES = ("devices", "memory", "together")
@@ -76,7 +75,7 @@ def _check_slot(doc: ConfigDocument, file: File, name: str) -> None:
                 doc.problem((*path, key), "has no effect without `cluster`; name a cluster, or remove it")
         return
     if slot.cluster not in file.clusters and not doc.is_spoiled(("clusters", slot.cluster)):  # 3
-        hint = did_you_mean(slot.cluster, file.clusters) or f"; add a section [clusters.{slot.cluster}]"
+        hint = doc.did_you_mean(slot.cluster, file.clusters) or f"; add a section [clusters.{slot.cluster}]"
         doc.problem((*path, "cluster"), f"there is no cluster '{slot.cluster}'{hint}")
     for key, reason in _NOT_IN_A_CLUSTER.items():  # 4
         if doc.holds((*path, key)):
@@ -96,17 +95,17 @@ def _check_serve(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
     where = f"slot '{name}' is in cluster '{_cluster_of(file, name)}'"
     if entry.driver != "process":  # 5
         text = f"{where}, where only processes run as jobs, and serve '{entry.name}' has driver {entry.driver}; "
-        doc.problem(entry.at(doc, "slot"), f"{text}give it a slot of this machine")
+        doc.problem(entry.at("slot"), f"{text}give it a slot of this machine")
         return
     for key, reason in NOT_IN_A_JOB.items():
         is_meant = key != "context" or table.context == "auto"
         if is_meant and entry.gives(doc, key) and (key != "warm" or table.warm != "never"):
-            doc.problem(entry.at(doc, key), f"cannot be used here: {where}: {reason}")
+            doc.problem(entry.at(key), f"cannot be used here: {where}: {reason}")
     for place in remote:
         if len(place) == 1:
             _check_gpus(doc, file, entry, place[0])
         elif all(one in file.slots for one in place) and (problem := _ranks_problem(doc, file, entry, place)):  # 7
-            doc.problem(entry.at(doc, "slots" if table.slots else "slot"), f"'{'+'.join(place)}': {problem}")
+            doc.problem(entry.at("slots" if table.slots else "slot"), f"'{'+'.join(place)}': {problem}")
 
 
 def _cluster_of(file: File, slot: str) -> str | None:
@@ -118,7 +117,7 @@ def _check_gpus(doc: ConfigDocument, file: File, entry: ServeEntry, slot: str) -
     if wanted > reserved:  # 6
         text = f"needs {wanted} GPUs, and slot '{slot}' reserves {reserved}: set `gpus = {wanted}` there"
         key = "tensor_parallel" if (entry.table.tensor_parallel or 1) > 1 else "pipeline_parallel"
-        doc.problem(entry.at(doc, key), text)
+        doc.problem(entry.at(key), text)
 
 
 def _gpus_of(entry: ServeEntry) -> int:
@@ -137,7 +136,7 @@ def _ranks_problem(doc: ConfigDocument, file: File, entry: ServeEntry, place: tu
         needed = ", ".join(f"{{{word}}}" for word in missing)
         return f"its command runs once per slot, as one rank of the engine; it has to use {needed}" if missing else ""
     if entry.engine not in WITH_RANKS:
-        if doc.is_spoiled(entry.at(doc, "engine")):
+        if doc.is_spoiled(entry.at("engine")):
             return ""
         return (
             f"engine {entry.engine} runs on one machine, and {' and '.join(WITH_RANKS)} on several: make one slot with "
@@ -161,7 +160,7 @@ def _check_no_rank_words(doc: ConfigDocument, entry: ServeEntry, places: list[tu
         alone = next(("+".join(place) for place in places if len(place) == 1), None)
         which = f"slot '{alone}' is a single one" if alone is not None else "the serve has no such place"
         text = f'{{{used[0]}}} is for a place of several slots in a cluster ("lab-a+lab-b"), and {which}'
-        doc.problem(entry.at(doc, "cmd"), text)
+        doc.problem(entry.at("cmd"), text)
 
 
 def _uses(cmd: Iterable[str], word: str) -> bool:

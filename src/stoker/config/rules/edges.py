@@ -16,7 +16,6 @@ from stoker.config.paths import absolute
 from stoker.config.tables.edge import DISCOVERIES, EdgeTable
 from stoker.config.tables.file import File
 from stoker.domain.edge import EDGE_SCHEME, AddressKind, address_kind
-from stoker.domain.nearest import did_you_mean
 
 _OF_AN_INGRESS = (
     "ingress_config", "upstream_file", "template", "validate_command", "reload_command", "routes", "route_key",
@@ -91,5 +90,5 @@ def _check_serve(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         return
     name = url.removeprefix(EDGE_SCHEME)
     if name not in file.edge:
-        hint = did_you_mean(name, file.edge) or f"; add [edge.{name[:64]}]"
-        doc.problem(entry.at(doc, "base_url"), f"there is no edge '{name[:64]}'{hint}")
+        hint = doc.did_you_mean(name, file.edge) or f"; add [edge.{name[:64]}]"
+        doc.problem(entry.at("base_url"), f"there is no edge '{name[:64]}'{hint}")

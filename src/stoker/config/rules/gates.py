@@ -8,7 +8,6 @@ from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS, auto_names, model_names
 from stoker.config.tables.file import File
 from stoker.config.tables.value_checks import served_name
-from stoker.domain.nearest import did_you_mean
 from stoker.domain.routing import is_reserved
 from stoker.domain.task import UNKNOWN
 
@@ -19,7 +18,7 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     for name, gate in gates.items():
         if not gate.conditions and not doc.is_spoiled(("gate", name, "conditions")):
             doc.problem(("gate", name), f"gate '{name[:64]}' has no `conditions`; say what a serve has to meet")
-    names, serves = model_names(entries, file.tier), [entry.name for entry in entries if not entry.table.abstract]
+    names, serves = model_names(entries, file), [entry.name for entry in entries if not entry.table.abstract]
     variants = {one.name: entry.name for entry in entries for one in entry.table.variant if one.name}
     for name, alias in aliases.items():
         path: KeyPath = ("alias", name)
@@ -48,10 +47,10 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
             )
             doc.problem(_place(doc, path, "serve"), text)
         elif alias.serve not in serves:
-            text = f"there is no serve '{alias.serve[:64]}'{did_you_mean(alias.serve, serves)}"
+            text = f"there is no serve '{alias.serve[:64]}'{doc.did_you_mean(alias.serve, serves)}"
             doc.problem(_place(doc, path, "serve"), text)
         if alias.gate is not None and alias.gate not in gates:
-            doc.problem((*path, "gate"), f"there is no gate '{alias.gate[:64]}'{did_you_mean(alias.gate, gates)}")
+            doc.problem((*path, "gate"), f"there is no gate '{alias.gate[:64]}'{doc.did_you_mean(alias.gate, gates)}")
 
 
 def _check_choice(doc: ConfigDocument, path: KeyPath, serves: list[str], known: list[str]) -> None:
@@ -66,7 +65,7 @@ def _check_choice(doc: ConfigDocument, path: KeyPath, serves: list[str], known: 
         doc.problem((*path, "serves"), "is empty; name at least one serve")  # 2
     for place, name in enumerate(serves):
         if name not in known:
-            hint = did_you_mean(name, known)
+            hint = doc.did_you_mean(name, known)
             doc.problem((*path, "serves", place), f"there is no serve '{name[:64]}'{hint}")  # 3
         elif name in serves[:place]:
             doc.problem((*path, "serves", place), f"'{name[:64]}' is there twice; remove it")  # 4
@@ -84,7 +83,7 @@ def _check_task(doc: ConfigDocument, file: File, path: KeyPath, meant: str) -> N
     elif name == UNKNOWN:
         doc.problem(_place(doc, path, "serve"), NO_CLASS)
     elif meant not in known and not any(map(doc.is_spoiled, (("router", "class"), ("router", "class", name)))):  # 2
-        hint = did_you_mean(name, [one.removeprefix("auto:") for one in known])
+        hint = doc.did_you_mean(name, [one.removeprefix("auto:") for one in known])
         hint = hint or f"; add a section [router.class.{name[:64]}]"
         doc.problem(_place(doc, path, "serve"), f"there is no class '{name[:64]}'{hint}")
     for key in ("gate", "watch", "check_every"):  # 3

@@ -12,7 +12,6 @@ from stoker.config.rules.serves import SAMPLING
 from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
 from stoker.config.tables.keys import AppTable
-from stoker.domain.nearest import did_you_mean
 from stoker.domain.task import CLASSES
 
 _CONTAINED = (
@@ -41,7 +40,7 @@ def check_keys(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> No
         elif key.name:
             seen[key.name] = doc.line((*path, "name"))
         if key.app is not None and key.app not in file.app and not doc.is_spoiled(("app", key.app)):
-            hint = did_you_mean(key.app, file.app) or f"; add a section [app.{key.app}]"
+            hint = doc.did_you_mean(key.app, file.app) or f"; add a section [app.{key.app}]"
             doc.problem((*path, "app"), f"there is no application '{key.app}'{hint}")  # 3
     for name in file.app:
         try:
@@ -64,12 +63,12 @@ def _models(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> set[s
     """Every name that a key may list; None: not all are known, because a section is wrong."""
     places = (
         ("serve",),
-        *(entry.at(doc, key) for entry in entries for key in ("name", "served_name", "aliases", "variant")),
+        *(entry.at(key) for entry in entries for key in ("name", "served_name", "aliases", "variant")),
         *(("tier", index, "name") for index in range(max(len(file.tier), 1))),
     )
     if any(doc.is_spoiled(place) for place in places):
         return None
-    return {*model_names(entries, file.tier), *auto_names(file), *file.orchestrator, *file.alias}
+    return {*model_names(entries, file), *auto_names(file), *file.orchestrator, *file.alias}
 
 
 def _check_settings(
@@ -88,14 +87,14 @@ def _check_settings(
             and not (place[-1] == "default_model" and is_matched(model, models))
         ):
             hint = "; the list takes the pattern itself, or the serve's name" if is_matched(model, models) else ""
-            doc.problem(place, f"no serve has the name '{model[:64]}'{hint or did_you_mean(model, models)}")  # 1
+            doc.problem(place, f"no serve has the name '{model[:64]}'{hint or doc.did_you_mean(model, models)}")  # 1
     for index, name in enumerate(table.classes or ()):
         if name != "*" and name not in classes and not doc.is_spoiled(("router", "class")):
-            hint = did_you_mean(name, classes) or f"; add a section [router.class.{name[:64]}]"
+            hint = doc.did_you_mean(name, classes) or f"; add a section [router.class.{name[:64]}]"
             doc.problem((*path, "classes", index), f"there is no class '{name[:64]}'{hint}")  # 1
     for name in table.sampling or {}:
         if name not in SAMPLING:
-            hint = did_you_mean(name, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
+            hint = doc.did_you_mean(name, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
             doc.problem((*path, "sampling", name), f"is not a sampling setting{hint}")  # 2
     for smaller, larger in _CONTAINED:
         one, other = getattr(table, smaller), getattr(table, larger)

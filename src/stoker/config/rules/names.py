@@ -1,8 +1,11 @@
-"""One namespace for the `model` field: the names of serves, their served names, aliases and variants, tiers, and what
-is reserved."""
+"""One namespace for the `model` field: the names of serves, their aliases and variants, tiers, and what is reserved.
+
+A served name is what an engine calls its model. Clients may ask for it, too, unless something else has that name.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -31,12 +34,32 @@ class Claim(NamedTuple):
     """The row that the name belongs to."""
     title: str
     """What messages call the owner."""
+    is_served_name: bool = False
 
 
-def model_names(entries: list[ServeEntry], tiers: Sequence[TierTable]) -> set[str]:
+def model_names(entries: list[ServeEntry], file: File) -> set[str]:
     """Everything that a client may write into `model`, but for what is reserved."""
     real = [entry for entry in entries if not entry.table.abstract]
-    return {claim.name for claim in _claims(real, tiers)}
+    names = {claim.name for claim in _claims(real, file.tier) if not claim.is_served_name}
+    return names | public_served_names(entries, file)
+
+
+def public_served_names(entries: list[ServeEntry], file: File) -> set[str]:
+    """The served names that clients may ask for: those that one serve has, and that mean nothing else."""
+    real = [entry for entry in entries if not entry.table.abstract]
+    claims = list(_claims(real, file.tier))
+    owners: dict[str, set[KeyPath]] = defaultdict(set)
+    for claim in claims:
+        owners[claim.name].add(claim.owner)
+    others = {*file.alias, *file.orchestrator}
+    return {
+        claim.name
+        for claim in claims
+        if claim.is_served_name
+        and len(owners[claim.name]) == 1
+        and claim.name not in others
+        and not is_reserved(claim.name)
+    }
 
 
 def is_matched(name: str, names: Iterable[str]) -> bool:
@@ -65,6 +88,8 @@ def check_names(doc: ConfigDocument, entries: list[ServeEntry], tiers: Sequence[
     owners: dict[str, Claim] = {}
     rows: dict[str, KeyPath] = {}
     for claim in _claims(entries, tiers):
+        if claim.is_served_name:
+            continue
         shown = claim.name[:64]
         if is_reserved(claim.name):  # 1
             doc.problem(claim.place, f"'{shown}' is reserved for routing; choose another name")
@@ -76,7 +101,7 @@ def check_names(doc: ConfigDocument, entries: list[ServeEntry], tiers: Sequence[
             doc.problem(
                 claim.place,
                 f"'{shown}' already means {first.title} (line {doc.line(first.place)}); "
-                "names, served names, aliases and tiers must differ",
+                "names, aliases, variants and tiers must differ",
             )
 
 
@@ -112,9 +137,9 @@ def _own(entry: ServeEntry) -> Iterator[Claim]:
     if table.name:
         yield Claim(table.name, (*path, "name"), path, title)
     if table.served_name:
-        yield Claim(table.served_name, (*path, "served_name"), path, title)
+        yield Claim(table.served_name, (*path, "served_name"), path, title, is_served_name=True)
     elif entry.served_name != entry.name:
-        yield Claim(entry.served_name, (*path, "model"), path, title)
+        yield Claim(entry.served_name, (*path, "model"), path, title, is_served_name=True)
     for place, alias in enumerate(table.aliases):
         yield Claim(alias, (*path, "aliases", place), path, title)
     for place, variant in enumerate(table.variant):

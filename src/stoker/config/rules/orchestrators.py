@@ -14,14 +14,13 @@ from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import auto_names, is_matched, model_names
 from stoker.config.tables.file import File
 from stoker.config.tables.orchestrator import OrchestratorTable
-from stoker.domain.nearest import did_you_mean
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import share_slot, slots_of
 
 
 def check_orchestrators(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     """All of them."""
-    names = {*model_names(entries, file.tier), *file.alias}
+    names = {*model_names(entries, file), *file.alias}
     for name, table in file.orchestrator.items():
         path: KeyPath = ("orchestrator", name)
         if name in names or is_reserved(name):  # 1
@@ -44,7 +43,7 @@ def _check_worker(doc: ConfigDocument, file: File, path: KeyPath, table: Orchest
         doc.problem(place, f"{what}; the worker must be a serve, a tier or an alias of one")
     elif worker not in names and not is_matched(worker, names) and not doc.is_spoiled(("serve",)):
         known = [*names, *auto_names(file)]
-        doc.problem(place, f"there is no serve, tier or alias '{worker[:64]}'{did_you_mean(worker, known)}")
+        doc.problem(place, f"there is no serve, tier or alias '{worker[:64]}'{doc.did_you_mean(worker, known)}")
 
 
 def _check_validator(
@@ -60,7 +59,7 @@ def _check_validator(
     if validator in file.orchestrator:
         doc.problem(place, f"'{validator[:64]}' is an orchestrator; the validator must be a serve or a tier")
     elif validator not in known and not doc.is_spoiled(("serve",)):
-        doc.problem(place, f"there is no serve or tier '{validator[:64]}'{did_you_mean(validator, known)}")
+        doc.problem(place, f"there is no serve or tier '{validator[:64]}'{doc.did_you_mean(validator, known)}")
 
 
 def _check_slots(

@@ -13,7 +13,6 @@ from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
 from stoker.config.tables.router import TierTable
 from stoker.config.tables.translation import build_translation
-from stoker.domain.nearest import did_you_mean
 from stoker.domain.routing import ANY, includes_class
 from stoker.domain.task import CLASSES, UNKNOWN
 
@@ -23,9 +22,10 @@ _OF_A_CLOUD = ("base_url", "cloud", "dialect", "key", "model", "max_active")
 def check_routing(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     """Each tier is one thing and says what it costs; every class and every tier that is named is there."""
     serves = {entry.name: entry for entry in entries if entry.section == "serve" and not entry.table.abstract}
+    knows_serves = _knows_serves(doc, entries)
     for index, tier in enumerate(file.tier):
         path: KeyPath = ("tier", index)
-        _check_source(doc, path, tier, serves, all_known=_knows_serves(doc, entries))
+        _check_source(doc, path, tier, serves, all_known=knows_serves)
         _check_cost(doc, path, tier, serves)
     if not file.tier and doc.holds(("router",)) and not doc.is_spoiled(("tier",)):
         doc.problem(("router",), "there is no [[tier]] to choose from; add one, or remove this section")
@@ -35,7 +35,7 @@ def check_routing(doc: ConfigDocument, file: File, entries: list[ServeEntry]) ->
         doc,
         file,
         [*serves, *(tier.name for tier in file.tier if tier.name and tier.base_url)],
-        all_known=_knows_serves(doc, entries) and not doc.is_spoiled(("tier",)),
+        all_known=knows_serves and not doc.is_spoiled(("tier",)),
     )
     _check_classes(doc, file)
 
@@ -53,7 +53,9 @@ def _check_source(
                 (*path, "serve"), f"serve '{tier.serve}' has {key}, and a tier is measured as one process; {advice}"
             )
         if tier.serve not in serves and all_known:
-            doc.problem((*path, "serve"), f"there is no serve '{tier.serve[:64]}'{did_you_mean(tier.serve, serves)}")
+            doc.problem(
+                (*path, "serve"), f"there is no serve '{tier.serve[:64]}'{doc.did_you_mean(tier.serve, serves)}"
+            )
         for key in _OF_A_CLOUD:
             if doc.holds((*path, key)):
                 doc.problem(
@@ -91,7 +93,7 @@ def _check_specialists(doc: ConfigDocument, file: File) -> None:
     all_known = not doc.is_spoiled(("tier",)) and len(tiers) == len(file.tier)
     for name, one in file.router.class_.items():
         if one.orchestrator is not None and one.orchestrator not in file.orchestrator:
-            hint = did_you_mean(one.orchestrator, file.orchestrator)
+            hint = doc.did_you_mean(one.orchestrator, file.orchestrator)
             text = f"there is no orchestrator '{one.orchestrator[:64]}'{hint}"
             doc.problem(("router", "class", name, "orchestrator"), text)
         path: KeyPath = ("router", "class", name, "tier")
@@ -99,7 +101,7 @@ def _check_specialists(doc: ConfigDocument, file: File) -> None:
             continue
         if one.tier not in tiers:
             if all_known:
-                doc.problem(path, f"there is no tier '{one.tier[:64]}'{did_you_mean(one.tier, tiers)}")
+                doc.problem(path, f"there is no tier '{one.tier[:64]}'{doc.did_you_mean(one.tier, tiers)}")
         elif not includes_class(name, tuple(tiers[one.tier].classes)):
             line = doc.line(("tier", file.tier.index(tiers[one.tier]), "classes"))
             doc.problem(
@@ -117,7 +119,7 @@ def _check_shadow(doc: ConfigDocument, file: File) -> None:
         return
     tiers = [tier.name for tier in file.tier if tier.name]
     if shadow.judge not in tiers and len(tiers) == len(file.tier) and not doc.is_spoiled(("tier",)):
-        doc.problem(judge, f"there is no tier '{shadow.judge[:64]}'{did_you_mean(shadow.judge, tiers)}")
+        doc.problem(judge, f"there is no tier '{shadow.judge[:64]}'{doc.did_you_mean(shadow.judge, tiers)}")
 
 
 def _check_classifier(doc: ConfigDocument, file: File, known: Collection[str], all_known: bool) -> None:
@@ -129,7 +131,7 @@ def _check_classifier(doc: ConfigDocument, file: File, known: Collection[str], a
         if not doc.is_spoiled(serve):
             doc.problem(path, "`serve` is missing; name the serve that classifies requests")
     elif table.serve not in known and all_known:
-        doc.problem(serve, f"there is no serve '{table.serve[:64]}'{did_you_mean(table.serve, known)}")
+        doc.problem(serve, f"there is no serve '{table.serve[:64]}'{doc.did_you_mean(table.serve, known)}")
 
 
 def _check_classes(doc: ConfigDocument, file: File) -> None:
@@ -172,10 +174,10 @@ def _check_class(doc: ConfigDocument, place: KeyPath, name: str, known: Collecti
         return
     if name == ANY and place[-2] in ("classes", "cloud_classes"):
         return
-    hint = did_you_mean(name, known) or f"; add a section [router.class.{name[:64]}]"
+    hint = doc.did_you_mean(name, known) or f"; add a section [router.class.{name[:64]}]"
     doc.problem(place, f"there is no class '{name[:64]}'{hint}")
 
 
 def _knows_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> bool:
     rows = [entry for entry in entries if entry.section == "serve"]
-    return not doc.is_spoiled(("serve",)) and not any(doc.is_spoiled(entry.at(doc, "name")) for entry in rows)
+    return not doc.is_spoiled(("serve",)) and not any(doc.is_spoiled(entry.at("name")) for entry in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from stoker.config.document import ConfigDocument
@@ -10,7 +11,6 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import VAULT, in_vault
 from stoker.config.tables.request import RequestTable
-from stoker.domain.nearest import did_you_mean
 from stoker.domain.serve import ServeIdentity
 
 FILLED_IN = ("port", "model", "dir", "host", "name", "key")
@@ -26,13 +26,14 @@ TUNING = (
 """Keys that go into an engine's own command line."""
 EXTERNAL_IGNORES = (
     "cmd", "host", "port", "base_path", "slot", "slots", "replicas", "memory", "keep_loaded", "preload", "evict_cost",
-    "idle_unload", "stop", "stop_grace", "env", "extra_args", "threads", "gpu_layers", "requires", "conflicts",
-    "embedded", "container", "up", "unit", "warm", "sleep_level", "keep_conversations", "source", "sha256", *TUNING,
+    "idle_unload", "stop", "stop_grace", "env", "inherit_env", "cwd", "extra_args", "threads", "gpu_layers",
+    "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
+    "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
 """Keys without effect for an external serve."""
 COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
 """Keys without effect for a serve with a `cmd`."""
-CONTAINER_IGNORES = ("cmd", "stop", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
+CONTAINER_IGNORES = ("cmd", "inherit_env", "stop", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
 """Keys without effect for a container."""
 CONTEXT_INSTEAD = {
     "vllm": 'vLLM chooses it itself: leave `context` out, and set `extra_args = ["--max-model-len", "auto"]`',
@@ -47,7 +48,7 @@ def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
     for entry in entries:
         if entry.table.abstract:
             _check_abstract(doc, entry)
-        elif doc.is_spoiled(entry.at(doc, "driver")):
+        elif doc.is_spoiled(entry.at("driver")):
             continue
         elif entry.is_external:
             _check_external(doc, entry)
@@ -65,7 +66,7 @@ def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
 def _check_identity(doc: ConfigDocument, entry: ServeEntry) -> None:
     if entry.table.probe is not None and entry.table.identity != ServeIdentity.NONE and not entry.table.abstract:
         doc.problem(
-            entry.at(doc, "probe"),
+            entry.at("probe"),
             f"has no effect for serve '{entry.name}': its identity is \"models\", so GET /v1/models is asked; "
             'set `identity = "none"`, or remove it',
         )
@@ -76,7 +77,7 @@ def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:
         kind, colon, rest = name.partition(":")
         if colon and (kind not in ("unit", "container") or not rest):
             doc.problem(
-                (*entry.at(doc, "conflicts"), place),
+                (*entry.at("conflicts"), place),
                 "is not accepted: write unit:NAME, container:NAME or the name of a program",
             )
 
@@ -84,7 +85,7 @@ def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:
 def _check_context(doc: ConfigDocument, entry: ServeEntry) -> None:
     """Only the memory of llama.cpp's own command line can be computed, and only where it is made at each start."""
     table = entry.table
-    if table.context != "auto" or table.abstract or doc.is_spoiled(entry.at(doc, "engine")):
+    if table.context != "auto" or table.abstract or doc.is_spoiled(entry.at("engine")):
         return
     if entry.engine == "llama.cpp" and entry.driver == "process" and table.cmd is None:
         return
@@ -95,7 +96,7 @@ def _check_context(doc: ConfigDocument, entry: ServeEntry) -> None:
     else:
         advice = CONTEXT_INSTEAD.get(entry.engine, "give a number").format(name=entry.name)
     doc.problem(
-        entry.at(doc, "context"),
+        entry.at("context"),
         f"\"auto\" is for llama.cpp that Stoker starts as a process, which serve '{entry.name}' is not; {advice}",
     )
 
@@ -103,21 +104,19 @@ def _check_context(doc: ConfigDocument, entry: ServeEntry) -> None:
 def _check_abstract(doc: ConfigDocument, entry: ServeEntry) -> None:
     for key in ("served_name", "aliases", "variant"):
         if entry.gives(doc, key):
-            doc.problem(
-                entry.at(doc, key), "an abstract serve cannot be requested, and names are not inherited; remove it"
-            )
+            doc.problem(entry.at(key), "an abstract serve cannot be requested, and names are not inherited; remove it")
 
 
 def _check_external(doc: ConfigDocument, entry: ServeEntry) -> None:
     if entry.lacks(doc, "base_url"):
         doc.problem(
-            entry.at(doc, "driver"),
+            entry.at("driver"),
             f"serve '{entry.name}' is external and has no `base_url`; give its address",
         )
     for key in EXTERNAL_IGNORES:
         if entry.gives(doc, key):
             doc.problem(
-                entry.at(doc, key),
+                entry.at(key),
                 f"has no effect for serve '{entry.name}': it is external, so Stoker neither starts nor stops it; "
                 "remove it, or remove `base_url`",
             )
@@ -126,20 +125,18 @@ def _check_external(doc: ConfigDocument, entry: ServeEntry) -> None:
 def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
     table, name = entry.table, entry.name
     if table.base_url is not None:
-        doc.problem(
-            entry.at(doc, "base_url"), "is for external serves, and there is a `container`; remove one of the two"
-        )
+        doc.problem(entry.at("base_url"), "is for external serves, and there is a `container`; remove one of the two")
     if entry.lacks(doc, "container"):
-        doc.problem(entry.at(doc, "driver"), f"serve '{name}' is a container; give its name as `container`")
+        doc.problem(entry.at("driver"), f"serve '{name}' is a container; give its name as `container`")
     elif entry.lacks(doc, "port") and not entry.has_several_places:
         doc.problem(
-            entry.at(doc, "container"),
+            entry.at("container"),
             f"serve '{name}' needs the `port` at which its container answers on this machine",
         )
     for key in CONTAINER_IGNORES:
         if entry.gives(doc, key):
             doc.problem(
-                entry.at(doc, key),
+                entry.at(key),
                 f"has no effect for serve '{name}': its container has its own command; remove it",
             )
     if table.up is not None:
@@ -150,22 +147,22 @@ def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
     table = entry.table
     for key in ("container", "up"):
         if entry.gives(doc, key):
-            doc.problem(entry.at(doc, key), f"has no effect with driver {entry.driver}; remove one of the two")
+            doc.problem(entry.at(key), f"has no effect with driver {entry.driver}; remove one of the two")
     if entry.driver == "process" and entry.gives(doc, "unit"):
-        doc.problem(entry.at(doc, "unit"), 'is for driver = "systemd"; remove it, or set the driver')
+        doc.problem(entry.at("unit"), 'is for driver = "systemd"; remove it, or set the driver')
     if entry.driver == "systemd" and entry.lacks(doc, "port") and not entry.has_several_places:
         doc.problem(
-            entry.at(doc, "driver"), f"serve '{entry.name}' runs as a systemd unit and needs a fixed `port`: set one"
+            entry.at("driver"), f"serve '{entry.name}' runs as a systemd unit and needs a fixed `port`: set one"
         )
     if table.stop is not None:
         _check_stop(doc, entry, table.stop)
     _check_engine(doc, entry)
     if table.base_url is not None:
-        doc.problem(entry.at(doc, "base_url"), 'is for external serves, and driver is "process"; remove one of the two')
+        doc.problem(entry.at("base_url"), 'is for external serves, and driver is "process"; remove one of the two')
         return
-    if entry.engine == "openai" and entry.lacks(doc, "cmd") and not doc.is_spoiled(entry.at(doc, "engine")):
+    if entry.engine == "openai" and entry.lacks(doc, "cmd") and not doc.is_spoiled(entry.at("engine")):
         doc.problem(
-            entry.at(doc, "engine"),
+            entry.at("engine"),
             f"engine openai has no command of its own: give serve '{entry.name}' a `cmd`, "
             "or a `base_url` if something else runs it",
         )
@@ -177,7 +174,7 @@ def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
 def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
     table = entry.table
     used = table.cmd is None or any("{model}" in word for word in table.cmd)
-    if doc.is_spoiled(entry.at(doc, "engine")) or doc.is_spoiled(entry.at(doc, "cmd")):
+    if doc.is_spoiled(entry.at("engine")) or doc.is_spoiled(entry.at("cmd")):
         return
     if entry.lacks(doc, "model") and table.cmd is None and entry.engine in ("vllm", "sglang"):
         doc.problem(
@@ -190,17 +187,17 @@ def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
             f"serve '{entry.name}' has no `model`: give the path of a GGUF file, or vault:NAME",
         )
     elif entry.lacks(doc, "model") and table.cmd is not None and used:
-        doc.problem(entry.at(doc, "cmd"), f"uses {{model}}, but serve '{entry.name}' has no `model`")
+        doc.problem(entry.at("cmd"), f"uses {{model}}, but serve '{entry.name}' has no `model`")
     if table.model and table.model.startswith(VAULT):
         try:
             in_vault(table.model, Path("/vault"))
         except ValueError as error:
-            doc.problem(entry.at(doc, "model"), str(error))
+            doc.problem(entry.at("model"), str(error))
 
 
 def _check_stop(doc: ConfigDocument, entry: ServeEntry, stop: list[str]) -> None:
     """1 systemd stops its units  2 no time to run it  3 a key that is not at hand  4 placeholders"""
-    path = entry.at(doc, "stop")
+    path = entry.at("stop")
     if entry.driver == "systemd":  # 1
         doc.problem(path, f"has no effect for serve '{entry.name}': systemd stops its unit; remove it")
     if entry.table.stop_grace == 0:  # 2
@@ -214,12 +211,12 @@ def _check_words(
     doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str], known: tuple[str, ...] = (*FILLED_IN, *OF_RANKS)
 ) -> bool:
     """Whether a placeholder looks misspelt; it is then reported."""
-    path = entry.at(doc, key)
+    path = entry.at(key)
     words = {word for part in cmd for word in _PLACEHOLDER.findall(part)}
     near = False
     for word in sorted(words.difference(known)):
         # Braces also occur in JSON and templates, so only near misses are reported.
-        hint = did_you_mean(f"{{{word}}}", [f"{{{one}}}" for one in known])
+        hint = doc.did_you_mean(f"{{{word}}}", [f"{{{one}}}" for one in known])
         if hint:
             near = True
             doc.problem(path, f"{{{word[:40]}}} is not filled in{hint}")
@@ -229,27 +226,27 @@ def _check_words(
 def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
     table, engine = entry.table, entry.engine
     if table.sleep_level is not None and (engine not in ("vllm", "sglang") or table.cmd is not None):
-        doc.problem(entry.at(doc, "sleep_level"), "is for the engines vllm and sglang without a `cmd`")
+        doc.problem(entry.at("sleep_level"), "is for the engines vllm and sglang without a `cmd`")
     if table.keep_conversations and (engine != "llama.cpp" or table.cmd is not None or entry.driver != "process"):
         doc.problem(
-            entry.at(doc, "keep_conversations"),
+            entry.at("keep_conversations"),
             "is for the engine llama.cpp with driver process and without a `cmd`: only it saves its KV cache",
         )
     _check_sequence(doc, entry)
     if engine == "sglang" and ":" in entry.served_name:
         doc.problem(
-            entry.at(doc, "served_name"),
+            entry.at("served_name"),
             f"SGLang refuses '{entry.served_name[:64]}': it takes the part after the colon for an adapter; "
             f"write '{entry.served_name[:64].replace(':', '-')}' and keep the old name in `aliases`",
         )
     for key in table.sampling:
         if key not in SAMPLING:
-            hint = did_you_mean(key, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
-            doc.problem((*entry.at(doc, "sampling"), key), f"is not a sampling setting{hint}")
+            hint = doc.did_you_mean(key, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
+            doc.problem((*entry.at("sampling"), key), f"is not a sampling setting{hint}")
     for key in COMMAND_IGNORES if table.cmd is not None else ():
         if key != "extra_args" and entry.gives(doc, key):
             doc.problem(
-                entry.at(doc, key),
+                entry.at(key),
                 f"has no effect for serve '{entry.name}', which has a `cmd`: write it into `cmd`",
             )
 
@@ -258,8 +255,8 @@ def _check_sequence(doc: ConfigDocument, entry: ServeEntry) -> None:
     """With `keep_conversations`, nobody else chooses the slot of the engine."""
     if not entry.table.keep_conversations:
         return
-    tables: list[tuple[KeyPath, RequestTable]] = [(entry.at(doc, "request"), entry.table.request)]
-    tables += [((*entry.at(doc, "variant"), at), variant) for at, variant in enumerate(entry.table.variant)]
+    tables: list[tuple[KeyPath, RequestTable]] = [(entry.at("request"), entry.table.request)]
+    tables += [((*entry.at("variant"), at), variant) for at, variant in enumerate(entry.table.variant)]
     for path, table in tables:
         for key, given in (("set", table.set), ("default", table.default)):
             if "id_slot" in given:
@@ -275,34 +272,37 @@ def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
     clouds = {entry.name for entry in entries if entry.section == "tier"} - known.keys()
     for entry in known.values():
         if entry.lacks(doc, "fallback") and entry.gives(doc, "fallback_on"):
-            doc.problem(entry.at(doc, "fallback_on"), "has no effect without `fallback`; name a serve, or remove it")
+            doc.problem(entry.at("fallback_on"), "has no effect without `fallback`; name a serve, or remove it")
         elif not entry.table.fallback_on:
-            doc.problem(entry.at(doc, "fallback_on"), "is empty, so the fallback never answers; name a cause")
-        seen, one = [entry.name], entry
-        while (name := one.table.fallback) is not None:
-            if name in clouds:
-                if one is entry:
-                    doc.problem(
-                        entry.at(doc, "fallback"),
-                        f"'{name[:64]}' is a cloud tier, which cannot be a fallback; name a serve",
-                    )
-                break
-            if name not in known:
-                if one is entry:
-                    doc.problem(
-                        entry.at(doc, "fallback"), f"there is no serve '{name[:64]}'{did_you_mean(name, known)}"
-                    )
-                break
-            if name in seen:
-                if name == entry.name:
-                    doc.problem(entry.at(doc, "fallback"), f"a cycle: {' falls back to '.join((*seen, name))}")
-                break
-            seen.append(name)
-            one = known[name]
+            doc.problem(entry.at("fallback_on"), "is empty, so the fallback never answers; name a cause")
+        name = entry.table.fallback
+        if name is None or name in known:
+            continue
+        if name in clouds:
+            text = f"'{name[:64]}' is a cloud tier, which cannot be a fallback; name a serve"
+            doc.problem(entry.at("fallback"), text)
+        else:
+            doc.problem(entry.at("fallback"), f"there is no serve '{name[:64]}'{doc.did_you_mean(name, known)}")
+    for cycle in _cycles({name: entry.table.fallback for name, entry in known.items()}):
+        doc.problem(known[cycle[0]].at("fallback"), f"a cycle: {' falls back to '.join((*cycle, cycle[0]))}")
+
+
+def _cycles(following: Mapping[str, str | None]) -> Iterator[list[str]]:
+    """Each cycle once, from the first name in it. `following`: what comes after each name."""
+    visited: dict[str, str] = {}
+    """By name: where the walk began that came here first."""
+    for begin in following:
+        way, name = list[str](), begin
+        while name in following and name not in visited:
+            visited[name] = begin
+            way.append(name)
+            name = following[name] or ""
+        if visited.get(name) == begin:
+            yield way[way.index(name) :]
 
 
 def _check_cmd(doc: ConfigDocument, entry: ServeEntry, cmd: list[str]) -> None:
-    path = entry.at(doc, "cmd")
+    path = entry.at("cmd")
     near = _check_words(doc, entry, "cmd", cmd)
     if not any("{port}" in part for part in cmd) and entry.lacks(doc, "port") and not near:
         doc.problem(path, "contains no {port}, and the serve has no `port`: give one of the two")

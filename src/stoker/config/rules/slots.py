@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import combinations
 
 from stoker.config.document import ConfigDocument
@@ -9,7 +10,6 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.tables import value_checks
 from stoker.config.tables.file import File, SlotTable
 from stoker.config.units import show_size
-from stoker.domain.nearest import did_you_mean
 from stoker.domain.serve import slots_of
 
 
@@ -23,13 +23,17 @@ def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
         if entry.table.slots:
             _check_places(doc, file, entry)
         elif entry.table.replicas.most > 1:
-            doc.problem(entry.at(doc, "replicas"), 'needs several slots to be in: `slots = ["gpu0", "gpu1"]`')
+            doc.problem(entry.at("replicas"), 'needs several slots to be in: `slots = ["gpu0", "gpu1"]`')
         _check_kept(doc, entry)
+    members_of: dict[str, list[ServeEntry]] = {}
+    for entry in real:
+        for slot_name in _slots_of(entry):
+            members_of.setdefault(slot_name, []).append(entry)
     for name, slot in file.slots.items():
-        members = [entry for entry in real if name in _slots_of(entry)]
+        members = members_of.get(name, [])
         _check_slot_name(doc, name)
         _check_baseline(doc, name, slot, members)
-        _check_idle_serve(doc, name, slot, entries)
+        _check_idle_serve(doc, name, slot, entries, members)
         _check_together(doc, name, slot, members)
         if slot.memory is not None:
             _check_budget(doc, name, slot.memory, members)
@@ -38,19 +42,33 @@ def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
 
 
 def _check_ports(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
-    takers: dict[int, str] = {}
-    if not doc.is_spoiled(("front_door", "port")):
-        line = f" (line {doc.line(('front_door', 'port'))})" if doc.holds(("front_door", "port")) else ""
-        takers[file.front_door.port] = f"the front door{line}"
+    """A port is one serve's, or that of serves which never run at the same time."""
+    takers: dict[int, list[ServeEntry]] = defaultdict(list)
     for entry in entries:
         port = entry.table.port
         if port is None:
             continue
-        path = entry.at(doc, "port")
-        if port in takers:
-            doc.problem(path, f"serve '{entry.name}' needs port {port}, which {takers[port]} has; choose another")
-        else:
-            takers[port] = f"serve '{entry.name}' (line {doc.line(path)})"
+        path = entry.at("port")
+        other = next((one for one in takers[port] if not _exclude_each_other(file, one, entry)), None)
+        owner = ""
+        if port == file.front_door.port and not doc.is_spoiled(("front_door", "port")):
+            line = f" (line {doc.line(('front_door', 'port'))})" if doc.holds(("front_door", "port")) else ""
+            owner = f"the front door{line}"
+        elif other is not None:
+            owner = f"serve '{other.name}' (line {doc.line(other.at('port'))})"
+        if owner:
+            doc.problem(path, f"serve '{entry.name}' needs port {port}, which {owner} has; choose another")
+        takers[port].append(entry)
+
+
+def _exclude_each_other(file: File, one: ServeEntry, other: ServeEntry) -> bool:
+    """Whether the two take turns in one slot, and neither keeps its process while it sleeps."""
+    slot = file.slots.get(one.table.slot or "")
+    if slot is None or one.table.slot != other.table.slot or slot.memory is not None:
+        return False
+    if one.table.sleep_level is not None or other.table.sleep_level is not None:
+        return False
+    return not any({one.name, other.name} <= set(names) for names in slot.together)
 
 
 def _places_of(entry: ServeEntry) -> list[str]:
@@ -67,17 +85,19 @@ def _check_place(doc: ConfigDocument, file: File, entry: ServeEntry, place: str,
     names = slots_of(place)
     for slot in dict.fromkeys(names):
         if slot not in file.slots and not doc.is_spoiled(("slots", slot)):
-            hint = did_you_mean(slot, file.slots) or (f"; add a section [slots.{slot}]" if slot else ": remove the '+'")
-            doc.problem(entry.at(doc, key), f"there is no slot '{slot}'{hint}")
+            hint = doc.did_you_mean(slot, file.slots) or (
+                f"; add a section [slots.{slot}]" if slot else ": remove the '+'"
+            )
+            doc.problem(entry.at(key), f"there is no slot '{slot}'{hint}")
     if len(set(names)) < len(names):
-        doc.problem(entry.at(doc, key), f"'{place}' names a slot twice; name each slot of a place once")
+        doc.problem(entry.at(key), f"'{place}' names a slot twice; name each slot of a place once")
 
 
 def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
     """1 each slot exists  2 no place twice  3 not more replicas than places  4 what belongs to one place only is left
     out
     """
-    table, path = entry.table, entry.at(doc, "slots")
+    table, path = entry.table, entry.at("slots")
     for place in dict.fromkeys(table.slots):
         _check_place(doc, file, entry, place, "slots")  # 1
     if len({frozenset(slots_of(place)) for place in table.slots}) < len(table.slots):
@@ -85,7 +105,7 @@ def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
     if table.replicas.most > len(table.slots):
         count = len(table.slots)
         text = f"is {table.replicas.most}, but `slots` has {count}; add slots, or lower it"
-        doc.problem(entry.at(doc, "replicas"), text)  # 3
+        doc.problem(entry.at("replicas"), text)  # 3
     if not entry.has_several_places:
         return
     if entry.driver != "process":
@@ -93,13 +113,13 @@ def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         doc.problem(path, text)
         return
     for key, reason in _ONE_PLACE.items():  # 4
-        if getattr(table, key) and doc.holds(entry.at(doc, key)) and (key != "context" or table.context == "auto"):
-            doc.problem(entry.at(doc, key), f"cannot be used with several `slots`: {reason}")
+        if getattr(table, key) and doc.holds(entry.at(key)) and (key != "context" or table.context == "auto"):
+            doc.problem(entry.at(key), f"cannot be used with several `slots`: {reason}")
 
 
 def _check_kept(doc: ConfigDocument, entry: ServeEntry) -> None:
     """A `min` keeps replicas loaded wherever there is room; `keep_loaded` holds the first places for them."""
-    table, path = entry.table, entry.at(doc, "replicas")
+    table, path = entry.table, entry.at("replicas")
     if table.replicas.least and len(table.slots) < 2:
         doc.problem(path, "has a `min`, which needs several `slots`; with one, write `keep_loaded = true`")
     elif table.replicas.least and table.keep_loaded:
@@ -130,23 +150,24 @@ def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: li
     if slot.baseline in names:
         _check_takes_one_slot(doc, (name, "baseline"), next(entry for entry in members if entry.name == slot.baseline))
     elif slot.baseline is not None:
-        hint = did_you_mean(slot.baseline, names) or f'; set slot = "{name}" for it, or name another serve'
+        hint = doc.did_you_mean(slot.baseline, names) or f'; set slot = "{name}" for it, or name another serve'
         doc.problem(("slots", name, "baseline"), f"there is no serve '{slot.baseline}' in slot '{name}'{hint}")
 
 
-def _check_idle_serve(doc: ConfigDocument, name: str, slot: SlotTable, entries: list[ServeEntry]) -> None:
+def _check_idle_serve(
+    doc: ConfigDocument, name: str, slot: SlotTable, entries: list[ServeEntry], members: list[ServeEntry]
+) -> None:
     if slot.idle_serve is None:
         return
-    members = [entry for entry in entries if _is_member(entry, name)]
     found = next((entry for entry in members if entry.name == slot.idle_serve), None)
     if found is None:
-        hint = _hint_for_idle_serve(slot.idle_serve, name, entries, members)
+        hint = _hint_for_idle_serve(doc, slot.idle_serve, name, entries, members)
         doc.problem(("slots", name, "idle_serve"), f"there is no serve '{slot.idle_serve}' in slot '{name}'{hint}")
     else:
         _check_takes_one_slot(doc, (name, "idle_serve"), found)
     if found is not None and found.table.idle_unload is not None:  # it would come and go
         doc.problem(
-            found.at(doc, "idle_unload"),
+            found.at("idle_unload"),
             f"'{found.name}' is the `idle_serve` of slot '{name}', and an idle slot keeps that one; remove one",
         )
 
@@ -159,11 +180,9 @@ def _check_takes_one_slot(doc: ConfigDocument, where: tuple[str, str], entry: Se
         doc.problem(("slots", slot, key), text)
 
 
-def _is_member(entry: ServeEntry, slot: str) -> bool:
-    return slot in _slots_of(entry) and not entry.table.abstract and not entry.is_external
-
-
-def _hint_for_idle_serve(name: str, slot: str, entries: list[ServeEntry], members: list[ServeEntry]) -> str:
+def _hint_for_idle_serve(
+    doc: ConfigDocument, name: str, slot: str, entries: list[ServeEntry], members: list[ServeEntry]
+) -> str:
     """1 it is a serve that Stoker cannot start  2 it is in another slot  3 it is an alias  4 it is misspelt"""
     entry = next((entry for entry in entries if entry.name == name), None)
     if entry is not None and entry.table.abstract:
@@ -175,7 +194,7 @@ def _hint_for_idle_serve(name: str, slot: str, entries: list[ServeEntry], member
     own = next((member.name for member in members if name in member.table.aliases), None)
     if own is not None:
         return f": it is an alias; write '{own}'"  # 3
-    hint = did_you_mean(name, [member.name for member in members])
+    hint = doc.did_you_mean(name, [member.name for member in members])
     return hint or f'; set slot = "{slot}" for it, or name another serve'  # 4
 
 
@@ -186,7 +205,7 @@ def _check_together(doc: ConfigDocument, name: str, slot: SlotTable, members: li
         path = ("slots", name, "together", number)
         for serve in dict.fromkeys(group):
             if serve not in names and not doc.is_spoiled(("serve",)):
-                hint = did_you_mean(serve, names) or f'; set slot = "{name}" for it, or remove it from the set'
+                hint = doc.did_you_mean(serve, names) or f'; set slot = "{name}" for it, or remove it from the set'
                 doc.problem(path, f"there is no serve '{serve}' in slot '{name}'{hint}")
         if len(set(group)) < len(group):
             twice = next(serve for serve in group if group.count(serve) > 1)
@@ -197,7 +216,7 @@ def _check_together(doc: ConfigDocument, name: str, slot: SlotTable, members: li
     kept = {entry.name for entry in pinned}
     if slot.together and len(pinned) > 1 and not any(kept.issubset(group) for group in slot.together):
         doc.problem(
-            pinned[-1].at(doc, "keep_loaded"),
+            pinned[-1].at("keep_loaded"),
             f"{_all(pinned)} have `keep_loaded` in slot '{name}', and no set of `together` has them all; add one, or "
             "remove a `keep_loaded`",
         )
@@ -210,20 +229,20 @@ def _check_budget(doc: ConfigDocument, name: str, budget: int, members: list[Ser
         if memory is None:
             if entry.lacks(doc, "memory"):
                 doc.problem(
-                    entry.at(doc, "slot"),
+                    entry.at("slot"),
                     f"slot '{name}' has a memory budget, so serve '{entry.name}' needs `memory`",
                 )
         elif (part := _part(entry, name)) > budget:
             of = f" of its {show_size(memory)}" if part < memory else ""
             doc.problem(
-                entry.at(doc, "memory"),
+                entry.at("memory"),
                 f"serve '{entry.name}' needs {show_size(part)}{of} and slot '{name}' has {show_size(budget)}",
             )
     pinned = [entry for entry in members if entry.table.keep_loaded]
     total = sum(_part(entry, name) for entry in pinned)
     if len(pinned) > 1 and total > budget:
         doc.problem(
-            pinned[-1].at(doc, "keep_loaded"),
+            pinned[-1].at("keep_loaded"),
             f"{_all(pinned)} have `keep_loaded` and need {show_size(total)} together in slot '{name}'; "
             f"it has {show_size(budget)}",
         )
@@ -241,7 +260,7 @@ def _check_single(doc: ConfigDocument, name: str, members: list[ServeEntry]) -> 
     pinned = [entry for entry in members if entry.table.keep_loaded]
     for first, second in list(combinations(pinned, 2))[:1]:
         doc.problem(
-            second.at(doc, "keep_loaded"),
+            second.at("keep_loaded"),
             f"{_all([first, second])} have `keep_loaded` in slot '{name}', which has no `memory` and so holds one "
             "serve at a time",
         )

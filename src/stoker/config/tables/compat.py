@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stoker.config.local_address import is_loopback
 from stoker.config.tables.section import Section, setting
+from stoker.config.tables.value_types import Pattern
 from stoker.domain.access import CompatPaths
 
 
@@ -25,6 +26,11 @@ class CompatTable(Section):
         "Keys of scope admin may use every path below `/upstream/SERVE/`, as with llama-swap; else only those that "
         "change nothing in the engine.",
     )
+    upstream_ignore: list[Pattern] = setting(
+        [],
+        "Regular expressions. A path below `/upstream/SERVE` that one of them matches loads no model: if the model is "
+        "not loaded, the answer is 409.",
+    )
 
 
 def build_compat(table: CompatTable, host: str) -> CompatPaths:
@@ -34,4 +40,5 @@ def build_compat(table: CompatTable, host: str) -> CompatPaths:
         default if table.llama_swap is None else table.llama_swap,
         default if table.llama_cpp is None else table.llama_cpp,
         table.any_upstream_path,
+        tuple(table.upstream_ignore),
     )

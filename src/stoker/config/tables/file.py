@@ -281,6 +281,13 @@ class ServeTable(Section):
         "How long a request may wait for a place. `0s`: it gets 503 at once. After a load it counts "
         "from the end of the load.",
     )
+    first_byte_timeout: Duration | None = setting(
+        None,
+        "How long the first byte of an answer may take, from sending the request; then its `fallback` is asked, or the "
+        "client gets 504. An engine that is known to work on the prompt has more time. `0s`: no limit. Default: five "
+        "times its usual time, at least 60 s (120 s until that is known), plus time for the prompt and, if the answer "
+        "comes in one piece, for the answer.",
+    )
     status: StatusWord = setting(
         "production",
         "`production`, `baseline`, `research`, `experiment`, `rejected-WHY` or `blocked-WHY`; "
@@ -374,6 +381,14 @@ class ServeTable(Section):
     )
     stop_grace: Duration = setting("10s", "Time between SIGTERM and SIGKILL.")
     env: dict[VariableName, Variable] = setting({}, "Environment variables for the process. Not for secrets.")
+    inherit_env: list[VariableName] = setting(
+        [],
+        "Further variables of Stoker's environment that the process gets, besides `PATH`, `HOME`, `CUDA_...` and the "
+        "like. `*`: all but keys, tokens and Stoker's own, which have to be named.",
+    )
+    cwd: Text | None = setting(
+        None, "Directory in which the command, `stop` and `up` run. Default: the directory of this file."
+    )
     extra_args: list[Argument] = setting([], "Further arguments for the engine's command.")
     threads: Count | None = setting(None, "CPU threads. Left out: the engine's choice.")
     gpu_layers: Annotated[int, Field(ge=0, le=100_000)] | None = setting(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from stoker.config.cache_prices import FRESH, CacheRate, cache_rate, cost_with_cache
 from stoker.config.tables.section import Section, setting
 from stoker.config.tables.value_types import (
     BaseUrl,
@@ -105,6 +106,16 @@ class CostTable(Section):
 
     input: Price | None = setting(None, "Required. Price of a million prompt tokens.")
     output: Price | None = setting(None, "Required. Price of a million answer tokens.")
+    cached_input: Price | None = setting(
+        None,
+        "Price of a million prompt tokens that came from the cloud's cache. Default: what the vendor of a known model "
+        "publishes, else `input`.",
+    )
+    cache_write: Price | None = setting(
+        None,
+        "Price of a million prompt tokens that were written to the cloud's cache. Default: what the vendor of a known "
+        "model publishes (Anthropic: for five minutes; an hour costs twice `input`), else `input`.",
+    )
 
 
 class TierTable(Section):
@@ -138,23 +149,23 @@ class TierTable(Section):
     classes: list[Text] = setting(["*"], 'The classes that it may serve. `"*"`: all.')
     first_byte_timeout: Duration | None = setting(
         None,
-        "How long the first byte of an answer may take if another tier could answer. `0s`: no limit. Default: "
-        "five times the usual time, at least 30 s, plus time for the prompt.",
+        "As [`first_byte_timeout` of its serve](#serve), while another tier could answer. Default: that of its serve, "
+        "if the file has it; else five times the usual time, at least 30 s, plus time for the prompt. The serve that a "
+        "cloud tier makes has the same limit when no other tier is left, but never less than 60 s.",
     )
 
 
 def build_router(
     table: RouterTable,
     rows: Iterable[TierTable],
-    clouds: Iterable[str],
+    clouds: Mapping[str, str],
     profile_path: str | None,
     aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> RouterSettings | None:
-    """The settings; None without a tier. `clouds`: names of serves that somebody else runs. `aliases`: as
-    in `RouterSettings`.
+    """The settings; None without a tier. `clouds`: serves that somebody else runs, and their models' names
+    there. `aliases`: as in `RouterSettings`.
     """
-    names = frozenset(clouds)
-    tiers = tuple(_tier(row, (row.serve or row.name) in names) for row in rows)
+    tiers = tuple(_tier(row, clouds.get(row.serve or str(row.name))) for row in rows)
     if not tiers:
         return None
     return RouterSettings(
@@ -183,19 +194,24 @@ def _classifier(table: ClassifierTable | None) -> ClassifierModelSettings | None
     return None if table is None else ClassifierModelSettings(table.serve or "", table.timeout, table.below)
 
 
-def _tier(row: TierTable, cloud: bool) -> Tier:
-    name, cost = str(row.name), row.cost
+def _tier(row: TierTable, model: str | None) -> Tier:
+    """`model`: the cloud's name of it; None: it is no cloud."""
+    name, cost, cloud = str(row.name), row.cost, model is not None
     return Tier(
         name=name,
         serve=row.serve or name,
         cloud=cloud,
-        cost=Cost() if cost is None else Cost(cost.input or 0.0, cost.output or 0.0),
+        cost=Cost() if cost is None else _cost(cost, FRESH if model is None else cache_rate(model)),
         verify=Verify(row.verify) if row.verify is not None else Verify.OFF if cloud else Verify.HOLD_TOOLS,
         verify_class={name: Verify(mode) for name, mode in row.verify_class.items()},
         classes=tuple(dict.fromkeys(row.classes)),
         first_byte_timeout=row.first_byte_timeout,
         is_assumed_local=row.serve is None and row.cloud is None and not cloud,
     )
+
+
+def _cost(table: CostTable, rate: CacheRate) -> Cost:
+    return cost_with_cache(table.input or 0.0, table.output or 0.0, table.cached_input, table.cache_write, rate)
 
 
 def show_router(router: RouterSettings) -> dict[str, Any]:

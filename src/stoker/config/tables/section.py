@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -19,6 +19,10 @@ class Section(BaseModel):
     """A table of the file. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Itself: it never changes. pydantic copies each default that is a table, and a file has hundreds of them."""
+        return self
 
     @classmethod
     def show(cls, record: object, **own: Any) -> dict[str, Any]:

@@ -61,6 +61,11 @@ class TranslationTable(Section):
         None, "Ids of tool calls: `any`, or `short` (nine letters and digits, as Mistral needs)."
     )
     custom_tools: bool | None = setting(None, "Whether it takes tools without a schema. Default: cloud true.")
+    server_tools: bool | None = setting(
+        None,
+        "Whether it runs the tools of its dialect's vendor (web search, code interpreter, MCP). If not, they are left "
+        "out and named `lossy:server_tools`. Default: cloud true.",
+    )
     output_limit: Count | None = setting(
         None,
         "Messages: `max_tokens` for a request without one, since Anthropic requires it. Default: 4096, cloud 32000.",
@@ -76,6 +81,7 @@ _TRAITS = (
     ("system_turns", "system_turns"), ("tool_images", "tool_images"), ("image_urls", "takes_image_urls"),
     ("error_prefix", "error_prefix"), ("thinking_switch", "thinking_switch"), ("thinking_field", "thinking_field"),
     ("prefill", "prefill"), ("tool_ids", "tool_ids"), ("custom_tools", "custom_tools"),
+    ("server_tools", "server_tools"),
     ("output_limit", "default_limit"), ("limit_field", "limit_field"),
 )  # fmt: skip
 """Keys of the table, and what the translation calls them."""

@@ -96,6 +96,15 @@ def variable_name(value: object) -> str:
     return text
 
 
+def pattern(value: object) -> str:
+    text = plain(value)
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from error
+    return text
+
+
 def name(value: object) -> str:
     text = text_of(value)
     if not _NAME.fullmatch(text):

@@ -96,6 +96,7 @@ ProxyNetwork = Annotated[
 HostPattern = Annotated[
     str, BeforeValidator(value_checks.host_pattern), _schema(examples=["img.example.com", "*.example.com"])
 ]
+Pattern = Annotated[str, BeforeValidator(value_checks.pattern)]
 Argument = Annotated[str, BeforeValidator(value_checks.argument)]
 VariableName = Annotated[str, BeforeValidator(value_checks.variable_name)]
 Variable = Annotated[str, BeforeValidator(value_checks.variable)]

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from stoker.blocking import StillBlocked, at_once
 from stoker.domain.access import Conversations
 from stoker.domain.conversation import identity
 from stoker.domain.dialect import Dialect
@@ -305,6 +306,13 @@ def _build(facts: Mapping[str, Any]) -> str:
 
 
 def _weights(serve: Serve) -> str:
-    """Changes whenever the files change, even if their names stay. Blocks while it reads the disk."""
-    found = [(path, os.stat(path)) for path in sorted(weights_of(serve))]
-    return repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in found])
+    """Changes whenever the files change, even if their names stay. Empty: their file system does not answer."""
+
+    def read() -> str:
+        found = [(path, os.stat(path)) for path in sorted(weights_of(serve))]
+        return repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in found])
+
+    try:
+        return at_once(read, f"the weights of serve '{serve.name}'")
+    except (StillBlocked, OSError):
+        return ""

@@ -145,7 +145,7 @@ class ContainerDriver:
                     argv,
                     serve.env if is_up else {},
                     serve.ready_timeout if is_up else ASK_LIMIT,
-                    serve.directory if is_up else None,
+                    serve.working_directory if is_up else None,
                 )
             except DockerFailed as failure:
                 text = redact(failure.message, _secrets(serve))

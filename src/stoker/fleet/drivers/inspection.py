@@ -59,7 +59,7 @@ class Inspector:
             state = ContainerState.MISSING if container is None else container.state
             made = self._made.read(name)
             if container is not None and (
-                stranger := up_command.ownership_problem(container, made, up, serve.directory)
+                stranger := up_command.ownership_problem(container, made, up, serve.working_directory)
             ):
                 return Inspection(
                     state, ContainerAction.REFUSE, container, obstacle=_foreign(serve, stranger), up=tuple(up)
@@ -143,7 +143,7 @@ class Inspector:
         return up_command.service_for(services, serve.container or "")
 
     async def _compose(self, serve: Serve, argv: Sequence[str]) -> str:
-        return (await self._docker.command(argv, serve.env, ASK_LIMIT, serve.directory)).out
+        return (await self._docker.command(argv, serve.env, ASK_LIMIT, serve.working_directory)).out
 
 
 def _foreign(serve: Serve, whose: str) -> str:

@@ -69,7 +69,8 @@ class LocalDriver:
         port = serve.port or free_port(serve.host, taken)
         place = LaunchPlace(port, self._keys.key(serve, nonce), self._conversations(serve))
         planned = plan(serve, place)
-        environment = child_environment(os.environ, serve.env, {**planned.environment, identity.MARK_VARIABLE: nonce})
+        own = {**planned.environment, identity.MARK_VARIABLE: nonce}
+        environment = child_environment(os.environ, serve.env, own, serve.inherit_env)
         log = log_path(self._paths.logs, serve.name)
         intent = StartRecord(
             name=serve.name,
@@ -95,9 +96,10 @@ class LocalDriver:
         try:
             os.write(output, _header(serve, planned, place).encode())
             log_start = os.lseek(output, 0, os.SEEK_END)
-            pid = spawn(planned.argv, environment, serve.directory, output)
+            pid = spawn(planned.argv, environment, serve.working_directory, output)
         except OSError as error:
-            text = f"serve '{serve.name}' cannot be started: {planned.argv[0]} in {serve.directory}: {error.strerror}"
+            where = f"{planned.argv[0]} in {serve.working_directory}"
+            text = f"serve '{serve.name}' cannot be started: {where}: {error.strerror}"
             raise StartFailed(f"{text}; correct `cmd`, or install it", code="cannot_start") from error
         finally:
             os.close(output)

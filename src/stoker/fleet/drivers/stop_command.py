@@ -37,8 +37,8 @@ def stop_words(serve: Serve, place: LaunchPlace) -> StopWords | None:
         return None
     first, *rest = fill(serve, place, serve.stop, but=("key",))
     if os.sep in first:
-        first = os.path.join(serve.directory, first)
-    return StopWords(words=[first, *rest], directory=serve.directory)
+        first = os.path.join(serve.working_directory, first)
+    return StopWords(words=[first, *rest], directory=serve.working_directory)
 
 
 def end_leftovers(record: StartRecord, log: logging.Logger) -> None:

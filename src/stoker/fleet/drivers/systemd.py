@@ -196,7 +196,7 @@ class SystemdDriver:
         own = {identity.MARK_VARIABLE: record.nonce, _FINGERPRINT: record.fingerprint}
         if any(key in word for word in planned.argv):
             own[units.KEY_VARIABLE] = key
-        environment = child_environment(os.environ, serve.env, {**planned.environment, **own})
+        environment = child_environment(os.environ, serve.env, {**planned.environment, **own}, serve.inherit_env)
         path = units.environment_file(self._state, serve.name)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

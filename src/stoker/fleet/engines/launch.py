@@ -53,7 +53,7 @@ def find_command(serve: Serve, command: str) -> str | None:
     if serve.driver is Driver.RAY:
         return command
     if os.sep in command:
-        path = os.path.join(serve.directory, command)
+        path = os.path.join(serve.working_directory, command)
         return path if os.path.isfile(path) and os.access(path, os.X_OK) else None
     return shutil.which(command, path=serve.env.get("PATH", os.environ.get("PATH", os.defpath)))
 
@@ -83,7 +83,7 @@ def own_address(serve: Serve, place: LaunchPlace) -> str | None:
 def missing_command(serve: Serve, command: str) -> str:
     """The message for a command that `find_command` does not find."""
     if os.sep in command:
-        path = os.path.join(serve.directory, command)
+        path = os.path.join(serve.working_directory, command)
         return (
             f"the command {path} of serve '{serve.name}' is not an executable file: correct `cmd`, or install it there"
         )

@@ -1,11 +1,12 @@
-"""Which of Stoker's variables a child process sees: only those on the list.
+"""Which of Stoker's variables a child process sees: those on the list, and those that its serve's `inherit_env` names.
 
-Keys, tokens and Stoker's own settings never pass: an engine runs other people's code over other people's prompts.
+Keys, tokens and Stoker's own settings pass only by their name: an engine runs other people's code over other people's
+prompts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 _NAMES = frozenset(("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "HF_HOME"))
 _PREFIXES = (
@@ -13,6 +14,8 @@ _PREFIXES = (
     "NCCL_", "GLOO_", "UCX_", "TORCH", "PYTORCH_", "TRITON_", "FLASHINFER_",
 )  # fmt: skip
 """Not VLLM_: an inherited VLLM_SERVER_DEV_MODE would open endpoints that ask for no key."""
+_OWN = "STOKER_"
+_ALL = "*"
 _SECRET_ENDINGS = ("KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS", "KEY_FILE", "TOKEN_PATH")
 
 
@@ -26,6 +29,13 @@ def reaches_child(name: str) -> bool:
     return (name in _NAMES or name.startswith(_PREFIXES)) and not is_secret(name)
 
 
-def child_environment(ours: Mapping[str, str], serve: Mapping[str, str], engine: Mapping[str, str]) -> dict[str, str]:
-    """The listed part of `ours`, then the serve's `env`, then what the engine needs."""
-    return {name: value for name, value in ours.items() if reaches_child(name)} | dict(serve) | dict(engine)
+def child_environment(
+    ours: Mapping[str, str], serve: Mapping[str, str], engine: Mapping[str, str], inherited: Collection[str] = ()
+) -> dict[str, str]:
+    """The listed part of `ours`, what the serve's `inherit_env` adds, then its `env`, then what the engine needs."""
+    found = {name: value for name, value in ours.items() if reaches_child(name) or _is_inherited(name, inherited)}
+    return found | dict(serve) | dict(engine)
+
+
+def _is_inherited(name: str, inherited: Collection[str]) -> bool:
+    return name in inherited or (_ALL in inherited and not is_secret(name) and not name.startswith(_OWN))

@@ -165,7 +165,7 @@ class Fetcher:
                 shared.task.exception()
 
     def check_room(self, directory: Path, needed: int) -> None:
-        """Raises StartFailed `disk_full` that says how much is missing."""
+        """Raises StartFailed `disk_full` that says how much is missing. Blocks."""
         free = self._free(drafts.existing(directory))
         if needed > free:
             raise StartFailed(
@@ -178,26 +178,30 @@ class Fetcher:
         draft = drafts.draft_of(wanted.target)
         async with self._turn:
             try:
-                wanted.target.parent.mkdir(parents=True, exist_ok=True)
+                await in_thread(lambda stop: wanted.target.parent.mkdir(parents=True, exist_ok=True))
                 found = await self._bring(wanted, draft, listeners)
                 await in_thread(partial(_verify, wanted, draft, found))
-                draft.rename(wanted.target)  # an empty folder that is in the way is replaced
-                copying.note_of(draft).unlink(missing_ok=True)
-                if not wanted.target.is_dir():
-                    self._hashes.remember(wanted.target, found)
+                await in_thread(lambda stop: self._put_in_place(wanted, draft, found))
             except SourceUnreadable as failure:
                 raise _unreachable(
                     wanted.source, str(failure)
                 ) from failure  # the draft stays: the next attempt continues with it
             except (DraftUnwritable, OSError) as failure:
-                drafts.discard(draft)
+                await in_thread(lambda stop: drafts.discard(draft))
                 raise _unwritten(
                     wanted, failure.error if isinstance(failure, DraftUnwritable) else failure
                 ) from failure
             except BaseException as failure:
                 if not self._keeps or not _is_resumable(wanted.source, failure):
-                    drafts.discard(draft)
+                    await in_thread(lambda stop: drafts.discard(draft))
                 raise
+
+    def _put_in_place(self, wanted: FetchRequest, draft: Path, digest: str) -> None:
+        """Blocks."""
+        draft.rename(wanted.target)  # an empty folder that is in the way is replaced
+        copying.note_of(draft).unlink(missing_ok=True)
+        if not wanted.target.is_dir():
+            self._hashes.remember(wanted.target, digest)
 
     async def _bring(self, wanted: FetchRequest, draft: Path, listeners: list[OnFetchProgress]) -> str:
         """The digest of the draft, which is whole then; empty for a folder."""

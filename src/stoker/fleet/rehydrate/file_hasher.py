@@ -19,9 +19,10 @@ class FileHasher:
     def __init__(self, state: Path) -> None:
         self._cache = HashCache(state)
         self._turn = asyncio.Semaphore(CONCURRENT_READS)
+        self._writing = threading.Lock()
 
     def cached(self, path: Path) -> str | None:
-        """The hex digest of a file that was hashed before; None also for a file that does not exist."""
+        """The hex digest of a file that was hashed before; None also for a file that does not exist. Blocks."""
         try:
             return self._cache.lookup(path)
         except OSError:
@@ -32,22 +33,24 @@ class FileHasher:
 
         On cancel the reading stops before CancelledError leaves this call.
         """
-        found = self._cache.lookup(path)
+        found = await in_thread(lambda stop: self._cache.lookup(path))
         if found is not None:
             return found
         async with self._turn:
-            found = self._cache.lookup(path)  # another task may have read it meanwhile
-            if found is not None:
-                return found
 
-            def read(stop: threading.Event) -> tuple[str, bool]:
-                return self._cache.measure(path, lambda each: copying.hash_file(each, stop))
+            def read(stop: threading.Event) -> str:
+                found = self._cache.lookup(path)  # another task may have read it meanwhile
+                if found is not None:
+                    return found
+                digest, is_steady = self._cache.measure(path, lambda each: copying.hash_file(each, stop))
+                if is_steady:
+                    with self._writing:
+                        self._cache.remember(path, digest)
+                return digest
 
-            digest, is_steady = await in_thread(read)
-            if is_steady:
-                self._cache.remember(path, digest)
-            return digest
+            return await in_thread(read)
 
     def remember(self, path: Path, digest: str) -> None:
-        """Store the digest of `path` as the file is now. Raises OSError if the file is gone."""
-        self._cache.remember(path, digest)
+        """Store the digest of `path` as the file is now. Blocks. Raises OSError if the file is gone."""
+        with self._writing:
+            self._cache.remember(path, digest)

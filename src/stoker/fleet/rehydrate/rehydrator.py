@@ -6,8 +6,10 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from stoker.blocking import in_own_thread
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate.drafts import draft_of, existing
@@ -74,7 +76,7 @@ class Rehydrator:
         Raises StartFailed: `bad_source`, `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`,
         `tool_missing`. On cancel nothing is left half done, unless another caller waits for the same file.
         """
-        lacking = missing(serve)
+        lacking = await in_own_thread(partial(missing, serve))
         if not lacking:
             return
         if serve.source is None:
@@ -84,11 +86,12 @@ class Rehydrator:
                 code="cannot_start",
             )
         try:
-            wanted = [self._wanted(serve, path) for path in lacking]
+            wanted = await in_own_thread(lambda: [self._wanted(serve, path) for path in lacking])
         except ValueError as error:
             raise StartFailed(f"serve '{serve.name}': {error}", code="bad_source") from error
         wanted = [replace(each, size=await self._fetcher.size(each.source)) for each in wanted]
-        self._fetcher.check_room(wanted[0].target.parent, sum(_left(each) for each in wanted))
+        sized, folder = wanted, wanted[0].target.parent
+        await in_own_thread(lambda: self._fetcher.check_room(folder, sum(_left(each) for each in sized)))
         for each in wanted:
             await self._fetcher.fetch(each, on_progress)
 
@@ -100,7 +103,7 @@ class Rehydrator:
             return [
                 f"serve '{serve.name}' has `sha256`, and its `model` is no path whose files could be read: drop one"
             ]
-        paths = [(name, Path(_path_of(serve, name))) for name in serve.sha256]
+        paths = await in_own_thread(lambda: [(name, Path(_path_of(serve, name))) for name in serve.sha256])
         found = await asyncio.gather(*(self._problem(serve, name, path) for name, path in paths))
         return [problem for problem in found if problem]
 

@@ -7,7 +7,9 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 
+from stoker.blocking import in_own_thread
 from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
@@ -96,7 +98,7 @@ class MemoryMeter:
         """
         if serve.cmd is not None or serve.driver is not Driver.PROCESS or not serve.model.startswith("/"):
             return []
-        return await asyncio.to_thread(self._memory_problems, serve, ours)
+        return await in_own_thread(partial(self._memory_problems, serve, ours))
 
     def _memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
         from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs

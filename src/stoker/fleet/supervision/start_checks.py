@@ -1,8 +1,19 @@
-"""Checks whether a serve can start, before a running one is stopped for it; and fetches missing weights."""
+"""Checks whether a serve can start, before a running one is stopped for it; and fetches missing weights.
+
+Files are read in threads of their own, for READ_WITHIN seconds at most: a file system whose server is gone does not
+answer, and must hold up nobody else.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import TypeVar
+
+from stoker.blocking import in_own_thread
 from stoker.domain.access import Paths
+from stoker.domain.protocols import QuickCheck
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines.placement import placement_problems
 from stoker.fleet.rehydrate.fetch import FetchProgress
@@ -10,6 +21,10 @@ from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
 from stoker.fleet.supervision import start_problems
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.supervision.serve_registry import ServeRegistry
+
+T = TypeVar("T")
+READ_WITHIN = 10.0
+"""Seconds; a disk that sleeps takes several to answer."""
 
 
 class StartChecks:
@@ -21,17 +36,51 @@ class StartChecks:
         self._meter = meter
         self._weights = Rehydrator(paths.state)
         self._progress: dict[str, FetchProgress] = {}
+        self._quick: dict[str, tuple[Serve, asyncio.Task[QuickCheck]]] = {}
+        """The quick checks under way, by serve."""
 
-    def quick_check(self, serve: Serve) -> list[str]:
-        """See `Fleet.quick_check`. Takes milliseconds; longer if the serve has `conflicts`."""
-        found = start_problems.problems(serve, self._registry.ports(), self._registry.pids() if serve.conflicts else ())
-        if self._paths.placement:
-            found += placement_problems(serve, self._paths.vault)
-        return [*found, *self._weights.problems(serve)]
+    def quick_check(self, serve: Serve) -> QuickCheck | Awaitable[QuickCheck]:
+        """See `Fleet.quick_check`. Takes longer if the serve has `conflicts`."""
+        if serve.driver is Driver.EXTERNAL:
+            return QuickCheck(start_problems.problems(serve, (), ()))
+        earlier = self._quick.get(serve.name)
+        if earlier is not None and earlier[0] is serve:
+            return asyncio.shield(earlier[1])
+        ports, pids = self._registry.ports(), self._registry.pids() if serve.conflicts else ()
+        checking = asyncio.get_running_loop().create_task(self._quick_check(serve, ports, pids), name="quick-check")
+        self._quick[serve.name] = serve, checking
+        checking.add_done_callback(partial(self._quick_checked, serve.name))
+        return asyncio.shield(checking)
+
+    def _quick_checked(self, name: str, checking: asyncio.Task[QuickCheck]) -> None:
+        if name in self._quick and self._quick[name][1] is checking:
+            del self._quick[name]
+
+    async def _quick_check(self, serve: Serve, ports: Collection[int], pids: Collection[int]) -> QuickCheck:
+        def read() -> QuickCheck:
+            found = start_problems.problems(serve, ports, pids)
+            if self._paths.placement:
+                found += placement_problems(serve, self._paths.vault)
+            found += self._weights.problems(serve)
+            return QuickCheck(found, serve.source is not None and bool(missing(serve)))
+
+        try:
+            return await _read(serve, read)
+        except TimeoutError:
+            return QuickCheck([unanswered(serve)])
+
+    async def start_problems(self, serve: Serve) -> list[str]:
+        """What prevents the start of a serve for which everything else has stopped."""
+        ports = self._registry.ports()
+        try:
+            return await _read(serve, lambda: start_problems.problems(serve, ports, (), with_conflicts=False))
+        except TimeoutError:
+            return [unanswered(serve)]
 
     async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
         """See `Fleet.full_check`. Hashes weights if their digests are not known yet: that takes minutes."""
-        problems = self.quick_check(serve)
+        found = self.quick_check(serve)
+        problems = list((found if isinstance(found, QuickCheck) else await found).problems)
         if problems or serve.driver is Driver.EXTERNAL:
             return problems
         victim_pids = [
@@ -43,8 +92,12 @@ class StartChecks:
             *await self._meter.memory_problems(serve, [pid for pids in victim_pids for pid in pids]),
         ]
 
-    def lacks_weights(self, serve: Serve) -> bool:
-        return serve.source is not None and bool(missing(serve))
+    async def close(self) -> None:
+        """Give up the quick checks under way."""
+        checks = [checking for _, checking in self._quick.values()]
+        for checking in checks:
+            checking.cancel()
+        await asyncio.gather(*checks, return_exceptions=True)
 
     async def fetch(self, serve: Serve) -> None:
         def on_progress(progress: FetchProgress) -> None:
@@ -62,3 +115,17 @@ class StartChecks:
         share = f"{100 * progress.done // progress.total} % of {progress.file}" if progress.total else progress.file
         remaining = f", about {progress.seconds_left:.0f} s left" if progress.seconds_left is not None else ""
         return f"{share}{remaining}"
+
+
+async def _read(serve: Serve, work: Callable[[], T]) -> T:
+    """Raises TimeoutError."""
+    async with asyncio.timeout(READ_WITHIN):
+        return await in_own_thread(work, f"the files of serve '{serve.name}'")
+
+
+def unanswered(serve: Serve) -> str:
+    where = f" ({serve.model})" if serve.model.startswith("/") else ""
+    return (
+        f"the files of serve '{serve.name}'{where} could not be read within {READ_WITHIN:g} s: their file system does "
+        "not answer; mount it again, or correct `model`"
+    )

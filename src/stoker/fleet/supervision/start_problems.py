@@ -30,8 +30,8 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
     if serve.driver is Driver.RAY:
         return []  # what a node has can be seen only there; the driver looks for GPUs
     found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
-    if not os.path.isdir(serve.directory):
-        found.append(f"the directory {serve.directory} of serve '{serve.name}' does not exist: create it")
+    if not os.path.isdir(serve.working_directory):
+        found.append(f"the directory {serve.working_directory} of serve '{serve.name}' does not exist: create it")
     found += requirements.unmet_requirements(serve)
     if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:
         problem = port_problem(serve.host, serve.port)

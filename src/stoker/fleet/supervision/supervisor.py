@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from stoker.blocking import in_own_thread
 from stoker.domain.access import Conversations
 from stoker.domain.errors import OurBug, StartFailed
 from stoker.domain.lease import Target
-from stoker.domain.protocols import Running
+from stoker.domain.protocols import QuickCheck, Running
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import (
@@ -31,7 +33,7 @@ from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import port_problem
 from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.supervision import exit_report, start_problems
+from stoker.fleet.supervision import exit_report
 from stoker.fleet.supervision.adoption import Adopter
 from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
 from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
@@ -70,6 +72,7 @@ class Supervisor:
         self._keys = keys
         self._registry = ServeRegistry(context, keys, meter, self.warm, self.conversations)
         self._checks = StartChecks(context.paths, self._registry, meter)
+        self._meter = meter
         self._adopter = Adopter(context, keys, self._registry, self.warm, self.conversations)
         self._sleep_control = SleepControl(context.clock, meter.measure_group)
         self._is_closed = False
@@ -79,14 +82,11 @@ class Supervisor:
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def quick_check(self, serve: Serve) -> list[str]:
+    def quick_check(self, serve: Serve) -> QuickCheck | Awaitable[QuickCheck]:
         return self._checks.quick_check(serve)
 
     async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
         return await self._checks.full_check(serve, victims)
-
-    def lacks_weights(self, serve: Serve) -> bool:
-        return self._checks.lacks_weights(serve)
 
     async def fetch(self, serve: Serve) -> None:
         await self._checks.fetch(serve)
@@ -216,7 +216,7 @@ class Supervisor:
 
     async def _start_unit(self, serve: Serve, on_exit: OnExit) -> Running:
         began = self._clock.now()
-        problems = start_problems.problems(serve, self._registry.ports(), (), with_conflicts=False)
+        problems = await self._checks.start_problems(serve)
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
         for other in list(self._registry.serves.values()):  # a sleeping serve keeps its port
@@ -306,6 +306,8 @@ class Supervisor:
             written.append(record)
             self._registry.write_record(None, record)
 
+        if serve.driver is Driver.PROCESS and serve.auto_context and serve.context is None:
+            serve = await in_own_thread(partial(self._meter.choose_context, serve))
         if self._is_closed:  # Stoker may have been closed during an await
             text = f"serve '{serve.name}' was stopped while it was starting: Stoker is shutting down"
             raise StartFailed(text, code="stopped")
@@ -413,6 +415,7 @@ class Supervisor:
                     failures.append(str(failure))
         finally:
             self._registry.release_rest()
+            await self._checks.close()
             await self._registry.close()
             await self.conversations.close()
         return failures

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from stoker.domain.figures import counted
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, Target
 from stoker.domain.prompt_chain import PromptChain
-from stoker.domain.protocols import Clock, Fleet, Journal, Running
+from stoker.domain.protocols import Clock, Fleet, Journal, QuickCheck, Running
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.serve import Serve, ServeIdentity, Slot
 from stoker.domain.swap import SwapReport
@@ -38,7 +38,7 @@ from stoker.fleet.swapping.recovery import NoJournal, Recovery
 from stoker.fleet.swapping.refusals import cannot_start, needs_force
 from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
-from stoker.fleet.swapping.weight_fetching import WeightFetching
+from stoker.fleet.swapping.weight_fetching import WeightFetching, acquire_after
 from stoker.request.lease.commands import (
     CancelSwap,
     CheckStart,
@@ -109,6 +109,7 @@ class Conductor:
         self.last_swap = self._swapper.last
         self._waiting: dict[int, _Waiting] = {}
         self._leases: dict[int, Lease] = {}
+        self._checks: set[asyncio.Task[QuickCheck]] = set()
         self._prompts = PromptRouting()
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
@@ -152,12 +153,39 @@ class Conductor:
         """
         state = self._state_of(name, wish)
         if state.phase is _STOPPED and not self.scheduler.closing:
-            self._refuse_hopeless(state)
-            if self._fleet.lacks_weights(state.serve):
-                details = name, takes_place, share, body_bytes, wish
+            return self._acquire_stopped(state, name, takes_place, share, body_bytes, wish)
+        return self._request(state, takes_place, share, body_bytes, wish)
+
+    def _acquire_stopped(
+        self, state: ServeState, name: str, takes_place: bool, share: FairShare, body_bytes: int, wish: ReplicaWish
+    ) -> Lease | asyncio.Future[Lease]:
+        """As `acquire`, of a serve that has to be started, once it is known whether it can."""
+        details = takes_place, share, body_bytes, wish
+
+        def go_on(check: QuickCheck) -> Lease | asyncio.Future[Lease]:
+            self._refuse_hopeless(state, check)
+            if check.lacks_weights:
                 return self._fetching.acquire_after_fetch(
-                    state.name, swap_timeout(state), lambda: self.acquire(*details)
+                    state.name, swap_timeout(state), lambda: self.acquire(name, *details)
                 )
+            return self._request(self._state_of(name, wish), *details)
+
+        self._refuse_unforced(state)
+        check = self._fleet.quick_check(state.serve)
+        return go_on(check) if isinstance(check, QuickCheck) else acquire_after(self._checking(check), go_on)
+
+    def _checking(self, check: Awaitable[QuickCheck]) -> asyncio.Task[QuickCheck]:
+        async def checked() -> QuickCheck:
+            return await check
+
+        task = self._loop.create_task(checked(), name="quick-check")
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+        return task
+
+    def _request(
+        self, state: ServeState, takes_place: bool, share: FairShare, body_bytes: int, wish: ReplicaWish
+    ) -> Lease | asyncio.Future[Lease]:
         id = next(self._ids)
         now = self._clock.now()
         closed = wish.avoid if state.replica_set is None else state.replica_set.closed_to(wish)
@@ -294,10 +322,13 @@ class Conductor:
         if force:
             self._forced.add(name)
         if state.phase is ServePhase.STOPPED:
-            self._refuse_hopeless(state)
-            if self._fleet.lacks_weights(state.serve):
+            self._refuse_unforced(state)
+            found = self._fleet.quick_check(state.serve)
+            check = found if isinstance(found, QuickCheck) else await asyncio.shield(self._checking(found))
+            self._refuse_hopeless(state, check)
+            if check.lacks_weights:
                 await asyncio.shield(self._fetching.task(name))
-                state = self._state_of(name)
+            state = self._state_of(name)
         before = self.last_swap.get(name)
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
@@ -396,6 +427,8 @@ class Conductor:
         """
         self._carry_out(self.scheduler.on_shutdown(self._clock.now()))
         self._closing = True
+        for task in self._checks:
+            task.cancel()
         await self._fetching.close()
         try:
             async with asyncio.timeout(grace):
@@ -502,17 +535,16 @@ class Conductor:
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    def _refuse_hopeless(self, state: ServeState) -> None:
-        """Refuse a start that cannot succeed, before any resident is stopped. Raises StokerError."""
+    def _refuse_unforced(self, state: ServeState) -> None:
+        """Refuse a rejected or blocked serve that nobody allowed to run. Raises StokerError."""
         serve = state.serve
         if serve.needs_force and self._forced.isdisjoint((serve.name, serve.replica_of)):
             raise needs_force(serve)
-        fit = victims_for(state)
-        if isinstance(fit, Never):
-            return  # the scheduler refuses the request with a better message
-        problems = self._fleet.quick_check(serve)
-        if problems:
-            raise cannot_start(serve, problems)
+
+    def _refuse_hopeless(self, state: ServeState, check: QuickCheck) -> None:
+        """Refuse a start that cannot succeed, before any resident is stopped. Raises StokerError."""
+        if check.problems and not isinstance(victims_for(state), Never):  # that the scheduler refuses, in better words
+            raise cannot_start(state.serve, list(check.problems))
 
     # -- questions ---------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from stoker.domain.errors import OurBug, StokerError
-from stoker.domain.protocols import Fleet, Journal, Running, SwapEntry
+from stoker.domain.protocols import Fleet, Journal, QuickCheck, Running, SwapEntry
 from stoker.domain.serve import Serve
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.refusals import cannot_start
@@ -119,7 +119,7 @@ class Swapper:
         try:
             with timed(report.phases, "check"), self._marked_checking(report.swap_id):
                 if serve is not None and entry is not None:
-                    if self._fleet.lacks_weights(serve):  # a start without a request: restored, restarted, keep_loaded
+                    if await self._lacks_weights(serve):  # a start without a request: restored, restarted, keep_loaded
                         await asyncio.shield(self._fetching.task(serve.name))
                     await self._full_check(serve, report.victims)
                     await self._journal.begin(entry)
@@ -186,6 +186,10 @@ class Swapper:
                 report = SwapReport(swap_id, serve.name, place, victims, "failed", error=error.message)
                 self.last[serve.name] = report
                 self._callbacks.on_done(SwapDone(report, error, victims_untouched=True))
+
+    async def _lacks_weights(self, serve: Serve) -> bool:
+        check = self._fleet.quick_check(serve)
+        return (check if isinstance(check, QuickCheck) else await check).lacks_weights
 
     async def _full_check(self, serve: Serve, victims: tuple[str, ...]) -> None:
         """Raises StartFailed with every problem that prevents the start. Stops nothing."""

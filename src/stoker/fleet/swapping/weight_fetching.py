@@ -50,24 +50,10 @@ class WeightFetching:
 
         The Future raises what the fetch raises, and CapacityError `fetching` after `limit` seconds; the fetch goes on.
         """
-        waiter: asyncio.Future[Lease] = self._loop.create_future()
+        fetching = self.task(name)
+        waiter = acquire_after(fetching, lambda _: acquire())
         timer = self._loop.call_later(limit, self._on_limit, name, waiter)
-
-        def fetched(task: asyncio.Task[None]) -> None:
-            timer.cancel()
-            if waiter.done():
-                return
-            if task.cancelled():
-                waiter.set_exception(CapacityError("Stoker is shutting down", code="shutting_down", retry_after=5.0))
-            elif (failure := task.exception()) is not None:
-                waiter.set_exception(failure)
-            else:
-                try:
-                    _chain(waiter, acquire())
-                except Exception as refusal:  # no request may wait forever
-                    waiter.set_exception(refusal)
-
-        self.task(name).add_done_callback(fetched)
+        fetching.add_done_callback(lambda _: timer.cancel())
         return waiter
 
     async def close(self) -> None:
@@ -81,6 +67,31 @@ class WeightFetching:
         if not waiter.done():
             text = f"the weights of serve '{name}' are being fetched: {self._progress(name)}"
             waiter.set_exception(CapacityError(text, code="fetching", retry_after=RETRY_AFTER))
+
+
+def acquire_after(
+    task: asyncio.Task[T], acquire: Callable[[T], Lease | asyncio.Future[Lease]]
+) -> asyncio.Future[Lease]:
+    """What `acquire` returns or raises, called with the result of `task`. The caller may cancel the Future or set an
+    exception; the task goes on.
+    """
+    waiter: asyncio.Future[Lease] = task.get_loop().create_future()
+
+    def ended(task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            if not waiter.done():
+                waiter.set_exception(CapacityError("Stoker is shutting down", code="shutting_down", retry_after=5.0))
+        elif (failure := task.exception()) is not None:
+            if not waiter.done():
+                waiter.set_exception(failure)
+        elif not waiter.done():
+            try:
+                _chain(waiter, acquire(task.result()))
+            except Exception as refusal:  # no request may wait forever
+                waiter.set_exception(refusal)
+
+    task.add_done_callback(ended)
+    return waiter
 
 
 def _chain(waiter: asyncio.Future[Lease], got: Lease | asyncio.Future[Lease]) -> None:

@@ -224,7 +224,7 @@ def _serve(site: InstallSite, serve: Serve) -> str:
         "[Service]",
         "Type=exec",
         *_user(site),
-        f"WorkingDirectory={syntax.value(serve.directory)}",
+        f"WorkingDirectory={syntax.value(serve.working_directory)}",
         f"EnvironmentFile={syntax.file_name(str(environment_file(site.state, serve.name)))}",
         exec_start(planned(serve).argv),
         "# Whether and when it starts again is Stoker's decision.",

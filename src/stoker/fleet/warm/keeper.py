@@ -13,9 +13,11 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 
 import msgspec
 
+from stoker.blocking import StillBlocked, at_once, in_own_thread
 from stoker.domain.access import WarmPool
 from stoker.domain.prediction import Prediction, PredictionReason
 from stoker.domain.serve import Serve, Warmth
@@ -31,6 +33,8 @@ from stoker.fleet.warm.weight_paths import weights_of
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
 MIN_MESSAGE_INTERVAL = 0.1
 """Seconds between two messages to the holder at least: requests come and go faster."""
+KIND_KNOWN_WITHIN = 2.0
+"""Seconds."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a holder that ended by itself is started again; doubled each time."""
 
@@ -79,7 +83,11 @@ class WarmKeeper:
         Ask before the start, which itself makes them warm. Runs in a thread; under a millisecond per 10 GB on Linux 6.5
         and later.
         """
-        found = await asyncio.to_thread(_share, serve)
+        try:
+            async with asyncio.timeout(KIND_KNOWN_WITHIN):
+                found = await in_own_thread(partial(_share, serve), f"the weights of serve '{serve.name}'")
+        except TimeoutError:
+            return "unknown"
         if found is None:
             return "unknown"
         return "warm" if found >= page_cache.ENOUGH else "cold"
@@ -288,7 +296,12 @@ async def _end(spawning: asyncio.Task[asyncio.subprocess.Process]) -> None:
 
 
 def _model(serve: Serve) -> WarmModel:
-    return WarmModel(serve.name, weights_of(serve), WarmKind.PAGES, serve.warm)
+    """Nothing of it is kept warm while its file system does not answer."""
+    try:
+        weights = at_once(partial(weights_of, serve), f"the weights of serve '{serve.name}'")
+    except StillBlocked:
+        weights = {}
+    return WarmModel(serve.name, weights, WarmKind.PAGES, serve.warm)
 
 
 def _share(serve: Serve) -> float | None:

@@ -80,7 +80,7 @@ def _waited(decision: Decision, spans: Sequence[Span]) -> list[tuple[str, str]]:
 
 _EDITS = {
     "model": "the serve's own name", "include_usage": "usage was asked for",
-    "id_slot": "its own sequence of the engine",
+    "id_slot": "its own sequence of the engine", "lowered:max_tokens": "as many as the prompt leaves",
 }  # fmt: skip
 
 
@@ -197,8 +197,18 @@ def _tokens(decision: Decision) -> str:
         return "none: no model server was asked"
     if decision.input_tokens is None and decision.output_tokens is None:
         return "unknown: the model server reported no usage"
-    cached = f" ({decision.cached_tokens} of them cached)" if decision.cached_tokens else ""
+    parts = [
+        f"{count} of them {what}"
+        for count, what in (
+            (decision.cached_tokens, "cached"),
+            (decision.cache_write_tokens, "written to the cache"),
+        )
+        if count
+    ]
+    cached = f" ({', '.join(parts)})" if parts else ""
     said = f"{figures.number(decision.input_tokens)} in{cached}, {figures.number(decision.output_tokens)} out"
+    if decision.tokens_estimated:
+        said += ", estimated: the model server did not count them to the end"
     rate = tokens_per_second(decision)
     return said if rate is None else f"{said}, {rate:.1f} tokens/s after the first"
 

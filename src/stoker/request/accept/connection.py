@@ -28,8 +28,8 @@ MAX_HEAD: Final = 64 * 1024
 """Bytes accepted without progress (a complete head, body data, or the end of a message): heads, trailers, chunk
 extensions.
 """
-TUNNEL_PATH: Final = "/v1/realtime"
-"""The only path, behind whatever prefix, on which an offer of WebSocket is not ignored."""
+WEBSOCKET_PATHS: Final = ("/v1/realtime", "/v1/responses")
+"""The only paths, behind whatever prefix, on which an offer of WebSocket is not ignored."""
 
 
 KEEP_ALIVE = 75.0
@@ -77,9 +77,9 @@ class WireProtocol(asyncio.Protocol):
     """See the module's docstring. The server makes one for each client."""
 
     __slots__ = (
-        "_discarded", "_early", "_fruitless", "_handler", "_headers", "_idle", "_idle_since", "_incoming",
-        "_is_reading", "_is_throttled", "_keep_alive", "_linger", "_lingering", "_next", "_pace", "_parser",
-        "_read_turns", "_receive", "_running", "_timer", "_unsent", "_upload", "_uploaded", "_url", "bodies",
+        "_discarded", "_early", "_end_tunnel", "_fruitless", "_handler", "_headers", "_idle", "_idle_since",
+        "_incoming", "_is_reading", "_is_throttled", "_keep_alive", "_linger", "_lingering", "_next", "_pace",
+        "_parser", "_read_turns", "_receive", "_running", "_timer", "_unsent", "_upload", "_uploaded", "_url", "bodies",
         "is_local", "is_paused", "loop", "outbox", "state", "transport",
     )  # fmt: skip
 
@@ -116,6 +116,8 @@ class WireProtocol(asyncio.Protocol):
         """Gets what comes instead of the parser: the connection only lingers, or is a tunnel."""
         self._early = b""
         """What came behind a head that offers WebSocket."""
+        self._end_tunnel: Callable[[], None] | None = None
+        """Ends a tunnel as soon as nothing is under way in it; None: there is no tunnel, or the server waits for it."""
         self._linger: asyncio.TimerHandle | None = None
         """Ends a connection that only reads what is left of a refused body."""
         self._discarded = 0
@@ -186,7 +188,7 @@ class WireProtocol(asyncio.Protocol):
         for wire in (self._running, *left):
             if wire is not None:
                 wire.mark_lost()
-        self._incoming = self._running = self._parser = self._receive = (
+        self._incoming = self._running = self._parser = self._receive = self._end_tunnel = (
             None  # leaves no reference cycle for the garbage collector
         )
 
@@ -202,7 +204,9 @@ class WireProtocol(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """The server is shutting down: the request under way is the last one of this connection."""
-        if self._running is None or not (self._running.is_whole or self._running.is_started):
+        if self._end_tunnel is not None:
+            self._end_tunnel()
+        elif self._running is None or not (self._running.is_whole or self._running.is_started):
             self.transport.close()  # no request runs, or its body is incomplete and would be refused
         else:
             self._running.close_after()
@@ -223,6 +227,8 @@ class WireProtocol(asyncio.Protocol):
 
     def move(self, take: Callable[[int], None]) -> bool:
         transport = self.transport
+        if self._end_tunnel is not None:
+            self._end_tunnel()  # its client opens another one
         if not self.is_idle or self.is_encrypted or transport.is_closing():
             return False
         take(transport.get_extra_info("socket").fileno())
@@ -230,7 +236,9 @@ class WireProtocol(asyncio.Protocol):
         return True
 
     def announce_end(self) -> None:
-        if self._running is not None and not self._running.is_started:
+        if self._end_tunnel is not None:
+            self._end_tunnel()
+        elif self._running is not None and not self._running.is_started:
             self._running.close_after()
 
     # -- llhttp --------------------------------------------------------------------------------------------------
@@ -367,7 +375,7 @@ class WireProtocol(asyncio.Protocol):
         """
         wire = self._next[-1]
         is_alone = len(self._next) == 1 and self._running is None
-        if is_alone and wire.path.endswith(TUNNEL_PATH) and wire.method == "GET" and offers_websocket(wire.headers):
+        if is_alone and wire.path.endswith(WEBSOCKET_PATHS) and wire.method == "GET" and offers_websocket(wire.headers):
             wire.expect_tunnel()
             self._early = data[at:]
             self._receive = self._hold
@@ -399,10 +407,10 @@ class WireProtocol(asyncio.Protocol):
         if len(self._early) > MAX_HEAD:
             self._read(False)
 
-    def begin_tunnel(self, receive: Callable[[bytes], None]) -> None:
+    def begin_tunnel(self, receive: Callable[[bytes], None], end: Callable[[], None] | None) -> None:
         """The running request got its 101."""
         early, self._early = self._early, b""
-        self._receive = receive
+        self._receive, self._end_tunnel = receive, end
         self._read(True)
         if early:
             receive(early)

@@ -25,6 +25,7 @@ class RouteKind(Enum):
     STATUS = "status"
     EVENTS = "events"
     METRICS = "metrics"
+    OPENAPI = "openapi"
     USAGE = "usage"
     ADMIN = "admin"
     OLLAMA = "ollama"
@@ -32,6 +33,7 @@ class RouteKind(Enum):
     CONVERSATIONS = "conversations"
     COMPAT = "compat"
     REALTIME = "realtime"
+    RESPONSE_SOCKET = "responses over WebSocket"
     IMAGE_OPTIONS = "image options"
     ROOT = "root"
     PAGE = "page"
@@ -66,6 +68,7 @@ _PLAIN = {
     "/readyz": Route(RouteKind.READY, methods=_GET),
     "/status": Route(RouteKind.STATUS, methods=_GET),
     "/events": Route(RouteKind.EVENTS, methods=("GET",)),
+    "/openapi.json": Route(RouteKind.OPENAPI, methods=_GET),
     "/metrics": Route(RouteKind.METRICS, methods=_GET),
     "/v1/usage": Route(RouteKind.USAGE, methods=_GET),
     "/v1/models": Route(RouteKind.MODELS, methods=_GET),
@@ -109,11 +112,16 @@ _TREES = {
 }
 
 
-_OTHER_METHODS = {("POST", "/sdapi/v1/options"): Route(RouteKind.IMAGE_OPTIONS, methods=("POST",))}
+_OTHER_METHODS = {
+    ("POST", "/sdapi/v1/options"): Route(RouteKind.IMAGE_OPTIONS, methods=("POST",)),
+    ("GET", "/v1/responses"): Route(RouteKind.RESPONSE_SOCKET, methods=("GET",), has_side_effects=True),
+}
 """Inference paths that mean something else with another method."""
 
-PUBLIC = {path: _PLAIN[path] for path in (*HEALTH_PATHS, "/readyz", "/")}
-"""Answered without a key. Probes of containers have none, Claude Code probes `/`, and people open it in a browser."""
+PUBLIC = {path: _PLAIN[path] for path in (*HEALTH_PATHS, "/readyz", "/", "/openapi.json")}
+"""Answered without a key. Probes of containers have none, Claude Code probes `/`, and people open it in a browser. The
+description of the paths is the same for every Stoker of a version.
+"""
 
 
 class Routes:
@@ -126,6 +134,13 @@ class Routes:
             for path, route in _PLAIN.items():
                 if path.startswith(("/v1/", "/api/", "/sdapi/")):
                     self._table[prefix + path] = route
+
+    def methods(self) -> dict[str, dict[str, Route]]:
+        """By path (of a tree: what it begins with, up to a slash) and method, what each route of the table means."""
+        found = {path: dict.fromkeys(_named(route), route) for path, route in (*self._table.items(), *_TREES.items())}
+        for (method, path), route in _OTHER_METHODS.items():
+            found[path][method] = route
+        return found
 
     def match(self, method: str, path: str) -> Route:
         """`path` as it was sent. Raises ClientError 404, 405, or 400 for a path that hides something.
@@ -193,6 +208,11 @@ class Routes:
                 refuse_hidden(path)
                 return route._replace(rest=rest)
         return None
+
+
+def _named(route: Route) -> tuple[str, ...]:
+    """Without HEAD, which is as GET. Of a route for any method those that its paths know most often."""
+    return tuple(method for method in route.methods or ("GET", "POST") if method != "HEAD")
 
 
 def wrong_method(text: str, *allowed: str) -> ClientError:

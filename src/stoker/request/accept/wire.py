@@ -53,7 +53,9 @@ class ClientConnection(MovableConnection, Protocol):
     outbox: Outbox
     bodies: BodyBudget
     is_local: bool
-    is_paused: bool
+
+    @property
+    def is_paused(self) -> bool: ...
 
     def stop_reading(self) -> None: ...
 
@@ -63,7 +65,7 @@ class ClientConnection(MovableConnection, Protocol):
 
     def on_replied(self, wire: Wire) -> None: ...
 
-    def begin_tunnel(self, receive: Callable[[bytes], None]) -> None: ...
+    def begin_tunnel(self, receive: Callable[[bytes], None], end: Callable[[], None] | None) -> None: ...
 
 
 class Wire:
@@ -161,7 +163,7 @@ class Wire:
         self._forwarded_address = ""
 
     @property
-    def connection(self) -> MovableConnection:
+    def connection(self) -> ClientConnection:
         """Over which it came."""
         return self._connection
 
@@ -317,10 +319,14 @@ class Wire:
         self.offers_websocket, self.keeps_alive = True, False
 
     def switch_protocols(
-        self, headers: Iterable[tuple[bytes, bytes]], receive: Callable[[bytes], None], resume: Callable[[], None]
+        self,
+        headers: Iterable[tuple[bytes, bytes]],
+        receive: Callable[[bytes], None],
+        resume: Callable[[], None],
+        end: Callable[[], None] | None = None,
     ) -> None:
         """Answer 101: from now on `write` sends bytes as they are, `receive` gets what the client sends, `resume` is
-        called when a slow client reads again.
+        called when a slow client reads again, `end` when the connection should end as soon as nothing is under way.
         """
         self.is_started = self._is_raw = True
         self.on_resume = resume
@@ -329,7 +335,7 @@ class Wire:
             parts += (name, b": ", value, b"\r\n")
         if not self.is_lost:
             self._transport.write(b"".join((*parts, b"\r\n")))
-            self._connection.begin_tunnel(receive)
+            self._connection.begin_tunnel(receive, end)
 
     def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         """Write a complete reply."""

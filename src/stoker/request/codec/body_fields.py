@@ -28,6 +28,7 @@ from stoker.request.codec.bounds import (
     has_more,
     structure,
 )
+from stoker.request.codec.server_tools import SERVER_TOOL_FIELDS, names_server_tools
 
 MAX_DEPTH: Final = 64
 UNIQUE: Final = ("model", "stream", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
@@ -50,6 +51,7 @@ class BodyFields:
         "max_output_tokens",
         "max_tokens",
         "may_have_options",
+        "may_have_server_tools",
         "may_name_images",
         "model",
         "model_at",
@@ -75,6 +77,8 @@ class BodyFields:
         """The engine-private parameters that are present."""
         self.may_name_images = True
         """False if no image is given by its URL."""
+        self.may_have_server_tools = True
+        """False if each tool is one that the client runs."""
         self.may_have_options = True
         """False if the body has no `stream_options`; null counts."""
 
@@ -87,6 +91,7 @@ class BodyFields:
         copied.service_tier = self.service_tier
         copied.private = self.private
         copied.may_name_images = self.may_name_images
+        copied.may_have_server_tools = self.may_have_server_tools
         copied.may_have_options = self.may_have_options
         return copied
 
@@ -100,6 +105,7 @@ class BodyFields:
 
 _BOUNDED: Final = (*LISTS, *TOOLS)
 _RARE: Final = frozenset(("max_completion_tokens", "max_output_tokens", "stream_options", "service_tier"))
+_MAY_NAME_SERVER_TOOLS: Final = frozenset(("tools", *SERVER_TOOL_FIELDS))
 _MAY_BE_PRIVATE: Final = frozenset(ENGINE_PRIVATE)
 _decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_value: Final = msgspec.json.Decoder().decode
@@ -148,6 +154,7 @@ def read_body_fields(
     try:
         top: dict[str, msgspec.Raw] = _decode(body)
         fields.may_have_options = "stream_options" in top
+        fields.may_have_server_tools = not _MAY_NAME_SERVER_TOOLS.isdisjoint(top) and names_server_tools(top)
         model = _value(top, "model")
         stream = _value(top, "stream")
         fields.max_tokens = _value(top, "max_tokens")

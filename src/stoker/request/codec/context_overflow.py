@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.errors import ContextExceeded, StokerError
+from stoker.domain.errors import ContextExceeded, OutputLimitTooHigh, StokerError
 
 CODE = ContextExceeded.code
 _TYPES = frozenset((CODE, "exceed_context_size_error"))
 """Values of `code` or `type`: OpenAI and compatible servers; llama.cpp."""
-_NUMBER = r"\(?(\d{1,12})"
+_DIGITS = r"\d{1,12}"
+_NUMBER = rf"\(?({_DIGITS})"
 _MESSAGES = (
     re.compile(rf"prompt is too long(?:: {_NUMBER} tokens > {_NUMBER} maximum)?"),  # Anthropic
     re.compile(rf"(?:request|input) {_NUMBER} tokens\) (?:exceeds|is longer than) the (?:available|model's) context "
@@ -31,6 +32,19 @@ _REQUESTED = tuple(
     for before, after in (("", "in the messages"), ("", "input tokens"), ("requested (?:a total of )?", "tokens"))
 )
 """vLLM, SGLang and older APIs of OpenAI, in this order of preference."""
+_PROMPT = re.compile(
+    rf"{_NUMBER} (?:in (?:the messages|your prompt|the prompt)|input tokens|tokens from the input messages)"
+)
+_OUTPUT = re.compile(
+    rf"{_NUMBER} (?:tokens )?(?:in the completion|for the completion|output tokens)|too large: ({_DIGITS})"
+)
+_SUMS = (
+    re.compile(r"`max_tokens` exceed context limit: (?P<prompt>\d{1,12}) \+ (?P<output>\d{1,12}) > "
+               r"(?P<context>\d{1,12})"),
+    re.compile(r"`max_new_tokens` must be <= (?P<context>\d{1,12})\. Given: (?P<prompt>\d{1,12}) `inputs` tokens and "
+               r"(?P<output>\d{1,12}) `max_new_tokens`"),
+)  # fmt: skip
+"""Of the prompt and the output that is asked for: Anthropic; TGI."""
 _OTHER = re.compile(
     r"exceeds? (?:the |this |model's |maximum |available )*context (?:window|length|size|limit)|context limit:"
 )
@@ -46,17 +60,35 @@ class _Body(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Body).decode
 
 
-def overflow_of(message: str, error: object) -> ContextExceeded | None:
-    """The error for a prompt that an engine reports as too long; None if the message is about something else.
+def overflow_of(message: str, error: object) -> ContextExceeded | OutputLimitTooHigh | None:
+    """The error for a prompt that an engine reports as too long, by itself or with the output that is asked for; None
+    if the message is about something else.
 
     `error` is the engine's error object, `message` its text. The token counts are read from either.
     """
     fields: Mapping[str, Any] = error if isinstance(error, dict) else {}
+    limit = _output_limit(message[:_MOST_READ])
+    if limit is not None:
+        return limit
     counts = _counts(message[:_MOST_READ], fields)
     if counts is None:
         return None
     text = message or "the prompt is longer than the context"
     return ContextExceeded(text, prompt=counts[0], context=counts[1], source="upstream")
+
+
+def _output_limit(message: str) -> OutputLimitTooHigh | None:
+    """The error if the prompt fits without the output that is asked for; None: it does not, or that is not said."""
+    for pattern in _SUMS:
+        if (found := pattern.search(message)) is not None:
+            prompt, context, output = (int(found[name]) for name in ("prompt", "context", "output"))
+            return OutputLimitTooHigh(prompt, context, output) if prompt < context else None
+    maximum = _MAXIMUM.search(message)
+    asked = None if maximum is None else _PROMPT.search(message)
+    if maximum is None or asked is None or int(asked[1]) >= int(maximum[1]):
+        return None
+    given = _OUTPUT.search(message)
+    return OutputLimitTooHigh(int(asked[1]), int(maximum[1]), None if given is None else int(given[1] or given[2]))
 
 
 def _counts(message: str, fields: Mapping[str, Any]) -> tuple[int | None, int | None] | None:
@@ -93,19 +125,21 @@ def is_recognised(error: StokerError, is_messages: bool, body: bytes) -> bool:
 
 
 def messages_wording(error: StokerError) -> str:
-    """The message as Anthropic's API words it, if `error` is an overflow; its own message otherwise.
+    """The message as Anthropic's API words it, if `error` is about the context; its own message otherwise.
 
     1. the prompt fits, but leaves too little for `max_tokens`: the client may ask for fewer
     2. the prompt does not fit
     """
-    if error.code != CODE or error.message.startswith("prompt is too long"):
-        return error.message
     prompt, output, context = (error.details.get(name) for name in ("prompt_tokens", "output_tokens", "context"))
-    if not (isinstance(prompt, int) and isinstance(context, int)):
-        return f"prompt is too long: {error.message}"
-    if isinstance(output, int) and prompt < context:
+    if error.code == OutputLimitTooHigh.code:
+        if output is None:
+            return error.message
         wording = f"input length and `max_tokens` exceed context limit: {prompt} + {output} > {context}"
         return f"{wording}, decrease input length or `max_tokens` and try again"  # 1
+    if error.code != CODE or error.message.startswith("prompt is too long"):
+        return error.message
+    if not (isinstance(prompt, int) and isinstance(context, int)):
+        return f"prompt is too long: {error.message}"
     return f"prompt is too long: {prompt} tokens > {context} maximum"  # 2
 
 

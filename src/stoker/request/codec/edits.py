@@ -43,8 +43,17 @@ class Edited:
         return self.body if isinstance(self.body, bytes) else b"".join(self.body)
 
 
-def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, sequence: int | None = None) -> Edited:
-    """Apply what applies. `fields` is what `read_body_fields` returned for `body`."""
+def edit(
+    body: bytes,
+    fields: BodyFields,
+    dialect: Dialect,
+    served_name: str,
+    sequence: int | None = None,
+    may_ask_usage: bool = True,
+) -> Edited:
+    """Apply what applies. `fields` is what `read_body_fields` returned for `body`. `may_ask_usage`: False if parameters
+    of the serve decide on `stream_options`.
+    """
     changes: list[str] = []
     for name in fields.private:
         key, _, end = find(body, name)
@@ -55,7 +64,7 @@ def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, se
     if sequence is not None:  # the client's own `id_slot` was dropped
         at = body.index(b"{") + 1
         splices.append((at, at, b'"id_slot":%d,' % sequence))
-    asks = bool(fields.stream) and dialect in _ASKABLE and not _asks_usage(fields.stream_options)
+    asks = may_ask_usage and bool(fields.stream) and dialect in _ASKABLE and not _asks_usage(fields.stream_options)
     if asks:
         splices.append(_ask_usage(body, fields))
     if fields.model != served_name:

@@ -65,8 +65,9 @@ def is_failure(word: object) -> bool:
     return isinstance(word, str) and word.lower() in FAILURES
 
 
-def failed(word: str) -> UpstreamError:
-    """The error for an answer that ended so."""
+def failed(word: object) -> UpstreamError:
+    """The error for an answer that ended with this word."""
+    word = str(word)
     is_plain = word.isascii() and word.replace("_", "").isalnum()
     shown = f"with '{word[:40]}'" if is_plain else "for an unknown reason"
     return UpstreamError(f"the engine ended its answer {shown}{HINT}", code="upstream_error")

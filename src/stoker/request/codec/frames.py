@@ -1,14 +1,14 @@
-"""Reads a stream that passes through. It changes nothing, except that it removes the usage chunk that Stoker asked for.
+"""Reads a stream that passes through. It changes nothing, except that it removes the usage chunk that Stoker asked for,
+and adds the fields that an engine's response objects lack.
 
 The network cuts the stream anywhere. Whole SSE frames are passed on at once; an incomplete frame is held until its end,
-so that no error event or ping is written into the middle of a frame, where no client could read it. Only a compressed
-stream is passed on as it comes. A frame is parsed only if a cheap search says that it matters.
+so that no error event or ping is written into the middle of a frame, where no client could read it. A frame is parsed
+only if a cheap search says that it matters.
 """
 
 from __future__ import annotations
 
 import re
-import zlib
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -19,14 +19,20 @@ from stoker.request.codec.embeddings import lacks_embeddings
 from stoker.request.codec.endings import UNFINISHED, failed, is_failure
 from stoker.request.codec.media_units import seconds_of_usage
 from stoker.request.codec.own_replies import StreamPosition
+from stoker.request.codec.response_object import completed_event
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
-from stoker.request.codec.tolerant_json import read, strict
+from stoker.request.codec.text_tokens import PIECES, text_size, tokens_of_pieces, tokens_of_text
+from stoker.request.codec.tolerant_json import is_strict, read, strict
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
 from stoker.request.codec.whole_answer import WholeAnswer
 
 _KEPT: Final = 65536
+"""Bytes that are kept of a large read."""
+_AT_THE_END: Final = 3
+"""Reads across which the dialect's end marker may be split."""
+_MOST_KEPT: Final = 12
 _LAST_TYPES: Final = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
 _OPENING: Final = frozenset(
     ("message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
@@ -50,6 +56,8 @@ ANSWERS = {
     Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
 }  # fmt: skip
 """The field of a whole answer that lists its content."""
+_LLAMA_CPP: Final = {"prompt_tokens": "tokens_evaluated", "completion_tokens": "tokens_predicted"}
+"""How llama.cpp calls its counts at paths of its own."""
 
 
 class StreamReader:
@@ -63,11 +71,13 @@ class StreamReader:
     __slots__ = (
         "_ending",
         "_has_begun",
-        "_inflate",
         "_is_media",
-        "_last",
         "_may_fail_late",
+        "_openings",
         "_partial",
+        "_piece",
+        "_pieces",
+        "_recent",
         "_remove_usage",
         "_response",
         "_words",
@@ -80,9 +90,7 @@ class StreamReader:
     includes_error = False
     """The serve's error frame. It is not passed on: the caller decides what the client gets."""
 
-    def __init__(
-        self, dialect: Dialect, remove_usage: bool = False, gzip: bool = False, words: UpstreamMessages | None = None
-    ) -> None:
+    def __init__(self, dialect: Dialect, remove_usage: bool = False, words: UpstreamMessages | None = None) -> None:
         """`words` cleans the error message of a failed response."""
         self._words = words or UpstreamMessages()
         self.dialect = dialect
@@ -94,11 +102,15 @@ class StreamReader:
         """Stands before the word by which an answer ends, and nowhere else outside of a text."""
         self._has_begun = False
         """Whether any frame was part of an answer; an end marker alone is not."""
-        self._remove_usage = remove_usage and not gzip
-        self._inflate = zlib.decompressobj(47) if gzip else None
+        self._remove_usage = remove_usage
         self._partial = bytearray()
-        self._last: tuple[bytes, ...] = ()
-        """The last three reads: the dialect's end marker may be split across them. A deque would take 0.7 KB."""
+        self._recent: list[bytes] = []
+        """The last reads: three at least, in which the dialect's end marker may be."""
+        self._piece = PIECES.get(dialect, b"")
+        self._pieces = 0
+        """Of the answer, in reads that are no longer kept."""
+        self._openings = 0
+        """Of them, those that came before the first piece with content."""
         self._is_media = dialect in MEDIA
         self._may_fail_late = dialect is Dialect.RESPONSES
         """The dialect's streams can end with a failed response."""
@@ -106,9 +118,6 @@ class StreamReader:
         """The response object that the stream began with, in that dialect."""
 
     def feed(self, data: bytes) -> bytes:
-        if self._inflate is not None:
-            self._look(_inflated(self._inflate, data))
-            return data
         if not self._partial and data.endswith(b"\n\n"):  # the usual case: whole frames
             return self._frames(data)
         return self._look(data)
@@ -118,13 +127,8 @@ class StreamReader:
         """Bytes of the incomplete frame."""
         return len(self._partial)
 
-    @property
-    def is_encoded(self) -> bool:
-        """The stream is compressed: Stoker can insert nothing into it."""
-        return self._inflate is not None
-
     def position(self) -> StreamPosition:
-        frames = split(b"".join(self._last)) if self.dialect is Dialect.RESPONSES else ()
+        frames = split(b"".join(self._recent)) if self.dialect is Dialect.RESPONSES else ()
         numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
         sequence = max((number + 1 for number in numbers if type(number) is int), default=0)
         return StreamPosition(sequence, self._response, self._response is not None)
@@ -137,7 +141,7 @@ class StreamReader:
         """
         if self._is_media:
             return self._has_begun and not self._partial  # the engines do not agree on an end marker
-        frames = split(b"".join(self._last) + self._partial)
+        frames = split(b"".join(self._recent) + self._partial)
         if not any(_is_end(frame, self.dialect) for frame in reversed(frames)):
             return False
         return self._has_begun or any(_is_of_answer(parse(frame), self.dialect) for frame in frames)
@@ -147,8 +151,6 @@ class StreamReader:
         no client reads it.
         """
         rest, self._partial = bytes(self._partial), bytearray()
-        if self.is_encoded:
-            return b""
         is_frame = parse(rest) is not None or data_of(rest) == b"[DONE]"
         return rest.rstrip(b"\r\n") + b"\n\n" if is_frame else rest
 
@@ -171,8 +173,12 @@ class StreamReader:
         return self._frames(whole)
 
     def _frames(self, data: bytes) -> bytes:
-        read = data if len(data) <= _KEPT else data[last_end(data[:-_KEPT]) :]  # the last frame is whole
-        self._last = (*self._last[-2:], read)
+        recent = self._recent
+        recent.append(data)
+        if len(recent) > _MOST_KEPT or len(data) > _KEPT:
+            self._forget()
+        if self._may_fail_late and data.find(b'"response"') >= 0:
+            data = b"".join(completed_event(frame) if b'"response"' in frame else frame for frame in split(data))
         if not self.is_meaningful:
             return self._early(data)
         # `find`, because CPython makes and drops an exception for each `in` of bytes: that takes twice as long.
@@ -207,6 +213,31 @@ class StreamReader:
                 self.error = failed(word)
         return self.error is not None
 
+    def tokens_so_far(self) -> int:
+        """Tokens of the answer by its pieces, for want of a count of the serve's."""
+        if not self._piece:
+            return 0
+        tokens, sizes = 0, []
+        for frame in split(b"".join(self._recent)):
+            count = frame.count(self._piece)
+            if count and (size := text_size(parse(frame))):
+                tokens += tokens_of_pieces(count, size)
+                sizes.append(size // count)
+        earlier = max(0, self._pieces - self._openings)
+        usual = sorted(sizes)[len(sizes) // 2] if sizes else 0
+        return tokens + tokens_of_pieces(earlier, earlier * usual)
+
+    def _forget(self) -> None:
+        """Keep only the last reads, and only the end of a large one. The pieces of the others are counted."""
+        recent = self._recent
+        self._pieces += b"".join(recent[:-_AT_THE_END]).count(self._piece)
+        del recent[:-_AT_THE_END]
+        last = recent[-1]
+        if len(last) > _KEPT:
+            cut = last_end(last[:-_KEPT])  # the last frame stays whole
+            self._pieces += last.count(self._piece, 0, cut)
+            recent[-1] = last[cut:]
+
     def _early(self, data: bytes) -> bytes:
         """Parses every frame up to the first meaningful one."""
         kept: list[bytes] = []
@@ -228,6 +259,8 @@ class StreamReader:
                     self._response = payload["response"]
                 if not self.is_meaningful:
                     self.is_meaningful = self._has_begun and is_meaningful(payload, self.dialect)
+                    if not self.is_meaningful:
+                        self._openings += frame.count(self._piece)
                 if has_failed:
                     frame = self._mark_failure(frame, payload)
                 if self._take_usage(payload):
@@ -262,7 +295,7 @@ class StreamReader:
         self.usage.update_from(usage)
         if self._is_media:
             self.usage.audio_seconds = seconds_of_usage(usage)
-        return self._remove_usage and payload.get("choices") == []
+        return self._remove_usage and not payload.get("choices")
 
     def _until_error(self, data: bytes) -> bytes:
         kept: list[bytes] = []
@@ -295,15 +328,27 @@ class StreamReader:
         return b"event: response.failed\ndata: %b\n\n" % msgspec.json.encode(payload)
 
 
-def read_usage(body: bytes, gzip: bool = False) -> Usage:
+def read_usage(body: bytes) -> Usage:
     """Usage of a whole reply; unknown if the body is not a JSON object."""
     usage = Usage()
-    if gzip:
-        body = inflated(body)
     if b'"usage"' not in body:
         return usage
     try:
         usage.update_from(_value(_decode_top(body), "usage"))
+    except _WRONG:
+        return usage
+    return usage
+
+
+def read_engine_answer(body: bytes) -> Usage:
+    """Usage of a whole answer at an engine's own path; unknown if the body is not a JSON object."""
+    usage = read_usage(body)
+    if usage.input and usage.output:
+        return usage
+    try:
+        top = _decode_top(body)
+        usage.update_from({name: _value(top, own) for name, own in _LLAMA_CPP.items() if own in top})
+        usage.text_tokens = tokens_of_text(text_size({"content": _value(top, "content")}))
     except _WRONG:
         return usage
     return usage
@@ -315,21 +360,19 @@ class CheckedAnswer(NamedTuple):
     """The answer as strict JSON; None: it is strict."""
 
 
-def check_answer(dialect: Dialect, body: bytes, gzip: bool = False, inputs: int | None = None) -> CheckedAnswer:
+def check_answer(dialect: Dialect, body: bytes, inputs: int | None = None) -> CheckedAnswer:
     """What a whole answer says. `inputs`: how many texts are to be embedded. Raises StokerError if the body is not an
     answer:
 
     1. it is not a JSON object (`upstream_unusable`)   2. it is an error   3. see `problem_of`   4. the engine gave up
     5. it lacks an embedding
     """
-    if gzip:
-        body = inflated(body)
     mended = None
     try:
         answer = _decode_whole(body)
     except _WRONG:
-        mended = strict(body)
-        answer = _odd_answer(mended)  # 1
+        mended = None if is_strict(body) else strict(body)
+        answer = _odd_answer(mended or body)  # 1
     if answer.error or answer.type == "error" or answer.object == "error":
         raise whole_error(read(body))  # 2
     problem = problem_of(dialect, answer.status, answer.stop_reason, _has_entries(dialect, answer))  # 3
@@ -342,12 +385,15 @@ def check_answer(dialect: Dialect, body: bytes, gzip: bool = False, inputs: int 
         raise problem
     usage = Usage()
     usage.update_from(answer.usage)
-    return CheckedAnswer(usage, None if mended == body else mended)
+    name = ANSWERS.get(dialect)
+    if not usage.output and name is not None:
+        usage.text_tokens = tokens_of_text(text_size({name: read(mended or body).get(name)}))
+    return CheckedAnswer(usage, mended)
 
 
-def _odd_answer(body: bytes | None) -> WholeAnswer:
+def _odd_answer(body: bytes) -> WholeAnswer:
     """One with fields of other types than an answer has. Raises UpstreamError if it is not a JSON object."""
-    found = None if body is None else read(body)
+    found = read(body)
     if not isinstance(found, dict):
         raise no_answer("is not a JSON object")
     try:
@@ -400,11 +446,6 @@ def _entries(raw: msgspec.Raw) -> bool | None:
     return None if found is None else found[1] is None
 
 
-def inflated(body: bytes) -> bytes:
-    """The decompressed body, as far as it can be read."""
-    return _inflated(zlib.decompressobj(47), body)
-
-
 def _is_end(frame: bytes, dialect: Dialect) -> bool:
     payload = parse(frame)
     if dialect not in (Dialect.CHAT, Dialect.COMPLETIONS):
@@ -422,7 +463,7 @@ def _is_of_answer(payload: dict[str, Any] | None, dialect: Dialect) -> bool:
     if dialect in MEDIA:
         return bool(payload)
     if dialect in (Dialect.CHAT, Dialect.COMPLETIONS):
-        return bool(payload) and payload.get("choices") != []
+        return bool(payload.get("choices")) or (bool(payload) and payload.keys().isdisjoint(("choices", "usage")))
     return payload.get("type") not in (None, "ping", "message_stop")
 
 
@@ -442,11 +483,3 @@ def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
         if isinstance(delta, dict) and any(value for key, value in delta.items() if key != "role"):
             return True
     return False
-
-
-def _inflated(stream: Any, data: bytes) -> bytes:
-    """Decompresses at most MAX_FRAME bytes at a time; bytes that cannot be read are ignored."""
-    try:
-        return bytes(stream.decompress(data, MAX_FRAME))
-    except zlib.error:
-        return b""

@@ -12,6 +12,7 @@ import msgspec
 from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import CapacityError, StokerError
 from stoker.request.codec.context_overflow import messages_wording, openai_wording
+from stoker.request.codec.response_object import response_object
 from stoker.request.codec.retry_advice import NO_CREDIT, may_retry
 
 _encode = msgspec.json.encode
@@ -99,6 +100,8 @@ def error_event(
     In the Responses dialect two events, as OpenAI sends them: the SDKs raise at `error`, and Codex reads only
     `response.failed`. If nothing came before them, `response.created` does: OpenAI's stream helper reads no stream
     that begins otherwise, and takes a response of another id for a mistake.
+    `error` says everything twice: flat, as OpenAI's SDK has it, and in an object, as OpenAI's servers send it and Open
+    Responses requires it.
     """
     if dialect is Dialect.MESSAGES:
         return b"event: error\ndata: %b\n\n" % _encode(_messages_error(error, request_id))
@@ -144,11 +147,7 @@ def _openai_error(error: StokerError) -> dict[str, object]:
 
 def bare_response(request_id: str, model: str, created: int) -> dict[str, Any]:
     """The response object of a stream whose serve has not begun it. `created`: Unix seconds."""
-    return {
-        "id": f"resp_{request_id}", "object": "response", "created_at": created, "model": model,
-        "status": "in_progress", "error": None, "incomplete_details": None, "output": [],
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
-    }  # fmt: skip
+    return response_object(f"resp_{request_id}", created, model, "in_progress", {})
 
 
 def _failed_response(error: StokerError, request_id: str, position: StreamPosition) -> bytes:
@@ -157,13 +156,13 @@ def _failed_response(error: StokerError, request_id: str, position: StreamPositi
     if not has_begun:
         created = _named("response.created", response=response, sequence_number=sequence)
         sequence += 1
-    failed = {
-        **response, "status": "failed",
-        "error": {"code": _response_code(error), "message": openai_wording(error), "source": error.source},
-    }  # fmt: skip
+    said = _openai_error(error)
+    problem = {"code": _response_code(error), "message": said["message"], "source": error.source}
     told = _named(
-        "error", code=error.code, message=error.message, param=None, sequence_number=sequence, source=error.source
-    )
+        "error", code=error.code, message=error.message, param=error.param, sequence_number=sequence,
+        source=error.source, error=said,
+    )  # fmt: skip
+    failed = {**response, "status": "failed", "error": problem}
     return created + told + _named("response.failed", response=failed, sequence_number=sequence + 1)
 
 

@@ -39,6 +39,14 @@ def read_leniently(text: bytes | str) -> Any:
     return _read(text, joined)
 
 
+def is_strict(text: bytes) -> bool:
+    try:
+        _decode(text)
+    except WRONG:
+        return False
+    return True
+
+
 def strict(text: bytes) -> bytes | None:
     """What is no strict JSON, as strict JSON; None: it is not JSON at all."""
     found = read_leniently(text)

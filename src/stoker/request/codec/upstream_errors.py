@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
+from stoker.domain.errors import CapacityError, ClientError, OutputLimitTooHigh, StokerError, UpstreamError
 from stoker.request.codec.context_overflow import CODE, overflow_of
 from stoker.request.codec.retry_advice import NO_CREDIT
 from stoker.request.codec.upstream_messages import HINT, message_of
@@ -21,8 +21,35 @@ _STATUS_OF = {
 }  # fmt: skip
 """The HTTP status that a word means in an error frame, whose own status was 200."""
 _NUMBER = re.compile("[45][0-9]{2}")
-_RECORDED = frozenset((*_STATUS_OF, "upstream_refused", "upstream_error", "upstream_busy"))
+_RECORDED = frozenset((*_STATUS_OF, OutputLimitTooHigh.code, "upstream_refused", "upstream_error", "upstream_busy"))
 """A serve's error codes that may be recorded: any other code could repeat a prompt."""
+
+
+_REQUEST_FAULTS = re.compile(
+    r"^Failed to parse (?:tool call arguments|messages|tools)\b|^Invalid tool_choice\b"  # llama.cpp
+    r"|(?:image|audio|video) input is not supported"
+    r"|^\s*-*\s*While executing \w+ at line|Jinja Exception:|Error rendering prompt with jinja template"
+    r"|^Conversation roles must alternate|^Can only get item pairs from a mapping"  # vLLM, SGLang
+)
+"""Messages with which engines report a request that they cannot read, or that the model's template refuses, as a
+failure of their own (HTTP 500). The same request would fail again, everywhere."""
+_SEALS = re.compile(
+    r"signature.{0,40}thinking|thinking.{0,80}(?:signature|cannot be modified|redacted_thinking)"
+    r"|redacted_thinking|encrypted[ _]content|thought_signature|'rs_\w+'",
+    re.IGNORECASE,
+)
+"""Messages of vendors about thinking that they did not sign or encrypt, or that is missing."""
+_MOST_READ = 4096
+
+
+def is_request_fault(message: str) -> bool:
+    """Whether an engine's message is about the request, whatever its status says."""
+    return _REQUEST_FAULTS.search(message[:_MOST_READ]) is not None
+
+
+def is_about_seals(error: StokerError) -> bool:
+    """Whether a vendor refuses a request for its past thinking: without that, it might take it."""
+    return error.status == 400 and _SEALS.search(error.message[:_MOST_READ]) is not None
 
 
 def whole_error(payload: dict[str, Any]) -> StokerError:
@@ -82,7 +109,8 @@ def as_error(payload: dict[str, Any]) -> StokerError:
     if status == 402:
         text, whose = (message, "upstream") if message else ("the account at the serve has no credit", "stoker")
         return ClientError(text, code=NO_CREDIT, status=402, source=whose)
-    if 400 <= status < 500 and message:
+    if message and (400 <= status < 500 or is_request_fault(message)):
+        status = status if 400 <= status < 500 else 400
         return ClientError(message, code="upstream_refused", status=status, source="upstream")
     return UpstreamError(
         f"the serve reported an error in its stream{HINT}", code="upstream_error", upstream_message=message

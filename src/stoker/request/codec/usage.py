@@ -8,11 +8,12 @@ from typing import Any
 class Usage:
     """Tokens as the serve itself counted them; None is unknown."""
 
-    __slots__ = ("audio_seconds", "cache_written", "cached", "input", "output", "reasoning", "uncached")
+    __slots__ = ("audio_seconds", "cache_written", "cached", "input", "is_estimated", "output", "reasoning",
+                 "text_tokens", "uncached")  # fmt: skip
 
     def __init__(self, input: int | None = None, output: int | None = None) -> None:
         self.input = input
-        """Prompt tokens, in every dialect including those read from the cache."""
+        """Prompt tokens, in every dialect including those read from the cache or written to it."""
         self.output = output
         self.cached: int | None = None
         self.reasoning: int | None = None
@@ -21,6 +22,10 @@ class Usage:
         self.cache_written: int | None = None
         self.audio_seconds: float | None = None
         """Length of the transcribed audio."""
+        self.text_tokens = 0
+        """Tokens of a whole answer by the length of its text, if the serve did not count them."""
+        self.is_estimated = False
+        """Whether `fill` put in what the serve did not count."""
 
     def update_from(self, usage: Any) -> None:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
@@ -28,30 +33,45 @@ class Usage:
             return
         get = usage.get
         counts_cache_apart = "cache_read_input_tokens" in usage or "cache_creation_input_tokens" in usage
-        if counts_cache_apart or self.uncached is not None:
+        if (counts_cache_apart or self.uncached is not None) and "prompt_tokens" not in usage:
             self._update_from_messages(usage)
         else:
             count = get("prompt_tokens")
             if type(count) is int or type(count := get("input_tokens")) is int:  # True is an int, but no count
-                self.input = count
+                self.input = max(count, 0)
             details = get("prompt_tokens_details") or get("input_tokens_details")
-            if isinstance(details, dict) and type(count := details.get("cached_tokens")) is int:
-                self.cached = count
+            if isinstance(details, dict):
+                if type(count := details.get("cached_tokens")) is int:
+                    self.cached = max(count, 0)
+                if type(count := details.get("cache_write_tokens")) is int:
+                    self.cache_written = max(count, 0)
+            elif type(count := get("prompt_cache_hit_tokens")) is int:  # DeepSeek
+                self.cached = max(count, 0)
         count = get("completion_tokens")
         if type(count) is int or type(count := get("output_tokens")) is int:
-            self.output = count
+            self.output = max(count, 0)  # some engines write -1 for unknown
         details = get("completion_tokens_details") or get("output_tokens_details")
-        if isinstance(details, dict) and type(count := details.get("reasoning_tokens")) is int:
-            self.reasoning = count
+        if isinstance(details, dict):
+            count = details.get("reasoning_tokens")
+            if type(count) is int or type(count := details.get("thinking_tokens")) is int:
+                self.reasoning = max(count, 0)
+
+    def fill(self, input: int, output: int) -> None:
+        """Put estimates where the serve did not count: a count of nothing is none, where something was read and
+        written.
+        """
+        self.is_estimated = not (self.input and self.output)
+        self.input = self.input or input
+        self.output = self.output or output
 
     def _update_from_messages(self, usage: dict[str, Any]) -> None:
         get = usage.get
         if type(count := get("cache_read_input_tokens")) is int:
-            self.cached = count
+            self.cached = max(count, 0)
         if type(count := get("cache_creation_input_tokens")) is int:
-            self.cache_written = count
+            self.cache_written = max(count, 0)
         if type(count := get("input_tokens")) is int:
-            self.uncached = count
+            self.uncached = max(count, 0)
         elif self.uncached is None:
             self.uncached = self.input
         if self.uncached is not None:

@@ -1,4 +1,4 @@
-"""What a relay needs of WebSocket (RFC 6455): the handshake's headers, where frames end, a close frame. Pure."""
+"""What Stoker itself knows of WebSocket (RFC 6455): the handshake's headers, where frames end, a close frame. Pure."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class WholeAnswer(msgspec.Struct):
     def of(cls, fields: dict[str, Any]) -> Self:
         """An answer whose fields may be of any type; entries that are not objects are left out."""
         choices, data = _objects(fields.get("choices")), _objects(fields.get("data"))
-        raws = {name: _raw(fields.get(name)) for name in ("content", "output")}
-        told = {name: fields.get(name) for name in ("error", "object", "status", "stop_reason", "type", "usage")}
+        raws: dict[str, Any] = {name: _raw(fields.get(name)) for name in ("content", "output")}
+        told: dict[str, Any] = {name: fields.get(name) for name in ("error", "object", "status", "stop_reason", "type", "usage")}
         return cls(
             choices=None if choices is None else [Choice(one.get("finish_reason")) for one in choices],
             data=None if data is None else [Vector(_raw(one.get("embedding"))) for one in data],

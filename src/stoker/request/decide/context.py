@@ -15,13 +15,13 @@ def may_exceed(context: int | None, body_bytes: int, output_budget: int | None) 
     return body_bytes + TEMPLATE_ALLOWANCE + (output_budget or 1) > context
 
 
-def check_context(owner: str, context: int, prompt: int, output_budget: int | None) -> None:
-    """Raises ContextExceeded when prompt plus output is above the context; exactly at the limit passes. `owner`: how
-    messages call who has the context.
+def check_context(owner: str, context: int, prompt: int, output_budget: int | None) -> int:
+    """How many tokens the prompt leaves for the answer. Raises ContextExceeded if that is none. `owner`: how messages
+    call who has the context.
     """
+    if prompt < context:
+        return context - prompt
     budget = max(output_budget or 1, 1)
-    if prompt + budget <= context:
-        return
     output = f"{budget} output" if output_budget else "at least 1 output"
     text = f"{prompt} prompt + {output} tokens exceed the context of {owner} ({context} tokens)"
     raise ContextExceeded(text, prompt=prompt, output=output_budget, context=context, param="messages")

@@ -80,9 +80,17 @@ class Names:
             return serve
         known = [*(name for name, s in self._by_name.items() if may_use(s)), *others]
         near = nearest(model, known)
+        engines = [one.name for one in self.serves if one.served_name == model and may_use(one) and not one.from_tier]
+        if len(engines) > 1:
+            text = f"{model[:100]!r} is what several engines call their model; ask for {' or '.join(engines[:5])}"
+            raise ClientError(text, code="unknown_model", status=404, param="model")
         hint = f"did you mean {near!r}?" if near else "GET /v1/models lists the names."
         text = f"no model is named {model[:100]!r}; {hint}{self._alias_hint(model, near, may_use)}".removesuffix(".")
         raise ClientError(text, code="unknown_model", status=404, param="model")
+
+    def is_loaded(self, serve: Serve) -> bool:
+        """Whether its model is loaded now."""
+        return self._states.is_loaded(serve.name)
 
     @property
     def choices(self) -> tuple[AliasChoice, ...]:

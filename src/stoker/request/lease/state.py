@@ -16,7 +16,7 @@ from stoker.domain.lease import FairShare, Lease
 from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.domain.usage import ServeUsage
-from stoker.request.lease.fair_queue import FairQueue, expected_tokens, used_tokens
+from stoker.request.lease.fair_queue import FairQueue, LearnedCosts, used_tokens
 from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
 from stoker.request.lease.slot_time import SlotTime
 from stoker.request.lease.usual_gap import UsualGap
@@ -73,6 +73,8 @@ class ServeState:
     """The waiting requests, in order of arrival."""
     fair_queue: FairQueue | None = None
     """In which order they get places; None: no request has waited since one was granted at once."""
+    costs: LearnedCosts = field(default_factory=LearnedCosts)
+    """What its requests cost: their keys are charged by it while requests wait."""
     ready_since: float = 0.0
     last_used: float = NEVER
     """When the last lease ended that could not be preempted."""
@@ -120,24 +122,24 @@ class ServeState:
     """The last answer of `eviction.victims_for`, and for which version of the group."""
 
     def end(self, lease: Lease, now: float) -> None:
-        """A lease ends: give it its seconds of the slot, and charge its key what it really used."""
+        """A lease ends: give it its seconds of the slot, and learn what it cost."""
         seconds = self.slot_state.time.leave(now, lease.slot_entered)
         usage = lease.usage
         if usage is not None:
             usage.accelerator_seconds = seconds
             if self.fair_queue is not None:
-                self._correct_charge(lease.id, usage)
+                self._learn_cost(lease.id, usage)
 
-    def _correct_charge(self, id: int, usage: ServeUsage) -> None:
+    def _learn_cost(self, id: int, usage: ServeUsage) -> None:
         held, used = self.leases.get(id), used_tokens(usage)
-        if held and used is not None and self.fair_queue is not None:
+        if held and used is not None:
             share, body_bytes = held
-            self.fair_queue.correct(share, used - expected_tokens(body_bytes))
+            self.costs.learn(share.key, body_bytes, used)
 
     def waiting_order(self) -> list[Waiter]:
         """The waiters in the order in which they get places."""
         if self.fair_queue is None:
-            self.fair_queue = FairQueue()
+            self.fair_queue = FairQueue(self.costs)
             for held in self.leases.values():
                 if held:
                     share, body_bytes = held

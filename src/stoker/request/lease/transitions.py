@@ -73,7 +73,7 @@ class Transitions:
         self.add_serve(serve)
         moved = self.serves[serve.name]
         moved.queue, moved.wanted, moved.is_held = state.queue, state.wanted or serve.keep_loaded, state.is_held
-        moved.preload_asked_at = state.preload_asked_at
+        moved.preload_asked_at, moved.costs = state.preload_asked_at, state.costs
         self.join_waiting(moved)
 
     def forget_order(self) -> None:

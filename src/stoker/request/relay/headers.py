@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stoker.domain.lease import Target
+from stoker.request.codec.content_coding import readable_codings
 
 LONGEST_PAUSE: Final = 3600.0
 """Seconds: a longer Retry-After counts as this."""
@@ -33,6 +34,7 @@ _NOT_RETURNED: Final = _HOP | {
     b"x-powered-by", b"alt-svc", b"strict-transport-security", b"location",
 }  # fmt: skip
 _WEBSOCKET: Final = b"sec-websocket-"
+_ACCEPTS: Final = b"\r\naccept-encoding: "
 _OURS: Final = b"x-stoker-"
 """The prefix of headers that only Stoker adds to a reply."""
 _PLAIN_CONNECTION: Final = (b"keep-alive", b"close", b"")
@@ -41,7 +43,9 @@ _PLAIN_CONNECTION: Final = (b"keep-alive", b"close", b"")
 def request_head(
     method: bytes, path: str, target: Target, headers: Sequence[tuple[bytes, bytes]], length: int, plain: bool
 ) -> bytes:
-    """The upstream request's head. `plain`: ask for an unencoded reply, since a frame of it may have to be removed."""
+    """The upstream request's head. `plain`: ask for an unencoded reply, since a frame of it may have to be removed.
+    Else the serve may use the codings that both the client and Stoker read.
+    """
     parts = [b"%b %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
         method, target.base_path.encode(), path.encode(), target.host.encode(), target.port,
     )]  # fmt: skip
@@ -53,7 +57,8 @@ def request_head(
     if target.is_replica_elsewhere:
         parts.append(b"%b: 1\r\n" % FORWARDED)
     parts.append(b"content-length: %d\r\n\r\n" % length)
-    return b"".join(parts)
+    head = b"".join(parts)
+    return head if plain or head.find(_ACCEPTS) < 0 else _with_readable_codings(head)
 
 
 def tunnel_head(
@@ -78,6 +83,19 @@ def tunnel_head(
 def reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The headers of the serve's reply that the client gets."""
     return [header for header in _end_to_end(headers, _NOT_RETURNED) if not header[0].startswith(_OURS)]
+
+
+def accepted_codings(head: bytes) -> bytes:
+    """The Accept-Encoding of an upstream request's head; empty: it has none."""
+    start = head.find(_ACCEPTS)
+    return b"" if start < 0 else head[start + len(_ACCEPTS) : head.index(b"\r\n", start + len(_ACCEPTS))]
+
+
+def _with_readable_codings(head: bytes) -> bytes:
+    """The head with one Accept-Encoding, of what Stoker reads."""
+    first, *others = head.split(_ACCEPTS)
+    values, rests = zip(*((value, rest) for value, _, rest in (one.partition(b"\r\n") for one in others)), strict=True)
+    return b"%b%b%b\r\n%b" % (first, _ACCEPTS, readable_codings(b", ".join(values)), b"\r\n".join(filter(None, rests)))
 
 
 def _end_to_end(headers: Sequence[tuple[bytes, bytes]], excluded: set[bytes]) -> list[tuple[bytes, bytes]]:

@@ -1,10 +1,10 @@
-"""Parses the URL of an image, and tells which network addresses are public."""
+"""Parses the URL of an image."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -17,9 +17,6 @@ _USUAL = {"http": 80, "https": 443}
 _BLANK = re.compile(r"[\x00-\x20\x7f]")
 _NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
 _AS_IS = "/%:@!$&'()*+,;=~?"
-_NAT64 = IPv6Network("64:ff9b::/96")
-_UNICAST = IPv6Network("2000::/3")
-"""All IPv6 addresses that are assigned for the public internet."""
 
 
 class ImageAddress(NamedTuple):
@@ -70,22 +67,6 @@ def parse_image_address(url: str, hosts: Sequence[str], origin: ImageAddress | N
         raise refused(host, f"the host is not in [media] hosts: {advice}")  # 6
     query = f"?{parts.query}" if parts.query else ""
     return ImageAddress(parts.scheme, host, port, quote((parts.path or "/") + query, safe=_AS_IS))
-
-
-def is_public(address: str) -> bool:
-    """Whether a network address belongs to the public internet. An IPv6 address that stands for an IPv4 address counts
-    as that one: ::ffff:0:0/96 (mapped), 2002::/16 (6to4), 64:ff9b::/96 (NAT64).
-    """
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(found, IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour or (IPv4Address(int(found) % 2**32) if found in _NAT64 else None)
-        if inner is None:
-            return found in _UNICAST and found.is_global
-        found = inner
-    return found.is_global and not found.is_multicast
 
 
 def refused(host: str, why: str) -> ClientError:

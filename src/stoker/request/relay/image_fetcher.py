@@ -23,8 +23,10 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from stoker.domain.access import Media
 from stoker.domain.errors import ClientError
+from stoker.domain.special_addresses import is_public
 from stoker.http.response import ResponseReader
-from stoker.request.relay.image_address import ImageAddress, is_public, parse_image_address, refused, unavailable
+from stoker.http.tls_contexts import tls_contexts
+from stoker.request.relay.image_address import ImageAddress, parse_image_address, refused, unavailable
 from stoker.request.translate.neutral.media import sniff
 
 REDIRECTS = 3
@@ -113,7 +115,8 @@ class ImageFetcher:
         for address in await self._addresses(at):
             try:
                 if at.scheme == "https":
-                    return await asyncio.open_connection(address, at.port, ssl=self._context(), server_hostname=at.host)
+                    tls = self._tls or await tls_contexts.get()
+                    return await asyncio.open_connection(address, at.port, ssl=tls, server_hostname=at.host)
                 return await asyncio.open_connection(address, at.port)
             except ssl.SSLError:
                 reason = "no valid TLS connection to it could be made"  # 4
@@ -129,11 +132,6 @@ class ImageFetcher:
         if not all(map(self._is_allowed_address, found)):
             raise refused(at.host, "it is not a host on the public internet")  # 3
         return found
-
-    def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = ssl.create_default_context()
-        return self._tls
 
 
 def _request(at: ImageAddress) -> bytes:

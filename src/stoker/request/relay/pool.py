@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
+import socket
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
 import httptools
 
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
+from stoker.http.tls_contexts import tls_contexts
 from stoker.request.outbox import Outbox
 from stoker.request.relay.tunnel import Tunnel
 
 MAX_IDLE: Final = 64
 """Idle connections kept per serve."""
+IDLE_LIMIT = 50.0
+"""Seconds for which a connection is kept without a request. Load balancers and firewalls drop idle connections after 60
+or more, many of them without a word: a request sent on such a connection gets no answer.
+"""
+KEEP_ALIVE: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+)
+"""TCP's own probes, in seconds: they keep a connection open on which an answer is long in coming, and end one whose
+other side is gone.
+"""
 MAX_HEAD: Final = 64 * 1024
 LARGE: Final = 64 * 1024
 """Bytes from which a body is written without copying it behind its head, and from which a read is large."""
 CONNECT_TIMEOUT = 5.0
-Connection = TypeVar("Connection", bound=asyncio.BaseProtocol)
+Connection = TypeVar("Connection", "UpstreamConnection", Tunnel)
 _LENGTHS: Final = (b"content-length", b"transfer-encoding")
 
 
@@ -55,7 +70,7 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_can_stay", "_ended", "_has_head", "_head_size", "_headers", "_is_full", "_is_large", "_is_paused", "_origin",
         "_parser", "_pieces", "_pool", "_receiver", "_unsent", "_yields_turn", "has_answered", "is_closed",
-        "is_reused", "transport",
+        "is_reused", "transport", "was_seen_idle",
     )  # fmt: skip
 
     def __init__(self, pool: ConnectionPool, origin: tuple[str, int]) -> None:
@@ -82,6 +97,8 @@ class UpstreamConnection(asyncio.Protocol):
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
         self.is_closed = False
         self.is_reused = False
+        self.was_seen_idle = False
+        """The pool has found it idle, and it has not been used since."""
         self.has_answered = False
         """Whether any byte of the current reply has come."""
 
@@ -270,8 +287,7 @@ class ConnectionPool:
 
     def __init__(self) -> None:
         self._idle: dict[tuple[str, int], deque[UpstreamConnection]] = defaultdict(deque)
-        self._tls: dict[str, ssl.SSLContext] = {}
-        """By the file with the trusted certificates."""
+        self._sweep: asyncio.TimerHandle | None = None
         self.loop = asyncio.get_running_loop()
         self.outbox = Outbox(self.loop)
         self.opened = 0
@@ -304,25 +320,28 @@ class ConnectionPool:
     async def _connect(self, target: Target, protocol: Callable[[], Connection]) -> Connection:
         loop = asyncio.get_running_loop()
         try:
-            if target.tls and target.ca_file not in self._tls:
-                self._tls[target.ca_file] = ssl.create_default_context(cafile=target.ca_file or None)
             async with asyncio.timeout(CONNECT_TIMEOUT):
+                context = await tls_contexts.get(target.ca_file) if target.tls else None
                 _, connection = await loop.create_connection(
                     protocol,
                     target.address or target.host,
                     target.port,
-                    ssl=self._tls[target.ca_file] if target.tls else None,
+                    ssl=context,
                     server_hostname=target.host if target.tls else None,
                 )
         except (OSError, TimeoutError) as error:
             why = str(error) or f"no answer within {CONNECT_TIMEOUT:g} s"
             text = f"the serve at {target.host}:{target.port} cannot be reached: {why}"
             raise UpstreamError(text, code="unreachable") from error
+        _send_keep_alives(connection.transport)
         return connection
 
     def keep(self, connection: UpstreamConnection, origin: tuple[str, int]) -> None:
         kept = self._idle[origin]
         kept.append(connection)
+        connection.was_seen_idle = False
+        if self._sweep is None:
+            self._sweep = self.loop.call_later(IDLE_LIMIT / 2, self._close_idle)
         if len(kept) > MAX_IDLE:
             kept.popleft().abort()
 
@@ -333,11 +352,32 @@ class ConnectionPool:
             if not kept:  # the next start of the serve may have another port
                 del self._idle[origin]
 
+    def _close_idle(self) -> None:
+        """Close what was idle the last time and still is: after IDLE_LIMIT at the latest. One timer for all."""
+        self._sweep = None
+        for connection in self.idle_connections():
+            if connection.was_seen_idle:
+                connection.abort()
+            connection.was_seen_idle = True
+        if any(self._idle.values()):
+            self._sweep = self.loop.call_later(IDLE_LIMIT / 2, self._close_idle)
+
     def drop(self, host: str, port: int) -> None:
         """Close the idle connections to a serve that is gone."""
         for connection in self._idle.pop((host, port), ()):
             connection.abort()
 
     def close(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
         for host, port in list(self._idle):
             self.drop(host, port)
+
+
+def _send_keep_alives(transport: asyncio.Transport) -> None:
+    connected = transport.get_extra_info("socket")
+    if connected is not None:
+        for level, option, value in KEEP_ALIVE:
+            with suppress(OSError):  # the other side has closed it already
+                connected.setsockopt(level, option, value)

@@ -5,7 +5,8 @@
 2. the first meaningful frame -> commit: 200, what was held, and from now on every read is one write
 3. the client is slow       -> reading from the serve pauses until the client reads again
 4. silence                  -> pings; after `stall_timeout` the stream is ended with an error
-                               (of audio and images: from the first byte on, which may take minutes)
+                               (of audio and images: from the first byte on, which may take minutes); of a reply that
+                               passes through unread, only if it is the client that does not read
 5. the end                  -> complete only if the dialect's own end marker came; else one error event
 6. the client is gone, or the lease is cut -> the upstream connection is closed at once
 """
@@ -17,17 +18,20 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from stoker.domain.dialect import MEDIA, Dialect
-from stoker.domain.errors import CapacityError, StokerError, UpstreamError
+from stoker.domain.errors import CapacityError, OutputLimitTooHigh, StokerError, UpstreamError
 from stoker.domain.lease import Target
+from stoker.request.codec.content_coding import PLAIN, READ, ContentDecoder, accepts, decoded
 from stoker.request.codec.context_overflow import CODE, is_recognised
-from stoker.request.codec.frames import StreamReader, check_answer, inflated, read_usage
+from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, read_engine_answer, read_usage
 from stoker.request.codec.media_answers import check_media_answer, is_binary
 from stoker.request.codec.media_units import seconds_of_answer
 from stoker.request.codec.own_replies import StreamPosition
+from stoker.request.codec.response_object import completed_body
+from stoker.request.codec.text_tokens import tokens_of_text
 from stoker.request.codec.usage import Usage
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
-from stoker.request.relay.headers import reply_headers, retry_after
+from stoker.request.relay.headers import accepted_codings, reply_headers, retry_after
 from stoker.request.relay.pool import ReplyReceiver, RequestBody
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.refusal import refusal_of
@@ -70,12 +74,11 @@ class ReplyReader(Protocol):
     @property
     def usage(self) -> Usage: ...
 
-    @property
-    def is_encoded(self) -> bool: ...
-
     def feed(self, data: bytes) -> bytes: ...
 
     def has_ended(self) -> bool: ...
+
+    def tokens_so_far(self) -> int: ...
 
     def take_rest(self) -> bytes: ...
 
@@ -131,16 +134,18 @@ class Limits(NamedTuple):
 
     keep_alive: float
     stall_timeout: float
+    unread: float = UNREAD_LIMIT
 
 
 class Relay:
     """Carries one request. Only the request itself awaits the result of `send`."""
 
     __slots__ = (
-        "_body", "_connection", "_dialect", "_head", "_headers", "_held", "_inputs", "_is_flowing", "_is_raw_stream",
-        "_last_data", "_limits", "_loop", "_may_escalate", "_on_flowing", "_opening", "_outcome", "_pool", "_reader",
-        "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "received", "reply",
-        "retry_after", "translator", "upstream_status", "usage",
+        "_body", "_coding", "_connection", "_decoder", "_dialect", "_head", "_headers", "_held", "_inputs",
+        "_is_flowing", "_is_raw_stream", "_is_unusable", "_last_data", "_limits", "_loop", "_may_escalate",
+        "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_requires_answer",
+        "_sent", "_size", "_target", "_timer", "is_complete", "received", "reply", "retry_after", "translator",
+        "upstream_status", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -159,6 +164,8 @@ class Relay:
         self.usage = Usage()
         self.translator: ReplyTranslator | None = None
         """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
+        self.is_complete = False
+        """Whether the reply came to its end, and the client got it."""
         self._on_flowing: Callable[[], None] | None = None
         self.retry_after: float | None = None
         """Seconds for which the serve asked for a pause; None: it did not."""
@@ -175,7 +182,13 @@ class Relay:
         self._size = 0
         self._is_flowing = False
         self._is_raw_stream = False
-        self._last_data = 0.0
+        self._coding = b""
+        """The coding in which the client gets a whole reply, as it asked; empty: none."""
+        self._decoder: ContentDecoder | None = None
+        """Decodes the reply; None: it comes uncompressed, or passes as it is."""
+        self._is_unusable = False
+        """Whether the whole reply came, and is no answer."""
+        self._last_data = self._sent = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def send(
@@ -234,9 +247,42 @@ class Relay:
         return self._is_flowing or reader.is_meaningful or (translator is not None and translator.has_content)
 
     @property
+    def has_own_timer(self) -> bool:
+        """Whether silence ends it (4). False until a reply begins, and for one that is collected."""
+        return self._timer is not None
+
+    @property
+    def sent_at(self) -> float:
+        """When the request was sent, by the loop's clock; 0: not yet."""
+        return self._sent
+
+    @property
     def has_sent_end(self) -> bool:
         """Whether the stream's own end marker went out, even if the reply is not finished."""
         return self._is_flowing and self._reader is not None and self._reader.has_ended()
+
+    @property
+    def was_sent(self) -> bool:
+        return self._sent > 0
+
+    @property
+    def seconds_since_sent(self) -> float:
+        return self._loop.time() - self._sent
+
+    @property
+    def has_begun_answer(self) -> bool:
+        """Whether any of an answer has come, and not only of a reply that turned out to be none."""
+        is_none = self._is_unusable and not self.usage.text_tokens
+        return self.upstream_status == 200 and self.has_answered and not is_none
+
+    def tokens_so_far(self) -> int:
+        """Tokens of the answer by its pieces, or by its length: for want of a count of the serve's."""
+        if self._reader is not None:
+            return self._reader.tokens_so_far()
+        was_read = self.is_complete and not self._is_flowing
+        if was_read or self.upstream_status != 200 or self._dialect not in ANSWERS:
+            return self.usage.text_tokens
+        return self.usage.text_tokens or tokens_of_text(self.received)
 
     @property
     def _rejection(self) -> UpstreamError | None:
@@ -262,16 +308,16 @@ class Relay:
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.upstream_status = status
         self._headers = headers
+        coding = _header(headers, b"content-encoding")
+        if coding not in PLAIN:
+            self._begin_coding(coding, accepted_codings(self._head))
         self._head = self._body = b""  # it is not sent again, and a stream may be long
         if status in faults.PAUSES:
             self.retry_after = retry_after(headers)
         dialect = self._dialect
         kind = _header(headers, b"content-type")
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
-            gzip = _header(headers, b"content-encoding") in (b"gzip", b"deflate")
-            self._reader = self.translator or StreamReader(
-                dialect, self._removes_usage, gzip, self.reply.upstream_messages
-            )
+            self._reader = self.translator or StreamReader(dialect, self._removes_usage, self.reply.upstream_messages)
             self.reply.position = self._reader.position
             self.usage = self._reader.usage
             if dialect not in MEDIA:
@@ -283,6 +329,10 @@ class Relay:
 
     def on_data(self, data: bytes) -> None:
         self.received += len(data)
+        if self._decoder is not None:
+            data = self._decode(self._decoder, data)
+            if not data:
+                return
         reader = self._reader
         if reader is None:
             self._collect(data)
@@ -305,8 +355,10 @@ class Relay:
         try:
             self._end()
         except Exception as error:
+            self._is_unusable = self._reader is None
             self._settle(error)  # a bug, too: the request must not wait for ever
         else:
+            self.is_complete = True
             self._settle(None)
 
     def on_broken(self, reason: str) -> None:
@@ -320,6 +372,28 @@ class Relay:
             return
         self._settle(UpstreamError(f"the serve broke off its reply: {reason}", code="upstream_broke"))
 
+    # -- compressed replies --------------------------------------------------------------------------------------
+
+    def _begin_coding(self, coding: bytes, accepted: bytes) -> None:
+        """The client gets a whole reply encoded if it asked for that, and everything else decoded. Where Stoker reads
+        nothing, what it cannot decode passes as it is.
+        """
+        is_stream = _header(self._headers, b"content-type").startswith(b"text/event-stream")
+        may_pass = not is_stream and self._dialect is not Dialect.RESPONSES  # whose object may have to be completed
+        if coding in READ and may_pass and accepts(accepted, coding):
+            self._coding = coding
+        elif coding in READ or self._dialect is not None:
+            self._decoder = ContentDecoder(coding)
+            self._headers = [header for header in self._headers if header[0] != b"content-encoding"]
+
+    def _decode(self, decoder: ContentDecoder, data: bytes) -> bytes:
+        try:
+            return decoder.feed(data)
+        except UpstreamError as error:
+            if self.upstream_status < 300:
+                self.end_with(error)
+            return b""  # of an error, the status says enough
+
     # -- streams -------------------------------------------------------------------------------------------------
 
     def _hold_or_flow(self, out: bytes, reader: ReplyReader) -> None:
@@ -327,8 +401,6 @@ class Relay:
         self._size += len(out)
         if reader.error is not None:
             self.end_with(self._rejection or reader.error)
-        elif reader.is_encoded and self.reply.is_committed:
-            self.end_with(faults.unusable("compressed its stream after the client was promised an uncompressed one"))
         elif reader.is_meaningful or self._size > MAX_HELD:
             self._start_flowing()
 
@@ -340,7 +412,7 @@ class Relay:
         self._is_flowing = True
         if self._on_flowing is not None:
             self._on_flowing()
-        if self._dialect in MEDIA:
+        if self._timer is None:
             self._last_data = self._loop.time()
             self._arm()
         self._write(b"".join(self._held))
@@ -370,7 +442,8 @@ class Relay:
         silent = self._loop.time() - self._last_data
         stall, keep_alive = self._limits.stall_timeout, self._limits.keep_alive
         wire = self.reply.wire
-        if stall > 0 and silent >= (max(stall, UNREAD_LIMIT) if wire.is_paused else stall):
+        ends = stall > 0 and (wire.is_paused or self._reader is not None or self._dialect is not None)
+        if ends and silent >= (max(stall, self._limits.unread) if wire.is_paused else stall):
             self.end_with(faults.unread(silent) if wire.is_paused else faults.stalled(silent))
             return
         if keep_alive > 0 and silent >= keep_alive and self._is_flowing and not wire.is_paused:
@@ -380,6 +453,8 @@ class Relay:
     # -- other replies ---------------------------------------------------------------------------------------------
 
     def _collect(self, data: bytes) -> None:
+        if self._is_raw_stream:
+            self.usage.text_tokens += data.count(_EVENT)
         if self._is_flowing:
             self._last_data = self._loop.time()
             self._write(data)
@@ -401,6 +476,8 @@ class Relay:
     def _end(self) -> None:
         """Raises UpstreamError if the reply is incomplete."""
         reader, reply = self._reader, self.reply
+        if self._decoder is not None and reader is None and self.received and not self._decoder.has_failed:
+            self._decoder.finish()
         if reader is not None:
             if self.translator is not None:
                 reader.has_ended()  # the rest may be what is rejected
@@ -420,30 +497,31 @@ class Relay:
             return
         body = b"".join(self._held)
         translator = self.translator
-        coding = _header(self._headers, b"content-encoding")
-        gzip = coding in _INFLATED
+        readable = decoded(self._coding, body) if self._coding else body
         if self.upstream_status >= 300:
-            self._refuse(inflated(body) if gzip else body)
+            self._refuse(readable)
         else:
             if reply.is_committed:
                 raise faults.unusable("answered without a stream, but the request asked for one")
             if translator is not None:
                 self._rewrite(translator, body)
                 return
-            is_readable = gzip or coding in (b"", b"identity")
-            if self._dialect in MEDIA and is_readable:
-                readable = inflated(body) if gzip else body
+            if self._dialect in MEDIA:
                 check_media_answer(self._dialect, _header(self._headers, b"content-type"), readable)
                 self.usage = read_usage(readable)
                 self.usage.audio_seconds = seconds_of_answer(readable)
-            elif self._dialect is None or not self._requires_answer or not is_readable:
-                self.usage = read_usage(body, gzip)
+            elif self._dialect is None:
+                self.usage = read_engine_answer(readable)
+            elif not self._requires_answer:
+                self.usage = read_usage(readable)
             else:
-                checked = check_answer(self._dialect, body, gzip, self._inputs)
+                checked = check_answer(self._dialect, readable, self._inputs)
                 self.usage = checked.usage
                 if checked.mended is not None:
                     body = checked.mended
                     self._headers = [header for header in self._headers if header[0] != b"content-encoding"]
+                if self._dialect is Dialect.RESPONSES:
+                    body = completed_body(body)
         reply.begin()
         reply.send_whole(self.upstream_status, reply_headers(self._headers), body)
 
@@ -463,7 +541,8 @@ class Relay:
         if self._dialect is not None:
             error = refusal_of(status, body, retry_after(self._headers))
             is_fit = len(body) <= MAX_REFUSAL and words.is_safe(body.decode("utf-8", "replace"))
-            if self.translator is not None or not is_fit or self._is_unrecognised(error, body):
+            is_lost = not is_fit or (self._decoder is not None and self._decoder.has_failed)
+            if self.translator is not None or is_lost or self._is_unrecognised(error, body):
                 raise error  # 2
         if self.reply.is_committed:
             raise faults.refused(status, body)  # 3
@@ -472,7 +551,11 @@ class Relay:
         self.reply.error = error
 
     def _is_unrecognised(self, error: StokerError, body: bytes) -> bool:
-        """Whether it says that the prompt is too long, in words that the client would take for something else."""
+        """Whether it says that the prompt is too long, in words that the client would take for something else; or that
+        the output limit is too high, in words that it would take for a prompt that is too long.
+        """
+        if isinstance(error, OutputLimitTooHigh):
+            return True
         if error.code != CODE:
             return False
         return self.reply.is_committed or not is_recognised(error, self._dialect is Dialect.MESSAGES, body)
@@ -524,8 +607,8 @@ class Relay:
             self._timer = None
 
 
-_INFLATED: Final = (b"gzip", b"x-gzip", b"deflate")
-"""Content-Encoding of bodies that are read. Others pass through unread."""
+_EVENT: Final = b"data: "
+"""What each event of a stream has that passes on unread."""
 
 
 def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:

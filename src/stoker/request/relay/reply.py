@@ -191,10 +191,12 @@ class Reply:
         """Send everything through `wire`, which stands before the connection. Nothing was sent yet."""
         self.wire = wire
 
-    def restart(self, wire: ReplyWire) -> None:
-        """Discard a reply that the wire it was sent through has held back: another one goes to `wire`."""
+    def restart(self, wire: ReplyWire, has_head: bool = False) -> None:
+        """Discard a reply that the wire it was sent through has held back: another one goes to `wire`. `has_head`: the
+        client has the head of a stream.
+        """
         self.wire = wire
-        self.is_finished = self.is_committed = False
+        self.is_finished, self.is_committed = False, has_head
 
     def set_dialect(self, dialect: Dialect | None) -> None:
         """Set the client's dialect, once its path is known."""

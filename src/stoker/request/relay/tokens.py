@@ -10,6 +10,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
+from stoker.request.codec.content_coding import decoded
 from stoker.request.codec.frames import read_usage
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.pool import ConnectionPool, RequestBody
@@ -30,11 +31,13 @@ class _ReplyCollector:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.done: asyncio.Future[tuple[int, bytes]] = loop.create_future()
         self._status = 0
+        self._coding = b""
         self._parts: list[bytes] = []
         self._size = 0
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self._status = status
+        self._coding = next((value.strip().lower() for name, value in headers if name == b"content-encoding"), b"")
 
     def on_data(self, data: bytes) -> None:
         self._size += len(data)
@@ -42,8 +45,12 @@ class _ReplyCollector:
             self._parts.append(data)
 
     def on_end(self) -> None:
-        if not self.done.done():
-            self.done.set_result((self._status, b"".join(self._parts)))
+        if self.done.done():
+            return
+        try:
+            self.done.set_result((self._status, decoded(self._coding, b"".join(self._parts))))
+        except UpstreamError as error:
+            self.done.set_exception(error)
 
     def on_broken(self, reason: str) -> None:
         if not self.done.done():

@@ -5,7 +5,6 @@ items        items of an input or output: their ids, their form in listings, pag
 replay       a request that refers to stored items, as a request that includes them
 capture      watches the reply on its way to the client, and holds back its last event until the response is stored
 compaction   a conversation summarised by its model
-held_reply   holds back a whole reply: another one is sent in its place
-client_wire  the connection that both stand before
+client_wire  the connection that it stands before
 settings     messages that name the configuration
 """

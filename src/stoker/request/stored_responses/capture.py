@@ -118,6 +118,26 @@ class ResponseCapture:
         if self._is_finished:
             self._wire.finish(bytes(self._pending))
 
+    def replace(self, wire: ClientWire, item: Mapping[str, object]) -> None:
+        """The response has this one item, and goes to `wire`. Of a stream, no other item may have been passed on."""
+        assert self.response is not None
+        self._wire = wire
+        self.response["output"] = Raw(encode([item]))
+        if self._whole is not None:
+            return
+        number = self._last.get("sequence_number")
+        at = msgspec.json.decode(number) if isinstance(number, Raw) else 0
+        for step, kind in enumerate(("response.output_item.added", "response.output_item.done")):
+            event = {"type": Raw(encode(kind)), "output_index": 0, "item": item, "sequence_number": at + step}
+            wire.write(_event(event))
+        self._last["sequence_number"] = at + 2
+
+    def discard(self) -> None:
+        """Drop what was held back: nobody gets it."""
+        self.response = None
+        self._held.clear()
+        self._pending.clear()
+
     # -- streams -------------------------------------------------------------------------------------------------------
 
     def _read(self, data: bytes) -> None:

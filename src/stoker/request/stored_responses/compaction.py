@@ -1,9 +1,11 @@
-"""A conversation summarised by its model: `/v1/responses/compact`, and compaction items in later requests.
+"""A conversation summarised by its model, and compaction items in later requests. A client asks for it at
+`/v1/responses/compact`, or by a `compaction_trigger` as the last item of a request for a response.
 
-1. a serve has no such path: the model is asked for a summary, in whatever dialect the serve speaks
-2. the answer is a list of the user's messages as they were, and one compaction item, as OpenAI documents it
+1. a serve knows neither: the model is asked for a summary, in whatever dialect the serve speaks
+2. the path answers with a list of the user's messages as they were, and one compaction item; a trigger with a response
+   whose output is that item
 3. the item holds the summary, sealed: Stoker recognises its own items, and puts the summary in the item's place
-4. OpenAI has the path: it gets the request, with what it refers to
+4. OpenAI knows both: it gets the request, with what it refers to
 
 A sealed summary is signed, not encrypted: whoever has the item can read it.
 """
@@ -15,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.domain.errors import ClientError
 from stoker.request.stored_responses.items import fields_of, head_of, listed, new_id, read_items
 from stoker.request.stored_responses.records import Raw, StoredItem, encode
 
@@ -35,6 +38,10 @@ _FOREIGN = (
 )  # fmt: skip
 """Fields that OpenAI's path does not have, or that mean nothing there. The settings of a key may have added some."""
 _CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+TRIGGER = "compaction_trigger"
+_CLIENTS_ROLES = ("user", "developer", "system")
+_ITEMS = ("compaction", "compaction_summary", "context_compaction")
+"""A compaction item, as OpenAI and the versions of Codex call it."""
 _NO_USAGE = {
     "input_tokens": 0,
     "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -50,11 +57,19 @@ OpenSummary = Callable[[str], str | None]
 """Returns the text that a compaction item of ours holds; None: it is not ours."""
 
 
-def summary_request(fields: dict[str, Raw], items: Sequence[StoredItem], open_summary: OpenSummary) -> bytes:
-    """The request whose answer is the summary. Calls without an output are left out: some APIs refuse them."""
+def summary_request(
+    fields: dict[str, Raw], items: Sequence[StoredItem], open_summary: OpenSummary, keep: Sequence[str] = ()
+) -> bytes:
+    """The request whose answer is the summary. Calls without an output are left out: some APIs refuse them. `keep`:
+    more fields of the client's request that it has. Raises ClientError 400: there is nothing to summarise.
+    """
+    items = [item for item in items if head_of(item.body).type != TRIGGER]
+    if not items:
+        text = "there is nothing to compact: send 'input' or 'previous_response_id'"
+        raise ClientError(text, code="bad_field", param="input")
     answered = {call for item in items if (call := _call_id(item.body, _CALLS.values()))}
     asked = [item.body for item in items if _call_id(item.body, _CALLS) in (None, *answered)]
-    given: dict[str, Any] = {name: fields[name] for name in _KEPT if name in fields}
+    given: dict[str, Any] = {name: fields[name] for name in (*_KEPT, *keep) if name in fields}
     if "tools" in given:
         given["tool_choice"] = "none"
     prompt = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": PROMPT}]}
@@ -74,12 +89,8 @@ def relayed_request(
     return encode({**kept, "input": upstream})
 
 
-def summary_of(answer: bytes) -> tuple[str, Raw | None]:
-    """The text of the answer, and the usage. The text is empty if there is none, or if it was cut off."""
-    try:
-        response = fields_of(answer)
-    except _WRONG:
-        return "", None
+def summary_of(response: dict[str, Raw]) -> tuple[str, Raw | None]:
+    """The text of the response, and the usage. The text is empty if there is none, or if it was cut off."""
     if bytes(response.get("status", b"")) != b'"completed"':
         return "", None
     texts: list[str] = []
@@ -96,23 +107,46 @@ def summary_of(answer: bytes) -> tuple[str, Raw | None]:
 def compacted(items: Sequence[StoredItem], sealed: str, created: int, usage: Raw | None) -> bytes:
     """The answer of `/v1/responses/compact`. `sealed`: the summary, sealed."""
     users = [listed(item) for item in items if head_of(item.body).role == "user"]
-    summary = {"id": new_id("cmp_"), "type": "compaction", "encrypted_content": sealed}
     is_counted = usage is not None and bytes(usage) != b"null"
     return encode(
         {
             "id": new_id("resp_"),
             "object": "response.compaction",
             "created_at": created,
-            "output": [*users, summary],
+            "output": [*users, compaction_item(sealed)],
             "usage": usage if is_counted else _NO_USAGE,
         }
     )
 
 
+def compaction_item(sealed: str) -> dict[str, object]:
+    return {"id": new_id("cmp_"), "type": "compaction", "encrypted_content": sealed}
+
+
+def asks_for_compaction(body: bytes) -> bool:
+    """Whether the request ends with a `compaction_trigger`. Raises ClientError 400 for one in another place."""
+    if TRIGGER.encode() not in body:
+        return False
+    items = read_items(fields_of(body).get("input"), "input")
+    at = next((at for at, item in enumerate(items) if head_of(item).type == TRIGGER), None)
+    if at is not None and at < len(items) - 1:
+        text = f"'input[{at}]' is a {TRIGGER}, which must be the last item of 'input'"
+        raise ClientError(text, code="bad_field", param=f"input[{at}]")
+    return at is not None
+
+
+def since_compaction(items: list[StoredItem]) -> list[StoredItem]:
+    """The history that a request continues: before the last compaction item, only what the client itself said."""
+    kinds = [head_of(item.body).type for item in items]
+    last = next((at for at in reversed(range(len(items))) if kinds[at] in _ITEMS), 0)
+    kept = [*(item for item in items[:last] if head_of(item.body).role in _CLIENTS_ROLES), *items[last:]]
+    return [item for item in kept if head_of(item.body).type != TRIGGER]
+
+
 def expanded(item: Raw, open_summary: OpenSummary) -> Raw:
     """The item as serves understand it: a compaction item of ours becomes the summary, as a message of the user."""
     head = head_of(item)
-    if head.type != "compaction" or not isinstance(head.encrypted_content, str):
+    if head.type not in _ITEMS or not isinstance(head.encrypted_content, str):
         return item
     summary = open_summary(head.encrypted_content)
     if summary is None:

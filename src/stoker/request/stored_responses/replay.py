@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.errors import ClientError
-from stoker.request.stored_responses.compaction import OpenSummary, expanded
+from stoker.request.stored_responses.compaction import OpenSummary, expanded, since_compaction
 from stoker.request.stored_responses.items import fields_of, is_id, read_items, to_store
 from stoker.request.stored_responses.records import (
     Raw,
@@ -79,11 +79,11 @@ def read_request(body: bytes) -> StatefulRequest:
 def history_of_response(record: bytes) -> list[StoredItem]:
     """What came before, for a request that continues this response."""
     stored = read_response(record)
-    return [*stored.items, *output_of(stored.response)]
+    return since_compaction([*stored.items, *output_of(stored.response)])
 
 
 def history_of_conversation(record: bytes) -> list[StoredItem]:
-    return read_conversation(record).items
+    return since_compaction(read_conversation(record).items)
 
 
 def output_of(response: Raw | bytes) -> list[StoredItem]:
@@ -97,7 +97,7 @@ def replay(request: StatefulRequest, history: list[StoredItem], open_summary: Op
     items = [*history, *own]
     upstream = [expanded(item.body, open_summary) for item in items]
     fields: dict[str, Raw] = {
-        name: value for name, value in request.fields.items() if name not in (_PREVIOUS, _CONVERSATION)
+        name: value for name, value in request.fields.items() if name not in (_PREVIOUS, _CONVERSATION, "generate")
     }
     is_same = not history and all(new is old.body for new, old in zip(upstream, items, strict=True))
     if not is_same or "input" not in fields:

@@ -7,6 +7,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.frames import StreamReader, check_answer
 from stoker.request.codec.own_replies import StreamPosition
+from stoker.request.codec.response_object import completed_body
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
@@ -29,16 +30,12 @@ class CheckedReply:
     ) -> None:
         self.rejected: UpstreamError | None = None
         self._dialect = dialect
-        self._inner = StreamReader(dialect, removes_usage, False, words)
+        self._inner = StreamReader(dialect, removes_usage, words)
         self._reader = READ_ANSWER[dialect](Losses())
         self._frames = FrameSplitter()
         self._sequence = BlockSequencer()
         self._check = check
         self._usage: Usage | None = None
-
-    @property
-    def is_encoded(self) -> bool:
-        return self._inner.is_encoded
 
     @property
     def is_meaningful(self) -> bool:
@@ -79,18 +76,21 @@ class CheckedReply:
     def take_rest(self) -> bytes:
         return self._inner.take_rest()
 
+    def tokens_so_far(self) -> int:
+        return self._inner.tokens_so_far()
+
     def position(self) -> StreamPosition:
         return self._inner.position()
 
     def translate_whole(self, body: bytes) -> bytes:
-        """The body, as strict JSON. Raises StokerError if it is not an answer."""
+        """The body, as it would pass through unread. Raises StokerError if it is not an answer."""
         checked = check_answer(self._dialect, body)
         self._usage = checked.usage
         body = checked.mended or body
         payload = loose(body)
         if isinstance(payload, dict):
             self._check.judge(self._reader.read_whole(payload))
-        return body
+        return completed_body(body) if self._dialect is Dialect.RESPONSES else body
 
     def describe_changes(self) -> bytes:
         return b""

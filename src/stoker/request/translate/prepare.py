@@ -2,7 +2,9 @@
 
 thinking     opens sealed thinking; removes thinking whose signature is wrong, or means nothing to the target
 billing      removes the block that differs with each request, for local models
+arguments    makes the arguments of each call an object: one that was cut off would be refused at every later turn
 results      gives every call a result in the user's next turn, and turns results without a call into text
+choice       allows only tools that are there
 system       keeps system turns in mid-conversation where they are: as turns, or as text of the user
 images       refuses image URLs that the target must not fetch
 prefill      drops the wish to continue the last turn, for targets that refuse that
@@ -15,6 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -23,6 +26,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
     Block,
+    Choice,
     Document,
     Image,
     Prompt,
@@ -31,17 +35,19 @@ from stoker.domain.prompt import (
     Text,
     Thinking,
     ToolCall,
+    ToolChoice,
     ToolResult,
     Turn,
 )
-from stoker.request.translate.neutral.calls import short_id, short_name
+from stoker.request.translate.neutral.calls import fitted_id, repaired, short_id, short_name
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.thinking import OURS, ThinkingSigner
+from stoker.request.translate.neutral.thinking import ANTHROPIC, OURS, ThinkingSigner, maker_of, vendor_of
 
 BILLING = "x-anthropic-billing-header"
 """Beginning of the line, a block of its own, in which Claude Code sends its version and a hash of the request."""
 _USER_LENGTH = 64
+_CONTINUE = "Continue."
 _NO_RESULT = "(no result: the call was not answered)"
 
 
@@ -67,7 +73,8 @@ def prepare(prompt: Prompt, context: PassContext) -> tuple[Prompt, dict[str, str
 
 
 def thinking(prompt: Prompt, context: PassContext) -> Prompt:
-    """1. Stoker's own seal is opened  2. Stoker's own signature must fit its text  3. Anthropic accepts only its own
+    """1. Stoker's own seal is opened  2. Stoker's own signature must fit its text
+    3. a vendor that checks signatures gets only what it signed itself
     4. for Messages of other makers Stoker signs all thinking  5. for other dialects a signature means nothing
     """
     if not any(isinstance(block, Thinking | Redacted) for turn in prompt.turns for block in turn.blocks):
@@ -85,35 +92,40 @@ def _thought(block: Thinking | Redacted, prompt: Prompt, context: PassContext) -
     if isinstance(block, Thinking) and block.signature.startswith(OURS):
         opened = signer.open(block.signature)
         if opened is not None:
-            block = _unsealed(opened)  # 1
+            block = _unsealed(opened, block)  # 1
         elif not signer.fits(block.signature, block.text):
             losses.add("thinking_altered")  # 2
             return None
-    elif isinstance(block, Thinking) and prompt.dialect is Dialect.RESPONSES and traits.dialect is not prompt.dialect:
-        if block.signature:
-            losses.add("signature")
-        block = Thinking(block.text)  # only OpenAI reads what it encrypted
+    vendor = vendor_of(traits)
     if isinstance(block, Redacted):
-        if traits.checks_signatures:
+        if vendor == ANTHROPIC:
             return block
         losses.add("thinking_redacted")
         return None
-    if traits.checks_signatures:
-        if block.signature and not block.signature.startswith(OURS):
+    maker = block.maker or maker_of(block.signature, prompt.dialect)
+    if vendor:
+        if maker == vendor:
             return block  # 3
         losses.add("thinking_unsigned")
         return None
-    if block.signature and not block.signature.startswith(OURS) and traits.dialect is not Dialect.RESPONSES:
-        losses.add("signature")
+    if block.signature and not block.signature.startswith(OURS):
+        if traits.dialect is not Dialect.RESPONSES or prompt.dialect is not Dialect.RESPONSES:
+            losses.add("signature")
+        if not block.text:
+            return None
+        block = Thinking(block.text)
     if traits.dialect is Dialect.MESSAGES and not block.signature.startswith(OURS):
         return Thinking(block.text, signer.sign(prompt.model, block.text))  # 4
     return block  # 5
 
 
-def _unsealed(opened: dict[str, str]) -> Thinking | Redacted:
+def _unsealed(opened: dict[str, str], block: Thinking) -> Thinking | Redacted:
+    """A seal without the text stands beside it."""
     if redacted := opened.get("redacted"):
         return Redacted(redacted)
-    return Thinking(opened.get("text", ""), opened.get("signature", ""))
+    signature = opened.get("signature", "")
+    maker = opened.get("maker") or maker_of(signature, Dialect.MESSAGES)
+    return Thinking(opened.get("text", block.text if signature else ""), signature, maker)
 
 
 # -- turns --------------------------------------------------------------------------------------------------------
@@ -136,6 +148,21 @@ def billing(prompt: Prompt, context: PassContext) -> Prompt:
 def unbilled(text: str) -> str:
     """The text without the billing line."""
     return text.partition("\n")[2].lstrip("\n") if text.startswith(BILLING) else text
+
+
+def arguments(prompt: Prompt, context: PassContext) -> Prompt:
+    turns = []
+    for turn in prompt.turns:
+        blocks = turn.blocks
+        if turn.role is Role.ASSISTANT:
+            blocks = [
+                replace(block, arguments=repaired(block.arguments, context.losses))
+                if isinstance(block, ToolCall) and not block.custom
+                else block
+                for block in blocks
+            ]
+        turns.append(Turn(turn.role, blocks))
+    return replace(prompt, turns=turns)
 
 
 def results(prompt: Prompt, context: PassContext) -> Prompt:
@@ -239,6 +266,18 @@ def system(prompt: Prompt, context: PassContext) -> Prompt:
     return replace(prompt, turns=turns)
 
 
+def choice(prompt: Prompt, context: PassContext) -> Prompt:
+    """What the client allows beside these, the vendor would have run; nothing but that: no tool may be called."""
+    given = prompt.tool_choice
+    if given is None or given.allowed is None:
+        return prompt
+    known = {tool.name for tool in prompt.tools}
+    allowed = [name for name in given.allowed if name in known]
+    if len(allowed) == len(given.allowed) and allowed:
+        return prompt
+    return replace(prompt, tool_choice=replace(given, allowed=allowed) if allowed else ToolChoice(Choice.NONE))
+
+
 # -- images, names, ids ---------------------------------------------------------------------------------------------
 
 
@@ -267,21 +306,31 @@ def _flat(blocks: list[Block]) -> list[Block]:
 
 
 def ids(prompt: Prompt, context: PassContext) -> Prompt:
-    if context.traits.tool_ids != "short":
+    """The same id for a call and its result, at every turn."""
+    traits = context.traits
+    if traits.tool_ids == "short":
+        spelt = short_id
+    elif traits.id_length:
+        spelt = partial(fitted_id, length=traits.id_length, is_plain=traits.dialect is Dialect.MESSAGES)
+    else:
         return prompt
     turns = []
     for turn in prompt.turns:
-        blocks = [replace(block, id=short_id(block.id)) if isinstance(block, ToolCall | ToolResult) else block
+        blocks = [replace(block, id=spelt(block.id)) if isinstance(block, ToolCall | ToolResult) else block
                   for block in turn.blocks]  # fmt: skip
         turns.append(Turn(turn.role, blocks))
     return replace(prompt, turns=turns)
 
 
 def prefill(prompt: Prompt, context: PassContext) -> Prompt:
-    if prompt.continues and context.traits.prefill == "refuse":
-        context.losses.add("prefill")
-        return replace(prompt, continues=False)
-    return prompt
+    """Messages takes the last turn for the answer's beginning, if it is the assistant's."""
+    if not prompt.continues or context.traits.prefill != "refuse":
+        return prompt
+    context.losses.add("prefill")
+    turns = prompt.turns
+    if context.traits.dialect is Dialect.MESSAGES:
+        turns = [*turns, Turn(Role.USER, [Text(_CONTINUE)])]
+    return replace(prompt, turns=turns, continues=False)
 
 
 def names(prompt: Prompt, context: PassContext) -> tuple[Prompt, dict[str, str]]:
@@ -321,4 +370,4 @@ def user(prompt: Prompt, context: PassContext) -> Prompt:
     return replace(prompt, settings={**prompt.settings, "user": short})
 
 
-PASSES: tuple[Pass, ...] = (thinking, billing, results, system, images, ids, prefill, user)
+PASSES: tuple[Pass, ...] = (thinking, billing, arguments, results, choice, system, images, ids, prefill, user)

@@ -24,12 +24,13 @@ from stoker.domain.answer import (
     Signed,
     Tokens,
 )
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import OLLAMA, Dialect
 from stoker.domain.errors import REJECTED, StokerError, UpstreamError
 from stoker.domain.prompt import Prompt
 from stoker.request.codec.frames import ANSWERS, problem_of
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import FrameSplitter
+from stoker.request.codec.text_tokens import text_size, tokens_of_pieces, tokens_of_text
 from stoker.request.codec.tolerant_json import FrameReader
 from stoker.request.codec.upstream_errors import is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
@@ -80,6 +81,8 @@ WRITE_ANSWER: dict[Dialect, Callable[[AnswerContext, Losses], AnswerWriter]] = {
     Dialect.OLLAMA_CHAT: on_demand.ollama_chat_writer,
     Dialect.OLLAMA_GENERATE: on_demand.ollama_generate_writer,
 }
+_KEEP_LOGPROBS = frozenset((Dialect.CHAT, *OLLAMA))
+"""Dialects of clients that have a place for the log probabilities of tokens, as chat lists them."""
 PATHS = {
     Dialect.CHAT: "/v1/chat/completions", Dialect.MESSAGES: "/v1/messages", Dialect.RESPONSES: "/v1/responses",
 }  # fmt: skip
@@ -105,7 +108,7 @@ def write_prompt(prompt: Prompt, read_losses: Losses, traits: Capabilities, sign
     translation is strict, for anything that would be lost.
     """
     losses = Losses()
-    losses.codes.update(read_losses.codes)
+    losses.update(read_losses)
     fitted, names = prepare(prompt, PassContext(traits, signer, losses))
     document = WRITE_PROMPT[traits.dialect](fitted, traits, losses)
     if traits.strict:
@@ -122,6 +125,7 @@ class AnswerTranslator:
         "_began",
         "_calls",
         "_check",
+        "_client",
         "_frames",
         "_has_begun",
         "_is_over",
@@ -129,10 +133,12 @@ class AnswerTranslator:
         "_opened",
         "_payloads",
         "_pending",
+        "_pieces",
         "_reader",
         "_restore",
         "_restored",
         "_sequence",
+        "_size",
         "_tokens",
         "_upstream",
         "_upstream_messages",
@@ -145,7 +151,6 @@ class AnswerTranslator:
         "rejected",
         "usage",
     )  # fmt: skip
-    is_encoded = False
     failure = None
     includes_error = True
     """An error in the serve's stream was already written in the client's dialect."""
@@ -172,7 +177,8 @@ class AnswerTranslator:
         """Whether any part of an answer came, even if it is held back."""
         self.error: StokerError | None = None
         self._upstream = upstream
-        self._reader = READ_ANSWER[upstream](self.losses)
+        self._client = context.prompt.dialect
+        self._reader = self._new_reader()
         self._writer = WRITE_ANSWER[context.prompt.dialect](context, self.losses)
         custom = frozenset(tool.name for tool in context.prompt.tools if tool.custom)
         self._restored = written.names, custom
@@ -181,6 +187,8 @@ class AnswerTranslator:
         self._frames = FrameSplitter()
         self._payloads = FrameReader()
         self._tokens = Tokens()
+        self._pieces = self._size = 0
+        """Pieces of the answer, and the characters in them."""
         self._began = Began("", "")
         """The first event, held until another follows, so that it carries the usage known by then: some serves report
         none at first.
@@ -202,14 +210,21 @@ class AnswerTranslator:
     def continue_with(self, check: Check | None) -> None:
         """A second reply of the serve follows. Its calls become those of this answer; the rest of it is left out."""
         self.rejected, self.error = None, None
+        self.usage, self._tokens = Usage(), Tokens()
+        self._pieces = self._size = 0
         self._check = check
-        self._reader = READ_ANSWER[self._upstream](self.losses)
+        self._reader = self._new_reader()
         self._restore = AnswerRestorer(*self._restored)
         self._sequence = BlockSequencer(self._opened)
         self._frames, self._payloads = FrameSplitter(), FrameReader()
         self._muted = set()
         self.is_meaningful = self._is_over = False
         self._pending = b""
+
+    def _new_reader(self) -> AnswerReader:
+        reader = READ_ANSWER[self._upstream](self.losses)
+        reader.keeps_logprobs = self._client in _KEEP_LOGPROBS
+        return reader
 
     @property
     def content_type(self) -> bytes:
@@ -246,6 +261,10 @@ class AnswerTranslator:
         rest, self._pending = self._pending, b""
         return rest
 
+    def tokens_so_far(self) -> int:
+        """Tokens of the answer by its pieces, for want of a count of the serve's."""
+        return tokens_of_pieces(self._pieces, self._size)
+
     def position(self) -> StreamPosition:
         return position_of(self._writer)
 
@@ -270,6 +289,8 @@ class AnswerTranslator:
             raise problem
         self._restore.restore_whole(answer)
         self._count(answer.tokens)
+        if not answer.tokens.output:
+            self.usage.text_tokens = tokens_of_text(text_size({"content": given}))
         if self._check is not None:
             self._check.judge(answer)
             if self._check.is_failed:
@@ -335,15 +356,20 @@ class AnswerTranslator:
     def _tally(self, event: Event) -> None:
         """Notes usage, and that something came, even for an answer that is not sent."""
         match event:
+            case Grew(text=text):
+                self.has_content = True
+                self._pieces += 1
+                self._size += len(text)
             case Counted(tokens=tokens) | Began(tokens=Tokens() as tokens):
                 self._count(tokens)
-            case Grew() | Finished():
+            case Finished():
                 self.has_content = True
 
     def _count(self, tokens: Tokens) -> None:
         self._tokens.update(tokens)
         self.usage.input, self.usage.output = self._tokens.input, self._tokens.output
-        self.usage.cached = self._tokens.cached
+        self.usage.cached, self.usage.cache_written = self._tokens.cached, self._tokens.written
+        self.usage.reasoning = self._tokens.reasoning
 
 
 def rejection(check: Check) -> UpstreamError:

@@ -83,6 +83,7 @@ class Script:
 
     # Faults
     error_status: int | None = _says(None, "answer with this HTTP status")
+    error_times: int | None = _says(None, "only that many requests get that answer; none: all")
     error_body: str = _says("", "body of that answer; empty: an error in the dialect asked for")
     retry_after: str | None = _says(None, "Retry-After header of that answer")
     error_event_after: int | None = _says(None, "streamed: an error event after N steps, then the end")

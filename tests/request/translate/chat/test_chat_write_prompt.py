@@ -177,7 +177,7 @@ def test_a_result_among_the_words_of_the_model_is_told() -> None:
 
 
 def test_an_assistant_says_thinking_text_and_calls_in_one_message() -> None:
-    turn = assistant(Thinking("h"), Thinking("m"), Text("a"), ToolCall("c1", "f", '{"a":1}'), ToolCall("c2", "g", ""))
+    turn = assistant(Thinking("h"), Thinking("m"), Text("a"), ToolCall("c1", "f", '{"a":1}'), ToolCall("c2", "g", "{}"))
     (message,), codes = messages(turn)
     assert message == {
         "role": "assistant",

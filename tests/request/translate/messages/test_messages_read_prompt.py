@@ -250,7 +250,17 @@ def test_documents(source: Any, document: Document) -> None:
     assert (blocks, lost) == ([document], [])
 
 
-@pytest.mark.parametrize("other", [PICTURE, "text", {"type": "text", "text": 3}, 7])
+def test_images_of_a_document_of_blocks_follow_its_text() -> None:
+    source = {"type": "content", "content": [PICTURE, {"type": "text", "text": "a"}]}
+    blocks, lost = said({"type": "document", "source": source})
+    assert (blocks[:1], [type(block) for block in blocks[1:]], lost) == (
+        [Document("text/plain", text="a")],
+        [Image],
+        [],
+    )
+
+
+@pytest.mark.parametrize("other", ["text", {"type": "text", "text": 3}, 7])
 def test_of_a_document_of_blocks_what_is_no_text_is_told(other: Any) -> None:
     source = {"type": "content", "content": [{"type": "text", "text": "a"}, other]}
     blocks, lost = said({"type": "document", "source": source})
@@ -282,10 +292,10 @@ def test_blocks_of_the_vendors_own_are_dropped_and_told(kind: str) -> None:
     assert (blocks, lost) == ([], ["foreign_block"])
 
 
-def test_a_tool_reference_in_a_result_is_dropped_and_told() -> None:
+def test_a_tool_reference_in_a_result_names_its_tool() -> None:
     reference = {"type": "tool_reference", "tool_name": "f"}
     blocks, lost = said({"type": "tool_result", "tool_use_id": "t", "content": [reference]})
-    assert (blocks, lost) == ([ToolResult("t", [])], ["foreign_block"])
+    assert (blocks, lost) == ([ToolResult("t", [Text("(found the tool f)")])], ["tool_reference"])
 
 
 CALL = {"type": "tool_use", "id": "t", "name": "f", "input": {}}

@@ -145,21 +145,6 @@ def test_ids_are_spelt_as_messages_takes_them_and_the_same_in_call_and_result() 
     assert read_id(call[0]["id"]) == "functions.f:0"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "given", "lost"),
-    [
-        ("", {}, []),
-        ("null", {}, []),
-        ('"{\\"a\\":1}"', {"a": 1}, []),
-        ("[1]", {"_raw": "[1]"}, ["arguments"]),
-        ('{"a":', {"_raw": '{"a":'}, ["arguments"]),
-    ],
-)
-def test_vllm_serving_arguments_that_are_no_object_break_nothing(arguments: str, given: Any, lost: list[str]) -> None:
-    content, told = blocks(Role.ASSISTANT, ToolCall("t", "f", arguments))
-    assert (content[0]["input"], told) == (given, lost)
-
-
 def test_a_call_of_a_custom_tool_has_its_text_as_input() -> None:
     content, lost = blocks(Role.ASSISTANT, ToolCall("t", "f", "any text", custom=True))
     assert (content[0]["input"], lost) == ({"input": "any text"}, ["custom_tool"])

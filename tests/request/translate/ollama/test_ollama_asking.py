@@ -127,9 +127,10 @@ def test_how_long_to_stay_loaded_is_not_the_clients_to_say(keep_alive: Any) -> N
     assert read(keep_alive=keep_alive)[1] == ["keep_alive"]
 
 
-def test_log_probabilities_are_a_loss() -> None:
-    assert read(logprobs=True, top_logprobs=3)[1] == ["logprobs"]
-    assert read(logprobs=False, top_logprobs=3)[1] == []
+def test_log_probabilities_are_asked_for() -> None:
+    prompt, lost = read(logprobs=True, top_logprobs=3)
+    assert (prompt.settings, lost) == ({"logprobs": True, "top_logprobs": 3}, [])
+    assert read(logprobs=False, top_logprobs=3)[0].settings == {}
 
 
 @pytest.mark.parametrize(

@@ -132,10 +132,9 @@ def test_no_arguments_and_arguments_in_a_string_are_read(given: Any, text: str) 
     assert blocks({"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}) == [ToolCall("call_0_0", "f", "")]
 
 
-def test_arguments_that_are_no_object_are_refused_by_their_place() -> None:
-    calls = [WEATHER, {"function": {"name": "f", "arguments": [1]}}]
-    error = refused({"role": "assistant", "tool_calls": calls})
-    assert error.param == "messages[0].tool_calls[1].function.arguments"
+def test_arguments_that_are_no_object_are_their_text() -> None:
+    call = {"function": {"name": "f", "arguments": [1]}}
+    assert blocks({"role": "assistant", "tool_calls": [call]}) == [ToolCall("call_0_0", "f", "[1]")]
 
 
 def test_arguments_in_broken_utf_8_are_refused() -> None:

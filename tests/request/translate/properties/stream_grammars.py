@@ -146,7 +146,7 @@ def responses(data: bytes) -> Told:
         assert event["sequence_number"] == number, "numbers rise by one from 0"
         assert state not in ("over", "failed"), f"{kind} after the end"
         if kind == "error":
-            assert set(event) - {"source"} == {"type", "code", "message", "param", "sequence_number"}
+            assert set(event) - {"source"} == {"type", "code", "message", "param", "sequence_number", "error"}
             state = "failing"
             continue
         _, _, rest = kind.partition(".")

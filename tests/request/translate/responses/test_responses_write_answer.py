@@ -340,7 +340,7 @@ def test_thinking_comes_back_from_a_client_that_drops_its_text_cliproxyapi_3451(
 def test_what_is_sealed_is_told_when_the_item_is_done_not_before() -> None:
     _, found = stream([Thinking("hm"), Redacted("secret")])
     added = [payload["item"] for payload in found if payload["type"] == "response.output_item.added"]
-    assert [item["encrypted_content"] for item in added] == [None, None]
+    assert not any("encrypted_content" in item for item in added), "the schema knows no null for it"
     done = [payload["item"] for payload in found if payload["type"] == "response.output_item.done"]
     assert done[0]["content"] == [{"type": "reasoning_text", "text": "hm"}]
     assert all(item["encrypted_content"] and item["summary"] == [] for item in done)
@@ -360,14 +360,26 @@ def test_a_response_repeats_its_request_in_its_own_words() -> None:
         "parallel_tool_calls": False,
         "reasoning": {"effort": "high", "summary": "auto"},
         "temperature": 0.5,
-        "text": {"format": {"type": "json_schema", "name": "n", "schema": {}, "strict": True}, "verbosity": "low"},
+        "text": {
+            "format": {"type": "json_schema", "name": "n", "schema": {}, "strict": True, "description": "d"},
+            "verbosity": "low",
+        },
         "tool_choice": {"type": "custom", "name": "p"},
         "tools": [
             {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True},
             {"type": "custom", "name": "p", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}},
         ],
         "top_p": 0.9,
-    }  # fmt: skip
+        "frequency_penalty": 0.1,
+        "presence_penalty": 0.2,
+        "top_logprobs": 3,
+        "truncation": "auto",
+        "max_tool_calls": 5,
+        "service_tier": "flex",
+        "safety_identifier": "s",
+        "prompt_cache_key": "k",
+        "user": "u",
+    }
     prompt = read_prompt(encode(request), Losses())
     for response in (stream([Text("Hi")], prompt=prompt)[1][0]["response"], whole([Text("Hi")], prompt=prompt)):
         assert {name: response[name] for name in request if name not in ("model", "input")} == {
@@ -378,7 +390,10 @@ def test_a_response_repeats_its_request_in_its_own_words() -> None:
 def test_what_the_request_did_not_say_is_the_dialects_default() -> None:
     response = whole([Text("Hi")], prompt=Prompt(Dialect.RESPONSES, "m", []))
     assert {name: response[name] for name in ("instructions", "temperature", "top_p", "max_output_tokens")} == {
-        "instructions": None, "temperature": None, "top_p": None, "max_output_tokens": None,
+        "instructions": None, "temperature": 1, "top_p": 1, "max_output_tokens": None,
+    }  # fmt: skip
+    assert {name: response[name] for name in ("frequency_penalty", "presence_penalty", "top_logprobs")} == {
+        "frequency_penalty": 0, "presence_penalty": 0, "top_logprobs": 0,
     }  # fmt: skip
     assert response["tools"] == []
     assert response["tool_choice"] == "auto"
@@ -454,17 +469,36 @@ def test_which_stop_string_came_is_lost() -> None:
 # -- failures and silence -----------------------------------------------------------------------------------------
 
 
-def test_a_failure_is_a_flat_event_and_a_failed_response_with_the_next_numbers() -> None:
+def test_a_format_says_whether_it_is_strict_and_what_it_is_for() -> None:
+    prompt = Prompt(Dialect.RESPONSES, "m", [], format=AnswerFormat(Raw(b"{}"), "n"))
+    format = whole([Text("{}")], prompt=prompt)["text"]["format"]
+    assert (format["strict"], format["description"]) == (False, None)
+
+
+def test_a_response_says_when_it_was_complete() -> None:
+    times = iter((1700000005.9, 1700000007.2))
+    context = AnswerContext(SIMPLE, "req1", 1700000000, SIGNER, "m", wall=lambda: next(times))
+    assert (
+        ResponsesAnswerWriter(context, Losses()).write_whole(Answer("", "", [Text("a")]))["completed_at"] == 1700000005
+    )
+    told = ResponsesAnswerWriter(context, Losses())
+    found = payloads(b"".join(told.write(event) for event in events([Text("Hi")])))
+    assert (found[0]["response"]["completed_at"], found[-1]["response"]["completed_at"]) == (None, 1700000007)
+    assert whole([Text("a")], StopReason.LENGTH)["completed_at"] is None
+
+
+def test_a_failure_is_told_flat_in_an_object_and_as_a_failed_response_with_the_next_numbers() -> None:
     told = writer()
     error = UpstreamError("it broke")
     data = b"".join(told.write(event) for event in [*list(events([Text("Hi")]))[:4], Failed(error)])
     flat, failed = payloads(data)[-2:]
     assert (flat["type"], flat["message"], flat["sequence_number"]) == ("error", "it broke", told.sequence - 2)
+    assert flat["error"]["message"] == "it broke"
+    assert EVENTS.validate_python(flat).type == "error"
     assert (failed["type"], failed["sequence_number"]) == ("response.failed", told.sequence - 1)
     assert failed["response"]["error"] == {"code": "server_error", "message": "it broke", "source": "stoker"}
-    seen = list(by_sdk(data).responses.create(model="m", input="x", stream=True))
-    assert [event.type for event in seen[-2:]] == ["error", "response.failed"]
-    assert seen[-1].response.error.message == seen[-2].message == "it broke"
+    with pytest.raises(openai.APIError, match="it broke"):  # as with OpenAI, whose servers send the object
+        list(by_sdk(data).responses.create(model="m", input="x", stream=True))
     assert payloads(writer().fail(error))[0]["sequence_number"] == 0
 
 

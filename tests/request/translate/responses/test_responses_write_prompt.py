@@ -93,7 +93,7 @@ def test_a_system_turn_with_an_image_is_no_instructions() -> None:
 
 
 def test_an_assistants_turn_keeps_its_order() -> None:
-    blocks: list[Block] = [Thinking("hm"), Text("a"), ToolCall("c", "f", ""), Text("b"), Refusal("no")]
+    blocks: list[Block] = [Thinking("hm"), Text("a"), ToolCall("c", "f", "{}"), Text("b"), Refusal("no")]
     assert items(Turn(Role.ASSISTANT, blocks)) == [
         {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
         message("assistant", "a"),

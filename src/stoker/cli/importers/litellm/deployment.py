@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.cli.importers.imported import KeyOutcome, KeyReport
+from stoker.cli.importers.kinds import dialects_of_name
 from stoker.cli.importers.litellm.providers import PROVIDERS, base_url, split_model
 from stoker.cli.importers.owned_models import shown
 from stoker.cli.importers.secret_words import SecretStore
@@ -39,7 +40,7 @@ _DROPPED = {
     "tags": "use keys with `models`",
 }
 _READ = ("model", "api_base", "base_url", "api_key", "custom_llm_provider", "input_cost_per_token",
-         "output_cost_per_token")  # fmt: skip
+         "output_cost_per_token", "cache_read_input_token_cost", "cache_creation_input_token_cost")  # fmt: skip
 MILLION = 1_000_000
 CLOUD_REQUESTS = 64
 """Requests in flight at a cloud."""
@@ -56,10 +57,33 @@ class Deployment:
     problem: str = ""
 
 
-def read_deployment(title: str, entry: Mapping[str, Any], secrets: SecretStore) -> Deployment:
-    """`title`: its `model_name`. Secrets of the file go into `secrets`."""
+def is_variable(text: str) -> bool:
+    """Whether LiteLLM reads this text from a variable of its environment."""
+    return text.startswith(_ENVIRONMENT)
+
+
+def from_variable(text: str, variables: Mapping[str, str]) -> tuple[str, str]:
+    """The text, or the value of the variable that it names; and why there is none."""
+    if not is_variable(text):
+        return text, ""
+    name = text.removeprefix(_ENVIRONMENT)
+    if name in variables:
+        return variables[name], ""
+    return text, f"the variable {name} is not set; set it as LiteLLM sees it: {name}=... stoker import litellm ..."
+
+
+def read_deployment(
+    title: str, entry: Mapping[str, Any], secrets: SecretStore, variables: Mapping[str, str]
+) -> Deployment:
+    """`title`: its `model_name`. `variables`: LiteLLM's environment. Secrets of the file go into `secrets`."""
     found = Deployment(title)
     params, info = _table(entry.get("litellm_params")), _table(entry.get("model_info"))
+    for key in ("model", "api_base", "base_url"):
+        if isinstance(params.get(key), str):
+            params[key], problem = from_variable(params[key], variables)
+            found.problem = found.problem or problem
+    if found.problem:
+        return found
     model = params.get("model")
     if not isinstance(model, str) or not model:
         found.problem = "it has no litellm_params.model"
@@ -77,7 +101,7 @@ def read_deployment(title: str, entry: Mapping[str, Any], secrets: SecretStore) 
 
 
 def _table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return dict(value) if isinstance(value, dict) else {}
 
 
 def _row(found: Deployment, key: str, outcome: KeyOutcome, became: str = "", note: str = "") -> None:
@@ -87,9 +111,6 @@ def _row(found: Deployment, key: str, outcome: KeyOutcome, became: str = "", not
 def _address(found: Deployment, model: str, params: Mapping[str, Any]) -> None:
     given = params.get("api_base") or params.get("base_url")
     provider, name = split_model(model, params.get("custom_llm_provider"))
-    if isinstance(given, str) and given.startswith(_ENVIRONMENT):
-        found.problem = f"its address is in the variable {given.removeprefix(_ENVIRONMENT)}: write it into the file"
-        return
     if provider not in PROVIDERS:
         named = f"Stoker does not speak the API of {provider}" if provider else f"'{model}' names no provider"
         found.problem = f"{named}: keep LiteLLM for it, and add LiteLLM as a serve with its `base_url`"
@@ -102,8 +123,9 @@ def _address(found: Deployment, model: str, params: Mapping[str, Any]) -> None:
         return
     known = PROVIDERS[provider]
     found.keys |= {"engine": "openai", "base_url": url, "served_name": name}
-    if known.dialects:
-        found.keys["dialects"] = list(known.dialects)
+    is_own_address = bool(given) and url != known.base_url
+    if dialects := dialects_of_name(name) or (() if is_own_address else known.dialects):
+        found.keys["dialects"] = list(dialects)
     if url.startswith("https://"):
         # A cloud has no /health, and says itself when it has enough requests.
         found.keys |= {"health": "/v1/models", "parallel": CLOUD_REQUESTS, "max_active": CLOUD_REQUESTS}
@@ -160,12 +182,14 @@ def _params(found: Deployment, params: Mapping[str, Any]) -> None:
 def _info(found: Deployment, info: Mapping[str, Any]) -> None:
     for key, value in info.items():
         name = f"model_info.{key}"
-        if key in ("input_cost_per_token", "output_cost_per_token"):
+        if key in _PRICES.values():
             continue
         if key == "mode" and value in _MODES:
             dialects = _MODES[value]
             if dialects:
                 found.keys["dialects"] = list(dialects)
+            elif found.keys.get("dialects") == list(dialects_of_name(found.keys["served_name"])):
+                found.keys.pop("dialects")  # its name means another kind, and `mode` knows better
             _row(found, name, KeyOutcome.CARRIED, shown("dialects", list(dialects)) if dialects else "")
         elif key == "max_input_tokens" and isinstance(value, int) and value > 0:
             found.keys["context"] = value
@@ -180,14 +204,21 @@ def _info(found: Deployment, info: Mapping[str, Any]) -> None:
             _row(found, name, KeyOutcome.DROPPED, note="Stoker has no such setting")
 
 
+_PRICES = {
+    "input": "input_cost_per_token", "output": "output_cost_per_token",
+    "cached_input": "cache_read_input_token_cost", "cache_write": "cache_creation_input_token_cost",
+}  # fmt: skip
+"""LiteLLM's names of the prices of a tier."""
+
+
 def _cost(found: Deployment, given: Mapping[str, Any]) -> None:
     """LiteLLM counts per token, Stoker per million."""
     prices = {}
-    for side in ("input", "output"):
-        value = given.get(f"{side}_cost_per_token")
+    for side, name in _PRICES.items():
+        value = given.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
             prices[side] = round(value * MILLION, 6)
     if prices:
-        found.cost = {"input": prices.get("input", 0.0), "output": prices.get("output", 0.0)}
-        became = f"cost = {{ input = {found.cost['input']:g}, output = {found.cost['output']:g} }}"
+        found.cost = {"input": 0.0, "output": 0.0} | prices
+        became = f"cost = {{ {', '.join(f'{side} = {price:g}' for side, price in found.cost.items())} }}"
         _row(found, "cost_per_token", KeyOutcome.CARRIED, became, "per million tokens, as a [[tier]]")

@@ -1,8 +1,9 @@
 """Which models may be loaded at the same time, as slots. Pure.
 
 llama-swap unloads by rules: a group with `swap` unloads its other members, an `exclusive` one all groups that are not
-`persistent`. Two models *conflict* if loading one unloads the other. Models that conflict, directly or through others,
-share a slot. If all of them conflict, the slot holds one at a time; else `together` lists the possible sets.
+`persistent`. Two models *conflict* if each unloads the other: then they are never loaded together. If only one does,
+they are, when they are loaded in the other order. Models that conflict, directly or through others, share a slot. If
+all of them conflict, the slot holds one at a time; else `together` lists the possible sets.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def plan_slots(settings: LlamaSwapSettings) -> Coexistence:
     conflicts = {
         frozenset((one, other))
         for one, other in combinations(models, 2)
-        if _unloads(owner[one], owner[other]) or _unloads(owner[other], owner[one])
+        if _unloads(owner[one], owner[other]) and _unloads(owner[other], owner[one])
     }
     one_way = tuple(
         (one.id, other.id)

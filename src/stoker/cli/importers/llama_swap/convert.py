@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
@@ -15,7 +15,6 @@ from stoker.cli.importers.llama_swap.macros import expand_macros
 from stoker.cli.importers.llama_swap.models import ConvertedModel, ImportContext, convert_model, request_table
 from stoker.cli.importers.llama_swap.settings import LlamaSwapSettings, Peer, Selector, read_settings
 from stoker.cli.importers.llama_swap.sources import SourceFile, read_sources
-from stoker.cli.importers.relative_paths import RelativePaths
 from stoker.cli.importers.secret_words import SecretStore
 from stoker.config.secrets import SHORTEST_KEY
 
@@ -24,6 +23,8 @@ IGNORED, FAILED = KeyOutcome.IGNORED, KeyOutcome.FAILED
 PORT = 8080
 """Where llama-swap listens if its command line does not say otherwise."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ENGINE_SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+"""Secrets that engines download models with."""
 _DROPPED: Mapping[str, str] = {
     "logLevel": "Stoker has one level of log",
     "logTimeFormat": "Stoker's log has one form of time",
@@ -35,7 +36,6 @@ _DROPPED: Mapping[str, str] = {
     "ui": "Stoker has no sessions",
     "performance": "stoker top and /metrics show the memory of devices",
     "startPort": "each start gets a free port",
-    "upstream": "every path below /upstream loads its model",
     "profiles": "use [alias.NAME] serve = \"...\", change it, and type stoker reload",
     "tailcat": "Stoker has no such network of its own",
 }  # fmt: skip
@@ -57,18 +57,21 @@ def import_llama_swap(
     secrets = SecretStore(source.variables)
     names = _serve_names(settings)
     context = ImportContext(
-        names, expanded.ports, secrets, RelativePaths(working_directory, target_directory),
+        names, expanded.ports, secrets, working_directory, target_directory, _inherited(environment),
         settings.health_check_timeout, settings.sends_loading_state,
     )  # fmt: skip
     models = [convert_model(model, context) for model in settings.models.values()]
     _add_slots(models, slots, settings)
     models += _peer_models(settings, secrets, set(names.values()))
-    _refuse_equal_names(models)
     good = [model for model in models if not model.has_failed]
     aliases, alias_rows = _aliases(settings, {model.id: model.name for model in good})
     document: dict[str, Any] = {
         "front_door": _front_door(settings, secrets),
-        "compat": {"llama_swap": True, "any_upstream_path": True},
+        "compat": {
+            "llama_swap": True,
+            "any_upstream_path": True,
+            "upstream_ignore": list(settings.ignored_upstream_paths),
+        },
     }
     if tables := dict(_slot_tables(slots, good, names)):
         document["slots"] = tables
@@ -83,16 +86,25 @@ def import_llama_swap(
         (
             f"Imported from llama-swap: {', '.join(file.name for file in files)}.",
             "Check it: stoker config check. Every key: docs/reference/configuration.md",
-            "Engines see PATH, HOME, CUDA_* and similar variables of Stoker's environment; others go into `env`.",
+            "Engines inherit Stoker's environment but for keys and tokens: name in `inherit_env` those that they need.",
         ),
     )
+
+
+def _inherited(environment: Mapping[str, str]) -> list[str]:
+    """llama-swap hands its whole environment down."""
+    return ["*", *(name for name in _ENGINE_SECRETS if name in environment)]
 
 
 def _serve_names(settings: LlamaSwapSettings) -> dict[str, str]:
     """A name for each serve: the model's id if it is plain, else one made of it."""
     taken = set(settings.models)
     names: dict[str, str] = {}
-    for model in settings.models:
+    for model, given in settings.models.items():
+        if given.is_variant_of_itself:  # its id is the name of a variant
+            names[model] = plain_name(f"{model}-base", taken)
+            taken.add(names[model])
+            continue
         if _NAME.fullmatch(model) and not model.startswith("auto"):
             names[model] = model
             continue
@@ -137,17 +149,16 @@ def _slot_tables(
 
 
 def _peer_models(settings: LlamaSwapSettings, secrets: SecretStore, taken: set[str]) -> Iterator[ConvertedModel]:
-    providers: dict[str, int] = {}
+    """A name that several peers have means the first one's, as in llama-swap; a model's own name goes first."""
+    owned: set[str] = set()
     for peer in settings.peers.values():
         for model in peer.models:
-            providers[model] = providers.get(model, 0) + 1
-    for peer in settings.peers.values():
-        for model in peer.models:
-            is_plain = providers[model] == 1 and settings.real_name(model) is None
-            yield _peer_model(peer, model, is_plain, secrets, taken)
+            is_first = model not in owned and settings.real_name(model) is None
+            owned.add(model)
+            yield _peer_model(peer, model, is_first, secrets, taken)
 
 
-def _peer_model(peer: Peer, model: str, is_plain: bool, secrets: SecretStore, taken: set[str]) -> ConvertedModel:
+def _peer_model(peer: Peer, model: str, is_first: bool, secrets: SecretStore, taken: set[str]) -> ConvertedModel:
     full = f"{peer.id}/{model}"
     found = ConvertedModel(full, plain_name(full, taken))
     taken.add(found.name)
@@ -156,38 +167,14 @@ def _peer_model(peer: Peer, model: str, is_plain: bool, secrets: SecretStore, ta
         found.add(f"peers.{peer.id}.proxy", FAILED, "", "is no http address")
         return found
     found.table |= {"name": found.name, "base_url": url if url.endswith("/v1") else f"{url}/v1", "served_name": model}
-    found.table["aliases"] = [full]
+    found.table["aliases"] = [full, model] if is_first else [full]
     if peer.key:
         found.table["key"] = secrets.reference(peer.key, peer.id)
-    if not is_plain:
-        found.add(
-            f"peers.{peer.id}.models", FAILED, "",
-            f"'{model}' is a name of another model, too, and must be one model's: rename it at the peer",
-        )  # fmt: skip
-        return found
-    found.add(f"peers.{peer.id}.models", CARRIED, f'base_url = "{found.table["base_url"]}"', "")
+    note = "" if is_first else f"'{model}' alone means another model, as in llama-swap"
+    found.add(f"peers.{peer.id}.models", CARRIED, f'base_url = "{found.table["base_url"]}"', note)
     if request := {key: value for key, value in request_table(peer.filters, found, "filters.").items() if value}:
         found.table["request"] = request
     return found
-
-
-def _refuse_equal_names(models: Sequence[ConvertedModel]) -> None:
-    """A name can mean one serve only."""
-    owners: dict[str, str] = {}
-    for model in models:
-        own = [model.table.get("name"), *model.table.get("aliases", ())]
-        own += [variant["name"] for variant in model.table.get("variant", ())]
-        for name in own:
-            owners.setdefault(str(name), model.id)
-    for model in models:
-        name = model.table.get("served_name")
-        if name is None or owners.setdefault(name, model.id) == model.id:
-            continue
-        if model.table.get("engine") == "llama.cpp" and "base_url" not in model.table:
-            del model.table["served_name"]  # llama.cpp answers to any name
-            model.add("useModelName", CHANGED, "", f"'{name}' means {owners[name]}; llama.cpp answers to any name")
-        else:
-            model.add("useModelName", FAILED, "", f"'{name}' already means {owners[name]}, and a name is one model's")
 
 
 def _front_door(settings: LlamaSwapSettings, secrets: SecretStore) -> dict[str, Any]:
@@ -214,6 +201,7 @@ def _key_reference(key: str, place: int, secrets: SecretStore) -> str:
 def _aliases(settings: LlamaSwapSettings, names: Mapping[str, str]) -> tuple[dict[str, Any], list[KeyReport]]:
     found: dict[str, Any] = {}
     rows: list[KeyReport] = []
+    variants = {name for model in settings.models.values() for name in model.filters.by_id}
     for selector in settings.selectors:
         targets = [_target(settings, names, target) for target in selector.targets]
         known = list(dict.fromkeys(target for target in targets if target is not None))
@@ -221,7 +209,7 @@ def _aliases(settings: LlamaSwapSettings, names: Mapping[str, str]) -> tuple[dic
         if not known:
             rows.append(KeyReport(selector.id, where, FAILED, "", "none of its targets was imported"))
             continue
-        found[selector.id], row = _selector_alias(selector, known)
+        found[selector.id], row = _selector_alias(selector, known, variants)
         rows.append(row)
         dropped = sorted({"name", "description", "metadata", "unlisted"} & selector.given)
         if dropped:
@@ -230,18 +218,23 @@ def _aliases(settings: LlamaSwapSettings, names: Mapping[str, str]) -> tuple[dic
 
 
 def _target(settings: LlamaSwapSettings, names: Mapping[str, str], target: str) -> str | None:
+    """The serve or variant that a selector's target means."""
     real = settings.real_name(target)
     if real is not None:
-        return names.get(real)
+        model = settings.models[real]
+        is_variant = target in model.filters.by_id and (target != real or model.is_variant_of_itself)
+        return (target if is_variant else names[real]) if real in names else None
     peers = [f"{peer.id}/{model}" for peer in settings.peers.values() for model in peer.models
              if target in (model, f"{peer.id}/{model}")]  # fmt: skip
     return names.get(peers[0]) if peers else None
 
 
-def _selector_alias(selector: Selector, targets: Sequence[str]) -> tuple[dict[str, Any], KeyReport]:
+def _selector_alias(
+    selector: Selector, targets: Sequence[str], variants: Collection[str]
+) -> tuple[dict[str, Any], KeyReport]:
     where = f"selectors.{selector.id}"
     if selector.strategy == "pin" or len(targets) == 1:
-        table = {"serve": targets[0]}
+        table: dict[str, Any] = {"serves": [targets[0]]} if targets[0] in variants else {"serve": targets[0]}
         return table, KeyReport(selector.id, where, CARRIED, f'[alias."{selector.id}"] serve = "{targets[0]}"')
     pick = "loaded" if selector.strategy == "warm" else "first"
     became = f'[alias."{selector.id}"] serves, pick = "{pick}"'
@@ -278,6 +271,8 @@ def _file_rows(settings: LlamaSwapSettings, slots: Coexistence, content: Mapping
             if len(key) < SHORTEST_KEY:
                 note = f"shorter than {SHORTEST_KEY} characters: replaced by a new key; give it to its clients"
                 yield KeyReport("", f"apiKeys[{place - 1}]", CHANGED, f"file:keys/llama-swap-{place}", note)
+    if "upstream" in given:
+        yield KeyReport("", "upstream.ignorePaths", CARRIED, "compat.upstream_ignore")
     for key, reason in _DROPPED.items():
         if key in given:
             yield KeyReport("", key, DROPPED, "", reason)
@@ -303,7 +298,7 @@ def _router_rows(settings: LlamaSwapSettings, slots: Coexistence) -> Iterator[Ke
         yield KeyReport("", "groups", CARRIED, became, "no groups: one model at a time")
     for one, other in slots.one_way:
         note = (
-            f"loading a model of '{one}' unloads '{other}', but not the other way round; in Stoker they are never "
-            "loaded together"
+            f"in llama-swap loading a model of '{one}' unloads '{other}', but not the other way round; in Stoker they "
+            "stay loaded together"
         )
         yield KeyReport("", f"groups.{one}", CHANGED, became, note)

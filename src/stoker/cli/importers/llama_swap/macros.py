@@ -19,6 +19,13 @@ _USE = re.compile(r"\$\{([a-zA-Z0-9_-]+)\}")
 _RESERVED = ("PID", "PORT", "MODEL_ID")
 _COMMANDS = ("cmd", "cmdStop")
 _PORT_FIELDS = (*_COMMANDS, "proxy", "checkEndpoint")
+_KNOWN = frozenset((
+    "healthCheckTimeout", "logRequests", "logLevel", "logTimeFormat", "logToStdout", "metricsMaxInMemory",
+    "captureBuffer", "ui", "performance", "store", "globalTTL", "unloadTimeout", "models", "profiles", "selectors",
+    "routing", "groups", "matrix", "startPort", "hooks", "sendLoadingState", "includeAliasesInList", "apiKeys", "peers",
+    "upstream", "tailcat",
+))  # fmt: skip
+"""Keys of the file's top in which llama-swap looks for macros that it does not know; it ignores the others."""
 
 Scalar = str | int | float | bool
 
@@ -161,8 +168,7 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for key, one in value.items():
-            yield str(key)
+        for one in value.values():
             yield from _texts(one)
     elif isinstance(value, list):
         for one in value:
@@ -171,10 +177,12 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _check_uses(document: Mapping[str, Any]) -> None:
     for key, value in document.items():
-        if key != "models":
+        if key != "models" and key in _KNOWN:
             _check_value(value, key, ())
     for model, fields in document["models"].items():
         for field, value in fields.items() if isinstance(fields, dict) else ():
+            if field == "filters" and isinstance(value, dict):
+                _check_value(list(value.get("setParamsByID") or ()), f"models.{model}.filters.setParamsByID", ())
             allowed = ("PORT",) if field in _PORT_FIELDS else ()
             _check_value(value, f"models.{model}.{field}", (*allowed, "PID") if field == "cmdStop" else allowed)
 

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
 from stoker.cli.importers.engine_command import EngineCommand, exact_llama_keys, recognise
 from stoker.cli.importers.imported import KeyOutcome, KeyReport
+from stoker.cli.importers.kinds import dialects_of_name
 from stoker.cli.importers.llama_swap.command import split_command
 from stoker.cli.importers.llama_swap.macros import DEFAULT_PROXY, PID, PORT
 from stoker.cli.importers.llama_swap.settings import Filters, ModelSettings
-from stoker.cli.importers.relative_paths import RelativePaths
-from stoker.cli.importers.secret_words import SecretStore, command_text, in_shell, is_secret_name
+from stoker.cli.importers.secret_words import FILLED_IN, SecretStore, command_text, in_shell, is_secret_name
 
 CARRIED, CHANGED, DROPPED, FAILED = KeyOutcome.CARRIED, KeyOutcome.CHANGED, KeyOutcome.DROPPED, KeyOutcome.FAILED
 _LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
-_FILLED_IN = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key)\}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DOT = re.compile(r"(?<!\\)\.")
 _FIXED = ("messages", "input", "prompt", "stream")
-_BRACES = "contains {port}, {model} or the like, which Stoker would fill in; move it into a script"
 LONGEST_NAME = 200
 
 
@@ -51,10 +53,35 @@ class ImportContext:
     ports: Mapping[str, int]
     """By model id, a port that has to be the one of llama-swap."""
     secrets: SecretStore
-    paths: RelativePaths
+    source: Path
+    """Where llama-swap was started: its commands run there."""
+    target: Path
+    """The configuration's directory: Stoker's commands run there, unless `cwd` says otherwise."""
+    inherited: Sequence[str]
+    """`inherit_env` of each serve."""
     ready_timeout: int
     loading: bool
     """`sendLoadingState` of the file."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return os.path.realpath(self.source) != os.path.realpath(self.target)
+
+    def file(self, given: str) -> str:
+        """A path of the command as the configuration names it."""
+        is_relative = not given.startswith(("/", "~"))
+        return os.path.normpath(self.source / given) if is_relative and self.is_elsewhere else given
+
+    def in_shell(self, words: Sequence[str], name: str, exports: Mapping[str, str]) -> list[str]:
+        """The words as they are written: through a shell, if they hold secrets or texts that Stoker would fill in."""
+        texts = {text: self._beside(self.secrets.path_of(text, name)) for text in self.secrets.secrets_in(words)}
+        if not texts and not exports and not any(map(FILLED_IN.search, words)):
+            return list(words)
+        return in_shell(words, texts, {variable: self._beside(path) for variable, path in exports.items()})
+
+    def _beside(self, path: str) -> str:
+        """A file beside the configuration, as a command names it."""
+        return str(self.target / path) if self.is_elsewhere else path
 
 
 def convert_model(model: ModelSettings, context: ImportContext) -> ConvertedModel:
@@ -83,12 +110,15 @@ def convert_model(model: ModelSettings, context: ImportContext) -> ConvertedMode
 
 def _add_names(found: ConvertedModel, model: ModelSettings) -> None:
     aliases = [alias for alias in model.aliases if alias not in model.filters.by_id and alias != model.id]
-    if found.name != model.id:
+    if found.name != model.id and not model.is_variant_of_itself:
         aliases.insert(0, model.id)
     kept = [alias for alias in dict.fromkeys(aliases) if alias != found.name and _is_alias(found, alias)]
     if kept:
         found.table["aliases"] = kept
-    if found.name != model.id:
+    if model.is_variant_of_itself:
+        note = "the id has parameters that its other names do not have, so it is a variant"
+        found.add("id", CHANGED, f'name = "{found.name}"', note)
+    elif found.name != model.id:
         found.add("id", CHANGED, f'name = "{found.name}"', "a serve's name has no such characters; the id is an alias")
     if "aliases" in model.given:
         found.add("aliases", CARRIED, "aliases", "")
@@ -104,12 +134,9 @@ def _is_alias(found: ConvertedModel, alias: str) -> bool:
 
 
 def _add_process(found: ConvertedModel, model: ModelSettings, context: ImportContext) -> None:
-    words = context.paths.absolute(split_command(model.cmd))
+    words = split_command(model.cmd)
     if not words:
         found.add("cmd", FAILED, "", "is empty but for comments")
-        return
-    if any(_FILLED_IN.search(word) for word in words):
-        found.add("cmd", FAILED, "", _BRACES)
         return
     command = recognise(words)
     has_port = any(PORT in word for word in words)
@@ -120,12 +147,17 @@ def _add_process(found: ConvertedModel, model: ModelSettings, context: ImportCon
     if command is not None and not exports and has_port:
         typed = exact_llama_keys(command, words)
     if typed is not None and not context.secrets.secrets_in(words):
-        found.table |= typed
+        found.table |= typed | {"model": context.file(typed["model"]), "embedded": False}
         found.add("cmd", CARRIED, ", ".join(typed), "Stoker adds --alias, --metrics and --no-slots")
     else:
         _add_command(found, model, words, command, exports, context)
     if served is not None:
         found.table["served_name"] = served
+    _add_dialects(found, model, command)
+    if context.is_elsewhere:
+        found.table["cwd"] = str(context.source)
+    if context.inherited:
+        found.table["inherit_env"] = list(context.inherited)
     _add_checks(found, model, command)
     _add_stop(found, model, context)
     found.table["ready_timeout"] = f"{context.ready_timeout}s"
@@ -154,6 +186,71 @@ def _served_name(found: ConvertedModel, model: ModelSettings, command: EngineCom
     return None if name == found.name else name
 
 
+_EVERYTHING = ("chat", "completions", "embeddings", "rerank", "speech", "transcription", "image")
+_TASKS = {
+    "embed": "embeddings", "embedding": "embeddings", "score": "rerank", "classify": "rerank", "reward": "rerank",
+    "transcription": "transcription",
+}  # fmt: skip
+"""vLLM's `--task` and `--convert`."""
+_PROGRAMS = {
+    "whisper-server": ("transcription",), "sd-server": ("image",), "text-embeddings-router": ("embeddings", "rerank"),
+    "infinity_emb": ("embeddings", "rerank"), "piper": ("speech",), "llama-tts": ("speech",),
+}  # fmt: skip
+
+
+def _add_dialects(found: ConvertedModel, model: ModelSettings, command: EngineCommand | None) -> None:
+    """llama-swap sends every request to the engine, whatever its path. Stoker asks which it answers:
+
+    1. what options of its engine say  2. what `capabilities` say  3. what its program is for
+    4. what the names of the model say  5. a known engine: what such an engine answers
+    6. an unknown command: everything that Stoker can pass on
+    """
+    dialects = (
+        _of_options(command)  # 1
+        or _of_capabilities(model.capabilities)  # 2
+        or next((kind for word in split_command(model.cmd)[:4] if (kind := _PROGRAMS.get(word.rsplit("/", 1)[-1]))), ())
+        or _of_names(model, command)  # 4
+        or (() if command is not None else _EVERYTHING)  # 5, 6
+    )
+    if dialects:
+        found.table["dialects"] = list(dialects)
+
+
+def _of_options(command: EngineCommand | None) -> tuple[str, ...]:
+    if command is None:
+        return ()
+    if command.engine == "llama.cpp":
+        facts = (("embeddings", "embeddings"), ("reranking", "rerank"))
+        return tuple(dialect for fact, dialect in facts if command.facts.get(fact))
+    for word in command.words:
+        if word.option in ("--task", "--convert") and word.value in _TASKS:
+            return (_TASKS[word.value],)
+        if word.option == "--is-embedding":
+            return ("embeddings",)
+    return ()
+
+
+def _of_capabilities(given: Mapping[str, Any]) -> tuple[str, ...]:
+    takes, gives = given.get("in") or ["text"], given.get("out") or ["text"]
+    if given.get("reranker"):
+        return ("rerank",)
+    if gives == ["audio"]:
+        return ("speech",)
+    if gives == ["image"]:
+        return ("image",)
+    return ("transcription",) if takes == ["audio"] and gives == ["text"] else ()
+
+
+def _of_names(model: ModelSettings, command: EngineCommand | None) -> tuple[str, ...]:
+    """Not of llama.cpp, whose options have said it."""
+    if command is not None and command.engine == "llama.cpp":
+        return ()
+    names = [model.id, *model.aliases, model.model_name]
+    if command is not None and command.model is not None:
+        names.append(command.model)
+    return next((dialects for name in names if (dialects := dialects_of_name(name))), ())
+
+
 def _add_command(
     found: ConvertedModel, model: ModelSettings, words: list[str], command: EngineCommand | None,
     exports: Mapping[str, str], context: ImportContext,
@@ -166,13 +263,13 @@ def _add_command(
     else:
         table["engine"] = command.engine
         if command.model and not command.is_container:
-            table["model"] = command.model
+            is_file = command.engine == "llama.cpp" or command.model.startswith(".")
+            table["model"] = context.file(command.model) if is_file else command.model
         _add_sizes(table, command)
         note = _add_engine_name(found, model, words, command)
-    secret_texts = context.secrets.secrets_in(words)
-    if secret_texts or exports:
-        paths = {text: context.secrets.path_of(text, f"{found.name}-secret") for text in secret_texts}
-        words = in_shell(words, paths, exports)
+    has_secrets = bool(context.secrets.secrets_in(words) or exports)
+    words = context.in_shell(words, f"{found.name}-secret", exports)
+    if has_secrets:
         note = "; ".join(filter(None, (note, "secrets are read from files by a shell that becomes the command")))
     table["cmd"] = command_text([word.replace(PORT, "{port}") for word in words])
     found.add(
@@ -276,15 +373,7 @@ def _add_checks(found: ConvertedModel, model: ModelSettings, command: EngineComm
 def _add_stop(found: ConvertedModel, model: ModelSettings, context: ImportContext) -> None:
     if not model.stop.strip():
         return
-    words = context.paths.absolute(split_command(model.stop))
-    if any(_FILLED_IN.search(word) or "{pid}" in word for word in words):
-        found.add("cmdStop", FAILED, "", _BRACES)
-        return
-    secret_texts = context.secrets.secrets_in(words)
-    if secret_texts:
-        words = in_shell(
-            words, {text: context.secrets.path_of(text, f"{found.name}-stop") for text in secret_texts}, {}
-        )
+    words = context.in_shell(split_command(model.stop), f"{found.name}-stop", {})
     found.table["stop"] = command_text([word.replace(PID, "{pid}").replace(PORT, "{port}") for word in words])
     found.add("cmdStop", CARRIED, "stop", "")
 
@@ -306,7 +395,7 @@ def _add_external(found: ConvertedModel, model: ModelSettings) -> None:
 def _add_listing(found: ConvertedModel, model: ModelSettings) -> None:
     for key, target, value in (("name", "title", model.title), ("description", "description", model.description)):
         if value:
-            found.table[target] = value
+            found.table[target] = " ".join(value.split())
             found.add(key, CARRIED, target, "")
     if model.is_unlisted:
         found.table["listed"] = False
@@ -345,28 +434,28 @@ def _add_capabilities(found: ConvertedModel, model: ModelSettings) -> None:
 def _add_filters(found: ConvertedModel, filters: Filters, model: ModelSettings) -> None:
     request = request_table(filters, found, "filters.")
     own = filters.by_id.get(model.id)
-    if own:
-        values, rows = _split_values(own)
-        request.setdefault("set", {}).update(values)
-        request["default"] = {key: value for key, value in request.get("default", {}).items() if key not in values}
-        _add_left_out(found, "filters.setParamsByID", rows)
-        note = "aliases get them, too" if model.aliases else ""
-        found.add("filters.setParamsByID", CHANGED if note else CARRIED, "request.set", note)
+    if own and not model.is_variant_of_itself:
+        values = _settable(own, found, "filters.setParamsByID", request["set"])
+        request["set"] = {**request["set"], **values}
+        request["default"] = {key: value for key, value in request["default"].items() if key not in values}
+        found.add("filters.setParamsByID", CARRIED, "request.set", "")
     if request := {key: value for key, value in request.items() if value}:
         found.table["request"] = request
-    variants = list(_variants(found, filters, model))
+    variants = list(_variants(found, filters, model, request.get("set", {})))
     if variants:
         found.table["variant"] = variants
         names = ", ".join(variant["name"] for variant in variants)
         found.add("filters.setParamsByID", CARRIED, f"[[serve.variant]] {names}", "")
 
 
-def _variants(found: ConvertedModel, filters: Filters, model: ModelSettings) -> Iterator[dict[str, Any]]:
+def _variants(
+    found: ConvertedModel, filters: Filters, model: ModelSettings, common: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """`common`: what the serve sets for all of them."""
     for name, given in filters.by_id.items():
-        if name == model.id:
+        if name == model.id and not model.is_variant_of_itself:
             continue
-        values, left_out = _split_values(given)
-        _add_left_out(found, f"filters.setParamsByID.{name}", left_out)
+        values = _settable(given, found, f"filters.setParamsByID.{name}", common)
         variant: dict[str, Any] = {"name": name}
         defaults = {key.removesuffix("?"): value for key, value in values.items() if key.endswith("?")}
         own = {key: value for key, value in values.items() if not key.endswith("?")}
@@ -379,20 +468,23 @@ def _variants(found: ConvertedModel, filters: Filters, model: ModelSettings) -> 
 
 def request_table(filters: Filters, found: ConvertedModel, lead: str) -> dict[str, Any]:
     """`set`, `default` and `drop` of a serve. llama-swap strips first, then sets."""
-    values, left_out = _split_values(filters.values)
-    _add_left_out(found, f"{lead}setParams", left_out)
+    values = _settable(filters.values, found, f"{lead}setParams")
     own = {key: value for key, value in values.items() if not key.endswith("?")}
     defaults = {key.removesuffix("?"): value for key, value in values.items() if key.endswith("?")}
+    paths = [key for key in filters.strip if "." in key]
+    if paths:
+        note = f"{', '.join(paths)}: Stoker removes whole fields only"
+        found.add(f"{lead}stripParams", DROPPED, "", note)
     for key in filters.strip:
         if key in defaults:  # stripped first, so it never arrives
             own[key] = defaults.pop(key)
-    drop = [key for key in filters.strip if key not in own and key not in _FIXED]
+    drop = [key for key in filters.strip if key not in own and key not in _FIXED and key not in paths]
     refused = [key for key in filters.strip if key in _FIXED]
     if refused:
         found.add(f"{lead}stripParams", DROPPED, "", f"{', '.join(refused)}: what the client asks for is not removed")
     if drop:
         found.add(f"{lead}stripParams", CARRIED, f"request.drop: {', '.join(drop)}", "")
-    elif filters.strip and not refused:
+    elif filters.strip and not refused and not paths:
         found.add(f"{lead}stripParams", CARRIED, "request.set", "each is set afterwards")
     if own or defaults:
         parts = [part for part, names in (("request.set", own), ("request.default", defaults)) if names]
@@ -400,25 +492,42 @@ def request_table(filters: Filters, found: ConvertedModel, lead: str) -> dict[st
     return {"set": own, "default": {key: value for key, value in defaults.items() if key not in own}, "drop": drop}
 
 
-def _split_values(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Values that a configuration can hold, and the keys that cannot be set."""
-    kept = {}
-    left_out = []
-    for key, value in given.items():
-        if key.removesuffix("?") in _FIXED or _has_null(value):
-            left_out.append(key)
+def _settable(
+    given: Mapping[str, Any], found: ConvertedModel, where: str, before: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Values that a configuration can hold, by the field of the body; a row for each of the others.
+
+    A key with dots is a path: `a.b` sets `b` in the field `a`, beside what was set there `before`.
+    """
+    kept: dict[str, Any] = {}
+    for key, value in sorted(given.items()):
+        mark = "?" if key.endswith("?") else ""
+        first, *rest = (part.replace("\\.", ".") for part in _DOT.split(key.removesuffix("?")))
+        if first in _FIXED:
+            found.add(f"{where}.{key}", DROPPED, "", "is what the client asks for")
+        elif _has_null(value):
+            found.add(f"{where}.{key}", DROPPED, "", "is null, which TOML does not have")
+        elif any(part.lstrip("-").isdigit() for part in rest):
+            found.add(f"{where}.{key}", DROPPED, "", "is a place in a list; Stoker sets whole fields")
         else:
-            kept[key] = value
-    return kept, left_out
+            for part in reversed(rest):
+                value = {part: value}
+            field = first + mark
+            kept[field] = _merged(kept.get(field, before.get(first)), value) if rest else value
+            if rest:
+                note = f"replaces the whole field `{first}` of a request that has one"
+                found.add(f"{where}.{key}", CHANGED, f"request.set.{key}", note)
+    return kept
+
+
+def _merged(under: Any, over: Any) -> Any:
+    """`over` on `under`: tables key by key, anything else replaced."""
+    if isinstance(under, Mapping) and isinstance(over, Mapping):
+        return {**under, **{key: _merged(under.get(key), value) for key, value in over.items()}}
+    return over
 
 
 def _has_null(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_null, value.values()))
     return any(map(_has_null, value)) if isinstance(value, list) else value is None
-
-
-def _add_left_out(found: ConvertedModel, key: str, names: list[str]) -> None:
-    for name in names:
-        why = "is what the client asks for" if name.removesuffix("?") in _FIXED else "is null, which TOML does not have"
-        found.add(f"{key}.{name}", DROPPED, "", why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,7 @@ from stoker.cli.importers.llama_swap.macros import DEFAULT_PROXY
 from stoker.domain.errors import ConfigError
 
 SHORTEST_HEALTH_CHECK = 15
+STATIC_FILES = r".*\.(js|json|css|png|gif|jpg|jpeg|ico|txt)$"
 COMFYUI = "comfyui_auto"
 """A model id with a meaning: at least 50 requests at once, and no websockets."""
 _PROTECTED = "model"
@@ -53,6 +55,11 @@ class ModelSettings:
     sends_loading_state: bool | None
     given: frozenset[str]
     """Keys that the file has."""
+
+    @property
+    def is_variant_of_itself(self) -> bool:
+        """Whether requests for its id get parameters that requests for its other names do not get."""
+        return bool(self.filters.by_id.get(self.id)) and any(alias != self.id for alias in self.aliases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +121,8 @@ class LlamaSwapSettings:
     profiles: tuple[str, ...]
     preload: tuple[str, ...]
     priorities: Mapping[str, int]
+    ignored_upstream_paths: tuple[str, ...]
+    """Regular expressions of paths below `/upstream/MODEL` that load no model."""
     given: frozenset[str]
     """Keys of the file's top, dotted where they matter: `performance`, `store`, `upstream`."""
     ignored: tuple[KeyReport, ...]
@@ -161,9 +170,11 @@ def read_settings(content: Mapping[str, Any]) -> LlamaSwapSettings:
         tuple(top.mapping("profiles")),
         tuple(name.strip() for name in preload if name.strip()),
         priorities,
+        _read_ignored_paths(top),
         frozenset(key for key in _NOTED if top.raw(key) is not None),
         (),
     )
+    _check_selectors(settings)
     for name in priorities:
         if settings.real_name(name) is None:
             raise ConfigError([f"routing.scheduler.settings.fifo.priority: there is no model '{name}'"])
@@ -182,6 +193,17 @@ _NOTED = (
 
 def _with_ignored(settings: LlamaSwapSettings, rows: list[KeyReport]) -> LlamaSwapSettings:
     return replace(settings, ignored=tuple(rows))
+
+
+def _read_ignored_paths(top: Fields) -> tuple[str, ...]:
+    """Those of the file; without any, those of static files."""
+    patterns = top.table("upstream").texts("ignorePaths") or [STATIC_FILES]
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError([f"upstream.ignorePaths: '{pattern}' is not a regular expression: {error}"]) from error
+    return tuple(patterns)
 
 
 def _read_keys(top: Fields) -> tuple[str, ...]:
@@ -355,6 +377,24 @@ def _read_matrix(fields: Fields, models: Mapping[str, ModelSettings], ignored: l
         raise ConfigError(["matrix.sets: must have at least one set"])
     ignored += fields.unknown("matrix.")
     return Matrix(expressions, names, costs)
+
+
+def _check_selectors(settings: LlamaSwapSettings) -> None:
+    """Targets are models or models of peers, never selectors; a selector has a name of its own."""
+    selectors = {selector.id for selector in settings.selectors}
+    far = {name for peer in settings.peers.values() for model in peer.models for name in (model, f"{peer.id}/{model}")}
+    for selector in settings.selectors:
+        where = f"selectors.{selector.id}"
+        if settings.real_name(selector.id) is not None:
+            raise ConfigError([f"{where}: '{selector.id}' is the name of a model"])
+        for target in selector.targets:
+            is_local = settings.real_name(target) is not None
+            if target in selectors:
+                raise ConfigError([f"{where}.targets: '{target}' is a selector, and selectors cannot be chained"])
+            if not is_local and target not in far:
+                raise ConfigError([f"{where}.targets: there is no model '{target}'"])
+            if not is_local and selector.strategy == "warm":
+                raise ConfigError([f"{where}.targets: '{target}' is a peer's; strategy warm takes local models only"])
 
 
 def _read_selectors(top: Fields, ignored: list[KeyReport]) -> Iterator[Selector]:

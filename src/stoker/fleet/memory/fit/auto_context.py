@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from stoker.blocking import StillBlocked, waited_for
 from stoker.domain.serve import Serve, Slot, joined_slot
 from stoker.fleet.memory import host as memory_of_host
 from stoker.fleet.memory.device import Device, DeviceProbe
@@ -20,6 +22,8 @@ from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
 from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.ledger import USABLE_SHARE
 
+READ_WITHIN = 3.0
+"""Seconds for the header of one model."""
 MIN_CONTEXT = 4096
 """Tokens; less only for a model that was trained for less."""
 HOST_SHARE = 0.5
@@ -38,7 +42,8 @@ class ContextChoice:
 def with_contexts(serves: Iterable[Serve], slots: Iterable[Slot], probe: DeviceProbe) -> tuple[Serve, ...]:
     """The serves, each `context = "auto"` replaced by a number. Reads headers of models, and blocks meanwhile.
 
-    A serve whose weights are missing stays as it is: its context is chosen when it starts. A serve with too little
+    A serve whose weights are missing, or whose file system does not answer, stays as it is: its context is chosen when
+    it starts. A serve with too little
     memory gets a `context_problem`.
     """
     serves = tuple(serves)
@@ -46,10 +51,17 @@ def with_contexts(serves: Iterable[Serve], slots: Iterable[Slot], probe: DeviceP
         return serves
     by_name = {slot.name: slot for slot in slots}
     devices, main = probe.devices(), memory_of_host.host_memory()
-    return tuple(
-        with_context(serve, joined_slot(serve.slot or "", by_name), devices, main) if serve.auto_context else serve
-        for serve in serves
-    )
+
+    def chosen(serve: Serve) -> Serve:
+        slot = joined_slot(serve.slot or "", by_name)
+        try:
+            return waited_for(
+                partial(with_context, serve, slot, devices, main), f"the model of serve '{serve.name}'", READ_WITHIN
+            )
+        except StillBlocked:
+            return replace(serve, context=None, context_problem="")
+
+    return tuple(chosen(serve) if serve.auto_context else serve for serve in serves)
 
 
 def with_context(serve: Serve, slot: Slot | None, devices: Sequence[Device], main: HostMemory) -> Serve:

@@ -200,7 +200,7 @@ def _smaller(shape: Shape, plan: FitPlan, devices: Sequence[Device], room: int) 
         replace(shape, weights=0, embedding=0, layers=tuple(replace(la, weights=0) for la in shape.layers)), plan
     )
     left = (room - rest) * max(1, plan.devices)
-    if shape.parameters is None or left <= 0:
+    if not shape.parameters or left <= 0:
         return None
     bits = 8 * left / shape.parameters
     if plan.engine == "llama.cpp":

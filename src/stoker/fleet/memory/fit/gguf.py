@@ -11,6 +11,7 @@ import re
 import struct
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import BinaryIO
 
 from stoker.fleet.memory.fit.shape import Layer, Shape, UnreadableModel, whole
@@ -57,7 +58,8 @@ def read(path: str) -> Shape:
     tensors = [tensor for header in headers for tensor in header.tensors]
     facts = headers[0].facts
     architecture = facts.get("general.architecture")
-    if not isinstance(architecture, str) or not tensors:
+    weights_in_all = sum(size for _, size, _, _ in tensors)
+    if not isinstance(architecture, str) or not weights_in_all:
         raise UnreadableModel(f"{path} has no weights of a language model in it: give the model's own file")
     prefix = f"{architecture}."
     own = {key.removeprefix(prefix): value for key, value in facts.items() if key.startswith(prefix)}
@@ -78,11 +80,11 @@ def read(path: str) -> Shape:
         architecture=architecture[:40],
         format="gguf",
         precision=kinds.most_common(1)[0][0],
-        weights=sum(size for _, size, _, _ in tensors),
+        weights=weights_in_all,
         layers=layers,
         parameters=sum(elements for _, _, elements, _ in tensors),
         embedding=sum(size for name, size, _, _ in tensors if name == "token_embd.weight"),
-        context=whole(own, "context_length"),
+        context=whole(own, "context_length") or None,
         vocabulary=whole(own, "vocab_size") or whole(facts, "tokenizer.ggml.tokens"),
         width=whole(own, "embedding_length"),
         experts=whole(own, "expert_count"),
@@ -203,7 +205,7 @@ class _Reader:
         begin = self._file.tell()
         begin += -begin % max(1, alignment)
         offsets = sorted({offset for *_, offset in entries})
-        following = dict(zip(offsets, [*offsets[1:], max(0, self._size - begin)], strict=True))
+        following = dict(pairwise([*offsets, max(0, self._size - begin)]))
         sized = []
         for name, elements, kind, offset in entries:
             label, block, size = _TYPES.get(kind, (f"type {kind}", 0, 0))

@@ -44,7 +44,7 @@ def read(directory: str) -> Shape:
         weights=weights,
         layers=_layers(facts, count, weights),
         parameters=parameters if method is None else None,  # packed numbers are not parameters
-        context=whole(facts, "max_position_embeddings", "n_positions", "seq_length"),
+        context=whole(facts, "max_position_embeddings", "n_positions", "seq_length") or None,
         vocabulary=whole(facts, "vocab_size"),
         width=whole(facts, "hidden_size", "n_embd"),
         experts=whole(facts, "num_local_experts", "num_experts", "n_routed_experts"),
@@ -130,6 +130,8 @@ def _weights(folder: Path) -> tuple[int, int | None, Counter[str], tuple[str, ..
         for kind, length in _tensors(file):
             kinds[kind] += length
             parameters += length * 8 // BITS.get(kind, 8)
+    if not kinds.total():
+        raise UnreadableModel(f"{folder} has safetensors files without a tensor: fetch the weights again")
     return sum(kinds.values()), parameters, kinds, ()
 
 

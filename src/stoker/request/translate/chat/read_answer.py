@@ -72,11 +72,13 @@ class ChatAnswerReader:
 
     __slots__ = (
         "_began", "_by_id", "_by_index", "_finish", "_has_choice", "_id", "_is_over", "_kind", "_last", "_next",
-        "_open", "_order", "losses",
+        "_open", "_order", "keeps_logprobs", "losses",
     )  # fmt: skip
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
+        self.keeps_logprobs = False
+        """The client's dialect has a place for the log probabilities of tokens."""
         self._began = False
         self._has_choice = False
         """Whether there is an answer at all: `[DONE]` after nothing, or after usage alone, ends none."""
@@ -110,7 +112,9 @@ class ChatAnswerReader:
             self._has_choice = True
             delta = choice.get("delta")
             if isinstance(delta, dict):
-                self._delta(delta, out)
+                if len(delta) > 1:
+                    self._note_lost(delta)
+                self._delta(delta, choice, out)
             reason = choice.get("finish_reason")
             if isinstance(reason, str) and reason:
                 if stop_of(reason) is None:
@@ -143,6 +147,7 @@ class ChatAnswerReader:
         choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
         message = choice.get("message")
         message = message if isinstance(message, dict) else {}
+        self._note_lost(message)
         answer = Answer(_text(payload.get("id")), _text(payload.get("model")))
         thought, text = thinking_of(message), text_of(message.get("content"))
         if thought:
@@ -163,15 +168,38 @@ class ChatAnswerReader:
             answer.failure = failed(reason)
         answer.stop, answer.sequence = ending_of(reason, matched_of(choice), bool(calls))
         answer.tokens = tokens_of(payload) or Tokens()
+        answer.logprobs = self._logprobs(choice)
         return answer
 
     # -- pieces ------------------------------------------------------------------------------------------------------
 
-    def _delta(self, delta: dict[str, Any], out: list[Event]) -> None:
+    def _note_lost(self, said: dict[str, Any]) -> None:
+        """What of a message, or a piece of one, no event can hold."""
+        if said.get("audio"):
+            self.losses.add("audio")
+        if said.get("annotations"):
+            self.losses.add("annotations")
+        if said.get("images") or _holds_images(said.get("content")):
+            self.losses.add("answer_image")
+
+    def _logprobs(self, choice: dict[str, Any]) -> list[Any] | None:
+        """None: there are none, or whom they are for has no place for them."""
+        given = choice.get("logprobs")
+        found = given.get("content") if isinstance(given, dict) else None
+        if not isinstance(found, list) or not found:
+            return None
+        if self.keeps_logprobs:
+            return found
+        self.losses.add("logprobs")
+        return None
+
+    def _delta(self, delta: dict[str, Any], choice: dict[str, Any], out: list[Event]) -> None:
         if thought := thinking_of(delta):
             self._say(BlockKind.THINKING, thought, out)
         if text := text_of(delta.get("content")):
             self._say(BlockKind.TEXT, text, out)
+            if choice.get("logprobs") is not None and (logprobs := self._logprobs(choice)) is not None:
+                out[-1] = Grew(self._open or 0, text, logprobs)
         if refusal := _text(delta.get("refusal")):
             self._say(BlockKind.REFUSAL, refusal, out)
         for call in _list(delta.get("tool_calls")):
@@ -317,6 +345,12 @@ def tokens_of(payload: dict[str, Any]) -> Tokens | None:
     if isinstance(progress, dict):
         return Tokens(input=number(progress.get("total")), cached=number(progress.get("cache")))
     return None
+
+
+def _holds_images(content: Any) -> bool:
+    return isinstance(content, list) and any(
+        isinstance(part, dict) and part.get("type") in ("image_url", "image", "output_image") for part in content
+    )
 
 
 def _piece(call: dict[str, Any]) -> _Piece:

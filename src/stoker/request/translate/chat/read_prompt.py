@@ -29,6 +29,7 @@ from stoker.domain.prompt import (
     ToolResult,
     Turn,
 )
+from stoker.request.codec.server_tools import CLIENT_KINDS
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
 from stoker.request.translate.neutral.capabilities import Capabilities
@@ -172,8 +173,8 @@ def read_prompt(body: bytes, losses: Losses, error_prefix: str = Capabilities(Di
         dialect=Dialect.CHAT,
         model=request.model,
         turns=turns,
-        tools=_tools(request),
-        tool_choice=_choice(request),
+        tools=_tools(request, losses),
+        tool_choice=_choice(request, losses),
         parallel_calls=request.parallel_tool_calls,
         max_tokens=limit,
         stop=stop,
@@ -301,12 +302,17 @@ def _file(file: dict[str, Any], where: str) -> Document:
     )
 
 
-def _tools(request: _Request) -> list[Tool]:
-    tools = [_tool(tool, f"tools[{at}]") for at, tool in enumerate(request.tools or ())]
+def _tools(request: _Request, losses: Losses) -> list[Tool]:
+    found = (_tool(tool, f"tools[{at}]", losses) for at, tool in enumerate(request.tools or ()))
+    tools = [tool for tool in found if tool is not None]
     return tools + [_function(function) for function in request.functions or ()]
 
 
-def _tool(tool: _Tool, where: str) -> Tool:
+def _tool(tool: _Tool, where: str, losses: Losses) -> Tool | None:
+    """None: the vendor runs it."""
+    if tool.type not in CLIENT_KINDS:
+        losses.add("server_tools")
+        return None
     if tool.type == "custom" and tool.custom is not None:
         custom = tool.custom
         return Tool(custom.name, custom.description, custom=True, grammar=custom.format)
@@ -320,8 +326,10 @@ def _function(function: _Function) -> Tool:
     return Tool(function.name, function.description, schema, function.strict)
 
 
-def _choice(request: _Request) -> ToolChoice | None:
-    """none | auto | required | one by name | a list of allowed ones; `function_call` is the old spelling."""
+def _choice(request: _Request, losses: Losses) -> ToolChoice | None:
+    """none | auto | required | one by name | a list of allowed ones; `function_call` is the old spelling. A tool that
+    the vendor runs cannot be had.
+    """
     given = request.tool_choice if request.tool_choice is not None else request.function_call
     if given is None:
         return None
@@ -336,11 +344,14 @@ def _choice(request: _Request) -> ToolChoice | None:
         name = inner.get("name") if isinstance(inner, dict) else None
         return ToolChoice(Choice.NAMED, name=_string(name, "tool_choice.function.name"))
     if kind == "allowed_tools":
-        return _allowed(given.get("allowed_tools", given))
-    raise ClientError(f"'tool_choice.type' is {str(kind)[:40]!r}", code="bad_field", param="tool_choice.type")
+        return _allowed(given.get("allowed_tools", given), losses)
+    if not isinstance(kind, str):
+        raise ClientError("'tool_choice.type' must be a string", code="bad_field", param="tool_choice.type")
+    losses.add("server_tools")
+    return ToolChoice(Choice.AUTO)
 
 
-def _allowed(given: Any) -> ToolChoice:
+def _allowed(given: Any, losses: Losses) -> ToolChoice:
     where = "tool_choice.allowed_tools"
     tools = given.get("tools") if isinstance(given, dict) else None
     if not isinstance(tools, list):
@@ -348,6 +359,9 @@ def _allowed(given: Any) -> ToolChoice:
     names = []
     for at, tool in enumerate(tools):
         kind = tool.get("type", "function") if isinstance(tool, dict) else None
+        if isinstance(kind, str) and kind not in CLIENT_KINDS:
+            losses.add("server_tools")
+            continue
         inner = tool.get(kind, tool) if isinstance(kind, str) else None
         names.append(_string(inner.get("name") if isinstance(inner, dict) else None, f"{where}.tools[{at}]"))
     mode = Choice.REQUIRED if given.get("mode") == "required" else Choice.AUTO

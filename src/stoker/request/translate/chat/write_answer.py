@@ -75,7 +75,9 @@ class ChatAnswerWriter:
 
     def write(self, event: Event) -> bytes:
         match event:
-            case Grew(text=text):
+            case Grew(text=text, logprobs=logprobs):
+                if logprobs is not None:
+                    return self._chunk({"content": text}, logprobs={"content": logprobs, "refusal": None})
                 return self._grow(text)
             case Opened(kind=kind):
                 return self._open(kind, event)
@@ -130,7 +132,8 @@ class ChatAnswerWriter:
         if calls:
             message["tool_calls"] = calls
         note_stop(Finished(answer.stop, answer.sequence), self.losses)
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": STOPS[answer.stop]}
+        logprobs = None if answer.logprobs is None else {"content": answer.logprobs, "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": STOPS[answer.stop]}
         out = self._frame("chat.completion", answer.id, answer.model) | {"choices": [choice]}
         return out | {"usage": usage_of(answer.tokens)} if is_known(answer.tokens) else out
 
@@ -177,8 +180,8 @@ class ChatAnswerWriter:
             return {"reasoning_content": text, "reasoning": text}
         return {"reasoning_content": text}
 
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None, logprobs: Any = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
         return b'%b"choices":[%b]%b}\n\n' % (self._head, encode(choice), self._tail)
 
     def _end(self) -> bytes:

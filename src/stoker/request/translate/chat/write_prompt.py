@@ -29,7 +29,8 @@ from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
-from stoker.request.translate.neutral.schemas import INPUT, typed
+from stoker.request.translate.neutral.model_families import SAMPLING, takes_sampling
+from stoker.request.translate.neutral.schemas import INPUT, strict_of, typed
 from stoker.request.translate.neutral.thinking import effort_of, is_on, note_effort
 
 _EVERYWHERE = ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs",
@@ -57,11 +58,13 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
             out[traits.early_usage] = True
     if prompt.max_tokens is not None:
         out[traits.limit_field] = max(prompt.max_tokens, 1)  # 0 is Anthropic's way to warm a cache up
-    if prompt.stop:
+    if prompt.stop and traits.is_known and traits.efforts:
+        losses.add("stop")  # models of OpenAI that think take none
+    elif prompt.stop:
         _stop(out, prompt.stop, traits, losses)
     _tools(out, prompt, traits, losses)
     if prompt.format is not None:
-        out["response_format"] = _format(prompt.format)
+        out["response_format"] = _format(prompt.format, strict_of(prompt.format, prompt.dialect, traits, losses))
     _reasoning(out, prompt, traits, losses)
     if prompt.continues and traits.prefill == "continue":
         out |= {"continue_final_message": True, "add_generation_prompt": False}
@@ -167,7 +170,7 @@ def _call(call: ToolCall, traits: Capabilities, losses: Losses) -> dict[str, Any
     if call.custom:
         losses.add("custom_tool")
         arguments = encode({"input": arguments}).decode()
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments or "{}"}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
 def _part(block: Block, traits: Capabilities, losses: Losses) -> dict[str, Any]:
@@ -273,12 +276,12 @@ def _stop(out: dict[str, Any], stop: list[str], traits: Capabilities, losses: Lo
         out["stop"] = wanted
 
 
-def _format(format: AnswerFormat) -> dict[str, Any]:
+def _format(format: AnswerFormat, strict: bool | None) -> dict[str, Any]:
     if format.schema is None:
         return {"type": "json_object"}
     schema: dict[str, Any] = {"name": format.name or "answer", "schema": format.schema}
-    if format.strict is not None:
-        schema["strict"] = format.strict
+    if strict is not None:
+        schema["strict"] = strict
     if format.description is not None:
         schema["description"] = format.description
     return {"type": "json_schema", "json_schema": schema}
@@ -288,7 +291,7 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses
     reasoning = prompt.reasoning
     if reasoning is None:
         return
-    effort, on = effort_of(reasoning), is_on(reasoning)
+    effort, on = effort_of(reasoning, traits.efforts), is_on(reasoning)
     if reasoning.budget is not None and effort is not None:
         losses.add("budget")
     if reasoning.shown is not None:
@@ -309,7 +312,9 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses
 
 def _settings(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
     for name, value in prompt.settings.items():
-        if name == "repetition_penalty" and traits.local:
+        if name in SAMPLING and not takes_sampling(traits.sampling_with, out.get("reasoning_effort")):
+            losses.add(name)
+        elif name == "repetition_penalty" and traits.local:
             out[traits.repetition_field] = value
         elif name == "service_tier" and prompt.dialect is Dialect.MESSAGES:
             losses.add(name)  # a tier of another vendor

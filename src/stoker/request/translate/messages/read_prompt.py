@@ -34,7 +34,7 @@ from stoker.domain.prompt import (
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
+from stoker.request.translate.neutral.json_text import Raw, is_there, loose, shaped
 
 _NONE = Raw()
 
@@ -61,6 +61,7 @@ class _Block(msgspec.Struct):
     transformations: Any = None
     caller: dict[str, Any] | None = None
     toolset_name: str | None = None
+    tool_name: str = ""
 
 
 class _SearchResult(msgspec.Struct):
@@ -176,13 +177,14 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
     if isinstance(user, str):
         settings["user"] = user
     choice = request.tool_choice
+    tools, dropped = _tools(request.tools or [], losses)
     serial = choice.disable_parallel_tool_use if choice is not None else None
     return Prompt(
         dialect=Dialect.MESSAGES,
         model=request.model,
         turns=turns,
-        tools=_tools(request.tools or [], losses),
-        tool_choice=_choice(choice),
+        tools=tools,
+        tool_choice=_choice(choice, dropped),
         parallel_calls=None if serial is None else not serial,
         max_tokens=request.max_tokens,
         stop=request.stop_sequences or [],
@@ -222,17 +224,16 @@ def _content(content: str | list[Raw] | None, where: str, losses: Losses, said: 
         return [Text(content)]
     blocks: list[Block] = []
     for at, raw in enumerate(content):
-        block = _read(raw, f"{where}[{at}]", losses)
-        if block is not None and type(block) not in said:
-            place = f"{where}[{at}].type"
-            raise ClientError(f"'{place}' is not allowed here", code="bad_field", param=place)
-        if block is not None:
+        for block in _read(raw, f"{where}[{at}]", losses):
+            if type(block) not in said:
+                place = f"{where}[{at}].type"
+                raise ClientError(f"'{place}' is not allowed here", code="bad_field", param=place)
             blocks.append(block)
     return blocks
 
 
-def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
-    """One block; None: it is lost."""
+def _read(raw: Raw, where: str, losses: Losses) -> list[Block]:
+    """One block, or what becomes of it; empty: it is lost."""
     block = shaped(_block, raw, where)
     if block.cache_control is not None:
         losses.add("cache_control")
@@ -244,31 +245,41 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
         losses.add("tool_fields")
     match block.type:
         case "text" | "mid_conv_system":
-            return Text(block.text or "")
+            return [Text(block.text or "")]
         case "image":
-            return _image(_source(block), f"{where}.source")
+            return [_image(_source(block), f"{where}.source")]
         case "document":
             return _document(block, f"{where}.source", losses)
         case "thinking":
-            return Thinking(block.thinking, block.signature)
+            return [Thinking(block.thinking, block.signature)]
         case "redacted_thinking":
-            return Redacted(block.data)
+            return [Redacted(block.data)]
         case "tool_use":
-            arguments = bytes(block.input) if is_there(block.input) else b"{}"
-            return ToolCall(read_id(block.id), block.name, arguments.decode())
+            return [ToolCall(read_id(block.id), block.name, _arguments(block.input))]
         case "tool_result":
             if isinstance(block.content, dict):
                 place = f"{where}.content"
                 raise ClientError(f"'{place}' must be a string or a list", code="bad_field", param=place)
             content = _content(block.content, f"{where}.content", losses, _SHOWN)
-            return ToolResult(read_id(block.tool_use_id), content, bool(block.is_error))
+            return [ToolResult(read_id(block.tool_use_id), content, bool(block.is_error))]
         case "search_result":
             losses.add("search_result")
             found = shaped(_search_result, raw, where)
             texts = (piece.get("text") for piece in found.content)
-            return Text("\n".join((found.title, found.source, *(text for text in texts if isinstance(text, str)))))
+            return [Text("\n".join((found.title, found.source, *(text for text in texts if isinstance(text, str)))))]
+        case "tool_reference":
+            losses.add("tool_reference")
+            return [Text(f"(found the tool {block.tool_name})")]
     losses.add("foreign_block")
-    return None
+    return []
+
+
+def _arguments(input: Raw) -> str:
+    """The text of the object. A string, which it must not be, is taken for that text."""
+    if not is_there(input):
+        return "{}"
+    text = loose(input) if bytes(input)[:1] == b'"' else None
+    return text if isinstance(text, str) else bytes(input).decode()
 
 
 def _source(block: _Block) -> dict[str, Any]:
@@ -285,7 +296,7 @@ def _image(source: dict[str, Any], where: str) -> Image:
     raise ClientError(text, code="bad_image", param=where)
 
 
-def _document(block: _Block, where: str, losses: Losses) -> Block:
+def _document(block: _Block, where: str, losses: Losses) -> list[Block]:
     source = _source(block)
     if block.context is not None:
         losses.add("document_title")
@@ -293,55 +304,71 @@ def _document(block: _Block, where: str, losses: Losses) -> Block:
     match source.get("type"):
         case "base64":
             data = _string(source, "data", where)
-            return Document(media_type=media.sniff(data) or str(source.get("media_type", "")), data=data, title=title)
+            return [Document(media_type=media.sniff(data) or str(source.get("media_type", "")), data=data, title=title)]
         case "text":
-            return Document(media_type="text/plain", text=_string(source, "data", where), title=title)
+            return [Document(media_type="text/plain", text=_string(source, "data", where), title=title)]
         case "url":
-            return Document(url=_string(source, "url", where), title=title)
+            return [Document(url=_string(source, "url", where), title=title)]
         case "content":
-            content = source.get("content")
-            pieces = content if isinstance(content, list) else [{"text": content}]
-            found = [piece.get("text") for piece in pieces if isinstance(piece, dict)]
-            texts = [text for text in found if isinstance(text, str)]
-            if len(texts) < len(pieces):
-                losses.add("document")  # images among the texts
-            return Document(media_type="text/plain", text="\n".join(texts), title=title)
+            return _pieces(source.get("content"), title, f"{where}.content", losses)
     text = f"'{where}' refers to a file stored elsewhere: send it as base64 or text"
     raise ClientError(text, code="bad_field", param=where)
 
 
-def _tools(given: list[_Tool], losses: Losses) -> list[Tool]:
+def _pieces(content: Any, title: str, where: str, losses: Losses) -> list[Block]:
+    """A document that is given in pieces: its text, then its images."""
+    pieces = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts: list[str] = []
+    images: list[Block] = []
+    for at, piece in enumerate(pieces):
+        given = piece if isinstance(piece, dict) else {}
+        if isinstance(given.get("text"), str):
+            texts.append(given["text"])
+        elif given.get("type") == "image" and isinstance(given.get("source"), dict):
+            images.append(_image(given["source"], f"{where}[{at}].source"))
+        else:
+            losses.add("document")
+    return [Document(media_type="text/plain", text="\n".join(texts), title=title), *images]
+
+
+def _tools(given: list[_Tool], losses: Losses) -> tuple[list[Tool], set[str]]:
+    """The tools that the client runs, and the names of the others."""
     tools: list[Tool] = []
+    dropped: set[str] = set()
     for tool in given:
         if tool.cache_control is not None:
             losses.add("cache_control")
         if tool.type not in (None, "custom"):  # the vendor runs it, or knows its schema by heart
             losses.add("server_tools")
+            dropped.add(tool.name)
             continue
         if any(getattr(tool, name) is not None for name in _TOOL_FIELDS):
             losses.add("tool_fields")
         schema = tool.input_schema if is_there(tool.input_schema) else None
         tools.append(Tool(tool.name, tool.description, schema, tool.strict))
-    return tools
+    return tools, dropped
 
 
 _CHOICES = {"auto": Choice.AUTO, "any": Choice.REQUIRED, "tool": Choice.NAMED, "none": Choice.NONE}
 
 
-def _choice(given: _Choice | None) -> ToolChoice | None:
+def _choice(given: _Choice | None, dropped: set[str]) -> ToolChoice | None:
+    """A tool that was dropped cannot be chosen."""
     if given is None:
         return None
     mode = _CHOICES.get(given.type)
     if mode is None:
         text = f"'tool_choice.type' is {given.type[:40]!r}: auto, any, tool or none is expected"
         raise ClientError(text, code="bad_field", param="tool_choice.type")
+    if mode is Choice.NAMED and given.name in dropped:
+        return ToolChoice(Choice.AUTO)
     return ToolChoice(mode, given.name)
 
 
 def _format(given: _Output | None) -> AnswerFormat | None:
     if given is None or given.format is None:
         return None
-    return AnswerFormat(given.format.schema if is_there(given.format.schema) else None)
+    return AnswerFormat(given.format.schema if is_there(given.format.schema) else None, strict=True)
 
 
 def _reasoning(request: _Request, losses: Losses) -> Reasoning | None:

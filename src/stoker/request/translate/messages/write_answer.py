@@ -32,7 +32,7 @@ from stoker.request.translate.neutral.calls import as_object, is_plain_start, sp
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.protocols import AnswerContext, prefixed
-from stoker.request.translate.neutral.thinking import Signature
+from stoker.request.translate.neutral.thinking import Signature, maker_of
 
 STOPS = {
     StopReason.END: "end_turn",
@@ -123,7 +123,7 @@ class MessagesAnswerWriter:
                     self._is_refused = True
                     content.append({"type": "text", "text": text})
                 case Thinking(text=text, signature=signature):
-                    signature = signature or self._context.signer.sign(self._model, text)
+                    signature = self._signed(signature) or self._context.signer.sign(self._model, text)
                     content.append({"type": "thinking", "thinking": text, "signature": signature})
                 case Redacted(data=data):
                     content.append({"type": "redacted_thinking", "data": data})
@@ -194,7 +194,7 @@ class MessagesAnswerWriter:
     def _close(self, at: int) -> bytes:
         out = b""
         if self._kind is BlockKind.THINKING and self._signature is not None:
-            signature = self._given_signature or self._signature.finish(self._model)
+            signature = self._signed(self._given_signature) or self._signature.finish(self._model)
             out = _DELTA % (at, encode({"type": "signature_delta", "signature": signature}))
         elif self._kind is BlockKind.REDACTED and self._held is not None:
             out = _START % (at, encode({"type": "redacted_thinking", "data": "".join(self._held)}))
@@ -203,6 +203,13 @@ class MessagesAnswerWriter:
             out = _DELTA % (at, _DELTAS[BlockKind.CALL] % encode(given))
         self._held = self._signature = None
         return out + _STOP % at
+
+    def _signed(self, signature: str) -> str:
+        """The signature as the client keeps it: that of another vendor is sealed, so that it goes back to that one."""
+        upstream = self._context.upstream
+        if not signature or upstream is None or upstream is Dialect.MESSAGES:
+            return signature
+        return self._context.signer.seal(self._model, "", signature, maker=maker_of(signature, upstream))
 
     def _end(self) -> bytes:
         delta = {"stop_reason": self._stop(self._finish.stop), "stop_sequence": self._finish.sequence}

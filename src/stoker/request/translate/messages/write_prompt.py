@@ -23,11 +23,26 @@ from stoker.domain.prompt import (
     ToolResult,
     Turn,
 )
-from stoker.request.translate.neutral.calls import as_object, spelt_id
+from stoker.request.translate.neutral.calls import spelt_id
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.neutral.json_text import Raw
+from stoker.request.translate.neutral.model_families import nearest_effort
 from stoker.request.translate.neutral.schemas import INPUT, typed
-from stoker.request.translate.neutral.thinking import budget_of, claude_effort_of, is_on, note_effort
+from stoker.request.translate.neutral.thinking import (
+    budget_of,
+    claude_effort_of,
+    effort_for,
+    is_on,
+    note_effort,
+)
+from stoker.request.translate.vendor_rules import (
+    ends_in_blanks,
+    lacks_thinking,
+    takes_sampling,
+    thinking_instead,
+    without_last_blanks,
+)
 
 _JSON_PLEASE = "Answer with one JSON object and nothing else."
 _OWN = ("top_p", "top_k")
@@ -40,6 +55,9 @@ _CHOICES = {Choice.AUTO: "auto", Choice.NONE: "none", Choice.REQUIRED: "any", Ch
 
 def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     limit = prompt.max_tokens if prompt.max_tokens is not None else traits.default_limit
+    if traits.most_output and limit > traits.most_output:
+        losses.add("max_tokens")
+        limit = traits.most_output
     out: dict[str, Any] = {"model": prompt.model, "max_tokens": limit}
     system, turns = _head(prompt.turns)
     texts = _texts(system)
@@ -49,6 +67,9 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
     if texts:
         out["system"] = texts[0]["text"] if len(texts) == 1 else texts
     out["messages"] = [_message(turn, traits, losses) for turn in turns]
+    if traits.checks_signatures and ends_in_blanks(out["messages"]):
+        losses.repair("blank_text")
+        without_last_blanks(out["messages"])
     if prompt.stream:
         out["stream"] = True
     if stop := [text for text in prompt.stop if text.strip()]:
@@ -57,6 +78,7 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
         losses.add("stop")
     _tools(out, prompt, losses)
     _thinking(out, prompt.reasoning, limit, traits, losses)
+    _tool_turn(out, traits, losses)
     _format(out, prompt.format, losses)
     _settings(out, prompt, traits, losses)
     return out
@@ -69,7 +91,7 @@ def _head(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
 
 def _texts(turns: list[Turn]) -> list[dict[str, Any]]:
     blocks = (block for turn in turns for block in turn.blocks)
-    return [{"type": "text", "text": block.text} for block in blocks if isinstance(block, Text) and block.text]
+    return [{"type": "text", "text": block.text} for block in blocks if isinstance(block, Text) and block.text.strip()]
 
 
 def _message(turn: Turn, traits: Capabilities, losses: Losses) -> dict[str, Any]:
@@ -86,10 +108,10 @@ def _block(block: Block, traits: Capabilities, losses: Losses) -> dict[str, Any]
     """One block; None: it is lost, or empty."""
     match block:
         case Text(text=text):
-            return {"type": "text", "text": text} if text else None
+            return _text(text, losses)
         case Refusal(text=text):
             losses.add("refusal")
-            return {"type": "text", "text": text} if text else None
+            return _text(text, losses)
         case Image():
             return {"type": "image", "source": _source(block, losses)}
         case Document():
@@ -107,10 +129,20 @@ def _block(block: Block, traits: Capabilities, losses: Losses) -> dict[str, Any]
             return _result(block, traits, losses)
 
 
+def _text(text: str, losses: Losses) -> dict[str, Any] | None:
+    """Messages refuses text without a letter."""
+    if text.strip():
+        return {"type": "text", "text": text}
+    if text:
+        losses.repair("blank_text")
+    return None
+
+
 def _call(call: ToolCall, losses: Losses) -> dict[str, Any]:
-    arguments = as_object(call.arguments, losses) if not call.custom else {"input": call.arguments}
+    arguments: Any = Raw(call.arguments.encode())
     if call.custom:
         losses.add("custom_tool")
+        arguments = {"input": call.arguments}
     return {"type": "tool_use", "id": spelt_id(call.id), "name": call.name, "input": arguments}
 
 
@@ -192,20 +224,29 @@ def _thinking(
     out: dict[str, Any], reasoning: Reasoning | None, limit: int, traits: Capabilities, losses: Losses
 ) -> None:
     """1. switched off  2. a budget, kept if it is a legal one  3. an effort: for Claude its own word, with adaptive
-    thinking; for a local engine a budget that leaves half of the limit to the answer  4. on, and nothing more.
+    thinking; for a local engine, and a Claude without that, a budget that leaves half of the limit to the answer
+    4. on, and nothing more.
     """
     if reasoning is None:
         return
     on, effort = is_on(reasoning), claude_effort_of(reasoning)
     forced = out.get("tool_choice", {}).get("type") in ("any", "tool")
-    if on and forced and not traits.local:
+    if on and ((not traits.local and forced) or not (traits.budget or traits.adaptive)):
         losses.add("reasoning")  # Anthropic refuses the two together, and the call is what was insisted on
         return
     if on is False:
-        out["thinking"] = {"type": "disabled"}  # 1
+        if traits.thinking_off:
+            out["thinking"] = {"type": traits.thinking_off}  # 1
+        else:
+            losses.add("reasoning")
         return
     budget = reasoning.budget
-    if budget is None and traits.local and effort is not None and reasoning.enabled is None:
+    if budget is not None and not traits.budget:
+        losses.add("budget")
+        effort, budget = effort or effort_for(budget), None
+    elif budget is None and on and not traits.adaptive:
+        budget = min(budget_of(effort or "high"), limit // 2)
+    elif budget is None and traits.local and effort is not None and reasoning.enabled is None:
         budget = min(budget_of(effort), limit // 2)  # 3
     if budget is not None:
         if limit > 1024:
@@ -214,11 +255,21 @@ def _thinking(
             losses.add("reasoning")
     elif on:
         out["thinking"] = {"type": "adaptive"}  # 4
+    effort = None if effort is None else nearest_effort(effort, traits.efforts)
     if effort is not None and (reasoning.enabled is not None or not traits.local):
         out["output_config"] = {"effort": effort}
     note_effort(reasoning, out.get("output_config", {}).get("effort"), losses)
     if reasoning.shown is not None and "thinking" in out:
         out["thinking"]["display"] = "summarized" if reasoning.shown else "omitted"
+
+
+def _tool_turn(out: dict[str, Any], traits: Capabilities, losses: Losses) -> None:
+    """With a budget, Anthropic wants a turn of calls to begin with the thinking that led to them. Another model thought
+    here: the model thinks again when that turn has ended, or as it likes, if it takes that.
+    """
+    if traits.checks_signatures and lacks_thinking(out.get("thinking"), out["messages"]):
+        out["thinking"] = thinking_instead(traits)
+        losses.add("thinking_turn")
 
 
 def _format(out: dict[str, Any], format: AnswerFormat | None, losses: Losses) -> None:
@@ -229,10 +280,13 @@ def _format(out: dict[str, Any], format: AnswerFormat | None, losses: Losses) ->
 
 
 def _settings(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
+    sampling = takes_sampling(traits, out.get("thinking"))
     for name, value in prompt.settings.items():
-        if (name in _OWN and traits.sampling) or (traits.local and name in _LOCAL):
+        if name == "top_p" and not traits.local and "temperature" in prompt.settings:
+            losses.add(name)  # Claude takes one of the two
+        elif (name in _OWN and sampling) or (traits.local and name in _LOCAL):
             out[name] = value
-        elif name == "temperature" and traits.sampling:
+        elif name == "temperature" and sampling:
             if value > 1:
                 losses.add("temperature")
             out[name] = min(value, 1)

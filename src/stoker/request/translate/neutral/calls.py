@@ -3,7 +3,8 @@
 name        longer than the target takes, or with letters that it refuses: its beginning and a hash, and itself again in
             the answer
 id          letters that Messages refuses: spelt in base64 behind `stk-`, and restored when the client sends it back
-arguments   JSON text as it was written; what is no object is unwrapped once, else kept under `_raw`
+arguments   JSON text as it was written; what is no object is unwrapped once, else kept under `_raw`: one call that was
+            cut off would otherwise make an engine refuse every later turn
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import msgspec
 
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import encode, is_json, loose
+from stoker.request.translate.neutral.json_text import Raw, encode, is_json, loose
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
@@ -25,6 +26,9 @@ _SHORT = 9
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _BLANKS = " \t\r\n"
 _OPENING = re.compile(rf"[{_BLANKS}]*")
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_MAYBE_TOO_LARGE = re.compile(r"[eE]\+?[0-9]{3}")
+"""A number with such an exponent may be too large for the engine."""
 
 
 def short_name(name: str, length: int) -> str:
@@ -69,7 +73,35 @@ def short_id(id: str) -> str:
     return digits
 
 
-def as_object(arguments: str, losses: Losses, whole: bool = True) -> msgspec.Raw:
+def is_object(text: str) -> bool:
+    """Whether it is the text of one JSON object, which every engine can read."""
+    try:
+        _decode_object(text)
+        if _MAYBE_TOO_LARGE.search(text) is not None:
+            msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+def repaired(arguments: str, losses: Losses) -> str:
+    """Arguments that every engine takes back in the history of a conversation: themselves if they are an object."""
+    if is_object(arguments):
+        return arguments
+    losses.repair("arguments")
+    text = bytes(as_object(arguments, losses)).decode()
+    return text if is_object(text) else encode(loose(text)).decode()
+
+
+def fitted_id(id: str, length: int, is_plain: bool = False) -> str:
+    """The id as the target takes it: itself where it fits, else a hash of it. `is_plain`: in plain letters alone."""
+    spelt = spelt_id(id) if is_plain else id
+    if len(spelt) <= length:
+        return spelt
+    return f"call_{hashlib.sha256(id.encode('utf-8', 'replace')).hexdigest()[:32]}"
+
+
+def as_object(arguments: str, losses: Losses, whole: bool = True) -> Raw:
     """Arguments as the text of a JSON object, byte for byte if they are one.
 
     1. a string                         -> what it holds, once
@@ -84,16 +116,16 @@ def as_object(arguments: str, losses: Losses, whole: bool = True) -> msgspec.Raw
         text = value.strip(_BLANKS)  # 1
         value = loose(text)
     if text in ("", "null"):
-        return msgspec.Raw(b"{}")  # 2
+        return Raw(b"{}")  # 2
     if isinstance(value, dict):
-        return msgspec.Raw(text.encode() if is_json(text) else encode(value))  # 3
+        return Raw(text.encode() if is_json(text) else encode(value))  # 3
     if value is None and not whole:
         losses.add("truncated_call")
         partial = _partial(text)
         if partial is not None:
-            return msgspec.Raw(encode(partial))  # 4
+            return Raw(encode(partial))  # 4
     losses.add("arguments")
-    return msgspec.Raw(encode({"_raw": arguments}))  # 5
+    return Raw(encode({"_raw": arguments}))  # 5
 
 
 def is_plain_start(arguments: str) -> bool | None:

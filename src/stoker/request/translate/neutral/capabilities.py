@@ -7,6 +7,7 @@ from __future__ import annotations
 import msgspec
 
 from stoker.domain.dialect import Dialect
+from stoker.request.translate.neutral.model_families import traits_of
 
 
 class Capabilities(msgspec.Struct, frozen=True):
@@ -38,6 +39,11 @@ class Capabilities(msgspec.Struct, frozen=True):
     `continuous_usage_stats` (vLLM, SGLang)."""
     tool_ids: str = "any"
     """`any`; `short`: nine letters and digits (Mistral)."""
+    id_length: int = 0
+    """Most letters of a call's id; 0: any number."""
+    server_tools: bool = False
+    """It runs the tools of its dialect's vendor, such as web search: a cloud of that vendor does, a local engine does
+    not."""
     custom_tools: bool = False
     """Chat, Responses: takes tools without a schema."""
     stop_strings: int = 0
@@ -46,8 +52,22 @@ class Capabilities(msgspec.Struct, frozen=True):
     """Messages: the output limit where the client gave none."""
     sampling: bool = True
     """Messages: takes temperature, top_p and top_k; Anthropic's own models do not any more (its SDK 2.12 has none)."""
+    sampling_with: str = "always"
+    """OpenAI's: when it takes temperature, top_p and the like: `always`, `never`, or only with the effort `none`."""
     checks_signatures: bool = False
     """Messages: refuses thinking that it did not sign."""
+    is_known: bool = False
+    """The model is in the table of `model_families`, which is where the following come from."""
+    efforts: tuple[str, ...] | None = None
+    """Those that it takes; None: any."""
+    budget: bool = True
+    """Messages: takes `thinking: enabled` with a budget."""
+    adaptive: bool = True
+    """Messages: takes `thinking: adaptive`."""
+    thinking_off: str = "disabled"
+    """Messages: the `thinking.type` that switches thinking off; empty: it always thinks."""
+    most_output: int = 0
+    """Messages: the highest `max_tokens` that it takes; 0: any."""
     name_length: int = 64
     strict: bool = False
     """What a translation would lose is refused instead."""
@@ -60,13 +80,19 @@ _LOCAL: dict[str, dict[str, object]] = {
 }
 
 
-def capabilities_of(engine: str, dialect: Dialect, cloud: bool, given: dict[str, object] | None = None) -> Capabilities:
-    """The record of a serve. `given`: what its configuration says, by the names of `Capabilities`."""
+def capabilities_of(
+    engine: str, dialect: Dialect, cloud: bool, given: dict[str, object] | None = None, model: str = ""
+) -> Capabilities:
+    """The record of a serve. `given`: what its configuration says, by the names of `Capabilities`. `model`: its name at
+    a cloud.
+    """
     usual: dict[str, object] = {"dialect": dialect, **_LOCAL.get(engine, {})}
     if cloud:
         usual |= {
             "local": False, "limit_field": "max_completion_tokens", "system_turns": "keep", "takes_image_urls": True,
             "thinking_switch": "effort", "thinking_field": "", "stop_strings": 4, "custom_tools": True,
+            "server_tools": True,
+            "id_length": 40 if dialect is Dialect.CHAT else 64,
         }  # fmt: skip
     if dialect is Dialect.MESSAGES:
         usual |= {
@@ -77,4 +103,6 @@ def capabilities_of(engine: str, dialect: Dialect, cloud: bool, given: dict[str,
             "default_limit": 32_000 if cloud else 4096,
             "system_turns": "keep",
         }
+    if cloud:
+        usual |= traits_of(model, dialect)
     return Capabilities(**(usual | (given or {})))  # type: ignore[arg-type]

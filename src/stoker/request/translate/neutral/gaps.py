@@ -73,6 +73,9 @@ LOSSY: dict[str, DialectGap] = {
     "document": DialectGap("messages, responses in", "its text is put in", "the target takes no documents"),
     "document_title": DialectGap("messages in", "dropped", "the target has no field for it"),
     "search_result": DialectGap("messages in", "becomes text", "only Messages has such blocks"),
+    "tool_reference": DialectGap(
+        "messages in", "becomes a text that names the tool", "only Messages has tools that are found by a search"
+    ),
     "foreign_block": DialectGap(
         "messages, responses in", "dropped", "a block that only its own vendor can run or read"
     ),
@@ -96,10 +99,18 @@ LOSSY: dict[str, DialectGap] = {
         "chat, responses in", "the other tools are left out", "the target has no list of allowed tools"
     ),
     "tool_choice": DialectGap("any in", "becomes `required`", "the target cannot be made to call that tool"),
-    "arguments": DialectGap("any out, chat in", "kept under `_raw`", "Messages wants an object, and this is none"),
+    "arguments": DialectGap("any in, out", "kept under `_raw`", "engines want an object, and this is none"),
     "truncated_call": DialectGap("any out", "given as far as it came", "the answer ended inside the call's arguments"),
     # -- settings
     "reasoning": DialectGap("any in", "dropped", "the target cannot be told how much to think"),
+    "thinking_turn": DialectGap(
+        "any in, Anthropic",
+        "thinking is switched off, or left to the model, until the tool turn has ended",
+        "Anthropic wants such a turn to begin with its own thinking, and another model began it",
+    ),
+    "max_tokens": DialectGap(
+        "any in, Claude", "lowered to what the model can give", "the model refuses a higher limit"
+    ),
     "effort": DialectGap("any in", "becomes the nearest one that the target knows, or a budget", "each has its own"),
     "budget": DialectGap("messages in", "becomes an effort", "only Messages counts tokens of thinking"),
     "display": DialectGap("messages, responses in", "dropped", "the target always shows its thinking, or never"),
@@ -124,7 +135,8 @@ LOSSY: dict[str, DialectGap] = {
     "parallel_calls": DialectGap("any in", "dropped", "without tools there is nothing to hold back"),
     "n": DialectGap("chat in", "one answer", "the target gives one answer"),
     "prefill": DialectGap("messages in", "the answer begins anew", "the target cannot go on with a begun answer"),
-    "audio": DialectGap("chat out", "dropped", "the target has no audio"),
+    "audio": DialectGap("chat in, out", "dropped", "the target has no audio"),
+    "answer_image": DialectGap("chat, responses out", "dropped", "other dialects have no place for images in answers"),
     **{
         name: DialectGap("any in", "dropped", "the target has no such setting")
         for name in (
@@ -179,18 +191,33 @@ LOSSLESS: dict[str, DialectGap] = {
     "empty_text": DialectGap("any in", "left out", "Messages refuses empty text"),
     "schema_typed": DialectGap("any in", "a schema without a type gets `object`", "arguments are an object"),
     "double_encoded": DialectGap(
-        "any out, chat in", "unwrapped once", "some engines write arguments as a string in a string"
+        "any in, out", "unwrapped once", "some engines write arguments as a string in a string"
     ),
 }
 
 
 class Losses:
-    """The codes of what was lost, each once, in the order of first occurrence."""
+    """What a translation could not keep: the codes of what was lost, each once, in the order of first occurrence; and
+    what was repaired.
+    """
 
-    __slots__ = ("codes",)
+    __slots__ = ("codes", "repairs")
 
     def __init__(self) -> None:
         self.codes: dict[str, None] = {}
+        self.repairs: dict[str, None] = {}
+
+    def words(self) -> tuple[str, ...]:
+        """What `x-stoker-translation` says of it."""
+        return (*(f"repaired:{what}" for what in self.repairs), *(f"lossy:{code}" for code in self.codes))
+
+    def update(self, other: Losses) -> None:
+        self.codes.update(other.codes)
+        self.repairs.update(other.repairs)
+
+    def repair(self, what: str) -> None:
+        """Notes that a part of the request, as it was, would have been refused. A strict translation allows that."""
+        self.repairs[what] = None
 
     def add(self, code: str) -> None:
         """`code` is one of LOSSY."""

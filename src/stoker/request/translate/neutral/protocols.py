@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from stoker.domain.answer import Answer, Event, Tokens
+from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Prompt
 from stoker.request.codec.own_replies import StreamPosition
@@ -28,8 +29,12 @@ class AnswerContext(msgspec.Struct):
     """The model's name where the serve gives none."""
     input_tokens: int | None = None
     """What a tokenizer counted before the call; None: nobody counted."""
+    upstream: Dialect | None = None
+    """The dialect of the serve that answers; None: Stoker itself answers."""
     both_reasoning_fields: bool = False
     """Chat: thinking goes out as `reasoning_content` and as `reasoning`."""
+    wall: Callable[[], float] | None = None
+    """Unix seconds, for dialects whose answer says when it was complete. None: it says `created`."""
 
 
 class Check(Protocol):
@@ -65,6 +70,8 @@ class AnswerReader(Protocol):
     """A serve's answer, event by event. One per request; raises nothing, whatever comes."""
 
     losses: Losses
+    keeps_logprobs: bool
+    """Whether the client's dialect has a place for the log probabilities of tokens."""
 
     def read(self, payload: dict[str, Any]) -> list[Event]:
         """One SSE payload."""

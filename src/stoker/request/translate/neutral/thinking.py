@@ -12,21 +12,47 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 
 from msgspec.json import decode
 
+from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Reasoning
+from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.model_families import nearest_effort
 
 OURS = "stoker1."
 """What every signature of ours begins with."""
+_FERNET = "gAAAA"
+"""What OpenAI encrypted begins with."""
+ANTHROPIC, OPENAI = "anthropic", "openai"
+_MAKERS = {Dialect.MESSAGES: ANTHROPIC, Dialect.RESPONSES: OPENAI}
+_FORM = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\Z")
+"""What vLLM puts in place of a signature: a UUID."""
 _SEALED = "sealed\0"
 """What a seal's signature is over begins with: what a model thought is never taken for a seal."""
 _EFFORTS = ((2048, "low"), (8192, "medium"), (24576, "high"), (49152, "xhigh"))
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 49152, "max": 65536}
 _CLAUDE_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
 _OPENAI_EFFORTS = {"max": "xhigh"}
+
+
+def maker_of(signature: str, dialect: Dialect) -> str:
+    """The vendor that signed or encrypted a model's thinking, and alone takes it back: by the signature's form, else by
+    the dialect in which it came. Empty: nobody, or Stoker itself.
+    """
+    if not signature or signature.startswith(OURS) or _FORM.match(signature):
+        return ""
+    return OPENAI if signature.startswith(_FERNET) else _MAKERS.get(dialect, "")
+
+
+def vendor_of(traits: Capabilities) -> str:
+    """The vendor whose signatures a serve checks; empty: it checks none."""
+    if traits.dialect is Dialect.RESPONSES:
+        return "" if traits.local else OPENAI
+    return ANTHROPIC if traits.checks_signatures else ""
 
 
 class ThinkingSigner:
@@ -59,14 +85,16 @@ class ThinkingSigner:
         made = hmac.new(key, model + b"\0" + text.encode("utf-8", "replace"), hashlib.sha256)
         return base64.urlsafe_b64encode(made.digest())
 
-    def seal(self, model: str, text: str, signature: str = "", redacted: str = "") -> str:
-        """A reasoning item's `encrypted_content`: what has to come back, and that nobody changed it."""
-        kept = {"text": text, "signature": signature, "redacted": redacted}
+    def seal(self, model: str, text: str, signature: str = "", redacted: str = "", maker: str = "") -> str:
+        """A reasoning item's `encrypted_content`, or the signature of thinking that another vendor signed: what has to
+        come back, who made it, and that nobody changed it.
+        """
+        kept = {"text": text, "signature": signature, "redacted": redacted, "maker": maker}
         payload = base64.urlsafe_b64encode(encode({name: value for name, value in kept.items() if value})).decode()
         return f"{self.sign(model, _SEALED + payload)}.{payload}"
 
     def open(self, sealed: str) -> dict[str, str] | None:
-        """`text`, `signature`, `redacted` of what `seal` made; None: not ours, or changed."""
+        """`text`, `signature`, `redacted`, `maker` of what `seal` made; None: not ours, or changed."""
         if not sealed.startswith(OURS):
             return None
         signature, _, payload = sealed.rpartition(".")
@@ -108,15 +136,23 @@ def is_on(reasoning: Reasoning) -> bool | None:
     return None
 
 
-def effort_of(reasoning: Reasoning) -> str | None:
-    """As OpenAI says it. A budget becomes the nearest effort that is not below it."""
+def effort_of(reasoning: Reasoning, efforts: tuple[str, ...] | None = None) -> str | None:
+    """As OpenAI says it. A budget becomes the nearest effort that is not below it. `efforts`: those that the model
+    takes; None: any.
+    """
+    effort = None
     if reasoning.enabled is False:
-        return "none"
-    if reasoning.effort is not None:
-        return _OPENAI_EFFORTS.get(reasoning.effort, reasoning.effort)
-    if reasoning.budget is not None:
-        return next((effort for budget, effort in _EFFORTS if reasoning.budget <= budget), "xhigh")
-    return None
+        effort = "none"
+    elif reasoning.effort is not None:
+        effort = _OPENAI_EFFORTS.get(reasoning.effort, reasoning.effort)
+    elif reasoning.budget is not None:
+        effort = effort_for(reasoning.budget)
+    return None if effort is None else nearest_effort(effort, efforts)
+
+
+def effort_for(budget: int) -> str:
+    """The lowest effort that stands for at least this budget."""
+    return next((effort for most, effort in _EFFORTS if budget <= most), "xhigh")
 
 
 def claude_effort_of(reasoning: Reasoning) -> str | None:

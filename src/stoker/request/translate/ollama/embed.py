@@ -74,7 +74,6 @@ class EmbedReply:
     content_type = b"application/json"
     is_meaningful = False
     has_content = False
-    is_encoded = False
     includes_error = False
     error: StokerError | None = None
     failure: StokerError | None = None
@@ -122,6 +121,9 @@ class EmbedReply:
 
     def take_rest(self) -> bytes:
         return b""
+
+    def tokens_so_far(self) -> int:
+        return 0
 
     def position(self) -> StreamPosition:
         return StreamPosition()

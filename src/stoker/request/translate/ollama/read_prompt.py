@@ -46,7 +46,8 @@ class _Message(msgspec.Struct):
 
 
 class _Tool(msgspec.Struct):
-    function: _Function
+    type: str = "function"
+    function: _Function | None = None
 
 
 class _Request(OllamaRequest):
@@ -81,7 +82,7 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
         if is_another and role is Role.ASSISTANT:
             waiting = UnansweredCalls()
         turns[-1].blocks += _blocks(message, at, waiting)
-    tools = [_tool(tool.function) for tool in request.tools or ()]
+    tools = _tools(request.tools or [], losses)
     return prompt_of(request, Dialect.OLLAMA_CHAT, turns, tools, losses)
 
 
@@ -133,11 +134,19 @@ def _arguments(raw: Raw, where: str) -> str:
         return ""
     if text[:1] == b'"':
         return shaped(_string, text, where)
-    if text[:1] != b"{":
-        raise ClientError(f"'{where}' must be an object", code="bad_field", param=where)
     return text.decode()  # the whole body was found to be UTF-8 before
 
 
-def _tool(function: _Function) -> Tool:
-    schema = function.parameters if is_there(function.parameters) else None
-    return Tool(function.name, function.description, schema)
+def _tools(given: list[_Tool], losses: Losses) -> list[Tool]:
+    tools: list[Tool] = []
+    for at, tool in enumerate(given):
+        function = tool.function
+        if tool.type != "function":
+            losses.add("server_tools")
+        elif function is None:
+            where = f"tools[{at}].function"
+            raise ClientError(f"'{where}' is missing", code="bad_field", param=where)
+        else:
+            schema = function.parameters if is_there(function.parameters) else None
+            tools.append(Tool(function.name, function.description, schema))
+    return tools

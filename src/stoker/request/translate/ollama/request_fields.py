@@ -51,12 +51,14 @@ def prompt_of(request: OllamaRequest, dialect: Dialect, turns: list[Turn], tools
     """Raises ClientError 400 for options and formats that cannot be read."""
     if request.keep_alive is not None:
         losses.add("keep_alive")
-    if request.logprobs:
-        losses.add("logprobs")
     options = {name: value for name, value in (request.options or {}).items() if value is not None}
     limit = _number(options, "num_predict")
     stop = _stop(options.pop("stop", None))
     settings = {ours: value for theirs, ours in SETTINGS.items() if (value := _number(options, theirs)) is not None}
+    if request.logprobs:
+        settings["logprobs"] = True
+        if request.top_logprobs:
+            settings["top_logprobs"] = request.top_logprobs
     if settings.get("seed", 0) < 0:  # Ollama's word for any seed; to others it is a seed like any other
         del settings["seed"]
     if options:
@@ -110,7 +112,7 @@ def _format(given: Raw) -> AnswerFormat | None:
     if bytes(given) == b'"json"':
         return AnswerFormat()  # 2
     if bytes(given).startswith(b"{"):
-        return AnswerFormat(schema=given)  # 3
+        return AnswerFormat(schema=given, strict=True)  # 3
     raise _error("format", 'must be "json" or a JSON schema')  # 4
 
 

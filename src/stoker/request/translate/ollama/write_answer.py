@@ -70,8 +70,8 @@ class OllamaAnswerWriter:
 
     def write(self, event: Event) -> bytes:
         match event:
-            case Grew(text=text):
-                return self._grow(text)
+            case Grew(text=text, logprobs=logprobs):
+                return self._grow(text, logprobs)
             case Opened(kind=kind):
                 self._kind = kind
                 self._open(event)
@@ -120,6 +120,8 @@ class OllamaAnswerWriter:
         more: dict[str, Any] = {"thinking": "".join(thoughts)} if thoughts else {}
         said = self._said("".join(texts), more | ({"tool_calls": calls} if calls else {}))
         end = self._end(Finished(answer.stop, answer.sequence), answer.tokens)
+        if answer.logprobs is not None:
+            end["logprobs"] = answer.logprobs
         return _frame(answer.model or self._context.model, self._context.created) | said | end
 
     # -- pieces ------------------------------------------------------------------------------------------------------
@@ -144,10 +146,11 @@ class OllamaAnswerWriter:
             case BlockKind.CALL:
                 self._call = event
 
-    def _grow(self, text: str) -> bytes:
+    def _grow(self, text: str, logprobs: list[Any] | None) -> bytes:
         match self._kind:
             case BlockKind.TEXT | BlockKind.REFUSAL:
-                return self._line(self._said(text) | {"done": False})
+                more = {"done": False} if logprobs is None else {"done": False, "logprobs": logprobs}
+                return self._line(self._said(text) | more)
             case BlockKind.THINKING:
                 return self._line(self._said("", {"thinking": text}) | {"done": False})
             case BlockKind.CALL if self._call is not None:

@@ -106,10 +106,21 @@ class _Item:
 class ResponsesAnswerReader:
     """See the module's docstring."""
 
-    __slots__ = ("_began", "_by_id", "_by_index", "_has_calls", "_is_over", "_items", "_next", "losses")
+    __slots__ = (
+        "_began",
+        "_by_id",
+        "_by_index",
+        "_has_calls",
+        "_is_over",
+        "_items",
+        "_next",
+        "keeps_logprobs",
+        "losses",
+    )
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
+        self.keeps_logprobs = False
         self._began = False
         self._is_over = False
         self._has_calls = False

@@ -4,7 +4,7 @@
     2. a message of the system or the developer             -> a turn of its own
     3. a message of the assistant, reasoning, a call        -> the assistant's turn, while nothing else comes between
     4. what a call gave                                     -> the next turn of the user, before what else the user says
-    5. tools that come as an item (Codex, with OpenAI's newest models) -> tools as the others
+    5. tools that come as an item (Codex, with OpenAI's newest models), or were found by a search -> tools as the others
     6. any other item: only its vendor can run or read it   -> dropped
 
 What would need a conversation that is kept here is refused: nothing is stored.
@@ -123,6 +123,9 @@ class _Request(msgspec.Struct):
     text: _TextConfig | None = None
     include: list[str] | None = None
     truncation: str | None = None
+    max_tool_calls: int | None = None
+    frequency_penalty: float | int | None = None
+    presence_penalty: float | int | None = None
     temperature: float | int | None = None
     top_p: float | int | None = None
     top_logprobs: int | None = None
@@ -142,9 +145,11 @@ class _Request(msgspec.Struct):
 
 SETTINGS = (
     "temperature", "top_p", "top_logprobs", "user", "metadata", "service_tier", "prompt_cache_key",
-    "safety_identifier",
+    "safety_identifier", "frequency_penalty", "presence_penalty",
 )  # fmt: skip
 """Settings that Responses has, by the same names; `verbosity` stands in `text`, and `store` is told only if true."""
+_ECHOED = ("truncation", "max_tool_calls")
+"""What only the response object repeats: Stoker cuts no input off, and runs no tools."""
 STATEFUL = {
     "previous_response_id": "send the whole conversation as 'input'",
     "conversation": "send the whole conversation as 'input'",
@@ -174,15 +179,19 @@ def read_prompt(
     """Raises ClientError 400. `error_prefix`: a call's output that begins with it is an error's."""
     request = shaped(_request, body, "")
     _refuse_stateful(request)
-    if request.truncation not in (None, "disabled") or any(
-        name not in _KNOWN and is_there(value) for name, value in shaped(_fields, body, "").items()
+    if (
+        request.truncation not in (None, "disabled")
+        or request.max_tool_calls is not None
+        or any(name not in _KNOWN and is_there(value) for name, value in shaped(_fields, body, "").items())
     ):
         losses.add("unknown_field")
     if any(name != "reasoning.encrypted_content" for name in request.include or ()):
         losses.add("include")
     items = _Turns(losses, error_prefix)
     turns = items.read(request)
-    tools = [*read_tools(request.tools or [], "tools", losses), *items.tools]
+    tools = list(
+        {tool.name: tool for tool in (*read_tools(request.tools or [], "tools", losses), *items.tools)}.values()
+    )
     return Prompt(
         dialect=Dialect.RESPONSES,
         model=request.model,
@@ -196,6 +205,7 @@ def read_prompt(
         reasoning=_reasoning(request.reasoning or {}, losses),
         continues=bool(turns) and turns[-1].role is Role.ASSISTANT,
         settings=_settings(request),
+        echoed={name: value for name in _ECHOED if (value := getattr(request, name)) is not None},
     )
 
 
@@ -259,7 +269,7 @@ class _Turns:
                 self._add(Role.ASSISTANT, [self._call(raw, where, kind.type == "custom_tool_call")])  # 3
             case "function_call_output" | "custom_tool_call_output":
                 self._result(raw, where, kind.type == "custom_tool_call_output")
-            case "additional_tools":
+            case "additional_tools" | "tool_search_output":
                 given = shaped(_tools_item, raw, where).tools
                 self.tools += read_tools(given, f"{where}.tools", self._losses)  # 5
             case _:

@@ -30,7 +30,7 @@ def said_of(item: dict[str, Any], losses: Losses) -> list[AnswerBlock]:
         return [ToolCall(id, name, text_of(item.get("input")), custom=True)]
     if kind == "function_call":
         return [ToolCall(id, name, _arguments(item.get("arguments")))]
-    losses.add("foreign_block")
+    losses.add("answer_image" if kind == "image_generation_call" else "foreign_block")
     return []
 
 

@@ -31,9 +31,11 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.request.codec.own_replies import StreamPosition, error_event, ping
+from stoker.request.codec.response_object import response_object
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
+from stoker.request.translate.neutral.thinking import maker_of
 from stoker.request.translate.responses.tools import choice_of, own_name, tool_of
 from stoker.request.translate.responses.write_prompt import format_of, instructions_of, is_instructions
 
@@ -43,6 +45,13 @@ CUT = {
     StopReason.FILTERED: "content_filter",
 }
 """Why a response is incomplete; after any other stop it is completed."""
+
+
+_REPEATED = (
+    "frequency_penalty", "metadata", "presence_penalty", "prompt_cache_key", "safety_identifier", "service_tier",
+    "temperature", "top_logprobs", "top_p", "user",
+)  # fmt: skip
+"""Settings that a response repeats, by the same names."""
 
 
 class _Shape(NamedTuple):
@@ -255,28 +264,21 @@ class ResponsesAnswerWriter:
             self.losses.add("stop_string")
 
     def _response(self, status: str, items: list[Any]) -> dict[str, Any]:
-        details = {"reason": CUT[self._finish.stop]} if status == "incomplete" else None
-        return {
-            "id": self._id,
-            "object": "response",
-            "created_at": self._context.created,
-            "status": status,
-            "background": False,
-            "error": None,
-            "incomplete_details": details,
-            "model": self._model,
-            "output": items,
-            "previous_response_id": None,
-            "store": False,
-            "truncation": "disabled",
-            "usage": usage_of(self._tokens) if status != "in_progress" and is_known(self._tokens) else None,
-            **echo(self._context.prompt),
-        }
+        context = self._context
+        fields = echo(context.prompt)
+        fields["output"] = items
+        if status != "in_progress" and is_known(self._tokens):
+            fields["usage"] = usage_of(self._tokens)
+        if status == "completed":
+            fields["completed_at"] = context.created if context.wall is None else int(context.wall())
+        elif status == "incomplete":
+            fields["incomplete_details"] = {"reason": CUT[self._finish.stop]}
+        return response_object(self._id, context.created, self._model, status, fields)
 
     def _item(self, said: AnswerBlock, id: str, status: str) -> dict[str, Any]:
         match said:
             case Thinking(text=text, signature=signature):
-                sealed = self._context.signer.seal(self._model, text, signature)
+                sealed = self._sealed(text, signature)
                 return {**_reasoning(id, sealed, status), "content": [_part(_shape(said), text)]}
             case Redacted(data=data):
                 return _reasoning(id, self._context.signer.seal(self._model, "", redacted=data), status)
@@ -285,34 +287,46 @@ class ResponsesAnswerWriter:
         content = [_part(_shape(said), said.text)]
         return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
 
+    def _sealed(self, text: str, signature: str) -> str:
+        """What comes back of thinking: with its maker, who alone takes the signature. OpenAI's own is passed on."""
+        upstream = self._context.upstream
+        maker = "" if upstream is None else maker_of(signature, upstream)
+        if maker and upstream is Dialect.RESPONSES:
+            return signature
+        return self._context.signer.seal(self._model, text, signature, maker=maker)
+
     def _group(self, name: str) -> dict[str, Any]:
         tool = self._groups.get(name)
         return {} if tool is None else {"name": own_name(tool), "namespace": tool.namespace}
 
 
 def echo(prompt: Prompt) -> dict[str, Any]:
-    """What a response repeats of its request, in this dialect's words."""
-    first = prompt.turns[0] if prompt.turns else None
-    text: dict[str, Any] = {"format": {"type": "text"} if prompt.format is None else format_of(prompt.format)}
-    if "verbosity" in prompt.settings:
-        text["verbosity"] = prompt.settings["verbosity"]
-    context, choice = prompt.reasoning, prompt.tool_choice
-    customs = {tool.name for tool in prompt.tools if tool.custom}
-    return {
-        "instructions": instructions_of(first) if first is not None and is_instructions(first) else None,
-        "max_output_tokens": prompt.max_tokens,
-        "metadata": prompt.settings.get("metadata", {}),
-        "parallel_tool_calls": prompt.parallel_calls is not False,
-        "reasoning": {
-            "effort": context.effort if context is not None else None,
-            "summary": "auto" if context is not None and context.shown else None,
-        },
-        "temperature": prompt.settings.get("temperature"),
-        "text": text,
-        "tool_choice": "auto" if choice is None else choice_of(choice, customs),
-        "tools": [tool_of(tool) for tool in prompt.tools],
-        "top_p": prompt.settings.get("top_p"),
-    }
+    """What a response repeats of its request, in this dialect's words. What was not asked for is left out."""
+    settings, reasoning, choice = prompt.settings, prompt.reasoning, prompt.tool_choice
+    found: dict[str, Any] = {name: settings[name] for name in _REPEATED if name in settings} | prompt.echoed
+    if prompt.turns and is_instructions(prompt.turns[0]):
+        found["instructions"] = instructions_of(prompt.turns[0])
+    if prompt.max_tokens is not None:
+        found["max_output_tokens"] = prompt.max_tokens
+    if prompt.parallel_calls is False:
+        found["parallel_tool_calls"] = False
+    if reasoning is not None:
+        found["reasoning"] = {"effort": reasoning.effort, "summary": "auto" if reasoning.shown else None}
+    if prompt.format is not None or "verbosity" in settings:
+        found["text"] = _text_of(prompt)
+    if choice is not None:
+        found["tool_choice"] = choice_of(choice, {tool.name for tool in prompt.tools if tool.custom})
+    if prompt.tools:
+        found["tools"] = [tool_of(tool) for tool in prompt.tools]
+    return found
+
+
+def _text_of(prompt: Prompt) -> dict[str, Any]:
+    format: dict[str, Any] = {"type": "text"} if prompt.format is None else format_of(prompt.format)
+    if format["type"] == "json_schema":
+        format = {"description": None, "strict": False, **format}
+    verbosity = prompt.settings.get("verbosity")
+    return {"format": format} if verbosity is None else {"format": format, "verbosity": verbosity}
 
 
 def usage_of(tokens: Tokens) -> dict[str, Any]:
@@ -352,5 +366,6 @@ def _call(call: ToolCall, id: str, status: str) -> dict[str, Any]:
 
 
 def _begun(item: dict[str, Any]) -> dict[str, Any]:
-    empty: dict[str, Any] = {"content": [], "arguments": "", "encrypted_content": None}
-    return {name: empty.get(name, value) for name, value in item.items()}
+    """The item before anything of it was said. What is sealed comes with its end: the schema knows no null for it."""
+    empty: dict[str, Any] = {"content": [], "arguments": ""}
+    return {name: empty.get(name, value) for name, value in item.items() if name != "encrypted_content"}

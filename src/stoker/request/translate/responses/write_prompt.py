@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from msgspec.structs import replace
+
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
     AnswerFormat,
@@ -28,16 +30,17 @@ from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
-from stoker.request.translate.neutral.schemas import INPUT, typed
-from stoker.request.translate.neutral.thinking import OURS, effort_of, is_on, note_effort
+from stoker.request.translate.neutral.model_families import SAMPLING, takes_sampling
+from stoker.request.translate.neutral.schemas import INPUT, strict_of, typed
+from stoker.request.translate.neutral.thinking import OPENAI, effort_of, is_on, maker_of, note_effort
 from stoker.request.translate.responses.tools import choice_of, tool_of
 
 LEAST_LIMIT = 16
 """OpenAI refuses a smaller `max_output_tokens`."""
-_FERNET = "gAAAA"
-"""What OpenAI encrypted begins with."""
 _SETTINGS = ("temperature", "top_p", "top_logprobs", "user", "metadata", "service_tier", "prompt_cache_key",
              "safety_identifier")  # fmt: skip
+_LOCAL_SETTINGS = ("frequency_penalty", "presence_penalty")
+"""Open Responses has them, OpenAI's API refuses them."""
 
 
 def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
     if turns and is_instructions(turns[0]):
         out["instructions"] = instructions_of(turns[0])
         turns = turns[1:]
-    out["input"] = _Items(prompt, traits, losses).write(turns)
+    out["input"] = _Items(prompt.dialect, traits, losses).write(turns)
     if prompt.stream:
         out["stream"] = True
     if prompt.max_tokens is not None:
@@ -54,7 +57,10 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
     if any(prompt.stop):
         losses.add("stop")
     _tools(out, prompt, traits, losses)
-    text = {"format": format_of(prompt.format)} if prompt.format is not None else {}
+    text: dict[str, Any] = {}
+    if prompt.format is not None:
+        strict = strict_of(prompt.format, prompt.dialect, traits, losses)
+        text["format"] = format_of(replace(prompt.format, strict=strict))
     if "verbosity" in prompt.settings:
         text["verbosity"] = prompt.settings["verbosity"]
     if text:
@@ -77,13 +83,12 @@ def instructions_of(turn: Turn) -> str:
 
 
 class _Items:
-    __slots__ = ("_items", "_losses", "_openai_signed", "_thoughts", "_traits")
+    __slots__ = ("_client", "_items", "_losses", "_thoughts", "_traits")
 
-    def __init__(self, prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
+    def __init__(self, client: Dialect, traits: Capabilities, losses: Losses) -> None:
+        self._client = client
         self._traits = traits
         self._losses = losses
-        self._openai_signed = prompt.dialect is Dialect.RESPONSES
-        """Whoever signed what this client brings: it was in this dialect."""
         self._items: list[dict[str, Any]] = []
         self._thoughts = 0
 
@@ -130,21 +135,16 @@ class _Items:
             self._thoughts += 1
             content = [{"type": "reasoning_text", "text": text}]
             self._items.append({"type": "reasoning", "id": f"rs_{self._thoughts}", "summary": [], "content": content})
-        elif self._is_openais(thinking.signature):
+        elif (thinking.maker or maker_of(thinking.signature, self._client)) == OPENAI:
             summary = [{"type": "summary_text", "text": text}] if text else []
             self._items.append({"type": "reasoning", "summary": summary, "encrypted_content": thinking.signature})
         else:
             self._losses.add("thinking_unsigned")
 
-    def _is_openais(self, signature: str) -> bool:
-        if not signature or signature.startswith(OURS):
-            return False
-        return self._openai_signed or signature.startswith(_FERNET)
-
     def _call(self, call: ToolCall) -> dict[str, Any]:
         if call.custom and self._traits.custom_tools:
             return {"type": "custom_tool_call", "call_id": call.id, "name": call.name, "input": call.arguments}
-        arguments = call.arguments or "{}"
+        arguments = call.arguments
         if call.custom:
             self._losses.add("custom_tool")
             arguments = encode({"input": call.arguments}).decode()
@@ -267,7 +267,7 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses
     if traits.thinking_switch not in ("template", "effort"):
         losses.add("reasoning")
         return
-    effort, on = effort_of(reasoning), is_on(reasoning)
+    effort, on = effort_of(reasoning, traits.efforts), is_on(reasoning)
     if reasoning.budget is not None and effort is not None:
         losses.add("budget")
     if reasoning.shown is False and traits.local:
@@ -286,7 +286,9 @@ def _settings(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses:
     for name, value in prompt.settings.items():
         if name == "service_tier" and prompt.dialect is Dialect.MESSAGES:
             losses.add(name)  # a tier of another vendor
-        elif name in _SETTINGS:
+        elif name in SAMPLING and not takes_sampling(traits.sampling_with, out.get("reasoning", {}).get("effort")):
+            losses.add(name)
+        elif name in _SETTINGS or (traits.local and name in _LOCAL_SETTINGS):
             out[name] = value
         elif name == "store":
             if value and not traits.local:
