@@ -71,7 +71,7 @@ def test_what_is_wrong_is_not_let_out_and_what_came_before_it_is() -> None:
     assert (answer.rejected, answer.error) == (None, None)
     assert answer.feed(piece(tool_calls=a_call("wrong"))).count(b"wrong") == 0
     assert answer.rejected is not None
-    assert (answer.rejected.code, answer.error) == (REJECTED, {})
+    assert (answer.rejected.code, answer.error) == (REJECTED, answer.rejected)
     assert "unknown_tool" in answer.rejected.message
 
 
@@ -115,7 +115,7 @@ def test_a_reply_without_a_call_cannot_stand_for_a_wrong_one() -> None:
     out = answer.feed(piece(content="never mind") + piece("stop") + DONE)
     assert (out.count(b"never mind"), out.count(b'finish_reason":"stop')) == (0, 0)
     assert answer.rejected is not None
-    assert (answer.rejected.code, answer.error) == (REJECTED, {})
+    assert (answer.rejected.code, answer.error) == (REJECTED, answer.rejected)
 
 
 def test_what_the_other_reply_counts_at_its_beginning_is_taken_over() -> None:
@@ -159,7 +159,7 @@ def test_what_is_watched_passes_byte_for_byte() -> None:
     watched = CheckedReply(Dialect.CHAT, False, check)
     data = piece(role="assistant") + piece(content="x") + piece(tool_calls=a_call("wrong")) + b"data: 7\n\n"
     assert watched.feed(data) == data
-    assert (watched.is_meaningful, watched.is_encoded, watched.error, watched.rejected) == (True, False, None, None)
+    assert (watched.is_meaningful, watched.error, watched.rejected) == (True, None, None)
     end = piece("stop") + usage(3, 2) + DONE
     assert watched.feed(end) + watched.take_rest() == end
     assert (watched.has_ended(), watched.position().sequence) == (True, 0)

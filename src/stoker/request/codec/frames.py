@@ -131,7 +131,7 @@ class StreamReader:
         frames = split(b"".join(self._recent)) if self.dialect is Dialect.RESPONSES else ()
         numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
         sequence = max((number + 1 for number in numbers if type(number) is int), default=0)
-        return StreamPosition(sequence, self._response, self._response is not None)
+        return StreamPosition(sequence, self._response, True)
 
     def has_ended(self) -> bool:
         """Whether the dialect's end marker (or a finish reason) was among the last frames.

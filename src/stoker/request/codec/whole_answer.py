@@ -8,6 +8,8 @@ import msgspec
 
 from stoker.request.codec.embeddings import Vector
 
+_TOLD = ("error", "object", "status", "stop_reason", "type", "usage")
+
 
 class Choice(msgspec.Struct):
     """Of a chat or text completion."""
@@ -34,7 +36,7 @@ class WholeAnswer(msgspec.Struct):
         """An answer whose fields may be of any type; entries that are not objects are left out."""
         choices, data = _objects(fields.get("choices")), _objects(fields.get("data"))
         raws: dict[str, Any] = {name: _raw(fields.get(name)) for name in ("content", "output")}
-        told: dict[str, Any] = {name: fields.get(name) for name in ("error", "object", "status", "stop_reason", "type", "usage")}
+        told: dict[str, Any] = {name: fields.get(name) for name in _TOLD}
         return cls(
             choices=None if choices is None else [Choice(one.get("finish_reason")) for one in choices],
             data=None if data is None else [Vector(_raw(one.get("embedding"))) for one in data],

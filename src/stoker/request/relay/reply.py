@@ -218,10 +218,10 @@ class Reply:
         error = self.upstream_messages.for_client(error)
         if self.is_committed:
             self.wire.close_after()
-            if self.first_byte_at is None:  # the client has no event of the serve's
-                position = StreamPosition(0, bare_response(self.request_id, self.model, self.created))
-            else:
-                position = self.position()
+            # without a first byte, the client has no event of the serve's
+            position = StreamPosition() if self.first_byte_at is None else self.position()
+            if position.response is None:
+                position = position._replace(response=bare_response(self.request_id, self.model, self.created))
             self.wire.finish(error_event(error, self.dialect, self.request_id, position))
             return
         if close:
