@@ -13,6 +13,7 @@ from stoker.domain.errors import ClientError
 from stoker.exchange import internal_client
 from stoker.exchange.internal_client import InternalClient
 from stoker.quality.recheck import PendingRecheck, Rechecks, VerifiedServe
+from stoker.request.codec.usage import Usage
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_settings_are_left_out_for_good_only_where_that_helped(
         return next(replies), b""
 
     class Answer:
-        usage = None
+        usage = Usage()
 
         def translate_whole(self, body: bytes) -> None:
             pass
@@ -37,7 +38,7 @@ def test_settings_are_left_out_for_good_only_where_that_helped(
     monkeypatch.setattr(internal_client, "exchange", exchange)
     monkeypatch.setattr(internal_client, "AnswerTranslator", Answer)
     encoded = SimpleNamespace(head=b"", body=b"", translator=Answer())
-    formatter = SimpleNamespace(format_own=lambda serve, target, question: None, encode=lambda *_, **__: encoded)
+    formatter = SimpleNamespace(format_own=lambda *_: SimpleNamespace(prompt_bytes=0), encode=lambda *_, **__: encoded)
     client = InternalClient(cast(Any, None), cast(Any, formatter))
     serve = cast(Any, SimpleNamespace(name="teller"))
 

@@ -108,9 +108,8 @@ def test_only_an_answer_that_is_stored_is_asked_for_uncompressed(stores: bool) -
             stored = await ask(stage, read(reply.json()["id"]))
             assert stored.json()["output"] == [MESSAGE]
         else:
-            body = gzip.compress(json.dumps(ANSWER).encode())
-            talk.reply(body, "200 OK", "content-encoding: gzip")
-            assert (await client.reply()).body == body
+            talk.reply(gzip.compress(json.dumps(ANSWER).encode()), "200 OK", "content-encoding: gzip")
+            assert ANSWER.items() <= (await client.reply()).json().items(), "decoded, since fields may be missing"
 
     tell()
 

@@ -237,7 +237,8 @@ def test_an_answer_that_says_nothing_is_an_answer(path: str, document: dict[str,
         client, talk = await talking(stage, path)
         talk.reply(json.dumps(document).encode())
         reply = await client.reply()
-        assert (reply.status, reply.json()) == (200, document)
+        assert reply.status == 200
+        assert document.items() <= reply.json().items(), "a response object gets the fields that it lacks"
         assert (await stage.sealed()).outcome == "served"
 
     tell()

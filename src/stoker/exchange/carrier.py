@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationSequences
@@ -222,8 +223,7 @@ class Carrier:
             if call.trace is not None:
                 call.trace.end_try(self._clock.now(), relay.upstream_status, usage)
             if call.media is not None and relay.upstream_status == 200 and relay.received:
-                call.media.audio_seconds = usage.audio_seconds
-                decision.media = call.media
+                decision.media = replace(call.media, audio_seconds=usage.audio_seconds)
             if relay.translator is not None:
                 decision.translation = relay.translator.describe_changes().decode() or decision.translation
             if relay.upstream_status >= 500 or relay.upstream_status in KEY_REFUSED_STATUSES:

@@ -32,6 +32,7 @@ from stoker.request.translate.pass_through import adapt_body, drop_thinking, is_
 from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
 _VERSION: Final = b"2023-06-01"
+_UNCHANGED: Final[tuple[str, ...]] = ()
 _OUTPUT_LIMITS: Final = frozenset(("max_tokens", "max_completion_tokens", "max_output_tokens"))
 _KEPT_HEADERS: Final = (b"user-agent", b"traceparent", b"tracestate")
 """Headers of the client that a translated request keeps."""
@@ -229,7 +230,7 @@ class Formatter:
         if dialect is endpoint.dialect and not (must_read and dialect in PATHS):
             if not serve.request and (dialect not in PATHS or is_plain(capabilities)):
                 self._plain[serve.name, endpoint.path] = serve, target
-            tidied, changes = body, ()
+            tidied, changes = body, _UNCHANGED
             if dialect in PATHS:
                 flags = fields.may_name_images, fields.may_have_server_tools
                 tidied, changes = adapt_body(body, capabilities, *flags)

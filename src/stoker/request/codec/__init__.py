@@ -2,6 +2,7 @@
 
 body_fields        the top-level fields of a request body that Stoker needs, and where they are
 bounds             how much structure a body may hold, counted before anything is decoded
+server_tools       which tools of a request its client does not run itself
 multipart          finds `model` and the parts of a form with files; form_parameters changes them
 edits              the only changes to a body that passes through: model, usage, engine-private parameters
 sse                server-sent events: frames, and their data

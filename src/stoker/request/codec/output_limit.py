@@ -46,8 +46,8 @@ def lower_output_limit(
         return body, fields, ()
     fields = fields.copy()
     fields.model_at = None
-    for name in lowered:
-        if name in _LIMITS:
+    for name in _LIMITS:  # a translated request has its limit under the client's name here
+        if _at_most(getattr(fields, name), room) is not None:
             setattr(fields, name, room)
     return body, fields, tuple(reversed(lowered))
 

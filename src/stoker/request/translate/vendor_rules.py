@@ -119,7 +119,8 @@ def _thinking(
 ) -> tuple[dict[str, Any] | None, Any]:
     """`thinking` and the effort as the model takes them."""
     thinking = given
-    kind = given.get("type") if isinstance(given, dict) else None
+    given = given if isinstance(given, dict) else {}
+    kind = given.get("type")
     if kind == "enabled" and not traits.budget:
         budget = given.get("budget_tokens")
         losses.add("budget" if traits.adaptive else "reasoning")
@@ -145,8 +146,9 @@ def _thinking(
 
 def _keep_cleared_thinking(fields: Fields) -> None:
     """A request that does not think must not ask for thinking to be cleared."""
-    given = loose(fields["context_management"]) if "context_management" in fields else None
-    edits = given.get("edits") if isinstance(given, dict) else None
+    given = loose(fields["context_management"]) if "context_management" in fields else {}
+    given = given if isinstance(given, dict) else {}
+    edits = given.get("edits")
     if not isinstance(edits, list):
         return
     kept = [edit for edit in edits if not str(edit.get("type") if isinstance(edit, dict) else "").startswith(_CLEARS)]
@@ -160,9 +162,10 @@ def _keep_cleared_thinking(fields: Fields) -> None:
 def apply_gpt_rules(fields: Fields, traits: Capabilities, losses: Losses) -> None:
     """1. an effort that the model has  2. no sampling where it takes none  3. the limit under the name that it takes"""
     is_chat = traits.dialect is Dialect.CHAT
-    reasoning = loose(fields["reasoning"]) if "reasoning" in fields else None
+    reasoning = loose(fields["reasoning"]) if "reasoning" in fields else {}
+    reasoning = reasoning if isinstance(reasoning, dict) else {}
     effort = loose(fields["reasoning_effort"]) if is_chat and "reasoning_effort" in fields else None
-    if not is_chat and isinstance(reasoning, dict):
+    if not is_chat:
         effort = reasoning.get("effort")
     if isinstance(effort, str) and (changed := nearest_effort(effort, traits.efforts)) != effort:
         losses.add("effort")  # 1

@@ -36,23 +36,25 @@ def is_strict(schema: Raw) -> bool:
     """Whether OpenAI takes the schema as a strict one: each object names all its properties as required, and allows no
     others.
     """
-    return _is_strict(loose(schema))
+    unread = [loose(schema)]
+    while unread:
+        value = unread.pop()
+        if isinstance(value, list):
+            unread += value
+        elif isinstance(value, dict):
+            if not _is_closed(value):
+                return False
+            unread += value.values()
+    return True
 
 
-def _is_strict(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(map(_is_strict, value))
-    if not isinstance(value, dict):
+def _is_closed(schema: dict[str, Any]) -> bool:
+    properties, required = schema.get("properties"), schema.get("required")
+    if schema.get("type") != "object" and not isinstance(properties, dict):
         return True
-    properties = value.get("properties")
-    if value.get("type") == "object" or isinstance(properties, dict):
-        required = value.get("required")
-        names = set(properties) if isinstance(properties, dict) else set()
-        if value.get("additionalProperties") is not False or names - set(
-            required if isinstance(required, list) else ()
-        ):
-            return False
-    return all(map(_is_strict, value.values()))
+    names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    wanted = set(properties) if isinstance(properties, dict) else set()
+    return schema.get("additionalProperties") is False and wanted <= set(names)
 
 
 def strict_of(format: AnswerFormat, client: Dialect, traits: Capabilities, losses: Losses) -> bool | None:
