@@ -53,7 +53,7 @@ class _PrivateLog(RotatingFileHandler):
         super().close()
 
     def _drop_stream(self) -> None:
-        stream, self.stream = self.stream, None
+        stream, self.stream = self.stream, None  # as FileHandler does
         if stream is not None:
             with contextlib.suppress(OSError, ValueError):
                 stream.close()
