@@ -66,12 +66,16 @@ class WritePrompt(Protocol):
     def __call__(self, prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]: ...
 
 
+class MakeAnswerReader(Protocol):
+    """`keeps_logprobs`: whether the client's dialect has a place for the log probabilities of tokens."""
+
+    def __call__(self, losses: Losses, keeps_logprobs: bool = False) -> AnswerReader: ...
+
+
 class AnswerReader(Protocol):
     """A serve's answer, event by event. One per request; raises nothing, whatever comes."""
 
     losses: Losses
-    keeps_logprobs: bool
-    """Whether the client's dialect has a place for the log probabilities of tokens."""
 
     def read(self, payload: dict[str, Any]) -> list[Event]:
         """One SSE payload."""
