@@ -216,6 +216,14 @@ def test_a_call_without_arguments_beside_a_broken_one_gets_an_empty_object() -> 
     assert list(arguments_in(json.loads(sent))) == [{}, {"_raw": "{"}]
 
 
+@pytest.mark.parametrize("size", [1, 5000])
+def test_so_does_one_alone_however_long_the_conversation(size: int) -> None:
+    turns = [{"role": "user", "content": "x" * size}] * 40
+    given = {"messages": [*turns, {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f"}}]}]}
+    sent, words = adapt_body(json.dumps(given).encode(), capabilities_of("llama.cpp", Dialect.CHAT, cloud=False))
+    assert (list(arguments_in(json.loads(sent))), words) == ([{}], ("repaired:arguments",))
+
+
 @given(st.text(max_size=30) | st.text(alphabet='{}[]":,aN1e\\ ', max_size=12))
 def test_whatever_comes_the_serve_gets_an_object(arguments: str) -> None:
     given = json.dumps(chat(arguments)).encode()

@@ -201,7 +201,7 @@ def test_a_schema_that_openai_cannot_hold_is_named(serve: Dialect, schema: dict[
 # -- tools that were found ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("serve", [CHAT, MESSAGES])
+@pytest.mark.parametrize("serve", [CHAT, MESSAGES, RESPONSES])
 def test_tools_that_a_search_found_are_offered_once(serve: Dialect) -> None:
     tool = {"type": "function", "name": "get", "description": "d", "parameters": {"type": "object"}}
     found = {
@@ -210,5 +210,14 @@ def test_tools_that_a_search_found_are_offered_once(serve: Dialect) -> None:
         "execution": "client",
         "tools": [tool, {**tool, "name": "put"}],
     }
-    body, _ = sent(RESPONSES, serve, {"input": [{"role": "user", "content": "x"}, found, found], "tools": [tool]})
+    asked = {"input": [{"role": "user", "content": "x"}, found, found], "tools": [tool]}
+    body, _ = sent(RESPONSES, serve, asked, is_cloud=False)
     assert [one.get("function", one)["name"] for one in body["tools"]] == ["get", "put"]
+
+
+def test_they_are_offered_where_there_were_none_before() -> None:
+    tool = {"type": "function", "name": "get", "parameters": {"type": "object"}}
+    found = [{"role": "user", "content": "x"}, {"type": "additional_tools", "tools": [tool]}]
+    body, words = sent(RESPONSES, RESPONSES, {"input": found}, is_cloud=False)
+    assert (body["tools"], body["input"], words) == ([tool], found[:1], ("repaired:tools",))
+    assert sent(RESPONSES, RESPONSES, {"input": found})[0]["input"] == found

@@ -129,6 +129,14 @@ def test_what_the_other_reply_counts_at_its_beginning_is_taken_over() -> None:
     assert answer.usage.input == 7
 
 
+def test_what_the_first_reply_used_is_not_counted_for_the_other() -> None:
+    """Each is a call of the serve on its own, and the other may break off before it says what it used."""
+    answer = translator(Strict())
+    answer.feed(piece(content="let me see") + piece(tool_calls=a_call("wrong")) + usage(20, 6))
+    answer.continue_with(Strict())
+    assert (answer.usage.input, answer.usage.output, answer.tokens_so_far()) == (None, None, 0)
+
+
 def test_nothing_can_go_on_before_it_has_begun() -> None:
     assert not translator(None).can_continue
 

@@ -28,7 +28,7 @@ from stoker.request.codec.media_units import seconds_of_answer
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.response_object import completed_body
 from stoker.request.codec.text_tokens import tokens_of_text
-from stoker.request.codec.usage import Usage
+from stoker.request.codec.usage import NOTHING, Usage
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
 from stoker.request.relay.headers import accepted_codings, reply_headers, retry_after
@@ -161,7 +161,7 @@ class Relay:
         self.reply = reply
         self.received = 0
         """Bytes of the reply's body so far."""
-        self.usage = Usage()
+        self.usage = NOTHING
         self.translator: ReplyTranslator | None = None
         """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
         self.is_complete = False
@@ -454,6 +454,8 @@ class Relay:
 
     def _collect(self, data: bytes) -> None:
         if self._is_raw_stream:
+            if self.usage is NOTHING:
+                self.usage = Usage()
             self.usage.text_tokens += data.count(_EVENT)
         if self._is_flowing:
             self._last_data = self._loop.time()

@@ -4,6 +4,7 @@ dropped:billing_header    Messages to a local model: the system block that diffe
 dropped:thinking          to Anthropic: thinking that it did not sign; to OpenAI: reasoning that it did not encrypt
 lossy:server_tools        to a serve that cannot run them: tools of a vendor, such as web search, and a choice of one
 lossy:foreign_block       to the same: what such tools left in the history
+repaired:tools            to the same: tools that came as an item of Responses join the others
 repaired:blank_text       to Anthropic: text without a letter, which it refuses; blanks at the end of a begun answer
 repaired:call_ids         to a vendor: ids of calls that are longer than it takes, or of other letters
 repaired:arguments        arguments of a call that are no JSON object: an engine would refuse them at every later turn
@@ -44,8 +45,16 @@ _OURS = OURS.encode()
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _list = msgspec.json.Decoder(list[Raw])
 _ARGUMENTS = b'"arguments"'
-_argument_values = re.compile(r'"arguments"\s*:\s*(?=[^\s{])')
-"""Before the value of each such key, unless it is an object, as in a schema."""
+_CALL = b"_call"
+"""In `tool_calls`, `function_call`, `custom_tool_call`, and the outputs of calls."""
+_CALL_KEYS = (b'"tool_calls"', b'"function_call')
+_argument_value = re.compile(r'"arguments"\s*:\s*(?=[^\s{])')
+"""Before the value of such a key, unless it is an object, as in a schema."""
+_NAME_ALONE = re.compile(rb'"function"\s*:\s*\{\s*"name"\s*:\s*"[^"]*"\s*\}')
+"""A function without anything but its name: a call that lacks its arguments, or a tool."""
+_SHORT = 4096
+_FEW = 64
+"""Bytes of a body that is searched for the word; quotation marks that are looked at one by one in a longer one."""
 _value_at = json.JSONDecoder().raw_decode
 _INPUT = re.compile(rb'"input"\s*:\s*[^\s{]')
 _NULL = Raw(b"null")
@@ -105,8 +114,19 @@ def is_plain(traits: Capabilities) -> bool:
 
 
 def may_hold_calls(body: bytes) -> bool:
-    """False: the body certainly holds no call of a tool in the dialects of OpenAI."""
-    return _ARGUMENTS in body
+    """False: the body certainly holds no call of a tool in the dialects of OpenAI. A long text has few quotation marks,
+    which are found much faster than a word.
+    """
+    if len(body) < _SHORT:
+        return _CALL in body
+    at = -1
+    for _ in range(_FEW):
+        at = body.find(b'"', at + 1)
+        if at < 0:
+            return False
+        if body.startswith(_CALL_KEYS, at):
+            return True
+    return body.find(_CALL, at) >= 0
 
 
 # -- the billing line ---------------------------------------------------------------------------------------------
@@ -226,9 +246,13 @@ def drop_thinking(body: bytes, traits: Capabilities) -> bytes:
 def _may_hold_broken_arguments(body: bytes) -> bool:
     """Looks at the arguments alone: the rest of the body is only searched for them."""
     if _ARGUMENTS not in body:
-        return False
+        return b'"tool_calls"' in body and _NAME_ALONE.search(body) is not None
     text, at = body.decode(), 0
-    while (found := _argument_values.search(text, at)) is not None:
+    while (at := text.find('"arguments"', at)) >= 0:
+        found = _argument_value.match(text, at)
+        if found is None:
+            at += 1
+            continue
         try:
             value, at = _value_at(text, found.end())
         except (ValueError, RecursionError):
@@ -242,7 +266,7 @@ def _repair_calls(fields: Fields, changes: Changes) -> None:
     """Chat: the calls of each message; `function_call` is the old form of one."""
 
     def message(raw: Raw) -> Any:
-        given = _object(raw) if _ARGUMENTS in bytes(raw) else None
+        given = _object(raw) if _CALL in bytes(raw) else None
         if given is None:
             return raw
         is_changed = _map(given, "tool_calls", call)
@@ -358,19 +382,12 @@ def _drop_blanks(fields: Fields, changes: Changes) -> None:
     _map(fields, "messages", message)
     if _map(fields, "system", block) and bytes(fields["system"]) == b"[]":
         del fields["system"]
-    turns = _turns(fields)
+    turns = _list_at(fields, "messages")
     last = [loose(turns[-1])] if turns else []
     if ends_in_blanks(last):
         changes.losses.repair("blank_text")
         without_last_blanks(last)
         fields["messages"] = Raw(encode([*turns[:-1], last[0]]))
-
-
-def _turns(fields: Fields) -> list[Raw]:
-    try:
-        return _list.decode(fields.get("messages", _NULL))
-    except msgspec.DecodeError:
-        return []
 
 
 # -- ids of calls -------------------------------------------------------------------------------------------------
@@ -421,12 +438,15 @@ def _fit_ids(traits: Capabilities) -> Adaptation:
 
 
 _FOREIGN_BLOCK = re.compile(rb'"(?:server_tool_use|mcp_tool_use|[a-z_]+_tool_result|container_upload)"')
-_FOREIGN_ITEM = re.compile(rb'"(?:mcp_|(?!function_call|custom_tool_call)[a-z_]+_call(?:_output)?")')
+_FOREIGN_ITEM = re.compile(
+    rb'"(?:mcp_|(?!function_call|custom_tool_call)[a-z_]+_call(?:_output)?"|tool_search_output"|additional_tools")'
+)
 _ITEMS = frozenset(
     ("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
-     "item_reference", "additional_tools", "compaction")
+     "item_reference", "compaction")
 )  # fmt: skip
 """Items of the input that are no vendor's tool."""
+_TOOL_ITEMS = ("tool_search_output", "additional_tools")
 
 
 def _drop_server_tools(fields: Fields, changes: Changes, choose: Callable[[Any, set[str]], Any]) -> None:
@@ -500,15 +520,35 @@ def _drop_foreign_blocks(fields: Fields, changes: Changes) -> None:
 
 
 def _drop_foreign_items(fields: Fields, changes: Changes) -> None:
+    """Tools that come as an item, or that a search for tools found, join the others: an engine knows no such items."""
+    found: list[Raw] = []
+
     def item(raw: Raw) -> Any:
         given = loose(raw)
         kind = given.get("type") if isinstance(given, dict) else None
         if not isinstance(kind, str) or kind in _ITEMS:
             return raw
-        changes.losses.add("foreign_block")
+        if kind in _TOOL_ITEMS:
+            found.extend(_list_at(_fields.decode(raw), "tools"))
+            changes.losses.repair("tools")
+        else:
+            changes.losses.add("foreign_block")
         return None
 
-    _map(fields, "input", item)
+    if not _map(fields, "input", item) or not found:
+        return
+    tools = _list_at(fields, "tools")
+    names = {_name_of(tool) for tool in tools}
+    for tool in found:
+        if (name := _name_of(tool)) not in names:
+            names.add(name)
+            tools.append(tool)
+    fields["tools"] = Raw(encode(tools))
+
+
+def _name_of(tool: Raw) -> str:
+    given = loose(tool)
+    return str(given.get("name")) if isinstance(given, dict) else ""
 
 
 def _without_server_tools(choose: Callable[[Any, set[str]], Any]) -> Adaptation:
@@ -531,6 +571,13 @@ def _object(raw: Raw) -> Fields | None:
         return _fields.decode(raw)
     except msgspec.DecodeError:
         return None
+
+
+def _list_at(fields: Fields, name: str) -> list[Raw]:
+    try:
+        return _list.decode(fields.get(name, _NULL))
+    except msgspec.DecodeError:
+        return []
 
 
 def _map(fields: Fields, name: str, change: Callable[[Raw], Any]) -> bool:

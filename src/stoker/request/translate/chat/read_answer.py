@@ -334,6 +334,8 @@ def tokens_of(payload: dict[str, Any]) -> Tokens | None:
     usage = payload.get("usage")
     if isinstance(usage, dict):
         cached = part(usage, "prompt_tokens_details", "cached_tokens")
+        if cached is None:
+            cached = number(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
         return Tokens(
             input=number(usage.get("prompt_tokens")),
             cached=cached if cached is not None else part(payload, "timings", "cache_n"),
