@@ -48,6 +48,7 @@ _decode_top: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_whole: Final = msgspec.json.Decoder(WholeAnswer).decode
 _decode_value: Final = msgspec.json.Decoder().decode
 _WRONG: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_USUAL_ENDS: Final = ("stop", "length", "tool_calls", None)
 _COMPACT: Final = b'_reason":"'
 _SPACED: Final = b'_reason": "'
 """`finish_reason` and `stop_reason`, as engines write them that put blanks into their JSON, and as others do."""
@@ -375,17 +376,19 @@ def check_answer(dialect: Dialect, body: bytes, inputs: int | None = None) -> Ch
         answer = _odd_answer(mended or body)  # 1
     if answer.error or answer.type == "error" or answer.object == "error":
         raise whole_error(read(body))  # 2
-    problem = problem_of(dialect, answer.status, answer.stop_reason, _has_entries(dialect, answer))  # 3
-    for choice in answer.choices or ():
-        if problem is None and is_failure(choice.finish_reason):
-            problem = failed(choice.finish_reason)  # 4
-    if problem is None and dialect is Dialect.EMBEDDINGS:
-        problem = lacks_embeddings(answer.data, inputs)  # 5
-    if problem is not None:
-        raise problem
+    name = ANSWERS.get(dialect)
+    if name != "choices" or not answer.choices:
+        problem = problem_of(dialect, answer.status, answer.stop_reason, _has_entries(name, answer))  # 3
+        if problem is None and dialect is Dialect.EMBEDDINGS:
+            problem = lacks_embeddings(answer.data, inputs)  # 5
+        if problem is not None:
+            raise problem
+    else:
+        for choice in answer.choices:
+            if choice.finish_reason not in _USUAL_ENDS and is_failure(choice.finish_reason):
+                raise failed(choice.finish_reason)  # 4
     usage = Usage()
     usage.update_from(answer.usage)
-    name = ANSWERS.get(dialect)
     if not usage.output and name is not None:
         usage.text_tokens = tokens_of_text(text_size({name: read(mended or body).get(name)}))
     return CheckedAnswer(usage, mended)
@@ -402,9 +405,9 @@ def _odd_answer(body: bytes) -> WholeAnswer:
         return WholeAnswer.of(found)
 
 
-def _has_entries(dialect: Dialect, answer: WholeAnswer) -> bool | None:
-    """Whether the answer's list of content has entries; None: it has no list."""
-    match ANSWERS.get(dialect):
+def _has_entries(name: str | None, answer: WholeAnswer) -> bool | None:
+    """Whether the answer's list of content, the field `name`, has entries; None: it has no list."""
+    match name:
         case "choices":
             return None if answer.choices is None else bool(answer.choices)
         case "content":
@@ -427,7 +430,7 @@ def problem_of(dialect: Dialect, status: object, stop: object, entries: bool | N
     1. it is a failed response, or one that is not finished   2. the engine gave up   3. its content is empty; in
     dialects that allow an empty answer, only if the reply does not say how it ended
     """
-    if dialect is Dialect.RESPONSES and status in UNFINISHED:
+    if dialect is Dialect.RESPONSES and isinstance(status, str) and status in UNFINISHED:
         return no_answer("is not finished")
     for word in (status, stop):
         if isinstance(word, str) and is_failure(word):

@@ -34,6 +34,14 @@ def read(text: bytes | str | msgspec.Raw) -> Any:
         return read_leniently(bytes(text) if isinstance(text, msgspec.Raw) else text)
 
 
+def read_strictly(text: bytes) -> Any:
+    """The value of strict JSON; None: it is none, or null."""
+    try:
+        return _decode(text)
+    except WRONG:
+        return None
+
+
 def read_leniently(text: bytes | str) -> Any:
     """The value of what is no strict JSON, or None."""
     return _read(text, joined)
@@ -85,10 +93,10 @@ class FrameReader:
     frames is put together.
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self._held: tuple[_Path, str, Any] | None = None
+        self.held: tuple[_Path, str, Any] | None = None
         """Half a character at the end of a text: where it was, the half, and its frame with U+FFFD in place of the
         text.
         """
@@ -101,16 +109,11 @@ class FrameReader:
             value = _decode(frame)
         except WRONG:
             return self._mend(frame)
-        return [value] if self._held is None else [*self.rest(), value]
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether half a character waits for the next frame."""
-        return self._held is not None
+        return [value] if self.held is None else [*self.rest(), value]
 
     def rest(self) -> list[Any]:
         """What waits for a next frame that does not come."""
-        held, self._held = self._held, None
+        held, self.held = self.held, None
         return [] if held is None else [held[2]]
 
     def _mend(self, frame: bytes) -> list[Any]:
@@ -118,9 +121,9 @@ class FrameReader:
         if value is None:
             return []
         before: list[Any] = []
-        if self._held is not None:
-            path, half, alone = self._held
-            self._held = None
+        if self.held is not None:
+            path, half, alone = self.held
+            self.held = None
             text = _at(value, path)
             if isinstance(text, str) and "\udc00" <= text[:1] <= "\udfff":
                 value = _with(value, path, half + text)
@@ -130,7 +133,7 @@ class FrameReader:
         if path_of_half is not None:
             text = _at(value, path_of_half)
             alone = _mended(_with(copy.deepcopy(value), path_of_half, "\ufffd"), joined, False)
-            self._held = path_of_half, text[-1], alone
+            self.held = path_of_half, text[-1], alone
             value = _with(value, path_of_half, text[:-1])
         return [*before, _mended(value, joined, False)]
 

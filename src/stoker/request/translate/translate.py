@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
     Began,
@@ -31,7 +31,7 @@ from stoker.request.codec.frames import ANSWERS, problem_of
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.text_tokens import text_size, tokens_of_pieces, tokens_of_text
-from stoker.request.codec.tolerant_json import FrameReader
+from stoker.request.codec.tolerant_json import FrameReader, read_strictly
 from stoker.request.codec.upstream_errors import is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
@@ -232,27 +232,39 @@ class AnswerTranslator:
     def feed(self, data: bytes) -> bytes:
         out: list[bytes] = []
         for frame in self._frames.feed(data):
-            self._read(frame, out)
-        return b"".join(out)
-
-    def _read(self, frame: bytes, out: list[bytes]) -> None:
-        is_end = frame == b"[DONE]"
-        for payload in self._payloads.rest() if is_end else self._payloads.read(frame):
-            if isinstance(payload, dict):
+            if frame == b"[DONE]":
+                self._read_all(self._payloads.rest(), out)
+                self._write(self._reader.finish(is_said=True), out)
+                continue
+            payload = read_strictly(frame)
+            if payload is None or self._payloads.held is not None:
+                self._read_all(self._payloads.read(frame), out)
+            elif isinstance(payload, dict):
                 events = self._reader.read(payload)
                 if events and isinstance(events[0], Failed):  # a reader returns it as the only event
                     self.error = events[0].error
                 self._write(events, out)
-        if is_end:
-            self._write(self._reader.finish(is_said=True), out)
+        return b"".join(out)
+
+    def _read_all(self, payloads: list[Any], out: list[bytes]) -> None:
+        """What frames said that are no strict JSON."""
+        for payload in payloads:
+            if isinstance(payload, dict):
+                events = self._reader.read(payload)
+                if events and isinstance(events[0], Failed):
+                    self.error = events[0].error
+                self._write(events, out)
 
     def has_ended(self) -> bool:
         """Whether the answer ended properly; `take_rest` then returns the bytes that are still to be sent."""
         if not self._is_over:
             out: list[bytes] = []
-            if (frame := self._frames.rest()) or self._payloads.is_waiting:
-                self._read(frame, out)
-            self._write(self._reader.finish(), out)
+            rest = self._frames.rest()
+            is_said = rest == b"[DONE]"
+            if rest and not is_said:
+                self._read_all(self._payloads.read(rest), out)
+            self._read_all(self._payloads.rest(), out)
+            self._write(self._reader.finish(is_said), out)
             self._pending += b"".join(out)
         return self._is_over
 
