@@ -1,5 +1,5 @@
 """Reads a stream that passes through. It changes nothing, except that it removes the usage chunk that Stoker asked for,
-and adds the fields that an engine's response objects lack.
+and adds required fields that an engine left out.
 
 The network cuts the stream anywhere. Whole SSE frames are passed on at once; an incomplete frame is held until its end,
 so that no error event or ping is written into the middle of a frame, where no client could read it. A frame is parsed
@@ -18,6 +18,7 @@ from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.embeddings import lacks_embeddings
 from stoker.request.codec.endings import UNFINISHED, failed, is_failure
 from stoker.request.codec.media_units import seconds_of_usage
+from stoker.request.codec.message_events import TOOL_USE, completed_block
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.response_object import completed_event
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
@@ -61,6 +62,9 @@ _LLAMA_CPP: Final = {"prompt_tokens": "tokens_evaluated", "completion_tokens": "
 """How llama.cpp calls its counts at paths of its own."""
 
 
+_LACKING: Final = {Dialect.RESPONSES: b'"response"', Dialect.MESSAGES: TOOL_USE}
+
+
 class StreamReader:
     """Follows one streamed reply. `feed` returns the bytes to pass on now (maybe empty).
 
@@ -73,6 +77,7 @@ class StreamReader:
         "_ending",
         "_has_begun",
         "_is_media",
+        "_lacking",
         "_may_fail_late",
         "_openings",
         "_partial",
@@ -115,6 +120,8 @@ class StreamReader:
         self._is_media = dialect in MEDIA
         self._may_fail_late = dialect is Dialect.RESPONSES
         """The dialect's streams can end with a failed response."""
+        self._lacking = _LACKING.get(dialect, b"")
+        """What is in each event that may lack a required field; empty: none may."""
         self._response: dict[str, Any] | None = None
         """The response object that the stream began with, in that dialect."""
 
@@ -178,8 +185,8 @@ class StreamReader:
         recent.append(data)
         if len(recent) > _MOST_KEPT or len(data) > _KEPT:
             self._forget()
-        if self._may_fail_late and data.find(b'"response"') >= 0:
-            data = b"".join(completed_event(frame) if b'"response"' in frame else frame for frame in split(data))
+        if self._lacking and data.find(self._lacking) >= 0:
+            data = self._with_required(data)
         if not self.is_meaningful:
             return self._early(data)
         # `find`, because CPython makes and drops an exception for each `in` of bytes: that takes twice as long.
@@ -238,6 +245,11 @@ class StreamReader:
             cut = last_end(last[:-_KEPT])  # the last frame stays whole
             self._pieces += last.count(self._piece, 0, cut)
             recent[-1] = last[cut:]
+
+    def _with_required(self, data: bytes) -> bytes:
+        """The frames, with what the dialect requires and the engine left out."""
+        complete = completed_event if self.dialect is Dialect.RESPONSES else completed_block
+        return b"".join(complete(frame) if frame.find(self._lacking) >= 0 else frame for frame in split(data))
 
     def _early(self, data: bytes) -> bytes:
         """Parses every frame up to the first meaningful one."""
