@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sqlite3
 from pathlib import Path
 
 _BY_CAUSE = {
@@ -22,13 +21,10 @@ _BY_CAUSE = {
     errno.EMFILE: "too many files are open: raise `ulimit -n`, or LimitNOFILE of the service",
     errno.ENFILE: "too many files are open on this machine: raise fs.file-max",
 }
-_SQLITE = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-    sqlite3.SQLITE_PERM: errno.EACCES,
-    sqlite3.SQLITE_READONLY: errno.EACCES,
-    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
-}
+_SQLITE = {3: errno.EACCES, 8: errno.EACCES, 10: errno.EIO, 13: errno.ENOSPC, 14: errno.EACCES}
+"""SQLITE_PERM, READONLY, IOERR, FULL and CANTOPEN (https://sqlite.org/rescode.html). To import sqlite3 takes time that
+most commands do not have.
+"""
 
 
 def remedy(error: Exception, place: Path) -> str:
