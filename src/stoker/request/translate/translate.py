@@ -43,6 +43,7 @@ from stoker.request.translate.neutral.protocols import (
     AnswerReader,
     AnswerWriter,
     Check,
+    ReadAnswer,
     ReadPrompt,
     WritePrompt,
     position_of,
@@ -66,7 +67,7 @@ WRITE_PROMPT: dict[Dialect, WritePrompt] = {
     Dialect.RESPONSES: on_demand.write_responses,
 }
 """The dialects of serves."""
-READ_ANSWER: dict[Dialect, Callable[[Losses], AnswerReader]] = {
+READ_ANSWER: dict[Dialect, ReadAnswer] = {
     Dialect.CHAT: on_demand.chat_reader,
     Dialect.MESSAGES: on_demand.messages_reader,
     Dialect.RESPONSES: on_demand.responses_reader,
@@ -218,9 +219,7 @@ class AnswerTranslator:
         self._pending = b""
 
     def _new_reader(self) -> AnswerReader:
-        reader = READ_ANSWER[self._upstream](self.losses)
-        reader.keeps_logprobs = self._client in _KEEP_LOGPROBS
-        return reader
+        return READ_ANSWER[self._upstream](self.losses, self._client in _KEEP_LOGPROBS)
 
     @property
     def content_type(self) -> bytes:

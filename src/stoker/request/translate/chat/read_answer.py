@@ -82,14 +82,26 @@ class ChatAnswerReader:
     """See the module's docstring."""
 
     __slots__ = (
-        "_began", "_by_id", "_by_index", "_finish", "_has_choice", "_id", "_is_over", "_kind", "_last", "_next",
-        "_open", "_order", "keeps_logprobs", "losses",
+        "_began",
+        "_by_id",
+        "_by_index",
+        "_finish",
+        "_has_choice",
+        "_id",
+        "_is_over",
+        "_keeps_logprobs",
+        "_kind",
+        "_last",
+        "_next",
+        "_open",
+        "_order",
+        "losses",
     )  # fmt: skip
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: Losses, keeps_logprobs: bool = False) -> None:
+        """`keeps_logprobs`: the client's dialect has a place for the log probabilities of tokens."""
         self.losses = losses
-        self.keeps_logprobs = False
-        """The client's dialect has a place for the log probabilities of tokens."""
+        self._keeps_logprobs = keeps_logprobs
         self._began = False
         self._has_choice = False
         """Whether there is an answer at all: `[DONE]` after nothing, or after usage alone, ends none."""
@@ -197,7 +209,7 @@ class ChatAnswerReader:
         found = given.get("content") if isinstance(given, dict) else None
         if not isinstance(found, list) or not found:
             return None
-        if self.keeps_logprobs:
+        if self._keeps_logprobs:
             return found
         self.losses.add("logprobs")
         return None

@@ -61,11 +61,10 @@ class MessagesAnswerReader:
     kind than its block ends that and begins another; but what stands between the pieces of a call does not end it.
     """
 
-    __slots__ = ("_began", "_finish", "_has_calls", "_is_over", "_next", "_open", "_tokens", "keeps_logprobs", "losses")
+    __slots__ = ("_began", "_finish", "_has_calls", "_is_over", "_next", "_open", "_tokens", "losses")
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
-        self.keeps_logprobs = False
         self._began = False
         self._is_over = False
         self._open: dict[int, _Block] = {}

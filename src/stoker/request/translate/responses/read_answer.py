@@ -113,13 +113,11 @@ class ResponsesAnswerReader:
         "_is_over",
         "_items",
         "_next",
-        "keeps_logprobs",
         "losses",
     )
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
-        self.keeps_logprobs = False
         self._began = False
         self._is_over = False
         self._has_calls = False
