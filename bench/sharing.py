@@ -4,6 +4,7 @@
     keys       seconds to start with 10,000 keys, and to find a key among 1 and among 10,000
     fairness   how long a key that asks one at a time waits beside one that floods a real Stoker with 200 requests, in
                multiples of the time in which a place becomes free
+    shares     which part of the places a key gets that asks once a second beside one that floods, of short answers
 
 Nothing is asserted. bench/sharing.md has the figures.
 """
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sqlite3
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -59,6 +63,8 @@ def main() -> int:
     for name, figure in keys(loops, KEYS // 20 if quick else KEYS).items():
         print(f"{name:58} {figure:8.3f}")
     for name, figure in asyncio.run(fairness(FLOOD // 10 if quick else FLOOD)).items():
+        print(f"{name:58} {figure:8.3f}")
+    for name, figure in asyncio.run(shares(10 if quick else 70)).items():
         print(f"{name:58} {figure:8.3f}")
     return 0
 
@@ -152,9 +158,10 @@ def fill(path: Path, made: list[RuntimeKey]) -> None:
         db.executemany("INSERT INTO keys VALUES (?, ?)", rows)
 
 
-async def fairness(flood: int) -> dict[str, float]:
-    """Through the whole program, on two places."""
-    upstream = ScriptedServer(Script(id="m", first_event_after=SERVICE, tokens=1))
+@asynccontextmanager
+async def program(script: Script, limits: str) -> AsyncIterator[int]:
+    """The port of a Stoker with the keys `a` and `b`, and one external serve."""
+    upstream = ScriptedServer(script)
     await upstream.start()
     with tempfile.TemporaryDirectory() as directory:
         environment = {**os.environ, "A": "key-a-with-16-letters", "B": "key-b-with-16-letters", "HOME": directory}
@@ -163,28 +170,34 @@ async def fairness(flood: int) -> dict[str, float]:
         config.write_text(
             f"[front_door]\nport = {port}\n"
             'keys = [{ name = "a", value = "env:A" }, { name = "b", value = "env:B" }]\n'
-            f'[paths]\nstate = "s"\n[[serve]]\nname = "m"\nbase_url = "{upstream.url}/v1"\nmax_active = 2\n'
-            f'queue = {flood + 10}\nqueue_timeout = "120s"\n'
+            f'[paths]\nstate = "s"\n[[serve]]\nname = "m"\nbase_url = "{upstream.url}/v1"\n{limits}'
         )
-        program = await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             Path(sys.executable).with_name("stoker"), "up", "--config", config, env=environment,
             stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         try:
-            assert program.stdout is not None
-            while b"listening on" not in await program.stdout.readline():
+            assert process.stdout is not None
+            while b"listening on" not in await process.stdout.readline():
                 pass
             await asyncio.sleep(1.0)
-            alone = [await ask_once(port, "B") for _ in range(5)]
-            async with asyncio.TaskGroup() as group:
-                for _ in range(flood):
-                    group.create_task(ask_once(port, "A"))
-                await asyncio.sleep(0.5)
-                beside = [await ask_once(port, "B") for _ in range(min(40, flood // 5))]
+            yield port
         finally:
-            program.terminate()
-            await program.wait()
+            process.terminate()
+            await process.wait()
             await upstream.close()
+
+
+async def fairness(flood: int) -> dict[str, float]:
+    """Through the whole program, on two places."""
+    limits = f'max_active = 2\nqueue = {flood + 10}\nqueue_timeout = "120s"\n'
+    async with program(Script(id="m", first_event_after=SERVICE, tokens=1), limits) as port:
+        alone = [await ask_once(port, "B") for _ in range(5)]
+        async with asyncio.TaskGroup() as group:
+            for _ in range(flood):
+                group.create_task(ask_once(port, "A"))
+            await asyncio.sleep(0.5)
+            beside = [await ask_once(port, "B") for _ in range(min(40, flood // 5))]
     wait = sorted(seconds - statistics.median(alone) for seconds in beside)
     p95 = wait[int(len(wait) * 0.95)]
     return {
@@ -192,6 +205,28 @@ async def fairness(flood: int) -> dict[str, float]:
         f"seconds waited beside a flood of {flood} (p95)": p95,
         "in times of one answer on its place": p95 / SERVICE,
     }
+
+
+async def shares(seconds: int) -> dict[str, float]:
+    """One key asks once a second, another one floods four places; answers of eight tokens take three seconds."""
+    async with program(Script(id="m", first_event_after=3.0, tokens=8), "max_active = 4\nqueue = 64\n") as port:
+        served, end = Counter[str](), time.perf_counter() + seconds
+
+        async def asked(key: str, again: bool) -> None:
+            while True:
+                with contextlib.suppress(AssertionError):
+                    await ask_once(port, key)
+                    served[key] += time.perf_counter() < end
+                if not again or time.perf_counter() > end:
+                    return
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(16):
+                group.create_task(asked("A", again=True))
+            for _ in range(seconds - 1):
+                group.create_task(asked("B", again=False))
+                await asyncio.sleep(1.0)
+    return {f"share of a key that asks once a second for {seconds} s": served["B"] / served.total()}
 
 
 async def ask_once(port: int, key: str) -> float:

@@ -1,13 +1,17 @@
-"""What large forms cost: `python -m bench.uploading [--megabytes N]`.
+"""What large forms cost: `python -m bench.uploading [--megabytes N]`; with `--unfinished N`, what so many bodies leave.
 
 Clients send forms with one file to `/v1/audio/transcriptions` of a running Stoker, the `model` behind the file. The
 engine hashes what it gets. Stoker's resident memory is read every 5 ms, and `/healthz` asked: how late it answers is
 what everybody else has to wait. Clients and engine run in this process.
+
+`--unfinished N`: so many bodies of 28 MB come in turns and never end; small requests come after them, whose traces lie
+above them in memory; the clients of the bodies leave.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import http.client
 import json
@@ -44,6 +48,9 @@ max_active = 16
 """
 LIMIT = 20.0
 """MB by which resident memory may rise with one upload."""
+UNFINISHED = 28 * 10**6
+"""Bytes."""
+SETTLE = 2.0
 PIECE = bytes(range(256)) * 1024
 MARK = "5f2a9c"
 
@@ -139,6 +146,37 @@ def measure(up: Up, pieces: int, count: int) -> Found:
     return Found((peak - before) / 1e6, time.perf_counter() - began, late, texts == [digest(pieces)] * count)
 
 
+def unfinished(count: int) -> str:
+    """A table: resident memory before, while the bodies are there, and each second after."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as clients:
+        port = free_port()
+        text = CONFIG.format(port=port, engine=9).replace('"1GiB"', '"1GiB"\nbody_budget = "3GiB"')
+        with Up(Path(folder), text, port, {}) as up:
+            process = psutil.Process(up.pid)
+            time.sleep(SETTLE)
+            before = process.memory_info().rss
+            head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n"
+            lines = [clients.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(count)]
+            for line in lines:
+                line.sendall(head % (UNFINISHED + 1))
+            for _ in range(UNFINISHED // len(PIECE)):
+                for line in lines:
+                    line.sendall(PIECE)
+            late = [clients.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(20)]
+            for line in late:
+                line.sendall(head % 200_001 + bytes(150_000))
+            time.sleep(SETTLE)
+            full = process.memory_info().rss
+            for line in lines:
+                line.close()
+            after = []
+            for _ in range(10):
+                time.sleep(1)
+                after.append(process.memory_info().rss / 1e6)
+    row = (f"{count} x 28 MB", f"{before / 1e6:.0f}", f"{full / 1e6:.0f}", *(f"{after[at]:.0f}" for at in (0, 4, 9)))
+    return table(("unfinished bodies", "memory before, MB", "with them", "1 s after", "5 s", "10 s"), [row])
+
+
 def run(megabytes: int, counts: Sequence[int]) -> tuple[str, bool]:
     """The table, and whether the memory of one upload and the bytes of all are as they should be."""
     engine = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
@@ -168,8 +206,12 @@ def run(megabytes: int, counts: Sequence[int]) -> tuple[str, bool]:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.uploading", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--megabytes", type=int, default=200, metavar="N", help="size of each form (default 200)")
+    parser.add_argument("--unfinished", type=int, metavar="N", help="what N unfinished bodies leave in memory instead")
     options = parser.parse_args(argv)
     print(machine.headline(machine.facts()))
+    if options.unfinished is not None:
+        print(unfinished(options.unfinished))
+        return 0
     text, is_reached = run(options.megabytes, (1, 4))
     print(text)
     return 0 if is_reached else 1

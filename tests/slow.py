@@ -40,6 +40,7 @@ SLOW = {
     "tests/scenarios/test_companion.py": EXAMPLES,
     "tests/scenarios/test_compose_example.py": CONTAINERS,
     "tests/scenarios/test_edges.py": PROXIES,
+    "tests/scenarios/test_freed_memory.py": "hundreds of megabytes are sent",
     "tests/scenarios/test_gating.py": REAL_ENGINE,
     "tests/scenarios/test_gating_guarded.py": EXAMPLES,
     "tests/scenarios/test_measuring_models.py": REAL_ENGINE,

@@ -48,6 +48,7 @@ class Assembly:
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        await self.parts.fleet.conductor.shut_down(0.0)
         await close_parts(self.parts, leave_running=False)
         self.state.close()
 

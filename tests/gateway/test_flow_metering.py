@@ -453,3 +453,18 @@ def test_cached_tokens_cost_what_they_cost_in_every_dialect(client: str, serve: 
         assert money(stage) == pytest.approx((100 * 3.0 + 600 * 0.3 + 300 * 3.75 + 10 * 15.0) / 1e6)
 
     tell()
+
+
+@pytest.mark.parametrize("client", ["chat", "messages"])
+def test_what_deepseek_calls_a_cache_hit_is_cached(client: str) -> None:
+    @story(a_serve(dialects=frozenset((Dialect.CHAT,))), keys=(ANN,))
+    async def tell(stage: Stage) -> None:
+        caller = await stage.client()
+        await caller.send(asking(client))
+        usage = {"prompt_tokens": 100, "completion_tokens": 1, "prompt_cache_hit_tokens": 60}
+        (await stage.asked()).reply({"usage": usage})
+        await caller.reply()
+        decision = await stage.sealed()
+        assert (decision.input_tokens, decision.cached_tokens) == (100, 60)
+
+    tell()

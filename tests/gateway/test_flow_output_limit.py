@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from tests.gateway.flow_stage import Stage, Talk, a_serve, story
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.key import Key
+from stoker.domain.serve import Secret
 from stoker.testing.client import RawClient, RawReply, compose_request
 
 TURNS = {"messages": [{"role": "user", "content": "say pong"}]}
@@ -139,3 +142,22 @@ async def test_a_limit_that_fits_passes_unchanged(stage: Stage) -> None:
     assert limits(talk) == [1000]
     talk.reply(COMPLETION)
     assert told(await client.reply()) == (False, None)
+
+
+@pytest.mark.parametrize(("counted", "room"), [({"input_tokens": 24}, 76), ({"error": {"message": "no"}}, None)])
+def test_a_keys_own_context_leaves_its_own_room(counted: dict[str, Any], room: int | None) -> None:
+    """Where the engine cannot count, a token is taken for four bytes."""
+
+    @story(a_serve(context=1024), keys=(Key("small", Secret("v", "env:K"), context=100),))
+    async def tell(stage: Stage) -> None:
+        client = await stage.client()
+        document = {"model": "a", "max_tokens": 2048, "messages": [{"role": "user", "content": "x" * 78}]}
+        await client.send(compose_request("POST", "/v1/chat/completions", document, (("authorization", "Bearer v"),)))
+        (await stage.asked()).reply(counted, "200 OK" if "input_tokens" in counted else "500 Broken")
+        talk = await stage.asked()
+        expected = 100 - len(json.dumps(document)) // 4 if room is None else room
+        assert limits(talk) == [expected]
+        talk.reply(COMPLETION)
+        assert told(await client.reply()) == (True, f"max_tokens={expected}")
+
+    tell()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import importlib
 import json
 import os
 import socket as plain_socket
+import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -295,6 +298,43 @@ def test_the_next_request_goes_on_from_the_last_response_although_nothing_is_sto
     tell()
 
 
+@EVERY_SERVE
+def test_the_output_of_a_call_that_was_never_made_does_not_continue_a_response(serve: Any) -> None:
+    @story(serve)
+    async def tell(stage: Stage) -> None:
+        async with socket(stage) as connection:
+            first, _ = await ask(stage, connection, create("one"))
+            output = {"type": "function_call_output", "call_id": "call_of_nobody", "output": "x"}
+            items = json.dumps({"type": "response.create", "model": "a", "input": [output],
+                                "previous_response_id": first["id"]})  # fmt: skip
+            await connection.send(items)
+            (error,) = await events(connection)
+            assert (error["status"], error["error"]["param"]) == (400, "input")
+            assert "call_of_nobody" in error["error"]["message"]
+            await connection.send(create("two", previous_response_id=first["id"]))
+            (error,) = await events(connection)
+            assert error["error"]["code"] == "previous_response_not_found"
+
+    tell()
+
+
+@story(NATIVE)
+async def test_a_call_of_the_last_response_is_answered(stage: Stage) -> None:
+    async with socket(stage) as connection:
+        await connection.send(create("one"))
+        call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f", "arguments": "{}"}
+        talk = await stage.asked()
+        talk.begin()
+        talk.chunk(native_event("response.output_item.done", 0, output_index=0, item=call))
+        talk.chunk(native_event("response.completed", 1, response=response("resp_1", "completed", call)))
+        talk.send(b"0\r\n\r\n")
+        await events(connection)
+        output = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
+        fields = {"model": "a", "input": [output], "previous_response_id": "resp_1"}
+        _, asked = await ask(stage, connection, json.dumps({"type": "response.create", **fields}))
+        assert [item.get("call_id") for item in asked["input"]] == [None, "call_1", "call_1"]
+
+
 @story(NATIVE)
 async def test_a_response_that_could_not_be_continued_is_forgotten(stage: Stage) -> None:
     async with socket(stage) as connection:
@@ -390,6 +430,22 @@ def test_a_client_that_leaves_ends_its_request(serve: Any, moment: str, way: str
             async with asyncio.timeout(3):
                 await talk.gone.wait()
         assert (await stage.sealed()).outcome == "client_left"
+
+    tell()
+
+
+def test_a_client_that_leaves_during_its_handshake_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    @story(NATIVE)
+    async def tell(stage: Stage) -> None:
+        loading = threading.Event()
+        monkeypatch.delitem(sys.modules, "websockets.protocol")  # as before the first one
+        monkeypatch.setattr(importlib, "import_module", lambda name: loading.wait(3))
+        _, writer = await asyncio.open_connection("127.0.0.1", stage.port)
+        writer.write(handshake(KEY, VERSION))
+        await stage.until(lambda: stage.state.tasks, "the handshake")
+        writer.transport.abort()
+        await stage.until(lambda: not stage.state.connections, "it is gone")
+        loading.set()
 
     tell()
 

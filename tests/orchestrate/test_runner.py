@@ -20,7 +20,7 @@ from stoker.orchestrate.checks.structure import is_complete
 from stoker.orchestrate.loop.blocks import MARKER, LayerResult, WorkerBlock
 from stoker.orchestrate.loop.loop import Loop, LoopRules
 from stoker.orchestrate.loop.messages import Commit
-from stoker.orchestrate.runner import OrchestratedRun, RunParts
+from stoker.orchestrate.runner import OrchestratedRun, RunParts, RunUsage
 from stoker.request.codec.usage import Usage
 
 
@@ -88,3 +88,15 @@ async def run_on_a_full_disk(client: Client) -> None:
     parts: Any = (Loop(LoopRules(), is_complete, ()), worker, Passes(), FullDisk(worker), client)
     request = Prompt(Dialect.CHAT, "pair", [Turn(Role.USER, [Text("write it")])])
     await OrchestratedRun(RunParts(*parts, now=asyncio.get_running_loop().time), request, "rules").run()
+
+
+def test_the_use_of_a_run_says_whether_any_of_it_was_estimated() -> None:
+    counted, silent = Usage(100, 20), Usage()
+    silent.fill(50, 5)
+    run = RunUsage()
+    run.on_generated(400, 80, counted)
+    assert (run.input, run.output, run.is_estimated) == (100, 20, False)
+    run.on_generated(400, 80, silent)
+    assert (run.input, run.output, run.is_estimated) == (150, 25, True)
+    run.on_generated(400, 80, None)  # it was ended
+    assert (run.input, run.output, run.is_estimated) == (250, 45, True)

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker.app.allocator import give_back_large_blocks
+from stoker.app.allocator import FreedMemory, give_back_large_blocks, glibc_heap
 from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration, placed_serves
 from stoker.app.context import Announce, ReadAgain, RunOptions, SelfCheck, Welcome
@@ -182,6 +182,9 @@ async def _serve(
         loop.create_task(parts.access.store.run(), name="access"),
         loop.create_task(parts.store.responses.run(), name="responses"),
     ]
+    heap = glibc_heap()
+    if heap is not None:
+        watching.append(loop.create_task(FreedMemory(heap).run(), name="memory"))
     if parts.gateway.certificate is not None:
         watching.append(loop.create_task(parts.gateway.certificate.run(), name="certificate"))
     try:

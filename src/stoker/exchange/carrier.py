@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 import msgspec
-from msgspec.structs import replace
 
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationSequences
@@ -28,13 +27,14 @@ from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Serve
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
 from stoker.exchange.counting import EDITS, TokenCounter, lower_output_limit
 from stoker.exchange.first_byte import FirstByteWatch, IsWorking, never_working
 from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
 from stoker.exchange.media import EncodedMedia, encode_media
-from stoker.exchange.metering import used
+from stoker.exchange.metering import estimated
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.prompt_chain import prompt_chain
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_about_seals, recorded_code
@@ -215,15 +215,21 @@ class Carrier:
             relay.close()
             self._received[decision.serve] = self._received.get(decision.serve, 0) + relay.received
             usage = relay.usage
-            counted = used(decision.serve if call.lease is None else call.lease.serve, call, relay)
-            call.request = call.passed_on = None
+            serve = decision.serve if call.lease is None else call.lease.serve
+            if relay.is_complete and usage.input and usage.output:
+                counted = ServeUsage(
+                    serve, usage.input, usage.output, usage.cached, usage.reasoning, 0.0, usage.cache_written
+                )
+            else:
+                counted = estimated(serve, call, relay)
             decision.input_tokens, decision.output_tokens = counted.input, counted.output
             decision.cached_tokens, decision.cache_write_tokens = counted.cached, counted.cache_written
             decision.tokens_estimated = counted.is_estimated
             if call.trace is not None:
                 call.trace.end_try(self._clock.now(), relay.upstream_status, usage)
             if call.media is not None and relay.upstream_status == 200 and relay.received:
-                decision.media = replace(call.media, audio_seconds=usage.audio_seconds)
+                call.media.audio_seconds = usage.audio_seconds
+                decision.media = call.media
             if relay.translator is not None:
                 decision.translation = relay.translator.describe_changes().decode() or decision.translation
             if relay.upstream_status >= 500 or relay.upstream_status in KEY_REFUSED_STATUSES:
@@ -341,6 +347,7 @@ class Carrier:
             translator,
             endpoint.generates,
             on_flowing=request.drop_body,
+            inputs=request.inputs,
         )
         del encoded  # its body, for as long as the answer takes
         try:

@@ -1,6 +1,6 @@
-"""What one call of a serve used, for limits, money and records: as the serve counted it, else estimated.
+"""What one call of a serve used, for limits, money and records, if the serve did not count it to the end.
 
-1. the answer is complete, and the serve counted it    -> its counts
+1. the answer is complete, and the serve counted it    -> its counts: see `Carrier.release`
 2. audio and images; a path without a prompt           -> its counts, if any: nothing is estimated
    an engine's own path                                -> as 4, by the size of the request and the events that came
 3. nothing of an answer came (refused, failed, ended by Stoker), and the client is still there -> as 2
@@ -24,12 +24,10 @@ ASSUMED_SPEED = 100
 """Tokens per second of an answer that nobody saw."""
 
 
-def used(serve: str, call: Call, relay: Relay) -> ServeUsage:
+def estimated(serve: str, call: Call, relay: Relay) -> ServeUsage:
     """What the call used. `relay`: it is over."""
     usage, request = relay.usage, call.request
     counted = ServeUsage(serve, usage.input, usage.output, usage.cached, usage.reasoning, 0.0, usage.cache_written)
-    if relay.is_complete and usage.input and usage.output:
-        return counted  # 1
     if request is None and call.passed_on is not None and (relay.has_begun_answer or call.is_abandoned):
         counted.input = usage.input or call.passed_on // BYTES_PER_TOKEN
         counted.output = usage.output or relay.tokens_so_far()

@@ -116,7 +116,6 @@ _PAGES: dict[str, _Page] = {
     "/v1/models/{model}": _Page("One model.", _MODEL, Scope.INFERENCE),
     "/v1/responses": _Page("Responses over a WebSocket.", _ANY, Scope.INFERENCE),
     "/v1/realtime": _Page("A WebSocket to an engine that has realtime sessions.", _ANY, Scope.INFERENCE, ("model",)),
-    "/v1/responses": _Page("The Responses API over WebSocket.", _ANY, Scope.INFERENCE),
     "/ui": _Page("The web page.", "text/html"),
     "/ui/{file}": _Page("A file of the web page.", "text/html"),
     "/ui/session": _Page("Who asks; sign in; sign out.", _object(), Scope.INFERENCE),

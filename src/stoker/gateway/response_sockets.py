@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -43,6 +45,7 @@ MAX_WAITING = 8
 """Messages that may wait. No more is read until one of them is served."""
 SLICE = 16 * 1024
 """Bytes that are parsed at once: frames may be tiny."""
+_LIBRARY = "websockets.protocol"
 _VERSION = b"13"
 _OWN = (b"connection", b"upgrade", b"content-length", b"content-type", b"x-request-id", b"accept-encoding", b"accept")
 """Headers of the handshake that the requests do not have, besides those that begin with `sec-websocket-`."""
@@ -78,7 +81,9 @@ class ResponseSockets:
         if self._flow.is_draining:
             text = "Stoker is draining and admits no new requests: try again later"
             raise CapacityError(text, code="draining", retry_after=5.0)
-        from websockets.utils import accept_key  # only a process that serves WebSockets needs the library
+        if _LIBRARY not in sys.modules:  # a tenth of a second, and only a process that serves WebSockets needs it
+            await asyncio.to_thread(importlib.import_module, _LIBRARY)
+        from websockets.utils import accept_key
 
         key = wire.headers[b"sec-websocket-key"].strip().decode("latin-1")
         headers = [
@@ -151,6 +156,8 @@ class ResponseSocket:
         """Answer 101."""
         self._wire.on_lost = self._on_lost
         self._wire.switch_protocols(headers, self._receive, self._on_resume, self.end)
+        if self._wire.is_lost:
+            self._on_lost()
 
     def end(self) -> None:
         """End the connection as soon as nothing is under way."""

@@ -246,8 +246,13 @@ class ResponseTurns:
             return None if expanded is None else ResponseTurn(endpoint, expanded)
         if last_response is not None and self._is_openais(request, last_response, serve):
             return None  # it refers to what OpenAI has stored
-        history = await self._history(call, owner, request)
-        made = await call.process(replay, request, history, self._seals.open)  # 5
+        try:
+            history = await self._history(call, owner, request)
+            made = await call.process(replay, request, history, self._seals.open)  # 5
+        except StokerError:
+            if last_response is not None and request.previous is not None:
+                last_response.forget(request.previous)  # as `RememberedTurn` does
+            raise
         if last_response is not None and _is_warm_up(request):
             return WarmUpTurn(endpoint, made.body, last_response, made.items)  # 3
         if is_stored:

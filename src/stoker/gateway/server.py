@@ -26,7 +26,7 @@ from stoker.gateway.hand_over import ConnectionMover, HandOverRequests, Successo
 from stoker.gateway.http_server import HttpServer
 from stoker.gateway.socket_channel import MessageKind, send
 from stoker.request.accept.idle_connections import IdleConnections
-from stoker.request.accept.server_state import HostedConnection, ServerState
+from stoker.request.accept.server_state import HostedConnection, ServerState, most_connections
 from stoker.request.accept.tls import HANDSHAKE_TIMEOUT
 
 log = logging.getLogger("stoker.front")
@@ -89,6 +89,7 @@ class Server(HttpServer):
         return self._options.leave_running or self.successor is not None
 
     async def startup(self, sockets: list[socket.socket]) -> None:
+        self.server_state.most = most_connections()
         await self._accept(sockets)
         for one in self._options.connections:
             with contextlib.suppress(OSError):  # its client has left

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,29 @@ def test_other_serves_start_meanwhile(tell: Tell) -> None:
         await fleet.start(workshop.serve(), workshop.on_exit)
         assert await checking
         let_go(serve.model)
+        await fleet.close(False)
+
+    tell(story)
+
+
+def test_a_model_that_is_there_and_of_which_no_more_can_be_read_is_refused_too(
+    tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker.fleet.supervision.memory_meter.READ_WITHIN", SOON)
+    gate = threading.Event()
+    monkeypatch.setattr("stoker.fleet.memory.fit.check.check_fit", lambda *_: gate.wait(10))
+    monkeypatch.setattr("stoker.fleet.memory.fit.auto_context.choose_context", lambda *_: gate.wait(10))
+
+    async def story(workshop: Any) -> None:
+        fleet, model = workshop.supervisor(), workshop.directory / "w.gguf"
+        model.write_bytes(b"GGUF" + bytes(60))
+        serve = Serve(name="slow", model=str(model), directory=str(workshop.directory), embedded=True)
+        for one in (serve, replace(serve, auto_context=True)):
+            [problem] = await no_longer_than(3, fleet.full_check(one))
+            assert f"could not be read within {SOON:g} s: {model}" in problem
+        with pytest.raises(StartFailed, match="could not be read"):
+            await no_longer_than(3, fleet.start(replace(serve, auto_context=True), workshop.on_exit))
+        gate.set()
         await fleet.close(False)
 
     tell(story)

@@ -702,3 +702,110 @@ async def test_a_body_that_was_not_read_any_more_is_read_on_to_its_end(house: Ho
     house.works = lambda wire: wire.refuse_body()
     await refused(house)
     assert house.paper.log[-1] == "resume"
+
+
+def test_a_large_body_is_kept_in_blocks_that_the_c_library_gives_back_when_they_are_freed() -> None:
+    """Whatever sizes its pieces have, and whatever was taken meanwhile, it stays the same."""
+
+    @story
+    async def told(house: House) -> None:
+        dice = random.Random(7)
+        for largest, takes_parts in ((3_000, False), (300_000, False), (2_500_000, False), (900_000, True)):
+            body, came = dice.randbytes(9 * 2**20), b""
+            house.line.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % len(body))
+            wire, at = house.asked[-1], 0
+            while at < len(body):
+                size = dice.randint(1, largest)
+                house.line.data_received(body[at : at + size])
+                at += size
+                small = [len(piece) for piece in wire.pieces if len(piece) < 2**20]
+                assert sum(small) < (2**20 if len(wire.pieces) > len(small) else 4 * 2**20) + largest
+                if takes_parts and dice.random() < 0.2:
+                    came += wire.take_body()
+                    if dice.random() < 0.5:
+                        wire.give_back_body()
+            assert came + wire.take_body() == body
+            wire.reply(200, [], b"")
+            await house.said()
+
+    told()
+
+
+# -- who keeps others out ----------------------------------------------------------------------------------------------
+
+
+@story
+async def test_a_head_has_ten_seconds_in_all_however_often_some_of_it_comes(house: House) -> None:
+    hours = with_hours(house)
+    house.line.data_received(get()[:5])
+    for second in range(1, 10):
+        hours.pass_until(second)
+        house.line.data_received(b"x")
+    assert house.paper.log == []
+    hours.pass_until(10)
+    assert (await house.said()).startswith(b"HTTP/1.1 408 ")
+    assert house.paper.closing
+
+
+@story
+async def test_a_head_that_came_in_time_is_answered_and_the_next_one_has_its_own_ten_seconds(house: House) -> None:
+    hours = with_hours(house)
+    for begin in (0, 9, 18):
+        hours.pass_until(begin)
+        house.line.data_received(get()[:5])
+        hours.pass_until(begin + 8)
+        house.line.data_received(get()[5:])
+        house.asked[-1].reply(200, [], b"")
+    assert not house.paper.closing
+    hours.pass_until(60)
+    assert not house.paper.closing
+
+
+@story
+async def test_a_head_behind_a_request_that_is_at_work_may_wait(house: House) -> None:
+    hours = with_hours(house)
+    house.line.data_received(get())
+    house.line.data_received(get()[:5])
+    hours.pass_until(40)
+    assert not house.paper.closing
+    house.asked[0].reply(200, [], b"")
+    hours.pass_until(51)
+    assert (await house.said()).endswith(b"did not come within 10 s.")
+
+
+@story
+async def test_who_asks_nothing_makes_room_for_who_asks(house: House) -> None:
+    """First those without a whole head, then those between two requests; never one that is at work."""
+    house.state.most = 4
+    for line, paper in ((house.line, house.paper), house.another()):
+        line.data_received(get())
+        assert not paper.closing
+    house.asked[0].reply(200, [], b"")
+    slow = house.another()[1]
+    house.another()[0].data_received(get()[:5])
+    busy = house.asked[1]
+    await asyncio.sleep(0.01)
+    for _ in range(2):
+        house.another()[0].data_received(get())
+    assert slow.log == ["abort"]
+    assert house.paper.log[-1] != "abort", "it has sent a request before"
+    house.another()[0].data_received(get())
+    assert house.paper.log[-1] == "abort", "all others are at work"
+    assert not busy.is_lost
+    newest = [house.another()[1] for _ in range(6)][-1]
+    assert len(house.state.connections) <= 2 * house.state.most
+    assert newest.log in ([], ["abort"])
+    for one in list(house.state.connections):
+        one.connection_lost(None)  # type: ignore[attr-defined]
+    house.state.tasks.clear()
+
+
+@story
+async def test_the_control_socket_is_never_closed_for_others(house: House) -> None:
+    house.line.is_local = True
+    house.state.most = 1
+    papers = [house.another()[1] for _ in range(4)]
+    assert house.paper.log == []
+    assert [paper.log for paper in papers[:-1]] == [["abort"]] * 3
+    for one in list(house.state.connections):
+        one.connection_lost(None)  # type: ignore[attr-defined]

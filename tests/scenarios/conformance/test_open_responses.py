@@ -1,11 +1,12 @@
 """Open Responses (2026-04-24): every answer and event, by the models that are made from the specification.
 
 The cases of its acceptance tests are rebuilt from their description: basic, streaming, system prompt, tool calling,
-image input, multi-turn, assistant phase, compaction.
+image input, multi-turn, assistant phase, compaction, WebSocket.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.scenarios.conformance.stage import (
     stream,
 )
 from tests.scenarios.plane import Plane
+from websockets.sync.client import connect
 
 PATH = "/v1/responses"
 IMAGE = (
@@ -107,6 +109,64 @@ def test_a_compacted_conversation_matches_the_schema(plane: Plane, model: str) -
     compacted = ask(plane, "/v1/responses/compact", asked(model, [{"role": "user", "content": "saying"}]))
     judge(schema.CompactResource, compacted)
     judge_response(ask(plane, PATH, asked(model, [*compacted["output"], {"role": "user", "content": "saying"}])))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_triggered_compaction_matches_the_schema(plane: Plane, model: str, stored: bool) -> None:
+    given = [message("user", "saying"), {"type": "compaction_trigger"}]
+    body = asked(model, given, store=stored)
+    whole = ask(plane, PATH, body)
+    judge_response(whole)
+    last = judge_events(stream(plane, PATH, body))[-1]["response"]
+    for response in (whole, last):
+        assert [item["type"] for item in response["output"]] == ["compaction"]
+        assert response["store"] is stored
+
+
+# -- over a WebSocket ----------------------------------------------------------------------------------------------
+
+
+def over_a_websocket(plane: Plane, *bodies: dict[str, Any]) -> Iterator[list[StreamedEvent]]:
+    """The events of each response, on one connection."""
+    with connect(f"ws://127.0.0.1:{plane.port}{PATH}", max_size=None) as connection:
+        for body in bodies:
+            connection.send(json.dumps({"type": "response.create", **body}))
+            events: list[StreamedEvent] = []
+            while not events or not events[-1].name.endswith((".completed", ".incomplete", ".failed")):
+                data = json.loads(connection.recv(timeout=30))
+                events.append(StreamedEvent(data["type"], data))
+            yield events
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_websocket_says_what_a_stream_says(plane: Plane, model: str, case: str, stored: bool) -> None:
+    body = asked(model, case, store=stored, tools=TOOLS)
+    streamed = judge_events(stream(plane, PATH, body))
+    (events,) = over_a_websocket(plane, body)
+    said = judge_events(events)
+    assert [event["type"] for event in said] == [event["type"] for event in streamed]
+    assert said[-1]["response"]["store"] is stored
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_failure_over_a_websocket_matches_the_schema(plane: Plane, model: str, fault: str) -> None:
+    (events,) = over_a_websocket(plane, asked(model, f"go script: {FAULTS[fault]}"))
+    assert [event["type"] for event in judge_events(events)[-2:]] == ["error", "response.failed"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_warm_up_and_what_goes_on_from_it_match_the_schema(plane: Plane, model: str) -> None:
+    warm = asked(model, [message("user", "I am Ann.")], generate=False, store=False)
+    (events,) = over_a_websocket(plane, warm)
+    assert judge_events(events)[-1]["response"]["output"] == []
+    talk = over_a_websocket(plane, warm, more := asked(model, "saying", store=False))
+    more["previous_response_id"] = next(talk)[-1].data["response"]["id"]
+    response = judge_events(next(talk))[-1]["response"]
+    assert response["previous_response_id"] == more["previous_response_id"]
 
 
 def test_a_response_repeats_what_was_asked(plane: Plane) -> None:

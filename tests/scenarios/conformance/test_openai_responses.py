@@ -6,7 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from openai.types.responses import CompactedResponse, Response, ResponseStreamEvent
+from openai.types.conversations import (
+    Conversation,
+    ConversationDeletedResource,
+    ConversationItem,
+    ConversationItemList,
+)
+from openai.types.responses import (
+    CompactedResponse,
+    InputTokenCountResponse,
+    Response,
+    ResponseItemList,
+    ResponseStreamEvent,
+)
 from tests.scenarios.conformance.stage import CASES, FAULTS, MODELS, TOOL, ask, judge, stage, stream
 from tests.scenarios.plane import Plane
 
@@ -15,6 +27,7 @@ TOOLS = [
     {"type": "function", "name": "get_weather", "parameters": TOOL, "strict": True},
     {"type": "custom", "name": "patch"},
 ]
+IMAGE = "data:image/png;base64,iVBORw0KGgo="
 FORMAT = {"type": "json_schema", "name": "city", "schema": TOOL}
 
 
@@ -53,4 +66,44 @@ def test_a_failed_answer_has_the_sdks_type(plane: Plane, model: str, fault: str)
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_compacted_conversation_has_the_sdks_type(plane: Plane, model: str) -> None:
-    judge(CompactedResponse, ask(plane, "/v1/responses/compact", asked(model, "saying")))
+    compacted = ask(plane, "/v1/responses/compact", asked(model, "saying"))
+    *users, summary = compacted["output"]
+    assert [item["role"] for item in users] == ["user"]  # as OpenAI documents it; the type knows the assistant's only
+    judge(CompactedResponse, compacted | {"output": [summary]})
+
+
+def test_what_is_stored_is_listed_with_the_sdks_types(plane: Plane) -> None:
+    call = {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": "{}"}
+    custom = {"type": "custom_tool_call", "call_id": "call_2", "name": "patch", "input": "x"}
+    given = [
+        {"role": "system", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "Look."}, {"type": "input_image", "image_url": IMAGE}],
+        },
+        {"role": "assistant", "content": "I look."},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+        call,
+        {"type": "function_call_output", "call_id": "call_1", "output": "sunny"},
+        custom,
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "done"},
+        {"role": "user", "content": "thinking"},
+    ]
+    response = ask(plane, PATH, asked("chatty", given, tools=TOOLS))
+    listed = ask(plane, f"{PATH}/{response['id']}/input_items?order=asc", {}, "GET")
+    assert [item.type for item in judge(ResponseItemList, listed).data] == [one.get("type", "message") for one in given]
+    counted = ask(plane, f"{PATH}/input_tokens", asked("chatty", given))
+    assert judge(InputTokenCountResponse, counted).input_tokens > 0
+
+
+def test_conversations_have_the_sdks_types(plane: Plane) -> None:
+    made = judge(Conversation, ask(plane, "/v1/conversations", {"metadata": {"topic": "x"}}))
+    path = f"/v1/conversations/{made.id}"
+    assert judge(Conversation, ask(plane, path, {}, "GET")).id == made.id
+    response = judge(Response, ask(plane, PATH, asked("chatty", "thinking", conversation=made.id)))
+    assert response.conversation.id == made.id
+    items = judge(ConversationItemList, ask(plane, f"{path}/items", {}, "GET"))
+    assert {item.type for item in items.data} == {"message", "reasoning"}
+    for item in items.data:
+        judge(ConversationItem, ask(plane, f"{path}/items/{item.id}", {}, "GET"))
+    judge(ConversationDeletedResource, ask(plane, path, {}, "DELETE"))

@@ -20,6 +20,8 @@ from stoker.fleet.memory.host import host_memory, process_memory
 from stoker.fleet.memory.ledger import MemorySize, Short, SizeSource, open_ledger, would_fit
 from stoker.fleet.memory.measure import MemoryMeasurement, measure
 
+READ_WITHIN = 60.0
+"""Seconds for the header of a model."""
 FREE_WITHIN = 10.0
 """Seconds to wait for the memory of a stopped serve; after that the next start is tried nevertheless."""
 
@@ -98,7 +100,22 @@ class MemoryMeter:
         """
         if serve.cmd is not None or serve.driver is not Driver.PROCESS or not serve.model.startswith("/"):
             return []
-        return await in_own_thread(partial(self._memory_problems, serve, ours))
+        try:
+            async with asyncio.timeout(READ_WITHIN):
+                return await in_own_thread(partial(self._memory_problems, serve, ours))
+        except TimeoutError:
+            return [f"the model of serve '{serve.name}' could not be read within {READ_WITHIN:g} s: {serve.model}"]
+
+    async def with_context(self, serve: Serve) -> Serve:
+        """As `choose_context`, beside the event loop. Raises StartFailed `cannot_start` if the model cannot be read."""
+        if not serve.auto_context or serve.context is not None:
+            return serve
+        try:
+            async with asyncio.timeout(READ_WITHIN):
+                return await in_own_thread(partial(self.choose_context, serve))
+        except TimeoutError:
+            text = f"the model of serve '{serve.name}' could not be read within {READ_WITHIN:g} s: {serve.model}"
+            raise StartFailed(text, code="cannot_start") from None
 
     def _memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
         from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs

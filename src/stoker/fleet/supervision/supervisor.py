@@ -6,12 +6,10 @@ import asyncio
 import math
 import os
 from collections.abc import Awaitable, Iterable
-from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from stoker.blocking import in_own_thread
 from stoker.domain.access import Conversations
 from stoker.domain.errors import OurBug, StartFailed
 from stoker.domain.lease import Target
@@ -306,8 +304,8 @@ class Supervisor:
             written.append(record)
             self._registry.write_record(None, record)
 
-        if serve.driver is Driver.PROCESS and serve.auto_context and serve.context is None:
-            serve = await in_own_thread(partial(self._meter.choose_context, serve))
+        if serve.driver is Driver.PROCESS:
+            serve = await self._meter.with_context(serve)
         if self._is_closed:  # Stoker may have been closed during an await
             text = f"serve '{serve.name}' was stopped while it was starting: Stoker is shutting down"
             raise StartFailed(text, code="stopped")

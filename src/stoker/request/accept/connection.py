@@ -24,6 +24,7 @@ from stoker.request.codec.websocket import offers_websocket
 from stoker.request.outbox import Outbox
 
 _BAD_REQUEST: Final = b"Invalid HTTP request received."
+_SLOW_HEAD: Final = b"The head of the request did not come within 10 s."
 MAX_HEAD: Final = 64 * 1024
 """Bytes accepted without progress (a complete head, body data, or the end of a message): heads, trailers, chunk
 extensions.
@@ -34,6 +35,10 @@ WEBSOCKET_PATHS: Final = ("/v1/realtime", "/v1/responses")
 
 KEEP_ALIVE = 75.0
 """Seconds that a connection may wait for its next request."""
+HEAD_WITHIN = 10.0
+"""Seconds in which a head has to be complete, once it has begun."""
+_TICK = 0.001
+"""Seconds. The event loop's clock may stand still for so long."""
 
 
 class UploadPace(NamedTuple):
@@ -77,10 +82,40 @@ class WireProtocol(asyncio.Protocol):
     """See the module's docstring. The server makes one for each client."""
 
     __slots__ = (
-        "_discarded", "_early", "_end_tunnel", "_fruitless", "_handler", "_headers", "_idle", "_idle_since",
-        "_incoming", "_is_reading", "_is_throttled", "_keep_alive", "_linger", "_lingering", "_next", "_pace",
-        "_parser", "_read_turns", "_receive", "_running", "_timer", "_unsent", "_upload", "_uploaded", "_url", "bodies",
-        "is_local", "is_paused", "loop", "outbox", "state", "transport",
+        "_discarded",
+        "_early",
+        "_end_tunnel",
+        "_fruitless",
+        "_handler",
+        "_head",
+        "_headers",
+        "_idle",
+        "_idle_since",
+        "_incoming",
+        "_is_reading",
+        "_is_throttled",
+        "_keep_alive",
+        "_linger",
+        "_lingering",
+        "_next",
+        "_opened",
+        "_pace",
+        "_parser",
+        "_read_turns",
+        "_receive",
+        "_running",
+        "_timer",
+        "_unsent",
+        "_upload",
+        "_uploaded",
+        "_url",
+        "bodies",
+        "is_local",
+        "is_paused",
+        "loop",
+        "outbox",
+        "state",
+        "transport",
     )  # fmt: skip
 
     def __init__(
@@ -104,7 +139,9 @@ class WireProtocol(asyncio.Protocol):
         self._read_turns = self._handler.read_turns
         self._parser = _parser(self)
         self._keep_alive = KEEP_ALIVE
-        self._idle_since = 0.0
+        self._opened = self._idle_since = 0.0
+        self._head: asyncio.TimerHandle | None = None
+        """Looks whether a head that came in more than one read is complete."""
         self._timer: asyncio.TimerHandle | None = None
         self._pace = pace
         self._upload: asyncio.TimerHandle | None = None
@@ -143,8 +180,10 @@ class WireProtocol(asyncio.Protocol):
         sock = transport.get_extra_info("socket")
         self.is_local = sock is not None and sock.family == getattr(socket, "AF_UNIX", None)
         self.state.connections.add(self)
-        self._idle_since = self.loop.time()
+        self._opened = self._idle_since = self.loop.time() - _TICK
         self._timer = self.loop.call_later(self._keep_alive, self._check_idle)
+        if len(self.state.connections) > self.state.most:
+            self.state.make_room(self)
 
     def data_received(self, data: bytes) -> None:
         if self._receive is not None:
@@ -164,6 +203,8 @@ class WireProtocol(asyncio.Protocol):
         elif self._fruitless > MAX_HEAD:
             self._refuse()
             return
+        elif self._fruitless == len(data) and self._incoming is None:
+            self._await_head()
         if self._incoming is not None:
             self._incoming.join_pieces()
             if self._upload is None:
@@ -183,6 +224,8 @@ class WireProtocol(asyncio.Protocol):
             self._timer.cancel()
         if self._linger is not None:
             self._linger.cancel()
+        if self._head is not None:
+            self._head.cancel()
         self._end_upload()
         left, self._next = self._next, []
         for wire in (self._running, *left):
@@ -220,6 +263,14 @@ class WireProtocol(asyncio.Protocol):
             return False
         has_begun = self._fruitless or self._url or self._headers  # a head that came behind the last request
         return is_between_requests and not has_begun and not self.transport.get_write_buffer_size()
+
+    @property
+    def is_unproved(self) -> bool:
+        return self._idle_since == self._opened and not self._next and self._running is None
+
+    @property
+    def waiting_since(self) -> float:
+        return self._idle_since
 
     @property
     def is_encrypted(self) -> bool:
@@ -415,11 +466,27 @@ class WireProtocol(asyncio.Protocol):
         if early:
             receive(early)
 
-    def _refuse(self) -> None:
+    def _refuse(self, status: int = 400, text: bytes = _BAD_REQUEST) -> None:
         if self._running is None or not self._running.is_started:
-            head = STATUS_LINES[400] + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
-            self.transport.write(head + b"content-length: %d\r\n\r\n%b" % (len(_BAD_REQUEST), _BAD_REQUEST))
+            head = STATUS_LINES[status] + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+            self.transport.write(head + b"content-length: %d\r\n\r\n%b" % (len(text), text))
         self.transport.close()
+
+    def _await_head(self) -> None:
+        """A head has begun, and is not complete."""
+        if self._head is not None:
+            self._head.cancel()
+        self._head = self.loop.call_later(HEAD_WITHIN, self._check_head)
+
+    def _check_head(self) -> None:
+        """Refuse a head that takes too long, unless an earlier request of the connection is not answered yet."""
+        self._head = None
+        if self._fruitless == 0 or self._incoming is not None or self._receive is not None:
+            return
+        if self._running is not None or self._next:
+            self._await_head()
+        elif not self.transport.is_closing():
+            self._refuse(408, _SLOW_HEAD)
 
     def _check_upload(self) -> None:
         """Refuse a body that arrives too slowly, unless Stoker itself is not reading it."""

@@ -18,7 +18,7 @@ MAX_AGE = 600
 METHODS = b"GET, HEAD, POST"
 EXPOSED = (
     b"x-request-id, request-id, retry-after, x-should-retry, x-stoker-serve, x-stoker-tier, x-stoker-class, "
-    b"x-stoker-fallback, x-stoker-translation, x-stoker-token-count"
+    b"x-stoker-fallback, x-stoker-translation, x-stoker-edits, x-stoker-token-count"
 )
 _NAMES = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,2000}")
 _OWN_SITES = (b"none", b"same-origin")

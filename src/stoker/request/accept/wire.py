@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import Any, Final, NamedTuple, Protocol
 
 import httptools
@@ -30,6 +31,9 @@ STATUS_LINES: Final = {status: _status_line(status) for status in range(100, 600
 
 _USUAL_TARGETS: Final = {path.encode(): path for path in ENDPOINTS}
 """Need not be parsed."""
+_LARGE_BODY: Final = 4 * 2**20
+_BLOCK: Final = 2**20
+"""Bytes. Large enough for `LARGE` of `app.allocator`."""
 _SMALL_CHUNK: Final = 2048
 _CHUNK_HEADS: Final = [b"%x\r\n" % size for size in range(_SMALL_CHUNK)]
 """Of chunks of this size. Most events are small, and formatting a number takes longer than all the rest of a write."""
@@ -82,6 +86,7 @@ class Wire:
         "_gathered",
         "_held",
         "_is_raw",
+        "_next_block",
         "_transport",
         "arrival",
         "body_error",
@@ -134,6 +139,8 @@ class Wire:
             self.path = self.raw_path.decode("ascii")
         self.pieces: list[bytes] = []
         self._gathered = 0
+        self._next_block = _LARGE_BODY
+        """With so many bytes of the body, the pieces so far become a block: see `join_pieces`."""
         self._held = 0
         """Bytes taken from the budget for all bodies; given back once, by `release`."""
         self.is_released = False
@@ -238,10 +245,17 @@ class Wire:
             arrival.set_result(None)
 
     def join_pieces(self) -> None:
-        """Join the pieces of one read: many small chunks would take several times their size."""
+        """Join the pieces of one read: many small chunks would take several times their size. Those of a large body
+        become blocks that the C library gives back to the system as soon as they are freed.
+        """
         if len(self.pieces) > self._gathered + 1:
             self.pieces[self._gathered :] = [b"".join(self.pieces[self._gathered :])]
         self._gathered = len(self.pieces)
+        if self._held >= self._next_block:
+            blocks = list(takewhile(lambda piece: len(piece) >= _BLOCK, self.pieces))
+            self.pieces = [*blocks, b"".join(self.pieces[len(blocks) :])]
+            self._gathered = len(self.pieces)
+            self._next_block = self._held + _BLOCK
 
     def take_body(self) -> bytes:
         """The body so far. It can be taken once."""

@@ -8,22 +8,25 @@ only if a cheap search says that it matters.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
+from stoker.request.codec.embeddings import lacks_embeddings
+from stoker.request.codec.endings import UNFINISHED, failed, is_failure
 from stoker.request.codec.media_units import seconds_of_usage
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.response_object import completed_event
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
 from stoker.request.codec.text_tokens import PIECES, text_size, tokens_of_pieces, tokens_of_text
-from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, with_reason
+from stoker.request.codec.tolerant_json import is_strict, read, strict
+from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
+from stoker.request.codec.whole_answer import WholeAnswer
 
 _KEPT: Final = 65536
 """Bytes that are kept of a large read."""
@@ -42,8 +45,13 @@ _LIST: Final = re.compile(rb"\[\s*(\])?")
 
 
 _decode_top: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_whole: Final = msgspec.json.Decoder(WholeAnswer).decode
 _decode_value: Final = msgspec.json.Decoder().decode
 _WRONG: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_COMPACT: Final = b'_reason":"'
+_SPACED: Final = b'_reason": "'
+"""`finish_reason` and `stop_reason`, as engines write them that put blanks into their JSON, and as others do."""
+_SPACED_FRAME: Final = re.compile(rb'^data: ?\{\s*"\w+": ', re.MULTILINE)
 ANSWERS = {
     Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
 }  # fmt: skip
@@ -56,10 +64,12 @@ class StreamReader:
     """Follows one streamed reply. `feed` returns the bytes to pass on now (maybe empty).
 
     `is_meaningful` turns true with the first frame that carries text, reasoning, a refusal, tool data or a finish;
-    `error` holds the serve's own error frame, if one came; `usage` what was counted. Nothing is raised.
+    `error` holds what the serve's own error frame means, if one came, or an ending that is a failure; `usage` what was
+    counted. Nothing is raised.
     """
 
     __slots__ = (
+        "_ending",
         "_has_begun",
         "_is_media",
         "_may_fail_late",
@@ -86,8 +96,10 @@ class StreamReader:
         self.dialect = dialect
         self.usage = Usage()
         self.is_meaningful = False
-        self.error: dict[str, Any] | None = None
+        self.error: StokerError | None = None
         self.failure: StokerError | None = None
+        self._ending = _COMPACT
+        """Stands before the word by which an answer ends, and nowhere else outside of a text."""
         self._has_begun = False
         """Whether any frame was part of an answer; an end marker alone is not."""
         self._remove_usage = remove_usage
@@ -119,7 +131,7 @@ class StreamReader:
         frames = split(b"".join(self._recent)) if self.dialect is Dialect.RESPONSES else ()
         numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
         sequence = max((number + 1 for number in numbers if type(number) is int), default=0)
-        return StreamPosition(sequence, self._response, self._response is not None)
+        return StreamPosition(sequence, self._response, True)
 
     def has_ended(self) -> bool:
         """Whether the dialect's end marker (or a finish reason) was among the last frames.
@@ -135,9 +147,12 @@ class StreamReader:
         return self._has_begun or any(_is_of_answer(parse(frame), self.dialect) for frame in frames)
 
     def take_rest(self) -> bytes:
-        """Bytes still held back when the stream is over."""
-        rest, self._partial = self._partial, bytearray()
-        return bytes(rest)
+        """Bytes still held back when the stream is over. A last frame gets the blank line that it lacks, without which
+        no client reads it.
+        """
+        rest, self._partial = bytes(self._partial), bytearray()
+        is_frame = parse(rest) is not None or data_of(rest) == b"[DONE]"
+        return rest.rstrip(b"\r\n") + b"\n\n" if is_frame else rest
 
     def _look(self, data: bytes) -> bytes:
         """Frames split across reads: whole ones are passed on, an incomplete one waits. Only new bytes are searched, so
@@ -171,9 +186,32 @@ class StreamReader:
             data = self._with_failure(data)
         if data.find(b'"usage"') >= 0 and data.count(b'"usage"') > data.count(b'"usage":null'):
             return self._with_usage(data)
+        if data.find(self._ending) >= 0:
+            return self._until_error(data)
         if data.find(b"error") >= 0 and (b'"error"' in data or b"event: error" in data):
             return self._until_error(data)
         return data
+
+    def _has_failed(self, payload: dict[str, Any]) -> bool:
+        """Notes an error frame, or an ending that is a failure."""
+        if is_error(payload):
+            self.error = as_error(payload)
+            return True
+        if self.dialect is Dialect.MESSAGES:
+            delta = payload.get("delta")
+            words = [delta.get("stop_reason")] if isinstance(delta, dict) else []
+        elif self._may_fail_late:
+            response = payload.get("response")
+            is_last = payload.get("type") in ("response.completed", "response.cancelled")
+            words = [response.get("status")] if is_last and isinstance(response, dict) else []
+        else:
+            choices = payload.get("choices")
+            listed = choices if isinstance(choices, list) else ()
+            words = [choice.get("finish_reason") for choice in listed if isinstance(choice, dict)]
+        for word in words:
+            if is_failure(word):
+                self.error = failed(word)
+        return self.error is not None
 
     def tokens_so_far(self) -> int:
         """Tokens of the answer by its pieces, for want of a count of the serve's."""
@@ -206,13 +244,14 @@ class StreamReader:
         for frame in split(data):
             payload = parse(frame)
             if payload is not None:
-                if is_error(payload):
-                    self.error = payload
+                if _SPACED_FRAME.search(frame) is not None:
+                    self._ending = _SPACED
+                if self._has_failed(payload):
                     self._take_usage(payload)
                     break
                 has_failed = payload.get("type") == "response.failed"
                 if has_failed and not self.is_meaningful:
-                    self.error = {"error": failure_of(payload)}
+                    self.error = as_error({"error": failure_of(payload)})
                     self._take_usage(payload)
                     break
                 self._has_begun = self._has_begun or _is_of_answer(payload, self.dialect)
@@ -234,10 +273,10 @@ class StreamReader:
     def _with_usage(self, data: bytes) -> bytes:
         kept: list[bytes] = []
         for frame in split(data):
-            payload = parse(frame) if frame.find(b'"usage"') >= 0 or frame.find(b'"error"') >= 0 else None
+            is_read = frame.find(b'"usage"') >= 0 or frame.find(b'"error"') >= 0 or frame.find(self._ending) >= 0
+            payload = parse(frame) if is_read else None
             if payload is not None:
-                if is_error(payload):
-                    self.error = payload
+                if self._has_failed(payload):
                     self._take_usage(payload)
                     break
                 if self._take_usage(payload):
@@ -261,9 +300,9 @@ class StreamReader:
     def _until_error(self, data: bytes) -> bytes:
         kept: list[bytes] = []
         for frame in split(data):
-            payload = parse(frame) if b'"error"' in frame or b"event: error" in frame else None
-            if payload is not None and is_error(payload):
-                self.error = payload
+            is_read = b'"error"' in frame or b"event: error" in frame or self._ending in frame
+            payload = parse(frame) if is_read else None
+            if payload is not None and self._has_failed(payload):
                 break
             kept.append(frame)
         return b"".join(kept)
@@ -315,34 +354,64 @@ def read_engine_answer(body: bytes) -> Usage:
     return usage
 
 
-def check_answer(dialect: Dialect, body: bytes) -> Usage:
-    """Usage of a whole answer. Raises UpstreamError `upstream_unusable` if the body is not an answer:
+class CheckedAnswer(NamedTuple):
+    usage: Usage
+    mended: bytes | None = None
+    """The answer as strict JSON; None: it is strict."""
 
-    1. it is not a JSON object   2. see `problem_of`
+
+def check_answer(dialect: Dialect, body: bytes, inputs: int | None = None) -> CheckedAnswer:
+    """What a whole answer says. `inputs`: how many texts are to be embedded. Raises StokerError if the body is not an
+    answer:
+
+    1. it is not a JSON object (`upstream_unusable`)   2. it is an error   3. see `problem_of`   4. the engine gave up
+    5. it lacks an embedding
     """
+    mended = None
     try:
-        return _check(dialect, _decode_top(body))
+        answer = _decode_whole(body)
     except _WRONG:
-        text = _lenient(body)
-    if text is None:
-        raise no_answer("is not a JSON object")  # 1
-    return _check(dialect, _decode_top(text))
-
-
-def _check(dialect: Dialect, top: dict[str, msgspec.Raw]) -> Usage:
-    """`top`: the fields of a whole answer, whose values are skipped except for a few."""
-    name = ANSWERS.get(dialect)
-    entries = None if name is None else _entries(top.get(name))
-    error = _value(top, "error")
-    is_error = bool(error) or _value(top, "type") == "error"
-    problem = problem_of(dialect, is_error, _value(top, "status"), _value(top, "stop_reason"), entries)
+        mended = None if is_strict(body) else strict(body)
+        answer = _odd_answer(mended or body)  # 1
+    if answer.error or answer.type == "error" or answer.object == "error":
+        raise whole_error(read(body))  # 2
+    problem = problem_of(dialect, answer.status, answer.stop_reason, _has_entries(dialect, answer))  # 3
+    for choice in answer.choices or ():
+        if problem is None and is_failure(choice.finish_reason):
+            problem = failed(choice.finish_reason)  # 4
+    if problem is None and dialect is Dialect.EMBEDDINGS:
+        problem = lacks_embeddings(answer.data, inputs)  # 5
     if problem is not None:
-        raise with_reason(problem, error)
+        raise problem
     usage = Usage()
-    usage.update_from(_value(top, "usage"))
+    usage.update_from(answer.usage)
+    name = ANSWERS.get(dialect)
     if not usage.output and name is not None:
-        usage.text_tokens = tokens_of_text(text_size({name: _value(top, name)}))
-    return usage
+        usage.text_tokens = tokens_of_text(text_size({name: read(mended or body).get(name)}))
+    return CheckedAnswer(usage, mended)
+
+
+def _odd_answer(body: bytes) -> WholeAnswer:
+    """One with fields of other types than an answer has. Raises UpstreamError if it is not a JSON object."""
+    found = read(body)
+    if not isinstance(found, dict):
+        raise no_answer("is not a JSON object")
+    try:
+        return _decode_whole(body)
+    except _WRONG:
+        return WholeAnswer.of(found)
+
+
+def _has_entries(dialect: Dialect, answer: WholeAnswer) -> bool | None:
+    """Whether the answer's list of content has entries; None: it has no list."""
+    match ANSWERS.get(dialect):
+        case "choices":
+            return None if answer.choices is None else bool(answer.choices)
+        case "content":
+            return _entries(answer.content)
+        case "output":
+            return _entries(answer.output)
+    return None
 
 
 def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
@@ -351,16 +420,18 @@ def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
     return None if raw is None else _decode_value(raw)
 
 
-def problem_of(
-    dialect: Dialect, error: object, status: object, stop: object, entries: bool | None
-) -> UpstreamError | None:
-    """Why a whole reply is not an answer. `entries`: whether its content list (`ANSWERS`) has entries; None: no list.
+def problem_of(dialect: Dialect, status: object, stop: object, entries: bool | None) -> UpstreamError | None:
+    """Why a whole reply, which is no error, is not an answer. `entries`: whether its content list (`ANSWERS`) has
+    entries; None: no list.
 
-    1. it is an error, or a failed response   2. its content is empty; in dialects that allow an empty answer, only if
-    the reply does not say how it ended
+    1. it is a failed response, or one that is not finished   2. the engine gave up   3. its content is empty; in
+    dialects that allow an empty answer, only if the reply does not say how it ended
     """
-    if error or status == "failed":
-        return no_answer("is an error")
+    if dialect is Dialect.RESPONSES and status in UNFINISHED:
+        return no_answer("is not finished")
+    for word in (status, stop):
+        if isinstance(word, str) and is_failure(word):
+            return failed(word)
     name = ANSWERS.get(dialect)
     if name is None or entries:
         return None
@@ -370,19 +441,9 @@ def problem_of(
     return no_answer(f"has no {name}")
 
 
-def _entries(raw: msgspec.Raw | None) -> bool | None:
-    found = None if raw is None else _LIST.match(raw)
+def _entries(raw: msgspec.Raw) -> bool | None:
+    found = _LIST.match(raw)
     return None if found is None else found[1] is None
-
-
-def _lenient(body: bytes) -> bytes | None:
-    """Strict JSON of what many clients read, too: `NaN`, half surrogates. None: it is not a JSON object."""
-    try:
-        found = json.loads(body)
-        text = json.dumps(found).encode() if isinstance(found, dict) else None
-    except (ValueError, RecursionError):
-        return None
-    return text
 
 
 def _is_end(frame: bytes, dialect: Dialect) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+_APART: Final = frozenset(("cache_read_input_tokens", "cache_creation_input_tokens"))
+"""By these, a usage of Messages counts what was cached apart from its `input_tokens`."""
 
 
 class Usage:
@@ -32,29 +35,28 @@ class Usage:
         if not isinstance(usage, dict):
             return
         get = usage.get
-        counts_cache_apart = "cache_read_input_tokens" in usage or "cache_creation_input_tokens" in usage
-        if (counts_cache_apart or self.uncached is not None) and "prompt_tokens" not in usage:
+        count = get("prompt_tokens")
+        if count is None and (self.uncached is not None or not _APART.isdisjoint(usage)):
             self._update_from_messages(usage)
         else:
-            count = get("prompt_tokens")
-            if type(count) is int or type(count := get("input_tokens")) is int:  # True is an int, but no count
-                self.input = max(count, 0)
+            if (type(count) is int or type(count := get("input_tokens")) is int) and count >= 0:
+                self.input = count  # True is an int, but no count, and some engines write -1 for unknown
             details = get("prompt_tokens_details") or get("input_tokens_details")
             if isinstance(details, dict):
-                if type(count := details.get("cached_tokens")) is int:
-                    self.cached = max(count, 0)
-                if type(count := details.get("cache_write_tokens")) is int:
-                    self.cache_written = max(count, 0)
-            elif type(count := get("prompt_cache_hit_tokens")) is int:  # DeepSeek
-                self.cached = max(count, 0)
+                if type(count := details.get("cached_tokens")) is int and count >= 0:
+                    self.cached = count
+                if type(count := details.get("cache_write_tokens")) is int and count >= 0:
+                    self.cache_written = count
+            elif type(count := get("prompt_cache_hit_tokens")) is int and count >= 0:  # DeepSeek
+                self.cached = count
         count = get("completion_tokens")
-        if type(count) is int or type(count := get("output_tokens")) is int:
-            self.output = max(count, 0)  # some engines write -1 for unknown
+        if (type(count) is int or type(count := get("output_tokens")) is int) and count >= 0:
+            self.output = count
         details = get("completion_tokens_details") or get("output_tokens_details")
         if isinstance(details, dict):
             count = details.get("reasoning_tokens")
-            if type(count) is int or type(count := details.get("thinking_tokens")) is int:
-                self.reasoning = max(count, 0)
+            if (type(count) is int or type(count := details.get("thinking_tokens")) is int) and count >= 0:
+                self.reasoning = count
 
     def fill(self, input: int, output: int) -> None:
         """Put estimates where the serve did not count: a count of nothing is none, where something was read and
@@ -66,13 +68,17 @@ class Usage:
 
     def _update_from_messages(self, usage: dict[str, Any]) -> None:
         get = usage.get
-        if type(count := get("cache_read_input_tokens")) is int:
-            self.cached = max(count, 0)
-        if type(count := get("cache_creation_input_tokens")) is int:
-            self.cache_written = max(count, 0)
-        if type(count := get("input_tokens")) is int:
-            self.uncached = max(count, 0)
+        if type(count := get("cache_read_input_tokens")) is int and count >= 0:
+            self.cached = count
+        if type(count := get("cache_creation_input_tokens")) is int and count >= 0:
+            self.cache_written = count
+        if type(count := get("input_tokens")) is int and count >= 0:
+            self.uncached = count
         elif self.uncached is None:
             self.uncached = self.input
         if self.uncached is not None:
             self.input = self.uncached + (self.cached or 0) + (self.cache_written or 0)
+
+
+NOTHING: Final = Usage()
+"""Of a serve that has counted nothing yet. Nobody writes to it."""

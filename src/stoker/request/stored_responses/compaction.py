@@ -18,7 +18,16 @@ from typing import Any
 import msgspec
 
 from stoker.domain.errors import ClientError
-from stoker.request.stored_responses.items import fields_of, head_of, listed, new_id, read_items
+from stoker.request.stored_responses.items import (
+    CALLS,
+    OUTPUTS,
+    call_id,
+    fields_of,
+    head_of,
+    listed,
+    new_id,
+    read_items,
+)
 from stoker.request.stored_responses.records import Raw, StoredItem, encode
 
 PROMPT = (
@@ -37,10 +46,9 @@ _FOREIGN = (
     "previous_response_id", "conversation", "store", "include", "max_output_tokens", "temperature", "top_p",
 )  # fmt: skip
 """Fields that OpenAI's path does not have, or that mean nothing there. The settings of a key may have added some."""
-_CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 TRIGGER = "compaction_trigger"
 _CLIENTS_ROLES = ("user", "developer", "system")
-_ITEMS = ("compaction", "compaction_summary", "context_compaction")
+COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
 """A compaction item, as OpenAI and the versions of Codex call it."""
 _NO_USAGE = {
     "input_tokens": 0,
@@ -67,8 +75,8 @@ def summary_request(
     if not items:
         text = "there is nothing to compact: send 'input' or 'previous_response_id'"
         raise ClientError(text, code="bad_field", param="input")
-    answered = {call for item in items if (call := _call_id(item.body, _CALLS.values()))}
-    asked = [item.body for item in items if _call_id(item.body, _CALLS) in (None, *answered)]
+    answered = {call for item in items if (call := call_id(item.body, OUTPUTS))}
+    asked = [item.body for item in items if call_id(item.body, CALLS) in (None, *answered)]
     given: dict[str, Any] = {name: fields[name] for name in (*_KEPT, *keep) if name in fields}
     if "tools" in given:
         given["tool_choice"] = "none"
@@ -138,7 +146,7 @@ def asks_for_compaction(body: bytes) -> bool:
 def since_compaction(items: list[StoredItem]) -> list[StoredItem]:
     """The history that a request continues: before the last compaction item, only what the client itself said."""
     kinds = [head_of(item.body).type for item in items]
-    last = next((at for at in reversed(range(len(items))) if kinds[at] in _ITEMS), 0)
+    last = next((at for at in reversed(range(len(items))) if kinds[at] in COMPACTIONS), 0)
     kept = [*(item for item in items[:last] if head_of(item.body).role in _CLIENTS_ROLES), *items[last:]]
     return [item for item in kept if head_of(item.body).type != TRIGGER]
 
@@ -146,7 +154,7 @@ def since_compaction(items: list[StoredItem]) -> list[StoredItem]:
 def expanded(item: Raw, open_summary: OpenSummary) -> Raw:
     """The item as serves understand it: a compaction item of ours becomes the summary, as a message of the user."""
     head = head_of(item)
-    if head.type not in _ITEMS or not isinstance(head.encrypted_content, str):
+    if head.type not in COMPACTIONS or not isinstance(head.encrypted_content, str):
         return item
     summary = open_summary(head.encrypted_content)
     if summary is None:
@@ -169,9 +177,3 @@ def expand_compactions(body: bytes, open_summary: OpenSummary) -> bytes | None:
         return None
     fields["input"] = Raw(encode(upstream))
     return encode(fields)
-
-
-def _call_id(item: Raw, kinds: Any) -> str | None:
-    """The id of the call that an item of these kinds makes, or answers."""
-    head = head_of(item)
-    return head.call_id if head.type in kinds and isinstance(head.call_id, str) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import msgspec
@@ -19,7 +19,12 @@ _PREFIXES = {
     "message": "msg_", "reasoning": "rs_", "function_call": "fc_", "function_call_output": "fco_",
     "custom_tool_call": "ctc_", "custom_tool_call_output": "ctco_", "compaction": "cmp_",
 }  # fmt: skip
+CALLS = ("function_call", "custom_tool_call")
+OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_NULL = Raw(b"null")
 _TEXT_PARTS = {"assistant": "output_text"}
+_PART_DEFAULTS: dict[str, dict[str, Any]] = {"output_text": {"annotations": []}, "input_image": {"detail": "auto"}}
+"""Fields that a part of a message has in listings, by the part's type."""
 fields_of = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws = msgspec.json.Decoder(list[Raw]).decode
 _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -44,6 +49,12 @@ def head_of(item: Raw) -> Head:
         return _head(item)
     except _WRONG:
         return Head()
+
+
+def call_id(item: Raw, kinds: Collection[str]) -> str | None:
+    """The id of the call that an item makes, or answers; None: it is of none of these kinds."""
+    head = head_of(item)
+    return head.call_id if head.type in kinds and isinstance(head.call_id, str) else None
 
 
 def new_id(prefix: str) -> str:
@@ -95,13 +106,23 @@ def listed(item: StoredItem) -> dict[str, Any]:
         fields["type"] = "message"
     head = head_of(item.body)
     if head.role is not None:
-        content = bytes(fields.get("content", b"null"))
-        if content[:1] == b'"':
-            kind = _TEXT_PARTS.get(str(head.role), "input_text")
-            part: dict[str, Any] = {"type": kind, "text": Raw(content)}
-            fields["content"] = [part | {"annotations": []} if kind == "output_text" else part]
-        fields.setdefault("status", "completed")
+        fields["content"] = _parts(fields.get("content", Raw(b"null")), str(head.role))
+    if (head.role is not None or head.type in (*CALLS, *OUTPUTS)) and fields.get("status", _NULL) == _NULL:
+        fields["status"] = "completed"
     return fields
+
+
+def _parts(content: Raw, role: str) -> Any:
+    """The content of a message as parts, each with what its type requires."""
+    text = bytes(content)
+    if text[:1] == b'"':
+        kind = _TEXT_PARTS.get(role, "input_text")
+        return [{"type": kind, "text": Raw(text), **_PART_DEFAULTS.get(kind, {})}]
+    try:
+        parts = [(head_of(part).type, fields_of(part)) for part in _raws(text)]
+    except _WRONG:
+        return content
+    return [{**_PART_DEFAULTS.get(str(kind), {}), **fields} for kind, fields in parts]
 
 
 def page_of(items: Sequence[StoredItem], query: Mapping[str, str]) -> dict[str, Any]:

@@ -15,8 +15,17 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.errors import ClientError
-from stoker.request.stored_responses.compaction import OpenSummary, expanded, since_compaction
-from stoker.request.stored_responses.items import fields_of, is_id, read_items, to_store
+from stoker.request.stored_responses.compaction import COMPACTIONS, OpenSummary, expanded, since_compaction
+from stoker.request.stored_responses.items import (
+    CALLS,
+    OUTPUTS,
+    call_id,
+    fields_of,
+    head_of,
+    is_id,
+    read_items,
+    to_store,
+)
 from stoker.request.stored_responses.records import (
     Raw,
     StoredItem,
@@ -94,6 +103,8 @@ def output_of(response: Raw | bytes) -> list[StoredItem]:
 def replay(request: StatefulRequest, history: list[StoredItem], open_summary: OpenSummary) -> Replay:
     """Raises ClientError 400."""
     own = to_store(read_items(request.fields.get("input"), "input"))
+    if request.previous is not None:
+        _check_outputs(history, own)
     items = [*history, *own]
     upstream = [expanded(item.body, open_summary) for item in items]
     fields: dict[str, Raw] = {
@@ -105,6 +116,19 @@ def replay(request: StatefulRequest, history: list[StoredItem], open_summary: Op
     fields["store"] = Raw(b"false")
     fields["include"] = _include(fields.get("include"))
     return Replay(encode(fields), items, len(own))
+
+
+def _check_outputs(history: list[StoredItem], own: list[StoredItem]) -> None:
+    """Raises ClientError 400, as OpenAI, for the output of a call that neither the history nor the request has. A
+    client that sends the whole history may have shortened it; here only a compaction has.
+    """
+    outputs = [call for item in own if (call := call_id(item.body, OUTPUTS))]
+    if outputs and not any(head_of(item.body).type in COMPACTIONS for item in history):
+        calls = {call_id(item.body, CALLS) for item in (*history, *own)}
+        missing = next((call for call in outputs if call not in calls), None)
+        if missing is not None:
+            text = f"No tool call found for function call output with call_id {missing[:140]}."
+            raise ClientError(text, code="bad_field", param="input")
 
 
 def unknown_response(id: object) -> ClientError:
