@@ -45,7 +45,7 @@ from stoker.request.translate.neutral.protocols import (
     AnswerReader,
     AnswerWriter,
     Check,
-    MakeAnswerReader,
+    ReadAnswer,
     ReadPrompt,
     WritePrompt,
     position_of,
@@ -69,7 +69,7 @@ WRITE_PROMPT: dict[Dialect, WritePrompt] = {
     Dialect.RESPONSES: on_demand.write_responses,
 }
 """The dialects of serves."""
-READ_ANSWER: dict[Dialect, MakeAnswerReader] = {
+READ_ANSWER: dict[Dialect, ReadAnswer] = {
     Dialect.CHAT: on_demand.chat_reader,
     Dialect.MESSAGES: on_demand.messages_reader,
     Dialect.RESPONSES: on_demand.responses_reader,

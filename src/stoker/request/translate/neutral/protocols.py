@@ -66,12 +66,6 @@ class WritePrompt(Protocol):
     def __call__(self, prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]: ...
 
 
-class MakeAnswerReader(Protocol):
-    """`keeps_logprobs`: whether the client's dialect has a place for the log probabilities of tokens."""
-
-    def __call__(self, losses: Losses, keeps_logprobs: bool = False) -> AnswerReader: ...
-
-
 class AnswerReader(Protocol):
     """A serve's answer, event by event. One per request; raises nothing, whatever comes."""
 
@@ -88,6 +82,12 @@ class AnswerReader(Protocol):
 
     def read_whole(self, payload: dict[str, Any]) -> Answer:
         """An answer that was not streamed."""
+
+
+class ReadAnswer(Protocol):
+    """A reader of one answer. `keeps_logprobs`: the client's dialect has a place for log probabilities of tokens."""
+
+    def __call__(self, losses: Losses, keeps_logprobs: bool = False) -> AnswerReader: ...
 
 
 class AnswerWriter(Protocol):
