@@ -30,7 +30,6 @@ STATE = {
 """Classes that are records of something under way, though they have methods: their owners write to them."""
 
 FOREIGN = {
-    "app/allocator.py": "signatures of C functions",
     "fleet/drivers/process.py": "a process of psutil",
     "fleet/engines/embedded.py": "parameters of the embedded engine",
     "fleet/warm/pages.py": "signatures of C functions",
