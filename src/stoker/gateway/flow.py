@@ -65,7 +65,7 @@ from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.fallback import fallback_cause
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.responses.read_prompt import read_prompt
+from stoker.request.translate.on_demand import read_responses
 
 log = logging.getLogger("stoker.flow")
 _PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
@@ -177,7 +177,7 @@ class Flow:
         with turn.open(call):
             if isinstance(turn, WarmUpTurn):
                 self._check_model(call, caller, turn.endpoint, fields)
-                prompt = await call.process(read_prompt, turn.body, Losses())
+                prompt = await call.process(read_responses, turn.body, Losses())
                 turn.reply(call, self._carrier.formatter.answer_writer(prompt, call.decision.id, fields.model))
                 return
             await self._answer(call, caller, turn.endpoint, fields, turn.body)
