@@ -185,13 +185,11 @@ class StreamReader:
         recent.append(data)
         if len(recent) > _MOST_KEPT or len(data) > _KEPT:
             self._forget()
-        if self._lacking and data.find(self._lacking) >= 0:
+        if self._lacking:
             data = self._with_required(data)
         if not self.is_meaningful:
             return self._early(data)
         # `find`, because CPython makes and drops an exception for each `in` of bytes: that takes twice as long.
-        if self._may_fail_late and data.find(b"response.failed") >= 0:
-            data = self._with_failure(data)
         if data.find(b'"usage"') >= 0 and data.count(b'"usage"') > data.count(b'"usage":null'):
             return self._with_usage(data)
         if data.find(self._ending) >= 0:
@@ -247,9 +245,16 @@ class StreamReader:
             recent[-1] = last[cut:]
 
     def _with_required(self, data: bytes) -> bytes:
-        """The frames, with what the dialect requires and the engine left out."""
-        complete = completed_event if self.dialect is Dialect.RESPONSES else completed_block
-        return b"".join(complete(frame) if frame.find(self._lacking) >= 0 else frame for frame in split(data))
+        """The frames, with what the dialect requires and the engine left out, and with the error message of a failed
+        response cleaned.
+        """
+        if data.find(self._lacking) < 0:
+            return data
+        complete = completed_event if self._may_fail_late else completed_block
+        data = b"".join(complete(frame) if frame.find(self._lacking) >= 0 else frame for frame in split(data))
+        if self._may_fail_late and self.is_meaningful and data.find(b"response.failed") >= 0:
+            return self._with_failure(data)
+        return data
 
     def _early(self, data: bytes) -> bytes:
         """Parses every frame up to the first meaningful one."""
