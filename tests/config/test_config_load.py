@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.config.find import find
+from stoker.config.find import find, state_directory
 from stoker.config.load import load
 from stoker.domain.access import CompatPaths, FrontDoor, Media, Settings
 from stoker.domain.dialect import Dialect
@@ -326,3 +326,21 @@ def test_paths_of_other_programs_are_on_by_default_only_on_loopback(
     secret.chmod(0o600)
     text = f'[front_door]\nhost = "{host}"\nkeys = [{{ name = "k", value = "file:{secret}" }}]\n[compat]\n{compat}\n'
     assert loaded(text).compat == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[paths]\n", "[paths]\nstate = 'state'\n", "[paths]\nstate = '../x'\n", "[paths]\nstate = '~/mine'\n"]
+)
+def test_the_state_directory_is_found_without_reading_the_rest(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "stoker.toml"
+    path.write_text(text)
+    expected = Path(load(path).paths.state)
+    path.write_text(f"{text}\n[[serve]]\nnmae = 'a'\n")
+    assert state_directory(path) == expected
+
+
+@pytest.mark.parametrize("text", ["[paths", "paths = 1\n", "[paths]\nstate = 3\n"])
+def test_where_the_state_directory_cannot_be_told_the_whole_file_is_read(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "stoker.toml"
+    path.write_text(text)
+    assert state_directory(path) is None

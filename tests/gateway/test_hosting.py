@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.errors import StokerError
+from stoker.gateway import log_file
 from stoker.gateway.log_file import logging_to
 
 log = logging.getLogger("stoker.front")
@@ -84,3 +85,28 @@ def test_a_log_that_somebody_else_linked_elsewhere_is_refused(tmp_path: Path) ->
     with pytest.raises(OSError, match="is a link that user 65534 made"), logging_to(tmp_path / "logs", 500):
         pass
     assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_while_the_log_cannot_be_written_errors_go_to_stderr_without_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with logging_to(tmp_path / "logs", 10**6):
+        log.info("before")
+        with monkeypatch.context() as patch:
+            patch.setattr(log_file, "open_log", lambda path: os.open("/dev/full", os.O_WRONLY))
+            for handler in logging.getLogger("stoker").handlers:
+                handler.stream.close()  # type: ignore[attr-defined]
+                handler.stream = None  # type: ignore[attr-defined]
+            log.info("lost")
+            log.error("a database is full")
+            log.error("another one is full")
+        log.info("after")
+    said = capsys.readouterr().err
+    assert said.splitlines() == [
+        f"stoker: {tmp_path}/logs/stoker.log cannot be written (No space left on device): make room on the disk of "
+        f"{tmp_path}/logs",
+        "stoker: a database is full",
+        "stoker: another one is full",
+    ]
+    written = (tmp_path / "logs" / "stoker.log").read_text()
+    assert [line.rpartition(" ")[2] for line in written.splitlines()] == ["before", "after"]

@@ -410,6 +410,12 @@ def test_gauges_come_from_the_status_document() -> None:
     assert samples["stoker_serve_memory_bytes"] == {frozenset({("serve", "fast")}): 77}
 
 
+def test_a_state_directory_that_cannot_be_written_is_seen() -> None:
+    for problem, writable in ((None, 1), ("decisions.db cannot be written", 0)):
+        samples = scrape(Metrics(), {"decisions": {"dropped": 0, "problem": problem}})
+        assert value(samples, "stoker_state_writable") == writable
+
+
 def test_unknown_is_absent_not_zero() -> None:
     samples = scrape(Metrics(), {"vram_used_bytes": None, "serves": [{"name": "a", "state": "ready", "queued": None}]})
     for name in ("vram_used_bytes", "ram_used_bytes", "queued", "in_flight", "build_info", "decisions_dropped_total"):

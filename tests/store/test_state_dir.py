@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -256,3 +257,24 @@ def test_a_key_that_is_a_link_is_refused(state: StateDir, tmp_path: Path) -> Non
     (state.path / "signing.key").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StokerError, match="cannot be read"):
         state.signing_key()
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(errno.ENOSPC, "make room on the disk"), (errno.EROFS, "is read-only: mount it writable"), (errno.EACCES, "user")],
+)
+def test_why_the_state_cannot_be_locked_decides_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    def refuse(path: object, *arguments: object, **settings: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    for what, where, name in (
+        (StateDir(tmp_path / "state", "ELSEWHERE").lock, os, "ftruncate"),
+        (StateDir(tmp_path / "other", "ELSEWHERE").prepare, Path, "mkdir"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, refuse)
+            with pytest.raises(StokerError, match=advice) as refused:
+                what()
+        assert refused.value.message.endswith(", or ELSEWHERE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sqlite3
@@ -31,7 +32,8 @@ class Scene:
         self.path = path
         self.pending: deque[Decision] = deque()
         self.now = 1000.0
-        self.writer = DecisionWriter(path, 100, self.pending, lambda: self.now)
+        self.announced: list[str] = []
+        self.writer = DecisionWriter(path, 100, self.pending, lambda: self.now, self.announced.append)
 
     def record(self, *numbers: int) -> None:
         self.pending.extend(numbered(number) for number in numbers)
@@ -207,7 +209,7 @@ def test_where_moving_aside_fails_too_records_wait(
     scene.record(1)
     assert not scene.writer.flush()
     assert scene.writer.unsaved == 1
-    assert "check the disk's free space and the file's owner" in caplog.text
+    assert f"make {scene.path.parent} writable for the user" in caplog.text
 
 
 def test_a_file_that_somebody_removed_is_started_anew(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
@@ -291,3 +293,25 @@ def test_what_sqlite_keeps_beside_the_file_goes_with_it(tmp_path: Path) -> None:
         f"{aside.name}-wal": "-wal",
         f"{aside.name}-shm": "-shm",
     }
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"), [(errno.ENOSPC, "make room on the disk of"), (errno.EROFS, "is read-only: mount it writable")]
+)
+def test_who_started_stoker_is_told_once_why_the_disk_takes_nothing_and_once_that_it_does_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    def refuse(path: Path) -> Database:
+        raise OSError(number, os.strerror(number))
+
+    scene.record(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "Database", refuse)
+        assert [scene.writer.flush() for _ in range(3)] == [False] * 3
+        assert advice in scene.writer.problem
+        [told] = scene.announced
+        assert f"decisions.db cannot be written ([Errno {number}]" in told
+        assert advice in told
+    assert scene.writer.flush()
+    assert (scene.writer.problem, scene.on_disk()) == ("", [1])
+    assert scene.announced[1:] == [f"stoker: the decision log {scene.path} can be written again"]

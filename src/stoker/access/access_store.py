@@ -19,6 +19,7 @@ from stoker.access.keyring import Keyring
 from stoker.access.usage import HOUR, UsageTotals
 from stoker.domain.errors import StokerError
 from stoker.domain.runtime_key import RuntimeKey, SettingsOverride
+from stoker.store.files.remedies import remedy
 from stoker.store.key_usage import KeyUsageCounts
 
 log = logging.getLogger("stoker.access")
@@ -142,9 +143,8 @@ class AccessStore:
             return
         self.usage.give_back(rows)
         if not self._is_failing:
-            log.error(
-                "%s cannot be written (%s): usage waits in memory; check the disk's free space", self._path, error
-            )
+            advice = remedy(error, self._path.parent)
+            log.error("%s cannot be written (%s): usage waits in memory; %s", self._path, error, advice)
         self._is_failing = True
 
     async def _write(self, work: Callable[..., Result], *args: Any) -> Result:
@@ -157,5 +157,5 @@ class AccessStore:
 
 
 def _unusable(path: Path, error: Exception) -> StokerError:
-    text = f"{path} cannot be used ({error}): check the disk's free space, and the file's owner"
+    text = f"{path} cannot be used ({error}): {remedy(error, path.parent)}"
     return StokerError(text, code="state_unusable", status=503)

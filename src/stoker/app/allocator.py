@@ -117,9 +117,11 @@ class GlibcHeap:
 def glibc_heap() -> GlibcHeap | None:
     """None: another C library, which decides for itself what it keeps, or an old one."""
     library = ctypes.CDLL(None)
-    mallinfo, trim = getattr(library, "mallinfo2", None), getattr(library, "malloc_trim", None)
-    if mallinfo is None or trim is None or not os.path.exists("/proc/self/statm"):
+    if not os.path.exists("/proc/self/statm"):
         return None
-    mallinfo.restype = _Mallinfo
-    trim.argtypes = (ctypes.c_size_t,)
+    try:
+        mallinfo = ctypes.CFUNCTYPE(_Mallinfo)(("mallinfo2", library))
+        trim = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)(("malloc_trim", library))
+    except AttributeError:
+        return None
     return GlibcHeap(GlibcFunctions(mallinfo, trim))

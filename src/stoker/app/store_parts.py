@@ -39,7 +39,7 @@ def build_store(context: BuildContext) -> StoreParts:
     metrics = Metrics()
     return StoreParts(
         writer,
-        DecisionLog(context.state.decisions_path, context.settings.paths.decisions),
+        DecisionLog(context.state.decisions_path, context.settings.paths.decisions, announce=context.options.announce),
         metrics,
         RecentEvents(context.clock.wall),
         Residents(context.directory, writer),

@@ -140,5 +140,7 @@ class Answer(msgspec.Struct):
     stop: StopReason = StopReason.END
     sequence: str | None = None
     tokens: Tokens = msgspec.field(default_factory=Tokens)
+    failure: StokerError | None = None
+    """The engine gave up, or ended for a reason that nobody knows: the blocks are not all of the answer."""
     logprobs: list[Any] | None = None
     """Of the tokens of its text, as chat lists them, if they were asked for."""

@@ -355,6 +355,7 @@ class Carrier:
             translator,
             endpoint.generates,
             on_flowing=request.drop_body,
+            inputs=request.inputs,
         )
         del encoded  # its body, for as long as the answer takes
         try:

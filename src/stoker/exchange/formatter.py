@@ -15,6 +15,7 @@ from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import Serve, Translation
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.edits import Edited, edit
+from stoker.request.codec.embeddings import count_inputs
 from stoker.request.codec.output_limit import LIMIT_OF, lower_output_limit
 from stoker.request.codec.request_parameters import apply_parameters
 from stoker.request.codec.text_tokens import excess_of_files
@@ -46,6 +47,7 @@ class UpstreamRequest:
         "client",
         "endpoint",
         "fields",
+        "inputs",
         "is_empty",
         "may_drop_thinking",
         "notes",
@@ -83,6 +85,8 @@ class UpstreamRequest:
         """Its size, by which it is estimated; known once it is encoded."""
         self.is_empty = is_empty
         """There is nothing to embed."""
+        self.inputs: int | None = None
+        """How many texts are to be embedded; None: it is about something else, or not known."""
         self.may_drop_thinking = capabilities is not None and bool(vendor_of(capabilities))
         """The serve checks who made past thinking: if it refuses that, the request may be sent once more without it."""
         self.parameters = NO_PARAMETERS
@@ -128,7 +132,7 @@ class UpstreamRequest:
             self.capabilities,
             self.is_empty,
         )
-        request.tokens = self.tokens
+        request.tokens, request.inputs = self.tokens, self.inputs
         request.parameters = parameters
         if self.endpoint.form is not RequestForm.JSON:  # the form is on disk: see `exchange.media`
             return request
@@ -353,6 +357,8 @@ class Formatter:
         if request.written is None:
             # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
             embeds = request.client.dialect is Dialect.OLLAMA_EMBED
+            if request.endpoint.dialect is Dialect.EMBEDDINGS and request.inputs is None:
+                request.inputs = count_inputs(request.body)
             plain = plain or bool(request.fields.stream) or check is not None or embeds
             head = request_head(b"POST", request.endpoint.path, target, given, edited.size, plain)
             watched = (
@@ -362,7 +368,7 @@ class Formatter:
             )
             notes = request.notes + edited.changes
             if embeds:
-                reply = EmbedReply(request.fields.model, request.client.path, self._wall, notes)
+                reply = EmbedReply(request.fields.model, request.client.path, self._wall, notes, request.inputs)
                 return EncodedRequest(head, body, False, notes, reply)
             return EncodedRequest(head, body, edited.remove_usage, notes, watched)
         headers = [header for header in given if header[0] in _KEPT_HEADERS]
@@ -410,4 +416,6 @@ def _embed_request(endpoint: Endpoint, body: bytes) -> UpstreamRequest:
     fields = BodyFields(model=embed.model, stream=False, model_at=1)
     way = f"{Dialect.OLLAMA_EMBED.value}>{Dialect.EMBEDDINGS.value}"
     notes = (way, *(f"lossy:{code}" for code in embed.losses.codes))
-    return UpstreamRequest(endpoint, ENDPOINTS["/v1/embeddings"], fields, embed.body, notes, is_empty=embed.is_empty)
+    request = UpstreamRequest(endpoint, ENDPOINTS["/v1/embeddings"], fields, embed.body, notes, is_empty=embed.is_empty)
+    request.inputs = embed.inputs
+    return request

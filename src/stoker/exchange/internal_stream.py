@@ -9,7 +9,6 @@ from stoker.domain.answer import Answer, BlockKind, Event, Finished, Grew, Opene
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.prompt import Text
 from stoker.request.codec.content_coding import PLAIN, ContentDecoder
-from stoker.request.codec.upstream_errors import as_error
 from stoker.request.relay import faults
 from stoker.request.relay.headers import retry_after
 from stoker.request.translate.refusal import refusal_of
@@ -87,7 +86,7 @@ class InternalStream:
         if self._whole is None:
             self._translator.feed(data)
             if self._translator.error is not None:
-                self._fail(as_error(self._translator.error))
+                self._fail(self._translator.error)
         elif len(self._whole) + len(data) <= (_MAX_WHOLE if self._status == 200 else _MAX_REFUSAL):
             self._whole += data
         elif self._status == 200:

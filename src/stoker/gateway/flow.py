@@ -19,6 +19,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from stoker.access.caller import Caller
@@ -38,7 +39,7 @@ from stoker.domain.errors import (
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.routing import AUTO, is_reserved
-from stoker.domain.serve import FallbackCause, Serve
+from stoker.domain.serve import Serve
 from stoker.domain.trace import Tracer
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
@@ -57,14 +58,14 @@ from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
-from stoker.request.codec.own_replies import StreamPosition, bare_response
+from stoker.request.codec.own_replies import NAMES_MODEL
 from stoker.request.codec.request_defaults import apply_defaults
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.fallback import fallback_cause
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.responses.read_prompt import read_prompt
+from stoker.request.translate.on_demand import read_responses
 
 log = logging.getLogger("stoker.flow")
 _PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
@@ -176,7 +177,7 @@ class Flow:
         with turn.open(call):
             if isinstance(turn, WarmUpTurn):
                 self._check_model(call, caller, turn.endpoint, fields)
-                prompt = await call.process(read_prompt, turn.body, Losses())
+                prompt = await call.process(read_responses, turn.body, Losses())
                 turn.reply(call, self._carrier.formatter.answer_writer(prompt, call.decision.id, fields.model))
                 return
             await self._answer(call, caller, turn.endpoint, fields, turn.body)
@@ -209,8 +210,7 @@ class Flow:
             body = b""  # else it would be held until the answer has ended
             await carrier.lease_and_send(call, serve, upstream)
             return
-        if FallbackCause.BUSY in serve.fallback_on:
-            call.begin_attempt(_asks_for_pause)  # such a 4xx would pass through
+        call.begin_attempt(partial(_falls_back, serve))  # such a 4xx would pass through
         try:
             await carrier.lease_and_send(call, serve, upstream)
         except StokerError as error:
@@ -346,9 +346,8 @@ class Flow:
         decision, front_door = call.decision, self.settings.front_door
         decision.model = fields.model[:200]
         decision.stream = bool(fields.stream)
-        if fields.stream and endpoint.dialect is Dialect.RESPONSES:
-            response = bare_response(decision.id, decision.model, int(self._clock.wall()))
-            call.reply.planned = StreamPosition(response=response)
+        if fields.stream and endpoint.dialect in NAMES_MODEL:
+            call.reply.model, call.reply.created = decision.model, int(self._clock.wall())
         if fields.stream and endpoint.streams and front_door.loading != "off":
             if front_door.loading == "reasoning" and endpoint.dialect is Dialect.CHAT:
                 notes = LoadingNotes(call, self._carrier.leases, self._clock)
@@ -414,9 +413,9 @@ class Flow:
             self._tracer.finish(call.trace, decision)
 
 
-def _asks_for_pause(error: StokerError) -> bool:
-    """Whether a serve's refusal says that it has too much to do."""
-    return fallback_cause(error, error.code) is FallbackCause.BUSY
+def _falls_back(serve: Serve, error: StokerError) -> bool:
+    """Whether a serve's refusal is one after which its fallback is asked."""
+    return fallback_cause(error, error.code) in serve.fallback_on
 
 
 def _any_serve(serve: Serve) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
@@ -14,10 +15,48 @@ from typing import Any
 from stoker.domain.printable import one_line
 from stoker.fleet.process.logs import open_log
 from stoker.store.files.directories import make_directory
+from stoker.store.files.remedies import remedy
 
 
 class _PrivateLog(RotatingFileHandler):
-    """A rotated log file that only its owner can read, whatever its directory allows."""
+    """A rotated log file that only its owner can read, whatever its directory allows. While it cannot be written,
+    errors go to stderr: whoever started Stoker may see them there.
+    """
+
+    _is_ailing = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        if self.stream is not None:  # `handleError` closes it
+            self._is_ailing = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Called while the error is handled."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._drop_stream()  # what it has not written would be tried again with each record
+        lines = []
+        if not self._is_ailing:
+            self._is_ailing = True
+            path = Path(self.baseFilename)
+            lines.append(f"{path} cannot be written ({error.strerror}): {remedy(error, path.parent)}")
+        if record.levelno >= logging.ERROR and not getattr(record, "is_announced", False):
+            lines.append(one_line(record.getMessage()))
+        with contextlib.suppress(OSError, ValueError):
+            for line in lines:
+                print(f"stoker: {line}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        self._drop_stream()
+        super().close()
+
+    def _drop_stream(self) -> None:
+        stream, self.stream = self.stream, None  # as FileHandler does
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):
+                stream.close()
 
     def _open(self) -> TextIOWrapper:
         return TextIOWrapper(

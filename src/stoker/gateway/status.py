@@ -100,6 +100,7 @@ class StatusReport:
             "events": self._sources.events(EVENTS),
             "decisions": {
                 "kept": decisions.kept, "dropped": decisions.dropped, "unrecorded": decisions.unrecorded,
+                "problem": decisions.problem or None,
             },
         }  # fmt: skip
 

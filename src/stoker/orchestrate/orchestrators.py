@@ -43,6 +43,7 @@ from stoker.request.decide.names import Names
 from stoker.request.decide.policy import RoutePlan
 from stoker.request.translate.translate import READ_PROMPT, read_prompt
 from stoker.routing.classifier import classify
+from stoker.store.files.remedies import remedy
 
 log = logging.getLogger("stoker.orchestrate")
 REPLY_HEADER = b"x-stoker-orchestrator"
@@ -226,7 +227,7 @@ class Orchestrators:
                 msgspec.structs.replace(head, resumes=earlier.head.request if earlier else "")
             )
         except OSError as error:
-            text = f"the scratchpad cannot be written ({error.strerror}): make room there, and check its owner"
+            text = f"the scratchpad cannot be written ({error.strerror}): {remedy(error, self._context.pads.directory)}"
             raise StokerError(text, code="state_unusable", status=503) from error
         project = None
         if orchestrator.project:

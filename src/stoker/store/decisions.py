@@ -40,6 +40,8 @@ class DecisionStatistics:
     failed: int
     unrecorded: int = 0
     """Refusals that are only counted: see `store.refusal_sampling`."""
+    problem: str = ""
+    """Why the file cannot be written, and what to do; empty: it can."""
 
 
 class DecisionLog:
@@ -51,7 +53,11 @@ class DecisionLog:
     alone (logged, counted, retried). A record is never changed after `record`.
     """
 
-    def __init__(self, path: Path, limit: int, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, path: Path, limit: int, now: Callable[[], float] = time.monotonic,
+        announce: Callable[[str], None] = lambda text: None,
+    ) -> None:  # fmt: skip
+        """`announce`: see `DecisionWriter`. It is called on another thread."""
         self._path = path
         self._refused = RefusalSampling(now)
         self._pending: deque[Decision] = deque()
@@ -59,7 +65,7 @@ class DecisionLog:
         self._ring: deque[Decision] = deque(maxlen=QUEUE + BATCH)
         self._room = QUEUE
         self._dropped = 0
-        self._writer = DecisionWriter(path, limit, self._pending)
+        self._writer = DecisionWriter(path, limit, self._pending, announce=announce)
         self._stop = threading.Event()
         self._writing = threading.Thread(target=self._writer.run, args=(self._stop,), name="decisions", daemon=True)
         self._writing.start()
@@ -113,7 +119,8 @@ class DecisionLog:
     def statistics(self) -> DecisionStatistics:
         writer = self._writer
         dropped = self._dropped + writer.discarded
-        return DecisionStatistics(writer.kept, writer.written, dropped, writer.failed, self._refused.unrecorded)
+        unrecorded = self._refused.unrecorded
+        return DecisionStatistics(writer.kept, writer.written, dropped, writer.failed, unrecorded, writer.problem)
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is left and close the file. Blocks at most `timeout` seconds; what then remains is reported."""

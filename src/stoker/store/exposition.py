@@ -157,6 +157,9 @@ class _Scrape(Collector):
         dropped = number(decisions.get("dropped")) if isinstance(decisions, Mapping) else None
         if dropped is not None:
             yield counter("stoker_decisions_dropped", "Decision records that were lost.", (), [((), dropped)])
+        if isinstance(decisions, Mapping):
+            is_writable = float(not decisions.get("problem"))
+            yield gauge("stoker_state_writable", "1 if the state directory can be written.", (), [((), is_writable)])
         unrecorded = number(decisions.get("unrecorded")) if isinstance(decisions, Mapping) else None
         if unrecorded is not None:
             yield counter(

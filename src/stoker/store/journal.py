@@ -13,6 +13,7 @@ import msgspec
 from stoker.domain.errors import StokerError
 from stoker.domain.protocols import SwapEntry
 from stoker.store.files import atomic
+from stoker.store.files.remedies import remedy
 
 log = logging.getLogger("stoker.store")
 
@@ -35,7 +36,7 @@ class SwapJournal:
             raise
         except OSError as error:
             text = f"the swap to '{entry.target}' was not begun: {self._directory} cannot be written ({error.strerror})"
-            raise StokerError(f"{text}: make room there", code="state_unusable", status=503) from error
+            raise StokerError(f"{text}: {remedy(error, self._directory)}", code="state_unusable", status=503) from error
 
     def end(self, entry: SwapEntry) -> None:
         """Unless a later swap of the same slot has taken its place. What cannot be deleted is logged."""

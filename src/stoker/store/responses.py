@@ -21,6 +21,7 @@ from stoker.domain.access import ResponseStorage
 from stoker.domain.errors import StokerError
 from stoker.store.database import UnusableDatabase, create_private, is_beyond_use, set_aside
 from stoker.store.files.directories import make_directory
+from stoker.store.files.remedies import remedy
 
 log = logging.getLogger("stoker.responses")
 
@@ -274,7 +275,7 @@ class ResponseStore:
             self._size, self._entries = file.size, file.entries
         except (sqlite3.Error, OSError) as error:
             if not self._problem:
-                log.error("%s cannot be used (%s): check the disk's free space", self._path, error)
+                log.error("%s cannot be used (%s): %s", self._path, error, remedy(error, self._path.parent))
             self._problem = str(error)
             raise _unusable(self._path, error) from error
         if self._problem:
@@ -284,7 +285,7 @@ class ResponseStore:
 
 
 def _unusable(path: Path, error: Exception) -> StokerError:
-    text = f"stored responses cannot be read or written ({error}): check {path} and the disk's free space"
+    text = f"stored responses cannot be read or written ({error}): {remedy(error, path.parent)}"
     return StokerError(text, code="state_unusable")
 
 

@@ -18,6 +18,7 @@ import msgspec
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Outcome, Run, RunKind
 from stoker.store.files.directories import make_directory
+from stoker.store.files.remedies import remedy
 
 VERSION = 1
 """`PRAGMA user_version`; a file of another one is made again."""
@@ -227,7 +228,7 @@ class Results:
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
     def _unusable(self, error: sqlite3.Error | OSError) -> StokerError:
-        text = f"the index of results {self.path} cannot be used ({error}): look at the disk's free space and its owner"
+        text = f"the index of results {self.path} cannot be used ({error}): {remedy(error, self.path.parent)}"
         return StokerError(text, code="results_unusable")
 
 

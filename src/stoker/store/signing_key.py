@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stoker.store.files.atomic import write_draft
 from stoker.store.files.directories import unusable
+from stoker.store.files.remedies import remedy
 
 KEY_BYTES = 32
 
@@ -46,4 +47,4 @@ def _make(path: Path) -> None:
     except FileExistsError:
         return  # the other one's key is as good, and it is the one that stays
     except OSError as error:
-        raise unusable(f"{path} cannot be written ({error.strerror}): check the disk's free space") from error
+        raise unusable(f"{path} cannot be written ({error.strerror}): {remedy(error, path.parent)}") from error

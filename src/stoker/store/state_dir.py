@@ -11,6 +11,7 @@ from pathlib import Path
 from stoker.domain.errors import ClientError, OurBug
 from stoker.store import control_socket, signing_key
 from stoker.store.files.directories import make_directory, unusable
+from stoker.store.files.remedies import remedy
 
 _log = logging.getLogger(__name__)
 IN_FILE = "choose another one with `state` under [paths]"
@@ -125,7 +126,7 @@ class StateDir:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise unusable(
-                f"{path} cannot be opened ({error.strerror}): check its owner, or {self._elsewhere}"
+                f"{path} cannot be opened ({error.strerror}): {remedy(error, self.path)}, or {self._elsewhere}"
             ) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,7 +143,7 @@ class StateDir:
         except OSError as error:
             os.close(handle)
             raise unusable(
-                f"{path} cannot be locked ({error.strerror}): free some space, or {self._elsewhere}"
+                f"{path} cannot be locked ({error.strerror}): {remedy(error, self.path)}, or {self._elsewhere}"
             ) from error
         return handle
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 import threading
@@ -15,6 +16,7 @@ import msgspec
 from stoker.domain.decision import Decision
 from stoker.domain.figures import counted
 from stoker.store.database import Database, Row, is_beyond_use, set_aside
+from stoker.store.files.remedies import remedy
 
 INTERVAL = 0.25
 """Seconds between two checks of the queue: with the write itself, a record is on disk 0.5 s after its arrival."""
@@ -40,8 +42,10 @@ class DecisionWriter:
     """
 
     def __init__(
-        self, path: Path, limit: int, pending: deque[Decision], now: Callable[[], float] = time.monotonic
-    ) -> None:
+        self, path: Path, limit: int, pending: deque[Decision], now: Callable[[], float] = time.monotonic,
+        announce: Callable[[str], None] = lambda text: None,
+    ) -> None:  # fmt: skip
+        """`announce` gets a line for whoever started the program: the log may lie on the same disk."""
         self._path = path
         self._limit = limit
         self._pending = pending
@@ -49,7 +53,9 @@ class DecisionWriter:
         self._in_hand: list[Row] = []
         self._database: Database | None = None
         self._last_aside = float("-inf")
-        self._is_ailing = False
+        self._announce = announce
+        self.problem = ""
+        """Why the file cannot be written, and what to do; empty: it can."""
         self.written = self.discarded = self.failed = self.kept = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -77,9 +83,9 @@ class DecisionWriter:
             self.discarded += len(self._in_hand)
             self._in_hand = []
             return False
-        if self._is_ailing:
-            self._is_ailing = False
-            _log.warning("the decision log %s can be written again", self._path)
+        if self.problem:
+            self.problem = ""
+            self._tell(logging.WARNING, f"the decision log {self._path} can be written again")
         return True
 
     def _write_all(self) -> None:
@@ -133,14 +139,16 @@ class DecisionWriter:
                     self._path, error, aside.name,
                 )  # fmt: skip
                 return self.flush()
-        if not self._is_ailing:
-            self._is_ailing = True
-            _log.error(
-                "the decision log %s cannot be written (%s); requests continue, and the newest decisions wait "
-                "in memory until it can be written: check the disk's free space and the file's owner",
-                self._path, error,
-            )  # fmt: skip
+        if not self.problem:
+            self.problem = f"{self._path} cannot be written ({error}): {remedy(error, self._path.parent)}"
+            waits = "requests continue, and the newest decisions wait in memory until it can be written"
+            self._tell(logging.ERROR, f"the decision log {self.problem}; {waits}")
         return False
+
+    def _tell(self, level: int, text: str) -> None:
+        _log.log(level, "%s", text, extra={"is_announced": True})
+        with contextlib.suppress(OSError):  # nobody reads what is announced
+            self._announce(f"stoker: {text}")
 
     def close(self) -> None:
         """Close the file. The next `flush` opens it again."""

@@ -159,7 +159,7 @@ async def test_the_last_bytes_to_a_slow_client_do_not_pause_a_connection_given_b
     scene.relay.on_end()
     await task
     assert scene.lines.new.log == ["send"]
-    assert scene.client.log[-1] == ("finish", b"data: [DONE]")
+    assert scene.client.log[-1] == ("finish", b"data: [DONE]\n\n")
 
 
 @story()

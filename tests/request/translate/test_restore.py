@@ -28,11 +28,19 @@ def whole(*blocks: AnswerBlock) -> list[AnswerBlock]:
 def test_a_name_that_was_shortened_is_itself_again_and_others_stay() -> None:
     assert streamed("short", "{}") == [Opened(0, BlockKind.CALL, "t", "the.long.name"), Grew(0, "{}"), Closed(0)]
     assert streamed("other", "{}") == [Opened(0, BlockKind.CALL, "t", "other"), Grew(0, "{}"), Closed(0)]
-    assert whole(ToolCall("t", "short", "{}"), ToolCall("t", "other", "{}"), Text("short")) == [
+    assert whole(ToolCall("t", "short", "{}"), ToolCall("u", "other", "{}"), Text("short")) == [
         ToolCall("t", "the.long.name", "{}"),
-        ToolCall("t", "other", "{}"),
+        ToolCall("u", "other", "{}"),
         Text("short"),
     ]
+
+
+def test_calls_of_one_id_get_one_each_because_results_name_their_call() -> None:
+    calls = [ToolCall(id, "other", "{}") for id in ("t", "t", "t_2", "", "")]
+    assert [call.id for call in whole(*calls) if isinstance(call, ToolCall)] == ["t", "t_2", "t_2_2", "", ""]
+    restore = make()
+    opened = [out for at, id in enumerate(("t", "t")) for out in restore.feed(Opened(at, BlockKind.CALL, id, "other"))]
+    assert [event.id for event in opened if isinstance(event, Opened)] == ["t", "t_2"]
 
 
 @pytest.mark.parametrize(("name", "own"), [("patch", "patch"), ("sh", "shell")])

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_not_let_out_and_what_came_before_it_is() -> None:
     assert (answer.rejected, answer.error) == (None, None)
     assert answer.feed(piece(tool_calls=a_call("wrong"))).count(b"wrong") == 0
     assert answer.rejected is not None
-    assert (answer.rejected.code, answer.error) == (REJECTED, {})
+    assert (answer.rejected.code, answer.error) == (REJECTED, answer.rejected)
     assert "unknown_tool" in answer.rejected.message
 
 
@@ -115,7 +115,7 @@ def test_a_reply_without_a_call_cannot_stand_for_a_wrong_one() -> None:
     out = answer.feed(piece(content="never mind") + piece("stop") + DONE)
     assert (out.count(b"never mind"), out.count(b'finish_reason":"stop')) == (0, 0)
     assert answer.rejected is not None
-    assert (answer.rejected.code, answer.error) == (REJECTED, {})
+    assert (answer.rejected.code, answer.error) == (REJECTED, answer.rejected)
 
 
 def test_what_the_other_reply_counts_at_its_beginning_is_taken_over() -> None:

@@ -75,7 +75,7 @@ def test_a_compacted_conversation_has_the_sdks_type(plane: Plane, model: str) ->
 def test_what_is_stored_is_listed_with_the_sdks_types(plane: Plane) -> None:
     call = {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": "{}"}
     custom = {"type": "custom_tool_call", "call_id": "call_2", "name": "patch", "input": "x"}
-    given = [
+    given: list[dict[str, Any]] = [
         {"role": "system", "content": "Be brief."},
         {
             "role": "user",

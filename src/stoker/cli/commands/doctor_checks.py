@@ -107,6 +107,11 @@ def state_directory(state: Path, running: int | None) -> DoctorFinding:
     """`running` is the pid of the Stoker that answers there."""
     part = "state directory"
     place = next((p for p in (state, *state.parents) if p.exists()), Path("/"))
+    if os.statvfs(place).f_flag & os.ST_RDONLY:
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, f"{state}: the file system of {place} is read-only",
+            "mount it writable, or set [paths] state elsewhere", f"findmnt --target {place}",
+        )  # fmt: skip
     if not os.access(place, os.W_OK | os.X_OK) or not place.is_dir():
         return DoctorFinding(
             part, DoctorHealth.FAIL, f"{state}: this user cannot write to {place}",

@@ -15,6 +15,7 @@ from stoker.cli.evaluate.drift_alarm import feed_drift
 from stoker.domain.errors import StokerError
 from stoker.domain.figures import counted
 from stoker.store.files import atomic
+from stoker.store.files.remedies import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,7 +210,7 @@ def _writer(path: Path) -> Callable[[SoakRecord], None]:
         except OSError as error:
             if not is_ailing:
                 text = f"{path} cannot be written ({error.strerror}): the soak continues, but could not be resumed"
-                terminal.note(f"stoker: {text}; make room there")
+                terminal.note(f"stoker: {text}; {remedy(error, path.parent)}")
             is_ailing = True
 
     return write

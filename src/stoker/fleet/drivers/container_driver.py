@@ -45,6 +45,7 @@ from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
 from stoker.fleet.process.ports import port_problem
 from stoker.fleet.process.start_records import StartRecord
+from stoker.store.files.remedies import remedy
 
 _UNDO_GRACE = 2.0
 _CLOCKS = 2.0
@@ -201,7 +202,8 @@ class ContainerDriver:
             finally:
                 os.close(output)
         except OSError as error:
-            text = f"serve '{serve.name}' was not started: {log} cannot be written ({error.strerror}): make room"
+            advice = remedy(error, log.parent)
+            text = f"serve '{serve.name}' was not started: {log} cannot be written ({error.strerror}): {advice}"
             raise StartFailed(text, code="cannot_start") from error
 
     def _intent(self, serve: Serve, started_at: float) -> StartRecord:

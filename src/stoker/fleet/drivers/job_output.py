@@ -11,6 +11,7 @@ from pathlib import Path
 from stoker.domain.errors import StartFailed
 from stoker.fleet.cluster.jobs_api import Job
 from stoker.fleet.process.logs import open_log, rotate_if_full
+from stoker.store.files.remedies import remedy
 
 _MAX_BYTES = 64 * 2**10
 
@@ -27,7 +28,9 @@ def begin(log: Path, limit: int, serve: str, what: str) -> int:
         finally:
             os.close(output)
     except OSError as error:
-        text = f"serve '{serve}' was not started: {log} cannot be written ({error.strerror}): make room"
+        text = (
+            f"serve '{serve}' was not started: {log} cannot be written ({error.strerror}): {remedy(error, log.parent)}"
+        )
         raise StartFailed(text, code="cannot_start") from error
 
 

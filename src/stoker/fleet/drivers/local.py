@@ -29,6 +29,7 @@ from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
 from stoker.fleet.process.ports import free_port
 from stoker.fleet.process.start_records import StartRecord
+from stoker.store.files.remedies import remedy
 
 _SWEEP_LIMIT = 5.0
 _POLL_INTERVAL = 0.02
@@ -91,7 +92,8 @@ class LocalDriver:
             rotate_if_full(log, self._paths.log_bytes)
             output = open_log(log)
         except OSError as error:
-            text = f"serve '{serve.name}' was not started: {log} cannot be written ({error.strerror}): make room"
+            advice = remedy(error, log.parent)
+            text = f"serve '{serve.name}' was not started: {log} cannot be written ({error.strerror}): {advice}"
             raise StartFailed(text, code="cannot_start") from error
         try:
             os.write(output, _header(serve, planned, place).encode())

@@ -31,6 +31,7 @@ from stoker.fleet.systemd.systemctl import problem as systemd_problem
 from stoker.fleet.systemd.unit_states import UnitAction, UnitStatus
 from stoker.fleet.systemd.units import Origin
 from stoker.store.files import atomic
+from stoker.store.files.remedies import remedy
 
 _FINGERPRINT = "STOKER_FINGERPRINT"
 MAX_EXCERPT = 800
@@ -204,7 +205,8 @@ class SystemdDriver:
         except ValueError as error:
             raise StartFailed(f"serve '{serve.name}' was not started: {error}", code="cannot_start") from error
         except OSError as error:
-            text = f"serve '{serve.name}' was not started: {path} cannot be written ({error.strerror}): make room"
+            advice = remedy(error, path.parent)
+            text = f"serve '{serve.name}' was not started: {path} cannot be written ({error.strerror}): {advice}"
             raise StartFailed(text, code="cannot_start") from error
 
     def _last_environment(self, serve: Serve) -> dict[str, str]:

@@ -42,6 +42,7 @@ from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.differences import differences, environment_of
 from stoker.fleet.watchdog.probe import HostState
+from stoker.store.files.remedies import remedy
 
 Found = TypeVar("Found")
 SNAPSHOT_TIMEOUT = 2.0
@@ -317,7 +318,7 @@ class ServeRegistry:
             self.records.write(record)
         except OSError as error:
             text = f"serve '{record.name}' cannot be recorded in the state directory, so it does not run"
-            advice = "make the directory writable, or free space on its disk"
+            advice = remedy(error, Path(self._context.paths.state))
             raise StartFailed(f"{text} ({error.strerror}): {advice}", code="state_unusable") from error
         if managed is not None:
             managed.record = record

@@ -13,6 +13,7 @@ import msgspec
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Run, RunKind
 from stoker.store.files import atomic
+from stoker.store.files.remedies import remedy
 
 ENDING = ".json"
 
@@ -40,7 +41,7 @@ def save(run: Run, directory: Path) -> Path:
     try:
         atomic.write(path, msgspec.json.format(msgspec.json.encode(run), indent=1), make_parents=True)
     except OSError as error:
-        text = f"the result {path} could not be written ({error.strerror}): make room there"
+        text = f"the result {path} could not be written ({error.strerror}): {remedy(error, directory)}"
         raise StokerError(text, code="not_kept") from error
     return path
 

@@ -22,7 +22,7 @@ class Scratchpads:
     """Makes, finds and removes them. Methods block. `wall`: Unix time."""
 
     def __init__(self, directory: Path, wall: Callable[[], float]) -> None:
-        self._directory = directory
+        self.directory = self._directory = directory
         self._wall = wall
         self._cleaned: float | None = None
         self._by_idempotency: dict[str, str] = {}

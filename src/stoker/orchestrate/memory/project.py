@@ -18,6 +18,7 @@ from stoker.domain.errors import ClientError, StokerError
 from stoker.orchestrate.loop.blocks import WorkerBlock, file_text
 from stoker.orchestrate.memory import records
 from stoker.store.files import atomic
+from stoker.store.files.remedies import remedy
 
 _PRIVATE = (".stoker", ".git")
 STATE = "state.md"
@@ -125,7 +126,7 @@ class ProjectFiles:
                 os.close(handle)
         except OSError as error:
             reason = error.strerror or str(error)
-            text = f"the project {self._directory} cannot be written ({reason}): check its owner and free space"
+            text = f"the project {self._directory} cannot be written ({reason}): {remedy(error, self._directory)}"
             raise StokerError(text, code="project_unusable", status=503) from error
 
 

@@ -10,6 +10,7 @@ from stoker.orchestrate.loop.blocks import WorkerBlock
 from stoker.orchestrate.loop.messages import Commit, Fail, Finish, RecordBlock, RecordCheck
 from stoker.orchestrate.memory.project import ProjectFiles
 from stoker.orchestrate.memory.scratchpad import Scratchpad
+from stoker.store.files.remedies import remedy
 
 log = logging.getLogger("stoker.orchestrate")
 
@@ -34,10 +35,11 @@ class RunFiles:
             self._record(command)
         except OSError as error:
             reason = error.strerror or str(error)
+            advice = remedy(error, self._pad.directory)
             if isinstance(command, Commit):
-                text = f"a block could not be committed: the scratchpad cannot be written ({reason}): make room there"
+                text = f"a block could not be committed: the scratchpad cannot be written ({reason}): {advice}"
                 raise StokerError(text, code="state_unusable", status=503) from error
-            log.warning("the scratchpad cannot be written (%s): make room there", reason)
+            log.warning("the scratchpad cannot be written (%s): %s", reason, advice)
 
     def _record(self, command: RecordBlock | RecordCheck | Commit | Finish | Fail) -> None:
         match command:

@@ -50,6 +50,7 @@ class Scratchpad:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.directory = path.parent
 
     def begin(self, head: RunHead) -> None:
         lines = [f"# Request {head.request}", ""]

@@ -1,5 +1,5 @@
 """Reads a stream that passes through. It changes nothing, except that it removes the usage chunk that Stoker asked for,
-and adds the fields that an engine's response objects lack.
+and adds required fields that an engine left out.
 
 The network cuts the stream anywhere. Whole SSE frames are passed on at once; an incomplete frame is held until its end,
 so that no error event or ping is written into the middle of a frame, where no client could read it. A frame is parsed
@@ -8,22 +8,26 @@ only if a cheap search says that it matters.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
+from stoker.request.codec.embeddings import lacks_embeddings
+from stoker.request.codec.endings import UNFINISHED, failed, is_failure
 from stoker.request.codec.media_units import seconds_of_usage
+from stoker.request.codec.message_events import TOOL_USE, completed_block
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.response_object import completed_event
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
 from stoker.request.codec.text_tokens import PIECES, text_size, tokens_of_pieces, tokens_of_text
-from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, with_reason
+from stoker.request.codec.tolerant_json import is_strict, read, strict
+from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
+from stoker.request.codec.whole_answer import WholeAnswer
 
 _KEPT: Final = 65536
 """Bytes that are kept of a large read."""
@@ -42,8 +46,14 @@ _LIST: Final = re.compile(rb"\[\s*(\])?")
 
 
 _decode_top: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_whole: Final = msgspec.json.Decoder(WholeAnswer).decode
 _decode_value: Final = msgspec.json.Decoder().decode
 _WRONG: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_USUAL_ENDS: Final = ("stop", "length", "tool_calls", None)
+_COMPACT: Final = b'_reason":"'
+_SPACED: Final = b'_reason": "'
+"""`finish_reason` and `stop_reason`, as engines write them that put blanks into their JSON, and as others do."""
+_SPACED_FRAME: Final = re.compile(rb'^data: ?\{\s*"\w+": ', re.MULTILINE)
 ANSWERS = {
     Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
 }  # fmt: skip
@@ -52,16 +62,22 @@ _LLAMA_CPP: Final = {"prompt_tokens": "tokens_evaluated", "completion_tokens": "
 """How llama.cpp calls its counts at paths of its own."""
 
 
+_LACKING: Final = {Dialect.RESPONSES: b'"response"', Dialect.MESSAGES: TOOL_USE}
+
+
 class StreamReader:
     """Follows one streamed reply. `feed` returns the bytes to pass on now (maybe empty).
 
     `is_meaningful` turns true with the first frame that carries text, reasoning, a refusal, tool data or a finish;
-    `error` holds the serve's own error frame, if one came; `usage` what was counted. Nothing is raised.
+    `error` holds what the serve's own error frame means, if one came, or an ending that is a failure; `usage` what was
+    counted. Nothing is raised.
     """
 
     __slots__ = (
+        "_ending",
         "_has_begun",
         "_is_media",
+        "_lacking",
         "_may_fail_late",
         "_openings",
         "_partial",
@@ -86,8 +102,10 @@ class StreamReader:
         self.dialect = dialect
         self.usage = Usage()
         self.is_meaningful = False
-        self.error: dict[str, Any] | None = None
+        self.error: StokerError | None = None
         self.failure: StokerError | None = None
+        self._ending = _COMPACT
+        """Stands before the word by which an answer ends, and nowhere else outside of a text."""
         self._has_begun = False
         """Whether any frame was part of an answer; an end marker alone is not."""
         self._remove_usage = remove_usage
@@ -102,13 +120,32 @@ class StreamReader:
         self._is_media = dialect in MEDIA
         self._may_fail_late = dialect is Dialect.RESPONSES
         """The dialect's streams can end with a failed response."""
+        self._lacking = _LACKING.get(dialect, b"")
+        """What is in each event that may lack a required field; empty: none may."""
         self._response: dict[str, Any] | None = None
         """The response object that the stream began with, in that dialect."""
 
     def feed(self, data: bytes) -> bytes:
-        if not self._partial and data.endswith(b"\n\n"):  # the usual case: whole frames
-            return self._frames(data)
-        return self._look(data)
+        if self._partial or not data.endswith(b"\n\n"):  # usually, whole frames come
+            data = self._whole_frames(data)
+            if not data:
+                return self._unreadable()
+        recent = self._recent
+        recent.append(data)
+        if len(recent) > _MOST_KEPT or len(data) > _KEPT:
+            self._forget()
+        if self._lacking:
+            data = self._with_required(data)
+        if not self.is_meaningful:
+            return self._early(data)
+        # `find`, because CPython makes and drops an exception for each `in` of bytes: that takes twice as long.
+        if data.find(b'"usage"') >= 0 and data.count(b'"usage"') > data.count(b'"usage":null'):
+            return self._with_usage(data)
+        if data.find(self._ending) >= 0:
+            return self._until_error(data)
+        if data.find(b"error") >= 0 and (b'"error"' in data or b"event: error" in data):
+            return self._until_error(data)
+        return data
 
     @property
     def held(self) -> int:
@@ -119,7 +156,7 @@ class StreamReader:
         frames = split(b"".join(self._recent)) if self.dialect is Dialect.RESPONSES else ()
         numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
         sequence = max((number + 1 for number in numbers if type(number) is int), default=0)
-        return StreamPosition(sequence, self._response, self._response is not None)
+        return StreamPosition(sequence, self._response, True)
 
     def has_ended(self) -> bool:
         """Whether the dialect's end marker (or a finish reason) was among the last frames.
@@ -135,45 +172,54 @@ class StreamReader:
         return self._has_begun or any(_is_of_answer(parse(frame), self.dialect) for frame in frames)
 
     def take_rest(self) -> bytes:
-        """Bytes still held back when the stream is over."""
-        rest, self._partial = self._partial, bytearray()
-        return bytes(rest)
+        """Bytes still held back when the stream is over. A last frame gets the blank line that it lacks, without which
+        no client reads it.
+        """
+        rest, self._partial = bytes(self._partial), bytearray()
+        is_frame = parse(rest) is not None or data_of(rest) == b"[DONE]"
+        return rest.rstrip(b"\r\n") + b"\n\n" if is_frame else rest
 
-    def _look(self, data: bytes) -> bytes:
-        """Frames split across reads: whole ones are passed on, an incomplete one waits. Only new bytes are searched, so
-        that a frame which never ends costs linear time.
+    def _whole_frames(self, data: bytes) -> bytes:
+        """Of frames that are split across reads, the whole ones; an incomplete one waits. Only new bytes are searched,
+        so that a frame which never ends costs linear time.
         """
         seam = bytes(self._partial[-2:])  # a blank line is three bytes at most
         cut = last_end(seam + data) - len(seam)
         if cut <= 0:
-            if len(self._partial) + len(data) <= MAX_FRAME:
-                self._partial += data
-                return b""
-            unread = bytes(self._partial) + data  # far too large for a frame
-            self._partial = bytearray()
-            self._has_begun = True
-            return unread
+            self._partial += data
+            return b""
         whole = bytes(self._partial) + data[:cut]
         self._partial = bytearray(data[cut:])
-        return self._frames(whole)
+        return whole
 
-    def _frames(self, data: bytes) -> bytes:
-        recent = self._recent
-        recent.append(data)
-        if len(recent) > _MOST_KEPT or len(data) > _KEPT:
-            self._forget()
-        if not self.is_meaningful:
-            return self._early(_completed(data) if self._may_fail_late else data)
-        # `find`, because CPython makes and drops an exception for each `in` of bytes: that takes twice as long.
-        if self._may_fail_late:
-            data = _completed(data)
-            if data.find(b"response.failed") >= 0:
-                data = self._with_failure(data)
-        if data.find(b'"usage"') >= 0 and data.count(b'"usage"') > data.count(b'"usage":null'):
-            return self._with_usage(data)
-        if data.find(b"error") >= 0 and (b'"error"' in data or b"event: error" in data):
-            return self._until_error(data)
-        return data
+    def _unreadable(self) -> bytes:
+        """What waits, if it is far too large for a frame: it passes unread."""
+        if len(self._partial) <= MAX_FRAME:
+            return b""
+        self._has_begun = True
+        unread, self._partial = bytes(self._partial), bytearray()
+        return unread
+
+    def _has_failed(self, payload: dict[str, Any]) -> bool:
+        """Notes an error frame, or an ending that is a failure."""
+        if is_error(payload):
+            self.error = as_error(payload)
+            return True
+        if self.dialect is Dialect.MESSAGES:
+            delta = payload.get("delta")
+            words = [delta.get("stop_reason")] if isinstance(delta, dict) else []
+        elif self._may_fail_late:
+            response = payload.get("response")
+            is_last = payload.get("type") in ("response.completed", "response.cancelled")
+            words = [response.get("status")] if is_last and isinstance(response, dict) else []
+        else:
+            choices = payload.get("choices")
+            listed = choices if isinstance(choices, list) else ()
+            words = [choice.get("finish_reason") for choice in listed if isinstance(choice, dict)]
+        for word in words:
+            if is_failure(word):
+                self.error = failed(word)
+        return self.error is not None
 
     def tokens_so_far(self) -> int:
         """Tokens of the answer by its pieces, for want of a count of the serve's."""
@@ -200,19 +246,32 @@ class StreamReader:
             self._pieces += last.count(self._piece, 0, cut)
             recent[-1] = last[cut:]
 
+    def _with_required(self, data: bytes) -> bytes:
+        """The frames, with what the dialect requires and the engine left out, and with the error message of a failed
+        response cleaned.
+        """
+        if data.find(self._lacking) < 0:
+            return data
+        complete = completed_event if self._may_fail_late else completed_block
+        data = b"".join(complete(frame) if frame.find(self._lacking) >= 0 else frame for frame in split(data))
+        if self._may_fail_late and self.is_meaningful and data.find(b"response.failed") >= 0:
+            return self._with_failure(data)
+        return data
+
     def _early(self, data: bytes) -> bytes:
         """Parses every frame up to the first meaningful one."""
         kept: list[bytes] = []
         for frame in split(data):
             payload = parse(frame)
             if payload is not None:
-                if is_error(payload):
-                    self.error = payload
+                if _SPACED_FRAME.search(frame) is not None:
+                    self._ending = _SPACED
+                if self._has_failed(payload):
                     self._take_usage(payload)
                     break
                 has_failed = payload.get("type") == "response.failed"
                 if has_failed and not self.is_meaningful:
-                    self.error = {"error": failure_of(payload)}
+                    self.error = as_error({"error": failure_of(payload)})
                     self._take_usage(payload)
                     break
                 self._has_begun = self._has_begun or _is_of_answer(payload, self.dialect)
@@ -234,10 +293,10 @@ class StreamReader:
     def _with_usage(self, data: bytes) -> bytes:
         kept: list[bytes] = []
         for frame in split(data):
-            payload = parse(frame) if frame.find(b'"usage"') >= 0 or frame.find(b'"error"') >= 0 else None
+            is_read = frame.find(b'"usage"') >= 0 or frame.find(b'"error"') >= 0 or frame.find(self._ending) >= 0
+            payload = parse(frame) if is_read else None
             if payload is not None:
-                if is_error(payload):
-                    self.error = payload
+                if self._has_failed(payload):
                     self._take_usage(payload)
                     break
                 if self._take_usage(payload):
@@ -261,9 +320,9 @@ class StreamReader:
     def _until_error(self, data: bytes) -> bytes:
         kept: list[bytes] = []
         for frame in split(data):
-            payload = parse(frame) if b'"error"' in frame or b"event: error" in frame else None
-            if payload is not None and is_error(payload):
-                self.error = payload
+            is_read = b'"error"' in frame or b"event: error" in frame or self._ending in frame
+            payload = parse(frame) if is_read else None
+            if payload is not None and self._has_failed(payload):
                 break
             kept.append(frame)
         return b"".join(kept)
@@ -287,13 +346,6 @@ class StreamReader:
         told = {"code": word[:64] if word and self._words.is_safe(word) else "server_error", "message": error.message}
         response["error"] = {**told, "source": error.source}
         return b"event: response.failed\ndata: %b\n\n" % msgspec.json.encode(payload)
-
-
-def _completed(data: bytes) -> bytes:
-    """The frames with the fields that an engine's response objects lack."""
-    if data.find(b'"response"') < 0:
-        return data
-    return b"".join(completed_event(frame) if b'"response"' in frame else frame for frame in split(data))
 
 
 def read_usage(body: bytes) -> Usage:
@@ -322,34 +374,66 @@ def read_engine_answer(body: bytes) -> Usage:
     return usage
 
 
-def check_answer(dialect: Dialect, body: bytes) -> Usage:
-    """Usage of a whole answer. Raises UpstreamError `upstream_unusable` if the body is not an answer:
+class CheckedAnswer(NamedTuple):
+    usage: Usage
+    mended: bytes | None = None
+    """The answer as strict JSON; None: it is strict."""
 
-    1. it is not a JSON object   2. see `problem_of`
+
+def check_answer(dialect: Dialect, body: bytes, inputs: int | None = None) -> CheckedAnswer:
+    """What a whole answer says. `inputs`: how many texts are to be embedded. Raises StokerError if the body is not an
+    answer:
+
+    1. it is not a JSON object (`upstream_unusable`)   2. it is an error   3. see `problem_of`   4. the engine gave up
+    5. it lacks an embedding
     """
+    mended = None
     try:
-        return _check(dialect, _decode_top(body))
+        answer = _decode_whole(body)
     except _WRONG:
-        text = _lenient(body)
-    if text is None:
-        raise no_answer("is not a JSON object")  # 1
-    return _check(dialect, _decode_top(text))
-
-
-def _check(dialect: Dialect, top: dict[str, msgspec.Raw]) -> Usage:
-    """`top`: the fields of a whole answer, whose values are skipped except for a few."""
+        mended = None if is_strict(body) else strict(body)
+        answer = _odd_answer(mended or body)  # 1
+    if answer.error or answer.type == "error" or answer.object == "error":
+        raise whole_error(read(body))  # 2
     name = ANSWERS.get(dialect)
-    entries = None if name is None else _entries(top.get(name))
-    error = _value(top, "error")
-    is_error = bool(error) or _value(top, "type") == "error"
-    problem = problem_of(dialect, is_error, _value(top, "status"), _value(top, "stop_reason"), entries)
-    if problem is not None:
-        raise with_reason(problem, error)
+    if name != "choices" or not answer.choices:
+        problem = problem_of(dialect, answer.status, answer.stop_reason, _has_entries(name, answer))  # 3
+        if problem is None and dialect is Dialect.EMBEDDINGS:
+            problem = lacks_embeddings(answer.data, inputs)  # 5
+        if problem is not None:
+            raise problem
+    else:
+        for choice in answer.choices:
+            if choice.finish_reason not in _USUAL_ENDS and is_failure(choice.finish_reason):
+                raise failed(choice.finish_reason)  # 4
     usage = Usage()
-    usage.update_from(_value(top, "usage"))
+    usage.update_from(answer.usage)
     if not usage.output and name is not None:
-        usage.text_tokens = tokens_of_text(text_size({name: _value(top, name)}))
-    return usage
+        usage.text_tokens = tokens_of_text(text_size({name: read(mended or body).get(name)}))
+    return CheckedAnswer(usage, mended)
+
+
+def _odd_answer(body: bytes) -> WholeAnswer:
+    """One with fields of other types than an answer has. Raises UpstreamError if it is not a JSON object."""
+    found = read(body)
+    if not isinstance(found, dict):
+        raise no_answer("is not a JSON object")
+    try:
+        return _decode_whole(body)
+    except _WRONG:
+        return WholeAnswer.of(found)
+
+
+def _has_entries(name: str | None, answer: WholeAnswer) -> bool | None:
+    """Whether the answer's list of content, the field `name`, has entries; None: it has no list."""
+    match name:
+        case "choices":
+            return None if answer.choices is None else bool(answer.choices)
+        case "content":
+            return _entries(answer.content)
+        case "output":
+            return _entries(answer.output)
+    return None
 
 
 def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
@@ -358,16 +442,18 @@ def _value(top: dict[str, msgspec.Raw], name: str) -> Any:
     return None if raw is None else _decode_value(raw)
 
 
-def problem_of(
-    dialect: Dialect, error: object, status: object, stop: object, entries: bool | None
-) -> UpstreamError | None:
-    """Why a whole reply is not an answer. `entries`: whether its content list (`ANSWERS`) has entries; None: no list.
+def problem_of(dialect: Dialect, status: object, stop: object, entries: bool | None) -> UpstreamError | None:
+    """Why a whole reply, which is no error, is not an answer. `entries`: whether its content list (`ANSWERS`) has
+    entries; None: no list.
 
-    1. it is an error, or a failed response   2. its content is empty; in dialects that allow an empty answer, only if
-    the reply does not say how it ended
+    1. it is a failed response, or one that is not finished   2. the engine gave up   3. its content is empty; in
+    dialects that allow an empty answer, only if the reply does not say how it ended
     """
-    if error or status == "failed":
-        return no_answer("is an error")
+    if dialect is Dialect.RESPONSES and isinstance(status, str) and status in UNFINISHED:
+        return no_answer("is not finished")
+    for word in (status, stop):
+        if isinstance(word, str) and is_failure(word):
+            return failed(word)
     name = ANSWERS.get(dialect)
     if name is None or entries:
         return None
@@ -377,19 +463,9 @@ def problem_of(
     return no_answer(f"has no {name}")
 
 
-def _entries(raw: msgspec.Raw | None) -> bool | None:
-    found = None if raw is None else _LIST.match(raw)
+def _entries(raw: msgspec.Raw) -> bool | None:
+    found = _LIST.match(raw)
     return None if found is None else found[1] is None
-
-
-def _lenient(body: bytes) -> bytes | None:
-    """Strict JSON of what many clients read, too: `NaN`, half surrogates. None: it is not a JSON object."""
-    try:
-        found = json.loads(body)
-        text = json.dumps(found).encode() if isinstance(found, dict) else None
-    except (ValueError, RecursionError):
-        return None
-    return text
 
 
 def _is_end(frame: bytes, dialect: Dialect) -> bool:

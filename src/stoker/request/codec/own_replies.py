@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,6 +35,8 @@ _OLLAMA = {
     Dialect.OLLAMA_GENERATE: b'"response":""',
 }
 """Ollama's dialects, and how each says nothing: its streams are lines of JSON, without comments."""
+NAMES_MODEL = frozenset((Dialect.RESPONSES, *_OLLAMA))
+"""Dialects in which what Stoker itself writes into a stream has the model's name and a time."""
 SSE_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 NDJSON_HEADERS = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-cache")]
 
@@ -47,6 +50,11 @@ class StreamPosition(NamedTuple):
     """The response object: as the client has it or, before the first event, would get it. None: unknown."""
     has_begun: bool = False
     """Whether the client has any event."""
+
+
+def rfc3339(seconds: float) -> str:
+    """Unix seconds as Ollama writes them."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def stream_headers(dialect: Dialect | None) -> list[tuple[bytes, bytes]]:
@@ -104,12 +112,13 @@ def error_event(
     return b"data: %b\n\n" % _encode({"error": _openai_error(error)})
 
 
-def ping(dialect: Dialect | None) -> bytes:
-    """Keeps a silent stream alive; every SDK skips it."""
+def ping(dialect: Dialect | None, model: str = "", created: int = 0) -> bytes:
+    """Keeps a silent stream alive; every SDK skips it. `created`: Unix seconds; Ollama's clients read it as a time."""
     if dialect is Dialect.MESSAGES:
         return b'event: ping\ndata: {"type":"ping"}\n\n'
     if dialect in _OLLAMA:
-        return b'{"model":"","created_at":"1970-01-01T00:00:00Z",%b,"done":false}\n' % _OLLAMA[dialect]
+        head = (_encode(model), _encode(rfc3339(created)), _OLLAMA[dialect])
+        return b'{"model":%b,"created_at":%b,%b,"done":false}\n' % head
     return b": ping\n\n"
 
 

@@ -44,6 +44,12 @@ class FrameSplitter:
             partial += data[cut:]
         return [found for frame in split(whole) if (found := data_of(frame))]
 
+    def rest(self) -> bytes:
+        """The data of a last frame whose blank line did not come; empty if there is none."""
+        rest = bytes(self._partial)
+        self._partial.clear()
+        return data_of(rest)
+
 
 def data_of(frame: bytes) -> bytes:
     """The contents of a frame's data lines, joined."""

@@ -7,17 +7,21 @@ from typing import Any
 
 from stoker.domain.errors import CapacityError, ClientError, OutputLimitTooHigh, StokerError, UpstreamError
 from stoker.request.codec.context_overflow import CODE, overflow_of
+from stoker.request.codec.retry_advice import NO_CREDIT
 from stoker.request.codec.upstream_messages import HINT, message_of
 
 KEY_REFUSED_STATUSES = (401, 403, 407)
 """Statuses by which a serve rejects Stoker's key."""
-_KEY_REFUSED = ("authentication_error", "permission_error", "invalid_api_key")
-_BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
-_CALLERS = ("invalid_request_error", "invalid_prompt", CODE, "invalid_image", "invalid_image_url")
-"""Error types that mean a client's error, in dialects whose frames carry no status."""
-_RECORDED = frozenset(
-    (*_CALLERS, OutputLimitTooHigh.code, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy")
-)
+_OVERLOADED = (429, 503, 529)
+_STATUS_OF = {
+    "invalid_request_error": 400, "invalid_prompt": 400, CODE: 400, "invalid_image": 400, "invalid_image_url": 400,
+    "authentication_error": 401, "invalid_api_key": 401, "billing_error": 402, NO_CREDIT: 402, "permission_error": 403,
+    "rate_limit_error": 429, "rate_limit_exceeded": 429, "overloaded_error": 503, "server_is_overloaded": 503,
+    "slow_down": 503,
+}  # fmt: skip
+"""The HTTP status that a word means in an error frame, whose own status was 200."""
+_NUMBER = re.compile("[45][0-9]{2}")
+_RECORDED = frozenset((*_STATUS_OF, OutputLimitTooHigh.code, "upstream_refused", "upstream_error", "upstream_busy"))
 """A serve's error codes that may be recorded: any other code could repeat a prompt."""
 
 
@@ -48,6 +52,16 @@ def is_about_seals(error: StokerError) -> bool:
     return error.status == 400 and _SEALS.search(error.message[:_MOST_READ]) is not None
 
 
+def whole_error(payload: dict[str, Any]) -> StokerError:
+    """What a 200 means whose body is an error: what an error frame would."""
+    error = as_error(payload)
+    if error.code != "upstream_error":
+        return error
+    problem = no_answer("is an error")
+    problem.upstream_message = error.upstream_message
+    return problem
+
+
 def with_reason(problem: UpstreamError, error: object) -> UpstreamError:
     """`problem`, with the message of the reply's `error` as its reason, unless the message is about a key."""
     said = as_error({"error": error})
@@ -63,8 +77,8 @@ def no_answer(what: str) -> UpstreamError:
 
 
 def is_error(payload: dict[str, Any]) -> bool:
-    """An error frame: a truthy `error` (OpenAI), or type `error` (Messages, Responses)."""
-    return bool(payload.get("error")) or payload.get("type") == "error"
+    """An error frame: a truthy `error` (OpenAI), type `error` (Messages, Responses), or object `error` (vLLM)."""
+    return bool(payload.get("error")) or payload.get("type") == "error" or payload.get("object") == "error"
 
 
 def failure_of(payload: dict[str, Any]) -> dict[str, Any]:
@@ -77,25 +91,42 @@ def failure_of(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_error(payload: dict[str, Any]) -> StokerError:
-    """What an error frame means. A client's error has the serve's message; any other error has it as its reason."""
+    """What an error frame means: what a reply with the same HTTP status would. A client's error has the serve's
+    message; any other error has it as its reason.
+    """
     error = payload.get("error")
     source = error if isinstance(error, dict) else payload
-    code = source.get("code")
     message = message_of(payload)
     if (overflow := overflow_of(message, source)) is not None:
         return overflow
-    if type(code) is int and 400 <= code < 500 and code not in KEY_REFUSED_STATUSES and message:
-        return ClientError(message, code="upstream_refused", status=code, source="upstream")
-    word = code if isinstance(code, str) else source.get("type")
-    if code in KEY_REFUSED_STATUSES or word in _KEY_REFUSED or source.get("type") in _KEY_REFUSED:
+    status = _status_of(source)
+    if status in KEY_REFUSED_STATUSES:
         return key_refused("an authentication error")
-    if word in _BUSY:
-        return CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)
-    if message and (word in _CALLERS or is_request_fault(message)):
-        return ClientError(message, code="upstream_refused", source="upstream")
+    if status in _OVERLOADED:
+        busy = CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)
+        busy.status = 429 if status == 429 else busy.status
+        return busy
+    if status == 402:
+        text, whose = (message, "upstream") if message else ("the account at the serve has no credit", "stoker")
+        return ClientError(text, code=NO_CREDIT, status=402, source=whose)
+    if message and (400 <= status < 500 or is_request_fault(message)):
+        status = status if 400 <= status < 500 else 400
+        return ClientError(message, code="upstream_refused", status=status, source="upstream")
     return UpstreamError(
         f"the serve reported an error in its stream{HINT}", code="upstream_error", upstream_message=message
     )
+
+
+def _status_of(source: dict[str, Any]) -> int:
+    """The HTTP status that an error object means; 0: it does not say. A word about a key or credit says more than the
+    number beside it.
+    """
+    given = [source.get(name) for name in ("code", "type", "status", "status_code")]
+    meant = [_STATUS_OF[word] for word in given if isinstance(word, str) and word in _STATUS_OF]
+    if sure := [status for status in meant if status in (402, *KEY_REFUSED_STATUSES)]:
+        return sure[0]
+    numbers = [int(one) for one in given if type(one) is int or (isinstance(one, str) and _NUMBER.fullmatch(one))]
+    return next((status for status in (*numbers, *meant) if 400 <= status < 600), 0)
 
 
 def recorded_code(error: StokerError) -> str:

@@ -183,8 +183,11 @@ class UpstreamConnection(asyncio.Protocol):
             return
         pieces = self._pieces
         if pieces:
-            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            pieces.clear()
+            if len(pieces) == 1:
+                body = pieces.pop()
+            else:
+                body = b"".join(pieces)
+                pieces.clear()
             receiver.on_data(body)
         if self._ended:
             self._finish()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import CapacityError, OutputLimitTooHigh, StokerError, UpstreamError
@@ -28,13 +28,12 @@ from stoker.request.codec.media_units import seconds_of_answer
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.response_object import completed_body
 from stoker.request.codec.text_tokens import tokens_of_text
-from stoker.request.codec.upstream_errors import as_error
 from stoker.request.codec.usage import NOTHING, Usage
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
 from stoker.request.relay.headers import accepted_codings, reply_headers, retry_after
 from stoker.request.relay.pool import ReplyReceiver, RequestBody
-from stoker.request.relay.reply import Reply
+from stoker.request.relay.reply import Reply, ReplyWire
 from stoker.request.translate.refusal import refusal_of
 
 STALE_WITHIN: Final = 1.0
@@ -65,7 +64,8 @@ class ReplyReader(Protocol):
         """Whether `feed` returned the serve's own error event; else the caller must report the error."""
 
     @property
-    def error(self) -> dict[str, Any] | None: ...
+    def error(self) -> StokerError | None:
+        """What the serve's own error frame means, or an ending that is a failure."""
 
     @property
     def failure(self) -> StokerError | None:
@@ -141,10 +141,10 @@ class Relay:
     """Carries one request. Only the request itself awaits the result of `send`."""
 
     __slots__ = (
-        "_body", "_coding", "_connection", "_decoder", "_dialect", "_head", "_headers", "_held", "_is_flowing",
-        "_is_raw_stream", "_is_unusable", "_last_data", "_limits", "_loop", "_may_escalate",
-        "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_requires_answer", "_sent",
-        "_size", "_target", "_timer", "is_complete", "received", "reply", "retry_after", "translator",
+        "_body", "_coding", "_connection", "_decoder", "_dialect", "_head", "_headers", "_held", "_inputs",
+        "_is_flowing", "_is_raw_stream", "_is_unusable", "_last_data", "_limits", "_loop", "_may_escalate",
+        "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_requires_answer",
+        "_sent", "_size", "_target", "_timer", "is_complete", "received", "reply", "retry_after", "translator",
         "upstream_status", "usage",
     )  # fmt: skip
 
@@ -201,10 +201,11 @@ class Relay:
         translator: ReplyTranslator | None = None,
         requires_answer: bool = True,
         on_flowing: Callable[[], None] | None = None,
+        inputs: int | None = None,
     ) -> RelayCompletion:
         """Send the request. `dialect` None: pass the reply on unread. `translator`: write the reply in another dialect.
         `requires_answer`: fail if a 200 is no answer in `dialect`. `on_flowing` is called when the answer begins to
-        flow to the client: from then on this request is not sent again.
+        flow to the client: from then on this request is not sent again. `inputs`: how many texts are to be embedded.
 
         Awaited, the outcome returns when the reply is complete, and raises UpstreamError (the serve failed; maybe after
         the commit) or the error that `end_with` was called with. `close` must follow in every case.
@@ -217,6 +218,7 @@ class Relay:
         self._removes_usage = remove_usage
         self._requires_answer = requires_answer
         self._on_flowing = on_flowing
+        self._inputs = inputs
         self.translator = translator
         connection = self._pool.take_idle(target)
         if connection is None:
@@ -340,13 +342,16 @@ class Relay:
         if not self._is_flowing:
             self._hold_or_flow(out, reader)
             return
-        if out:
-            self._write(out)
+        if out:  # as `_write`, without a call for each event
+            wire = self.reply.wire
+            wire.write(out)
+            if wire.is_paused:
+                self._wait_for_client(wire)
         if reader.error is not None:
             if self._rejection is None and reader.includes_error:  # that was the one error event
                 self.reply.wire.close_after()
                 self.reply.finish()
-            self.end_with(self._rejection or as_error(reader.error))
+            self.end_with(self._rejection or reader.error)
 
     def on_end(self) -> None:
         self._connection = None  # the pool may give it to another request
@@ -398,7 +403,7 @@ class Relay:
         self._held.append(out)
         self._size += len(out)
         if reader.error is not None:
-            self.end_with(self._rejection or as_error(reader.error))
+            self.end_with(self._rejection or reader.error)
         elif reader.is_meaningful or self._size > MAX_HELD:
             self._start_flowing()
 
@@ -419,7 +424,11 @@ class Relay:
     def _write(self, out: bytes) -> None:
         wire = self.reply.wire
         wire.write(out)
-        if wire.is_paused and self._connection is not None:
+        if wire.is_paused:
+            self._wait_for_client(wire)
+
+    def _wait_for_client(self, wire: ReplyWire) -> None:
+        if self._connection is not None:
             self._connection.pause()
             wire.on_resume = self._resume
 
@@ -515,7 +524,11 @@ class Relay:
             elif not self._requires_answer:
                 self.usage = read_usage(readable)
             else:
-                self.usage = check_answer(self._dialect, readable)
+                checked = check_answer(self._dialect, readable, self._inputs)
+                self.usage = checked.usage
+                if checked.mended is not None:
+                    body = checked.mended
+                    self._headers = [header for header in self._headers if header[0] != b"content-encoding"]
                 if self._dialect is Dialect.RESPONSES:
                     body = completed_body(body)
         reply.begin()

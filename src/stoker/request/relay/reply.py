@@ -17,6 +17,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.request.codec.own_replies import (
     StreamPosition,
+    bare_response,
     error_body,
     error_event,
     error_headers,
@@ -63,6 +64,7 @@ class Reply:
         "_keep_alive",
         "_now",
         "_timer",
+        "created",
         "dialect",
         "error",
         "first_byte_at",
@@ -70,7 +72,7 @@ class Reply:
         "is_committed",
         "is_finished",
         "loop",
-        "planned",
+        "model",
         "position",
         "request_id",
         "status",
@@ -104,8 +106,11 @@ class Reply:
         """The error in a reply that was passed on unchanged, in the serve's own words; None: there is none."""
         self.position: Callable[[], StreamPosition] = StreamPosition
         """Returns how far the serve's stream has come."""
-        self.planned: StreamPosition | None = None
-        """The position of a stream of which the client has no event; None: it has nothing to say of it."""
+        self.model = ""
+        self.created = 0
+        """What a stream says of itself before the serve has begun it, in dialects that say so (`NAMES_MODEL`): the
+        name that the client asked for, and Unix seconds.
+        """
         self._now = now
         self._has_events = False
         self._keep_alive = 0.0
@@ -166,7 +171,7 @@ class Reply:
 
     def ping(self) -> None:
         if self._has_events:
-            self.wire.write(ping(self.dialect))
+            self.wire.write(ping(self.dialect, self.model, self.created))
 
     def set_header(self, name: bytes, value: bytes) -> None:
         self.headers[name] = value
@@ -213,7 +218,10 @@ class Reply:
         error = self.upstream_messages.for_client(error)
         if self.is_committed:
             self.wire.close_after()
-            position = self.planned if self.first_byte_at is None else self.position()
+            # without a first byte, the client has no event of the serve's
+            position = StreamPosition() if self.first_byte_at is None else self.position()
+            if position.response is None:
+                position = position._replace(response=bare_response(self.request_id, self.model, self.created))
             self.wire.finish(error_event(error, self.dialect, self.request_id, position))
             return
         if close:
@@ -248,7 +256,7 @@ class Reply:
         if not self.is_committed and (event or self.loop.time() >= self._commit_at):
             self.commit(200, list(stream_headers(self.dialect)))
         if self.is_committed:
-            self.wire.write(event or ping(self.dialect))
+            self.wire.write(event or ping(self.dialect, self.model, self.created))
         self._timer = self.loop.call_later(ANNOUNCE_EVERY, self._announce_again)
 
     def _ping_again(self) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from stoker.domain.answer import Event
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
@@ -52,7 +50,7 @@ class CheckedReply:
         return self._inner.is_meaningful
 
     @property
-    def error(self) -> dict[str, Any] | None:
+    def error(self) -> StokerError | None:
         return self._inner.error
 
     @property
@@ -85,8 +83,10 @@ class CheckedReply:
         return self._inner.position()
 
     def translate_whole(self, body: bytes) -> bytes:
-        """The body, as it would pass through unread. Raises UpstreamError if it is not an answer."""
-        self._usage = check_answer(self._dialect, body)
+        """The body, as it would pass through unread. Raises StokerError if it is not an answer."""
+        checked = check_answer(self._dialect, body)
+        self._usage = checked.usage
+        body = checked.mended or body
         payload = loose(body)
         if isinstance(payload, dict):
             self._check.judge(self._reader.read_whole(payload))

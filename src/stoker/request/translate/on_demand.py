@@ -74,19 +74,19 @@ def write_responses(prompt: Prompt, traits: Capabilities, losses: Losses) -> dic
 # -- answers of serves
 
 
-def chat_reader(losses: Losses) -> AnswerReader:
+def chat_reader(losses: Losses, keeps_logprobs: bool = False) -> AnswerReader:
     from stoker.request.translate.chat.read_answer import ChatAnswerReader
 
-    return ChatAnswerReader(losses)
+    return ChatAnswerReader(losses, keeps_logprobs)
 
 
-def messages_reader(losses: Losses) -> AnswerReader:
+def messages_reader(losses: Losses, keeps_logprobs: bool = False) -> AnswerReader:
     from stoker.request.translate.messages.read_answer import MessagesAnswerReader
 
     return MessagesAnswerReader(losses)
 
 
-def responses_reader(losses: Losses) -> AnswerReader:
+def responses_reader(losses: Losses, keeps_logprobs: bool = False) -> AnswerReader:
     from stoker.request.translate.responses.read_answer import ResponsesAnswerReader
 
     return ResponsesAnswerReader(losses)

@@ -14,11 +14,13 @@ class AnswerRestorer:
     text, which the serve got as functions with one argument `input`. Expects one block at a time.
     """
 
-    __slots__ = ("_custom", "_held", "_is_string", "_names", "_start")
+    __slots__ = ("_custom", "_held", "_ids", "_is_string", "_names", "_start")
 
     def __init__(self, names: dict[str, str], custom: frozenset[str]) -> None:
         self._names = names
         self._custom = custom
+        self._ids: set[str] = set()
+        """Of the answer's calls so far."""
         self._held: list[str] | None = None
         """Arguments so far of the open call of a custom tool."""
         self._start: list[str] | None = None
@@ -29,6 +31,7 @@ class AnswerRestorer:
         match event:
             case Opened(kind=BlockKind.CALL, name=name):
                 event.name = self._names.get(name, name)
+                event.id = self._own_id(event.id)
                 if event.name in self._custom and not event.custom:
                     event.custom = True
                     self._held = []
@@ -62,11 +65,21 @@ class AnswerRestorer:
         text, self._start = "".join(self._start), None
         return [Grew(at, text)]
 
+    def _own_id(self, id: str) -> str:
+        """The id of a call; another one if an earlier call of the answer has it, because results name their call."""
+        own, count = id, 1
+        while id and own in self._ids:
+            count += 1
+            own = f"{id}_{count}"
+        self._ids.add(own)
+        return own
+
     def restore_whole(self, answer: Answer) -> None:
         """The same for a whole answer, which it changes in place."""
         for block in answer.blocks:
             if isinstance(block, ToolCall):
                 block.name = self._names.get(block.name, block.name)
+                block.id = self._own_id(block.id)
                 if block.name in self._custom and not block.custom:
                     block.custom = True
                     block.arguments = unwrapped(block.arguments)

@@ -6,6 +6,7 @@ writing   -> the client's AnswerWriter -> bytes
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -24,13 +25,14 @@ from stoker.domain.answer import (
     Tokens,
 )
 from stoker.domain.dialect import OLLAMA, Dialect
-from stoker.domain.errors import REJECTED, UpstreamError
+from stoker.domain.errors import REJECTED, StokerError, UpstreamError
 from stoker.domain.prompt import Prompt
 from stoker.request.codec.frames import ANSWERS, problem_of
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.text_tokens import text_size, tokens_of_pieces, tokens_of_text
-from stoker.request.codec.upstream_errors import failure_of, is_error, no_answer, with_reason
+from stoker.request.codec.tolerant_json import FrameReader, read_strictly
+from stoker.request.codec.upstream_errors import is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
 from stoker.request.translate import on_demand
@@ -43,6 +45,7 @@ from stoker.request.translate.neutral.protocols import (
     AnswerReader,
     AnswerWriter,
     Check,
+    ReadAnswer,
     ReadPrompt,
     WritePrompt,
     position_of,
@@ -66,7 +69,7 @@ WRITE_PROMPT: dict[Dialect, WritePrompt] = {
     Dialect.RESPONSES: on_demand.write_responses,
 }
 """The dialects of serves."""
-READ_ANSWER: dict[Dialect, Callable[[Losses], AnswerReader]] = {
+READ_ANSWER: dict[Dialect, ReadAnswer] = {
     Dialect.CHAT: on_demand.chat_reader,
     Dialect.MESSAGES: on_demand.messages_reader,
     Dialect.RESPONSES: on_demand.responses_reader,
@@ -129,6 +132,7 @@ class AnswerTranslator:
         "_is_over",
         "_muted",
         "_opened",
+        "_payloads",
         "_pending",
         "_pieces",
         "_reader",
@@ -172,7 +176,7 @@ class AnswerTranslator:
         self.is_meaningful = False
         self.has_content = False
         """Whether any part of an answer came, even if it is held back."""
-        self.error: dict[str, Any] | None = None
+        self.error: StokerError | None = None
         self._upstream = upstream
         self._client = context.prompt.dialect
         self._reader = self._new_reader()
@@ -182,6 +186,7 @@ class AnswerTranslator:
         self._restore = AnswerRestorer(*self._restored)
         self._sequence = BlockSequencer()
         self._frames = FrameSplitter()
+        self._payloads = FrameReader()
         self._tokens = Tokens()
         self._pieces = self._size = 0
         """Pieces of the answer, and the characters in them."""
@@ -212,15 +217,13 @@ class AnswerTranslator:
         self._reader = self._new_reader()
         self._restore = AnswerRestorer(*self._restored)
         self._sequence = BlockSequencer(self._opened)
-        self._frames = FrameSplitter()
+        self._frames, self._payloads = FrameSplitter(), FrameReader()
         self._muted = set()
         self.is_meaningful = self._is_over = False
         self._pending = b""
 
     def _new_reader(self) -> AnswerReader:
-        reader = READ_ANSWER[self._upstream](self.losses)
-        reader.keeps_logprobs = self._client in _KEEP_LOGPROBS
-        return reader
+        return READ_ANSWER[self._upstream](self.losses, self._client in _KEEP_LOGPROBS)
 
     @property
     def content_type(self) -> bytes:
@@ -230,21 +233,38 @@ class AnswerTranslator:
         out: list[bytes] = []
         for frame in self._frames.feed(data):
             if frame == b"[DONE]":
+                self._read_all(self._payloads.rest(), out)
                 self._write(self._reader.finish(is_said=True), out)
                 continue
-            payload = loose(frame)
-            if isinstance(payload, dict):
+            payload = read_strictly(frame)
+            if payload is None or self._payloads.held is not None:
+                self._read_all(self._payloads.read(frame), out)
+            elif isinstance(payload, dict):
                 events = self._reader.read(payload)
                 if events and isinstance(events[0], Failed):  # a reader returns it as the only event
-                    self.error = payload if is_error(payload) else {"error": failure_of(payload)}
+                    self.error = events[0].error
                 self._write(events, out)
         return b"".join(out)
+
+    def _read_all(self, payloads: list[Any], out: list[bytes]) -> None:
+        """What frames said that are no strict JSON."""
+        for payload in payloads:
+            if isinstance(payload, dict):
+                events = self._reader.read(payload)
+                if events and isinstance(events[0], Failed):
+                    self.error = events[0].error
+                self._write(events, out)
 
     def has_ended(self) -> bool:
         """Whether the answer ended properly; `take_rest` then returns the bytes that are still to be sent."""
         if not self._is_over:
             out: list[bytes] = []
-            self._write(self._reader.finish(), out)
+            rest = self._frames.rest()
+            is_said = rest == b"[DONE]"
+            if rest and not is_said:
+                self._read_all(self._payloads.read(rest), out)
+            self._read_all(self._payloads.rest(), out)
+            self._write(self._reader.finish(is_said), out)
             self._pending += b"".join(out)
         return self._is_over
 
@@ -265,17 +285,19 @@ class AnswerTranslator:
         return ",".join(dict.fromkeys((*self.changes, *lost))).encode()
 
     def translate_whole(self, body: bytes) -> bytes:
-        """Translates a whole answer. Raises UpstreamError if the body is not an answer."""
+        """Translates a whole answer. Raises StokerError if the body is not an answer."""
         payload = loose(body)
         if not isinstance(payload, dict):
             raise no_answer("is not a JSON object")
-        given, error = payload.get(ANSWERS[self._upstream]), payload.get("error")
+        if is_error(payload):
+            raise whole_error(payload)
+        given = payload.get(ANSWERS[self._upstream])
         entries = bool(given) if isinstance(given, list) else None
-        status, stop = payload.get("status"), payload.get("stop_reason")
-        problem = problem_of(self._upstream, is_error(payload), status, stop, entries)
-        if problem is not None:
-            raise with_reason(problem, error)
         answer = self._reader.read_whole(payload)
+        status, stop = payload.get("status"), payload.get("stop_reason")
+        problem = problem_of(self._upstream, status, stop, entries) or answer.failure
+        if problem is not None:
+            raise problem
         self._restore.restore_whole(answer)
         self._count(answer.tokens)
         if not answer.tokens.output:
@@ -295,7 +317,7 @@ class AnswerTranslator:
                     for passed in (restored,) if check is None else check.feed(restored):
                         self._put(passed, out)
         if check is not None and check.is_failed and self.rejected is None:
-            self.rejected, self.error = rejection(check), {}
+            self.rejected = self.error = rejection(check)
 
     def _unmuted(self, events: Iterable[Event], muted: set[int]) -> Iterable[Event]:
         """Of a second reply that continues the answer: its calls, its end and its usage."""
@@ -311,8 +333,8 @@ class AnswerTranslator:
                 case Grew(at=at) | Signed(at=at) | Closed(at=at) if at in muted:
                     pass
                 case Finished() if not self._calls and self._sequence.is_idle:
-                    self.rejected = UpstreamError("the model made no new call in place of the wrong one", code=REJECTED)
-                    self.error = {}
+                    text = "the model made no new call in place of the wrong one"
+                    self.rejected = self.error = UpstreamError(text, code=REJECTED)
                 case _:
                     yield event
 
@@ -325,7 +347,7 @@ class AnswerTranslator:
         if isinstance(event, Began):
             self._began = event
         elif isinstance(event, Failed):
-            out.append(self._writer.write(Failed(self._upstream_messages.for_client(event.error))))
+            out.append(self._writer.write(Failed(self._upstream_messages.for_client(copy.copy(event.error)))))
         elif self._has_begun:
             out.append(self._writer.write(event))
         elif not isinstance(event, Counted):

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from stoker.domain.errors import StokerError
+from stoker.store.files.remedies import remedy
 
 
 def unusable(message: str) -> StokerError:
@@ -31,9 +32,9 @@ def make_directory(path: Path, other: str) -> None:
         path.mkdir(mode=0o700, exist_ok=True)
         found = os.stat(path)
     except OSError as error:
-        raise unusable(
-            f"the directory {path} cannot be created ({error.strerror}): make it yourself, or {other}"
-        ) from error
+        place = next((one for one in path.parents if one.is_dir()), path.parent)
+        advice = remedy(error, place)
+        raise unusable(f"the directory {path} cannot be created ({error.strerror}): {advice}, or {other}") from error
     if found.st_uid != os.geteuid():
         raise unusable(
             f"the directory {path} belongs to user {found.st_uid}, Stoker runs as {os.geteuid()}: "

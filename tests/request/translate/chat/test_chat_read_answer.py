@@ -330,17 +330,35 @@ def test_calls_beyond_the_most_are_dropped_and_do_not_spill(monkeypatch: pytest.
     ("reason", "stop"),
     [
         ("stop", StopReason.END),
+        ("STOP", StopReason.END),
+        ("eos", StopReason.END),
         ("length", StopReason.LENGTH),
-        ("tool_calls", StopReason.CALLS),
-        ("function_call", StopReason.CALLS),
+        ("MAX_TOKENS", StopReason.LENGTH),
         ("content_filter", StopReason.FILTERED),
         ("model_length", StopReason.CONTEXT),
-        ("something new", StopReason.END),
     ],
 )
 def test_every_reason_is_read_and_content_filter_is_not_null(reason: str, stop: StopReason) -> None:
     assert finished(finish=reason) == Finished(stop)
     assert whole(reason).stop is stop
+    assert whole(reason).failure is None
+
+
+@pytest.mark.parametrize("reason", ["tool_calls", "function_call"])
+def test_calls_that_are_announced_and_not_made_are_none(reason: str) -> None:
+    """An agent would wait for them, or ask again for ever."""
+    assert finished(chunk(tool_calls=[{"index": 0, "function": {}}]), finish=reason) == Finished(StopReason.END)
+    assert whole(reason, content="hi", tool_calls=[]).stop is StopReason.END
+    one = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+    assert whole(reason, tool_calls=[one]).stop is StopReason.CALLS
+
+
+@pytest.mark.parametrize("reason", ["abort", "error", "something new"])
+def test_an_end_that_nobody_knows_is_a_failure(reason: str) -> None:
+    failed = read(chunk(content="half"), finish=reason)[-1]
+    assert isinstance(failed, Failed)
+    assert failed.error.code == "upstream_error"
+    assert whole(reason, content="half").failure is not None
 
 
 @pytest.mark.parametrize("reason", ["stop", "eos", "tool_calls"])

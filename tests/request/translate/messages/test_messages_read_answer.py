@@ -217,16 +217,22 @@ def test_a_second_beginning_is_none() -> None:
         ("end_turn", StopReason.END),
         ("max_tokens", StopReason.LENGTH),
         ("stop_sequence", StopReason.SEQUENCE),
-        ("tool_use", StopReason.CALLS),
+        ("tool_use", StopReason.END),
         ("pause_turn", StopReason.PAUSED),
         ("refusal", StopReason.FILTERED),
         ("model_context_window_exceeded", StopReason.CONTEXT),
-        ("unheard_of", StopReason.END),
     ],
 )
 def test_why_it_ended(reason: str, stop_: StopReason) -> None:
     assert read(change(reason), STOP)[0] == [Finished(stop_), Ended()]
     assert MessagesAnswerReader(Losses()).read_whole({"stop_reason": reason}).stop is stop_
+
+
+@pytest.mark.parametrize("reason", ["abort", "error", "unheard_of"])
+def test_an_end_that_nobody_knows_is_a_failure(reason: str) -> None:
+    (failed,) = read(change(reason), STOP)[0]
+    assert isinstance(failed, Failed)
+    assert MessagesAnswerReader(Losses()).read_whole({"stop_reason": reason}).failure is not None
 
 
 def test_the_stop_string_and_the_details_of_a_refusal() -> None:

@@ -22,6 +22,11 @@ _PLAIN_IDS = st.sampled_from(("toolu_{}", "call-{}", "{}"))
 """Messages takes no others."""
 _NAMES = ("f", "get_weather", "mcp__files__read-it")
 _TOOLS = st.just([]) | st.lists(st.sampled_from(_NAMES), min_size=1, max_size=3, unique=True)
+_CLOSED = st.builds(
+    lambda more: {"type": "object", "properties": {"x": more}, "required": ["x"], "additionalProperties": False},
+    OBJECTS,
+)
+"""Schemas that OpenAI can hold an answer to, as Messages always does."""
 _SCHEMAS = st.builds(lambda more: {"type": "object", "properties": {"x": more}, "required": ["x"]}, OBJECTS)
 _STOPS = st.lists(SAYINGS.filter(lambda text: bool(text.strip())), min_size=1, max_size=4)
 _EFFORTS = ("low", "medium", "high")
@@ -80,7 +85,7 @@ def messages(draw: st.DrawFn, local: bool) -> Document:
         out["metadata"] = {"user_id": draw(st.text("abc_-", min_size=1, max_size=64))}
     _messages_thinking(draw, out, local, forced)
     if draw(st.booleans()):
-        out.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": draw(_SCHEMAS)}
+        out.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": draw(_CLOSED)}
     return out
 
 
@@ -184,7 +189,7 @@ def chat(draw: st.DrawFn, local: bool) -> Document:
     if draw(st.booleans()):
         out |= {"stream": True, "stream_options": {"include_usage": True}}
     if draw(st.booleans()):
-        schema = {"name": "answer", "schema": draw(_SCHEMAS)}
+        schema = {"name": "answer", "schema": draw(_CLOSED), "strict": True}
         out["response_format"] = {"type": "json_schema", "json_schema": schema}
     if local:
         return _some(draw, out, {"temperature": st.floats(0, 1), "top_p": st.floats(0, 1)})

@@ -52,7 +52,7 @@ MESSAGES: Table = {
         "tool_use_id": "same", "type": "same", "cache_control": _NO_CACHE, "content": "same",
         "is_error": "lost:result_error", "toolset_name": "lost:tool_fields",
     },
-    "ToolReferenceBlockParam": _FOREIGN,
+    "ToolReferenceBlockParam": "lost:tool_reference",
     "ThinkingConfigEnabledParam": {"budget_tokens": "lost:budget", "type": "lost:budget", "display": "lost:display"},
     "ThinkingConfigDisabledParam": {"type": "same"},
     "ThinkingConfigBetweenToolsParam": "lost:reasoning",
@@ -123,7 +123,7 @@ CHAT: Table = {
     "ResponseFormatJSONSchema": {"json_schema": "same", "type": "same"},
     "JSONSchema": {
         "name": "aside: a name for nobody; it comes back as `answer`", "description": "lost:format_fields",
-        "schema": "same", "strict": "lost:format_fields",
+        "schema": "same", "strict": "same",
     },
     "ResponseFormatJSONObject": "lost:json_object",
     "ChatCompletionStreamOptionsParam": {
@@ -239,12 +239,13 @@ RESPONSES: Table = {
     ), _SERVER),
     **dict.fromkeys((
         "ResponseFileSearchToolCallParam", "ResponseComputerToolCallParam", "ComputerCallOutput",
-        "ResponseFunctionWebSearchParam", "ToolSearchCall", "ResponseToolSearchOutputItemParamParam",
+        "ResponseFunctionWebSearchParam", "ToolSearchCall",
         "ResponseConfigurationUpdateItemParamParam", "ResponseCompactionItemParamParam", "ImageGenerationCall",
         "ResponseCodeInterpreterToolCallParam", "LocalShellCall", "LocalShellCallOutput", "ShellCall",
         "ShellCallOutput", "ApplyPatchCall", "ApplyPatchCallOutput", "McpListTools", "McpApprovalRequest",
         "McpApprovalResponse", "McpCall", "CompactionTrigger", "ItemReference", "Program", "ProgramOutput",
     ), _FOREIGN),
     "AdditionalTools": "aside: as the request's own tools",
+    "ResponseToolSearchOutputItemParamParam": "aside: as the request's own tools",
 }  # fmt: skip
 """To chat and back."""

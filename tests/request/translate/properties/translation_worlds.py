@@ -24,7 +24,8 @@ SHORT, OWN = "weather_in_a_pl_0123abcd", "weather in a plâce"
 _NASTY = ("\u2028", "\x85", "\r\n", "\n\n", "data: [DONE]", "😀", "é", "\x00", '"', "\\", "<tool_call>", "{", "\ufeff")
 _LETTERS = st.characters(exclude_categories=["Cs"])
 _SAYING = st.lists(st.sampled_from(_NASTY) | st.text(_LETTERS, max_size=12), min_size=1, max_size=6).map("".join)
-SAYINGS = _SAYING.filter(bool)
+SAYINGS = _SAYING.filter(str.strip)
+"""Text with a letter: Messages refuses blanks, and a translation leaves them out."""
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(_LETTERS, max_size=10) | st.sampled_from(_NASTY),

@@ -28,25 +28,14 @@ from stoker.domain.answer import (
     StopReason,
     Tokens,
 )
-from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
+from stoker.request.codec.endings import failed, stop_of
 from stoker.request.codec.upstream_errors import as_error, is_error
 from stoker.request.translate.neutral.calls import Balance
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.protocols import number, part
 
-STOPS = {
-    "stop": StopReason.END,
-    "length": StopReason.LENGTH,
-    "tool_calls": StopReason.CALLS,
-    "function_call": StopReason.CALLS,
-    "content_filter": StopReason.FILTERED,
-    "model_length": StopReason.CONTEXT,
-    "eos": StopReason.END,
-}
-_ABORTED = "abort"
-"""SGLang's reason for an answer that was cut off: it must not look like an end."""
 MOST_CALLS = 1024
 """Calls of one answer; what is beyond is dropped."""
 
@@ -82,14 +71,26 @@ class ChatAnswerReader:
     """See the module's docstring."""
 
     __slots__ = (
-        "_began", "_by_id", "_by_index", "_finish", "_has_choice", "_id", "_is_over", "_kind", "_last", "_next",
-        "_open", "_order", "keeps_logprobs", "losses",
+        "_began",
+        "_by_id",
+        "_by_index",
+        "_finish",
+        "_has_choice",
+        "_id",
+        "_is_over",
+        "_keeps_logprobs",
+        "_kind",
+        "_last",
+        "_next",
+        "_open",
+        "_order",
+        "losses",
     )  # fmt: skip
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: Losses, keeps_logprobs: bool = False) -> None:
+        """`keeps_logprobs`: the client's dialect has a place for the log probabilities of tokens."""
         self.losses = losses
-        self.keeps_logprobs = False
-        """The client's dialect has a place for the log probabilities of tokens."""
+        self._keeps_logprobs = keeps_logprobs
         self._began = False
         self._has_choice = False
         """Whether there is an answer at all: `[DONE]` after nothing, or after usage alone, ends none."""
@@ -125,10 +126,10 @@ class ChatAnswerReader:
             if isinstance(delta, dict):
                 self._delta(delta, choice, out)
             reason = choice.get("finish_reason")
-            if reason == _ABORTED:
-                self._is_over = True
-                return [Failed(UpstreamError("the engine aborted the answer", code="upstream_error"))]
             if isinstance(reason, str) and reason:
+                if stop_of(reason) is None:
+                    self._is_over = True
+                    return [Failed(failed(reason))]
                 self._finish = reason, matched_of(choice)
         tokens = tokens_of(payload)
         if tokens is not None:
@@ -148,7 +149,7 @@ class ChatAnswerReader:
                 self._name(call, out)
             if not call.is_closed:
                 out.append(Closed(call.at or 0))
-        out += (Finished(*stop_of(*self._finish, bool(self._order))), Ended())
+        out += (Finished(*ending_of(*self._finish, bool(self._order))), Ended())
         return out
 
     def read_whole(self, payload: dict[str, Any]) -> Answer:
@@ -173,7 +174,9 @@ class ChatAnswerReader:
             id = piece.id or made_id(answer.id, len(answer.blocks))
             answer.blocks.append(ToolCall(id, piece.name, piece.text, piece.is_custom))
         reason = _text(choice.get("finish_reason")) or "stop"
-        answer.stop, answer.sequence = stop_of(reason, matched_of(choice), bool(calls))
+        if stop_of(reason) is None:
+            answer.failure = failed(reason)
+        answer.stop, answer.sequence = ending_of(reason, matched_of(choice), bool(calls))
         answer.tokens = tokens_of(payload) or Tokens()
         answer.logprobs = self._logprobs(choice)
         return answer
@@ -195,7 +198,7 @@ class ChatAnswerReader:
         found = given.get("content") if isinstance(given, dict) else None
         if not isinstance(found, list) or not found:
             return None
-        if self.keeps_logprobs:
+        if self._keeps_logprobs:
             return found
         self.losses.add("logprobs")
         return None
@@ -296,11 +299,15 @@ class ChatAnswerReader:
         return self._next - 1
 
 
-def stop_of(reason: str, matched: Any, has_calls: bool) -> tuple[StopReason, str | None]:
-    """Why it ended, and the stop string that came. Engines that say `stop` after calls mean the calls."""
-    stop = STOPS.get(reason, StopReason.END)
-    if stop is StopReason.END and has_calls:
+def ending_of(reason: str, matched: Any, has_calls: bool) -> tuple[StopReason, str | None]:
+    """Why it ended, and the stop string that came. Calls count, whatever the engine says: some say `stop` after calls,
+    some announce calls and make none.
+    """
+    stop = stop_of(reason) or StopReason.END
+    if stop in (StopReason.END, StopReason.CALLS) and has_calls:
         return StopReason.CALLS, None
+    if stop is StopReason.CALLS:
+        return StopReason.END, None
     if reason == "stop" and isinstance(matched, str):
         return StopReason.SEQUENCE, matched
     return stop, None

@@ -22,20 +22,12 @@ from stoker.domain.answer import (
     Tokens,
 )
 from stoker.domain.prompt import Redacted, Text, Thinking, ToolCall
+from stoker.request.codec.endings import failed, stop_of
 from stoker.request.codec.upstream_errors import as_error, is_error
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.protocols import number, part
 
-STOPS = {
-    "end_turn": StopReason.END,
-    "max_tokens": StopReason.LENGTH,
-    "stop_sequence": StopReason.SEQUENCE,
-    "tool_use": StopReason.CALLS,
-    "pause_turn": StopReason.PAUSED,
-    "refusal": StopReason.FILTERED,
-    "model_context_window_exceeded": StopReason.CONTEXT,
-}
 _KINDS = {
     "text": BlockKind.TEXT,
     "thinking": BlockKind.THINKING,
@@ -61,11 +53,10 @@ class MessagesAnswerReader:
     kind than its block ends that and begins another; but what stands between the pieces of a call does not end it.
     """
 
-    __slots__ = ("_began", "_finish", "_has_calls", "_is_over", "_next", "_open", "_tokens", "keeps_logprobs", "losses")
+    __slots__ = ("_began", "_finish", "_has_calls", "_is_over", "_next", "_open", "_tokens", "losses")
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
-        self.keeps_logprobs = False
         self._began = False
         self._is_over = False
         self._open: dict[int, _Block] = {}
@@ -113,7 +104,10 @@ class MessagesAnswerReader:
             if isinstance(block, dict) and (said := self._said(block)) is not None:
                 answer.blocks.append(said)
         self._has_calls = any(isinstance(block, ToolCall) for block in answer.blocks)
-        answer.stop = self._stop(_text(payload.get("stop_reason")))
+        reason = _text(payload.get("stop_reason"))
+        if stop_of(reason) is None:
+            answer.failure = failed(reason)
+        answer.stop = self._stop(reason)
         answer.sequence = payload["stop_sequence"] if isinstance(payload.get("stop_sequence"), str) else None
         if isinstance(payload.get("stop_details"), dict):
             self.losses.add("stop_details")
@@ -186,13 +180,18 @@ class MessagesAnswerReader:
         return [] if block is None or block.kind is None else [Closed(block.at)]
 
     def _stop(self, reason: str) -> StopReason:
-        """Engines that end a turn with calls mean the calls."""
-        stop = STOPS.get(reason, StopReason.END)
-        return StopReason.CALLS if stop is StopReason.END and self._has_calls else stop
+        """Calls count, whatever the engine says."""
+        stop = stop_of(reason) or StopReason.END
+        if stop in (StopReason.END, StopReason.CALLS):
+            return StopReason.CALLS if self._has_calls else StopReason.END
+        return stop
 
     def _change(self, payload: dict[str, Any]) -> list[Event]:
         delta = _object(payload.get("delta"))
         reason = _text(delta.get("stop_reason"))
+        if stop_of(reason) is None:
+            self._is_over = True
+            return [Failed(failed(reason))]
         if reason:
             sequence = delta.get("stop_sequence")
             self._finish = Finished(self._stop(reason), sequence if isinstance(sequence, str) else None)

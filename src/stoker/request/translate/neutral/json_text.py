@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, TypeVar
 
 import msgspec
 
 from stoker.domain.errors import ClientError
+from stoker.request.codec.tolerant_json import read
 
 T = TypeVar("T")
 Raw = msgspec.Raw
 encode = msgspec.json.encode
-_decode = msgspec.json.decode
 _syntax = msgspec.json.Decoder(Raw)
 _AT = re.compile(r" - at `\$([^`]*)`$")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def shaped(decoder: msgspec.json.Decoder[T], text: bytes | Raw, where: str) -> T:
@@ -43,26 +41,8 @@ def _named(where: str) -> str:
 
 
 def loose(text: bytes | str | Raw) -> Any:
-    """The JSON value, or None if it is none. Half surrogates, which some engines write, become U+FFFD."""
-    try:
-        return _decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        plain = bytes(text) if isinstance(text, Raw) else text
-        return _whole_characters(json.loads(plain))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _whole_characters(value: Any) -> Any:
-    if isinstance(value, str):
-        return _SURROGATES.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [_whole_characters(item) for item in value]
-    if isinstance(value, dict):
-        return {_whole_characters(key): _whole_characters(item) for key, item in value.items()}
-    return value
+    """The JSON value, or None if it is none. What is no strict JSON is mended: see `codec.tolerant_json`."""
+    return read(text)
 
 
 def is_json(text: str) -> bool:

@@ -70,8 +70,6 @@ class AnswerReader(Protocol):
     """A serve's answer, event by event. One per request; raises nothing, whatever comes."""
 
     losses: Losses
-    keeps_logprobs: bool
-    """Whether the client's dialect has a place for the log probabilities of tokens."""
 
     def read(self, payload: dict[str, Any]) -> list[Event]:
         """One SSE payload."""
@@ -84,6 +82,12 @@ class AnswerReader(Protocol):
 
     def read_whole(self, payload: dict[str, Any]) -> Answer:
         """An answer that was not streamed."""
+
+
+class ReadAnswer(Protocol):
+    """A reader of one answer. `keeps_logprobs`: the client's dialect has a place for log probabilities of tokens."""
+
+    def __call__(self, losses: Losses, keeps_logprobs: bool = False) -> AnswerReader: ...
 
 
 class AnswerWriter(Protocol):

@@ -35,6 +35,8 @@ class EmbedRequest(msgspec.Struct, frozen=True):
 
     model: str
     body: bytes
+    inputs: int
+    """How many texts there are."""
     is_empty: bool
     """There is nothing to embed: the client only wants the model loaded."""
     losses: Losses
@@ -57,7 +59,8 @@ def read_embed(body: bytes, path: str) -> EmbedRequest:
         if request.dimensions < 1:
             raise ClientError("'dimensions' must be at least 1", code="bad_field", param="dimensions")
         document["dimensions"] = request.dimensions
-    return EmbedRequest(request.model, encode(document), not given, losses)
+    inputs = len(given) if isinstance(given, list) else 1
+    return EmbedRequest(request.model, encode(document), inputs, not given, losses)
 
 
 def empty_answer(model: str, path: str) -> dict[str, Any]:
@@ -72,25 +75,30 @@ class EmbedReply:
     is_meaningful = False
     has_content = False
     includes_error = False
-    error: dict[str, Any] | None = None
+    error: StokerError | None = None
     failure: StokerError | None = None
     rejected: UpstreamError | None = None
 
-    def __init__(self, model: str, path: str, wall: Callable[[], float], changes: tuple[str, ...] = ()) -> None:
-        """`model`: as the client wrote it. `wall`: Unix seconds; the answer says how long it took since now."""
+    def __init__(
+        self, model: str, path: str, wall: Callable[[], float], changes: tuple[str, ...] = (), inputs: int | None = None
+    ) -> None:
+        """`model`: as the client wrote it. `inputs`: how many texts are to be embedded; None: not known. `wall`: Unix
+        seconds; the answer says how long it took since now.
+        """
         self.usage = Usage()
         self._model = model
         self._path = path
         self._wall = wall
         self._started = wall()
         self._changes = changes
+        self._inputs = inputs
 
     def translate_whole(self, body: bytes) -> bytes:
-        """Raises UpstreamError if the reply holds no embeddings."""
-        self.usage = check_answer(Dialect.EMBEDDINGS, body)
+        """Raises StokerError if the reply lacks an embedding."""
+        self.usage = check_answer(Dialect.EMBEDDINGS, body, inputs=self._inputs).usage
         vectors = _vectors(loose(body))
         if self._path == OLDER_PATH:
-            return encode({"embedding": vectors[0] if vectors else []})
+            return encode({"embedding": vectors[0]})
         nanoseconds = max(int((self._wall() - self._started) * 1e9), 1)
         return encode(
             {
@@ -122,10 +130,11 @@ class EmbedReply:
 
 
 def _vectors(payload: Any) -> list[list[float]]:
-    """In the order of the texts."""
-    found = payload.get("data") if isinstance(payload, dict) else None
-    if not isinstance(found, list) or not all(
-        isinstance(one, dict) and isinstance(one.get("embedding"), list) for one in found
-    ):
+    """In the order of the texts. Raises UpstreamError if an embedding is no list of numbers."""
+    found = payload["data"]
+    if not all(isinstance(one, dict) and isinstance(one.get("embedding"), list) for one in found):
         raise no_answer("has no embeddings")
-    return [one["embedding"] for one in sorted(found, key=lambda one: one.get("index") or 0)]
+    places = [one.get("index") for one in found]
+    if all(type(place) is int for place in places):
+        found = sorted(found, key=lambda one: one["index"])
+    return [one["embedding"] for one in found]

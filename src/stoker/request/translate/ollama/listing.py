@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
-from stoker.request.translate.ollama.write_answer import rfc3339
+from stoker.request.codec.own_replies import rfc3339
 
 SPEAKS = "0.13.5"
 """The version of Ollama whose API this is. Clients refuse servers below one that they know, so ours would not do."""

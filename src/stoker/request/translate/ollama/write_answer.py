@@ -6,7 +6,6 @@ them, and the clients' types allow it.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from stoker.domain.answer import (
@@ -27,7 +26,7 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
-from stoker.request.codec.own_replies import error_event
+from stoker.request.codec.own_replies import error_event, rfc3339
 from stoker.request.translate.chat.write_answer import note_stop
 from stoker.request.translate.neutral.calls import as_object
 from stoker.request.translate.neutral.gaps import Losses
@@ -201,11 +200,6 @@ def load_answer(model: str, created: int, unload: bool, generate: bool) -> dict[
     """The one object that answers a request which only loads a model, or unloads it. `created`: Unix seconds."""
     said: dict[str, Any] = {"response": ""} if generate else {"message": {"role": "assistant", "content": ""}}
     return _frame(model, created) | said | {"done": True, "done_reason": "unload" if unload else "load"}
-
-
-def rfc3339(seconds: float) -> str:
-    """Unix seconds as Ollama writes them."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _frame(model: str, created: int) -> dict[str, Any]:

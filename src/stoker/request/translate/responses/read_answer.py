@@ -30,15 +30,16 @@ from stoker.domain.answer import (
     Tokens,
 )
 from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
+from stoker.request.codec.endings import failed, is_failure
 from stoker.request.codec.upstream_errors import as_error, is_error
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.responses.whole_answer import (
     BETWEEN,
+    ending_of,
     id_of,
     list_of,
     object_of,
     said_of,
-    stop_of,
     text_of,
     tokens_of,
 )
@@ -113,13 +114,11 @@ class ResponsesAnswerReader:
         "_is_over",
         "_items",
         "_next",
-        "keeps_logprobs",
         "losses",
     )
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
-        self.keeps_logprobs = False
         self._began = False
         self._is_over = False
         self._has_calls = False
@@ -145,7 +144,11 @@ class ResponsesAnswerReader:
             case "response.output_item.done":
                 given = object_of(payload.get("item"))
                 self._settle(self._item(id_of(given), payload.get("output_index")), given, out)
-            case "response.completed" | "response.incomplete":
+            case "response.completed" | "response.incomplete" | "response.cancelled":
+                status = text_of(response.get("status"))
+                if is_failure(status) or kind == "response.cancelled":
+                    self._is_over = True
+                    return [Failed(failed(status or "cancelled"))]
                 self._end(kind, response, out)
             case "response.output_text.annotation.added":
                 self.losses.add("annotations")
@@ -162,7 +165,7 @@ class ResponsesAnswerReader:
         for item in list_of(payload.get("output")):
             answer.blocks += said_of(item, self.losses)
         has_calls = any(isinstance(block, ToolCall) for block in answer.blocks)
-        answer.stop = stop_of(payload, payload.get("status") == "incomplete", has_calls)
+        answer.stop = ending_of(payload, payload.get("status") == "incomplete", has_calls)
         answer.tokens = tokens_of(payload) or Tokens()
         return answer
 
@@ -340,7 +343,7 @@ class ResponsesAnswerReader:
         if tokens is not None:
             out.append(Counted(tokens))
         is_cut = kind == "response.incomplete" or response.get("status") == "incomplete"
-        out += (Finished(stop_of(response, is_cut, self._has_calls)), Ended())
+        out += (Finished(ending_of(response, is_cut, self._has_calls)), Ended())
 
     def _listed(self, given: dict[str, Any], at: int) -> _Item:
         """The item that stands here in the final output: the one of this id, else the one that came in this place."""

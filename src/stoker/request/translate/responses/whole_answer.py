@@ -6,6 +6,7 @@ from typing import Any
 
 from stoker.domain.answer import AnswerBlock, StopReason, Tokens
 from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
+from stoker.request.codec.endings import stop_of
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.protocols import number, part
@@ -51,11 +52,12 @@ def _arguments(value: Any) -> str:
     return encode(value).decode() if isinstance(value, dict) else text_of(value)
 
 
-def stop_of(response: dict[str, Any], is_cut: bool, has_calls: bool) -> StopReason:
+def ending_of(response: dict[str, Any], is_cut: bool, has_calls: bool) -> StopReason:
     if not is_cut:
         return StopReason.CALLS if has_calls else StopReason.END
-    reason = object_of(response.get("incomplete_details")).get("reason")
-    return StopReason.FILTERED if reason == "content_filter" else StopReason.LENGTH
+    reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
+    stop = stop_of(reason)
+    return stop if stop in (StopReason.FILTERED, StopReason.CONTEXT) else StopReason.LENGTH  # never a complete one
 
 
 def tokens_of(response: dict[str, Any]) -> Tokens | None:

@@ -119,13 +119,13 @@ class ResponsesAnswerWriter:
     content_type = b"text/event-stream; charset=utf-8"
 
     __slots__ = (
-        "_context", "_finish", "_groups", "_id", "_is_refused", "_items", "_model", "_open", "_sequence", "_tokens",
-        "losses",
+        "_context", "_finish", "_groups", "_id", "_is_refused", "_items", "_model", "_open", "_tokens", "losses",
+        "sequence",
     )  # fmt: skip
 
     def __init__(self, context: AnswerContext, losses: Losses) -> None:
         self.losses = losses
-        self._sequence = 0
+        self.sequence = 0
         """The next event's number."""
         self._context = context
         self._groups = {tool.name: tool for tool in context.prompt.tools if tool.namespace}
@@ -158,11 +158,13 @@ class ResponsesAnswerWriter:
         return b""
 
     def fail(self, error: StokerError) -> bytes:
-        return error_event(error, Dialect.RESPONSES, self._context.request_id, self.position())
+        position = self.position()
+        self.sequence += 2 if position.has_begun else 3
+        return error_event(error, Dialect.RESPONSES, self._context.request_id, position)
 
     def position(self) -> StreamPosition:
         """How far the stream has come. Its response has the items that are done."""
-        return StreamPosition(self._sequence, self._response("in_progress", self._items), self._sequence > 0)
+        return StreamPosition(self.sequence, self._response("in_progress", self._items), self.sequence > 0)
 
     def ping(self) -> bytes:
         return ping(Dialect.RESPONSES)
@@ -210,8 +212,8 @@ class ResponsesAnswerWriter:
         block.texts.append(text)
         if not block.shape.event:
             return b""
-        self._sequence += 1
-        return block.head + encode(text) + block.tail % (self._sequence - 1)
+        self.sequence += 1
+        return block.head + encode(text) + block.tail % (self.sequence - 1)
 
     def _close(self, status: str) -> bytes:
         block = self._open
@@ -246,8 +248,8 @@ class ResponsesAnswerWriter:
         return out + self._event(f"response.{status}", response=self._response(status, self._items))
 
     def _event(self, kind: str, **fields: Any) -> bytes:
-        payload = {"type": kind, **fields, "sequence_number": self._sequence}
-        self._sequence += 1
+        payload = {"type": kind, **fields, "sequence_number": self.sequence}
+        self.sequence += 1
         # schemas are repeated as the client wrote them: a line break between their tokens would end the event
         data = encode(payload).replace(b"\n", b" ").replace(b"\r", b" ")
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)

@@ -1,0 +1,73 @@
+"""Why an answer ended, in every dialect's words: one table, for whole answers and for streams. Pure.
+
+    a word of STOPS        -> why it ended; engines write the words of one dialect in another one
+    a word of FAILURES     -> the engine gave up: the answer failed, whatever has come of it
+    any other word         -> nobody can say that the answer is complete. Translated, it failed, because the client's
+                              dialect has no such word; passed through, the client reads the word itself
+    no word                -> it is complete
+
+A failed answer is an UpstreamError: 502, or the next tier or the serve's `fallback`, if the client has nothing of it;
+else one error event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stoker.domain.answer import StopReason
+from stoker.domain.errors import UpstreamError
+from stoker.request.codec.upstream_messages import HINT
+
+STOPS: Mapping[str, StopReason] = {
+    "stop": StopReason.END,
+    "end_turn": StopReason.END,
+    "eos": StopReason.END,
+    "eos_token": StopReason.END,
+    "complete": StopReason.END,
+    "completed": StopReason.END,
+    "stop_sequence": StopReason.SEQUENCE,
+    "length": StopReason.LENGTH,
+    "max_tokens": StopReason.LENGTH,
+    "max_output_tokens": StopReason.LENGTH,
+    "max_length": StopReason.LENGTH,
+    "limit": StopReason.LENGTH,
+    "repetition": StopReason.LENGTH,
+    "incomplete": StopReason.LENGTH,
+    "model_length": StopReason.CONTEXT,
+    "model_context_window_exceeded": StopReason.CONTEXT,
+    "tool_calls": StopReason.CALLS,
+    "tool_call": StopReason.CALLS,
+    "function_call": StopReason.CALLS,
+    "tool_use": StopReason.CALLS,
+    "content_filter": StopReason.FILTERED,
+    "refusal": StopReason.FILTERED,
+    "safety": StopReason.FILTERED,
+    "recitation": StopReason.FILTERED,
+    "prohibited_content": StopReason.FILTERED,
+    "sensitive": StopReason.FILTERED,
+    "pause_turn": StopReason.PAUSED,
+}
+"""In lower case: Gemini writes capitals."""
+FAILURES = frozenset(
+    ("abort", "aborted", "cancel", "cancelled", "canceled", "error", "engine_error", "failed",
+     "insufficient_system_resource", "malformed_function_call", "network_error", "timeout")
+)  # fmt: skip
+UNFINISHED = frozenset(("queued", "in_progress"))
+"""Statuses of a response that is not ready."""
+
+
+def stop_of(word: str) -> StopReason | None:
+    """Why an answer ended; None: it failed, or nobody knows."""
+    return STOPS.get(word.lower()) if word else StopReason.END
+
+
+def is_failure(word: object) -> bool:
+    return isinstance(word, str) and word.lower() in FAILURES
+
+
+def failed(word: object) -> UpstreamError:
+    """The error for an answer that ended with this word."""
+    word = str(word)
+    is_plain = word.isascii() and word.replace("_", "").isalnum()
+    shown = f"with '{word[:40]}'" if is_plain else "for an unknown reason"
+    return UpstreamError(f"the engine ended its answer {shown}{HINT}", code="upstream_error")
