@@ -61,8 +61,10 @@ def test_what_has_no_place_is_named(client: Dialect, more: dict[str, Any], code:
 
 
 def test_an_image_among_the_parts_of_a_message_is_named_too() -> None:
-    answer, words = whole(MESSAGES, {"content": [{"type": "text", "text": "hi"}, IMAGE]})
+    parts = {"content": [{"type": "text", "text": "hi"}, IMAGE]}
+    answer, words = whole(MESSAGES, parts)
     assert (answer["content"], words) == ([{"type": "text", "text": "hi"}], "lossy:answer_image")
+    assert streamed(MESSAGES, parts)[1] == "lossy:answer_image"
 
 
 def test_so_is_an_image_that_the_responses_api_made() -> None:

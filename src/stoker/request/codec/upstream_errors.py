@@ -12,6 +12,8 @@ from stoker.request.codec.upstream_messages import HINT, message_of
 
 KEY_REFUSED_STATUSES = (401, 403, 407)
 """Statuses by which a serve rejects Stoker's key."""
+_SURE = frozenset((402, *KEY_REFUSED_STATUSES))
+"""Statuses whose word counts more than a number beside it."""
 _OVERLOADED = (429, 503, 529)
 _STATUS_OF = {
     "invalid_request_error": 400, "invalid_prompt": 400, CODE: 400, "invalid_image": 400, "invalid_image_url": 400,
@@ -123,7 +125,7 @@ def _status_of(source: dict[str, Any]) -> int:
     """
     given = [source.get(name) for name in ("code", "type", "status", "status_code")]
     meant = [_STATUS_OF[word] for word in given if isinstance(word, str) and word in _STATUS_OF]
-    if sure := [status for status in meant if status in (402, *KEY_REFUSED_STATUSES)]:
+    if sure := [status for status in meant if status in _SURE]:
         return sure[0]
     numbers = [int(one) for one in given if type(one) is int or (isinstance(one, str) and _NUMBER.fullmatch(one))]
     return next((status for status in (*numbers, *meant) if 400 <= status < 600), 0)
