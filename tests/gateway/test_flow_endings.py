@@ -164,7 +164,7 @@ async def test_in_the_engines_own_dialect_the_client_reads_it_itself(stage: Stag
 
 
 WITH_FALLBACK = [
-    replace(a_speaker(dialect), fallback="b", fallback_on=frozenset((FallbackCause.UNAVAILABLE, FallbackCause.BUSY)))
+    replace(a_speaker(dialect), fallback="b", fallback_on=(FallbackCause.UNAVAILABLE, FallbackCause.BUSY))
     for dialect in (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 ]
 ERRORS: list[dict[str, Any]] = [
