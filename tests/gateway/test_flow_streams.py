@@ -167,7 +167,7 @@ async def test_an_end_without_its_blank_line_is_an_end(stage: Stage) -> None:
     talk.chunk(ROLE + b"data: [DONE]")
     talk.send(b"0\r\n\r\n")
     head = await client.head()
-    assert (head.status, await client.body(head)) == (200, ROLE + b"data: [DONE]")
+    assert (head.status, await client.body(head)) == (200, ROLE + b"data: [DONE]\n\n")
     assert (await stage.sealed()).outcome == "served"
 
 

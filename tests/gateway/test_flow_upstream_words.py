@@ -224,7 +224,6 @@ LEGAL: list[tuple[str, dict[str, Any]]] = [
     (COMPLETIONS, {"choices": [{"text": "", "finish_reason": "stop"}]}),
     (MESSAGES, {"type": "message", "content": [], "stop_reason": "end_turn"}),
     (RESPONSES, {"object": "response", "status": "completed", "output": []}),
-    ("/v1/embeddings", {"object": "list", "data": []}),
     ("/v1/rerank", {"results": []}),
     ("/v1/messages/count_tokens", {"input_tokens": 0}),
 ]

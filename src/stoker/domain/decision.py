@@ -22,8 +22,6 @@ class Attempt(msgspec.Struct):
     """`served`, or why the next tier was tried."""
     input_tokens: int | None = None
     output_tokens: int | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
     cost: float | None = None
     """In the currency of the tiers; None: the tokens are not known."""
     seconds: float | None = None
@@ -33,6 +31,8 @@ class Attempt(msgspec.Struct):
     """Whether its answer was verified, to the end or to the first fault."""
     findings: list[str] = []
     """What verification found, without the content of the answer."""
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class Routed(msgspec.Struct):

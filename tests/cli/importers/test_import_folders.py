@@ -305,9 +305,9 @@ def test_a_preset_that_names_no_number_of_sequences_is_told_which_it_gets(home: 
     small = serves()["small"]
     assert small.cmd is not None
     assert small.cmd[3:] == (
-        "-hf", "someone/small-GGUF:Q4_K_M", "--alias", "small", "--parallel", "4", "--jinja", "--ctx-size", "4096",
+        "-hf", "someone/small-GGUF:Q4_K_M", "--alias", "small", "--parallel", "2", "--jinja", "--ctx-size", "4096",
     )  # fmt: skip
-    assert (small.context, small.parallel) == (1024, 4)
+    assert (small.context, small.parallel) == (2048, 2)
 
 
 def test_relative_paths_begin_where_llama_server_runs(home: Path) -> None:
