@@ -155,14 +155,6 @@ def _may_hold_foreign_thinking(body: bytes) -> bool:
 def _drop_foreign_blocks_of_thinking(fields: Fields, changes: Changes) -> None:
     """Messages: thinking that Anthropic did not sign."""
 
-    def message(raw: Raw) -> Any:
-        given = _object(raw) if _THINKING_BLOCK.search(bytes(raw)) is not None else None
-        if given is None or not _map(given, "content", block):
-            return raw
-        if bytes(given["content"]) == b"[]":
-            given["content"] = _NO_CONTENT
-        return given
-
     def block(raw: Raw) -> Any:
         given = loose(raw)
         if not isinstance(given, dict) or given.get("type") != "thinking":
@@ -173,7 +165,7 @@ def _drop_foreign_blocks_of_thinking(fields: Fields, changes: Changes) -> None:
         changes.add("dropped:thinking")
         return None
 
-    _map(fields, "messages", message)
+    _drop_blocks(fields, _THINKING_BLOCK, block)
 
 
 def _drop_foreign_reasoning(fields: Fields, changes: Changes) -> None:
@@ -480,14 +472,6 @@ def _openai_choice(given: Any, dropped: set[str]) -> Any:
 
 
 def _drop_foreign_blocks(fields: Fields, changes: Changes) -> None:
-    def message(raw: Raw) -> Any:
-        given = _object(raw) if _FOREIGN_BLOCK.search(bytes(raw)) is not None else None
-        if given is None or not _map(given, "content", block):
-            return raw
-        if bytes(given["content"]) == b"[]":
-            given["content"] = _NO_CONTENT
-        return given
-
     def block(raw: Raw) -> Any:
         given = loose(raw)
         kind = given.get("type") if isinstance(given, dict) else None
@@ -496,7 +480,7 @@ def _drop_foreign_blocks(fields: Fields, changes: Changes) -> None:
         changes.losses.add("foreign_block")
         return None
 
-    _map(fields, "messages", message)
+    _drop_blocks(fields, _FOREIGN_BLOCK, block)
 
 
 def _drop_foreign_items(fields: Fields, changes: Changes) -> None:
@@ -571,6 +555,20 @@ def _map(fields: Fields, name: str, change: Callable[[Raw], Any]) -> bool:
         return False
     fields[name] = Raw(encode([entry for entry in changed if entry is not None]))
     return True
+
+
+def _drop_blocks(fields: Fields, sign: re.Pattern[bytes], keep: Callable[[Raw], Any]) -> None:
+    """Messages: `keep` of each block of the turns in which `sign` is found; None drops it. A turn keeps its place."""
+
+    def message(raw: Raw) -> Any:
+        given = _object(raw) if sign.search(bytes(raw)) is not None else None
+        if given is None or not _map(given, "content", keep):
+            return raw
+        if bytes(given["content"]) == b"[]":
+            given["content"] = _NO_CONTENT
+        return given
+
+    _map(fields, "messages", message)
 
 
 def _holds(*words: bytes) -> Callable[[bytes], bool]:
