@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from stoker.config.effective import show
@@ -35,13 +35,25 @@ def changed_settings(old: Settings, new: Settings) -> list[str]:
     A list of tables is compared by their names. A table that is new or gone is named as a whole. A change of what is
     never shown (a secret, the content of a file) is named too.
     """
-    found = list(dict.fromkeys([*_differences("", show(old), show(new)), *_secrets(old, new)]))
+    before, after = _without_common_serves(old, new)
+    found = list(dict.fromkeys([*_differences("", show(before), show(after)), *_secrets(old, new)]))
     for section in fields(Settings):
         name = _SECTIONS.get(section.name, section.name)
         differs = section.compare and getattr(old, section.name) != getattr(new, section.name)
         if differs and section.name not in ("router", "source") and not any(_is_in(path, name) for path in found):
             found.append(name)
     return found
+
+
+def _without_common_serves(old: Settings, new: Settings) -> tuple[Settings, Settings]:
+    """Without the serves that both have: to show hundreds of them takes long. Those of tiers stay, for their tiers."""
+    of_tiers = {tier.serve for one in (old, new) if one.router is not None for tier in one.router.tiers}
+    had = {serve.name: serve for serve in old.serves}
+    common = {serve.name for serve in new.serves if had.get(serve.name) == serve} - of_tiers
+    before, after = (
+        replace(one, serves=tuple(serve for serve in one.serves if serve.name not in common)) for one in (old, new)
+    )
+    return before, after
 
 
 def changes_in_effect(old: Settings, new: Settings) -> list[str]:
