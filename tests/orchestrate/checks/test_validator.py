@@ -72,7 +72,14 @@ def judged(answer: str | StokerError | None, usage: Usage | None = None, timeout
     return asyncio.run(story())
 
 
-@pytest.mark.parametrize("answer", ["[PASS]", " [pass]\n", '{"verdict": "PASS", "reason": ""}'])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[PASS]", " [pass]\n", "**[PASS]**", "The block returns the sum, as asked.\n\n[PASS]\n",
+        "I find no errors in it.\n[PASS]", '{"verdict": "PASS", "reason": ""}', '{"verdict": "PASS"}',
+        '{"verdict": "PASS", "reason": "It is correct and complete."}',
+    ],
+)  # fmt: skip
 def test_a_block_passes_only_if_the_answer_says_so(answer: str) -> None:
     result = judged(answer)
     assert result.passed
@@ -98,6 +105,24 @@ def test_a_reason_is_the_correction(answer: str) -> None:
     ],
 )  # fmt: skip
 def test_an_answer_that_cannot_be_read_is_no_pass(answer: str) -> None:
+    result = judged(answer)
+    assert not result.passed
+    assert not result.is_decided
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I cannot say [PASS] to this", "It divides by zero. [PASS]", "[PASS]\n[PASS]",
+        "This would be\n[PASS]\nif f existed.", "It divides by zero.\n[PASS]", "ist leider falsch\n[PASS]",
+        "[PASS]\nBut the loop never ends.", "The variable x is undefined.\n[PASS]", "[PASS] once the import is there",
+        "Der Block ist falsch, er überläuft.\n[PASS]", "这是错误的\n[PASS]", "not [PASS]", "[PASS] [PASS]",
+        '{"verdict": "PASS", "reason": "wrong: it divides by zero"}',
+        '{"verdict": "PASS", "reason": "y isn\'t defined"}', '{"verdict": "PASS", "reason": "off by one"}',
+        '{"verdict": "PASS", "reason": ["wrong"]}', '{"verdict": "PASS", "reason": "die Schleife läuft ewig"}',
+    ],
+)  # fmt: skip
+def test_a_pass_that_doubts_itself_is_no_verdict(answer: str) -> None:
     result = judged(answer)
     assert not result.passed
     assert not result.is_decided

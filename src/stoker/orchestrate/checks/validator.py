@@ -3,7 +3,7 @@
 1. no place in time, no answer in time                    -> unreadable: the block has not passed
 2. it refuses the question (too long for its context)      -> unreadable, with that reason
 3. it fails, or its answer was cut off                     -> unreadable
-4. its answer is neither `[PASS]` nor `[FAIL: reason]`, or both -> unreadable
+4. its answer is no verdict (`parse_verdict`)              -> unreadable
 5. `[PASS]`: it passes; `[FAIL: reason]`: it fails, and the reason is the correction
 
 Task and block are data from somebody else: they stand between marks that their authors cannot know. That makes prompt
@@ -35,9 +35,31 @@ from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
 MAX_TOKENS = 512
 """Of the validator's answer. One that is as long was cut off."""
+NO_VERDICT = "the validator's answer is neither [PASS] on a line of its own, without a complaint, nor [FAIL: reason]"
 _MAX_BEFORE = 8000
 """Characters of the file before the block that the validator sees: the last ones."""
 _MAX_REASON = 500
+_PASS_LINE = re.compile(r"[\s*_`>-]*\[[ \t]*PASS[ \t]*\][\s*_`.!]*", re.IGNORECASE)
+_COMPLAINT = re.compile(
+    r"\b(?:although|bad|breaks?|broken|bugs?|bugg?y|but|cannot|crash(?:es)?|defects?|doubt\w*|errors?|except|fail(?:s|ed|ure)?"
+    r"|faults?|faulty|flaw(?:s|ed)?|however|if|improper\w*|inaccura\w*|incomplete|inconsisten\w*|incorrect\w*|invalid|issues?|lacks?"
+    r"|maybe|might|misses|missing|mistakes?|must|needs?|never|no|nor|not|only|ought|perhaps|problem\w*|questionable|reject\w*"
+    r"|should|suspicious|though|unclear|undefined|unless|unsafe|unsure|untested|violat\w*|warn\w*|without|worr\w*|would|wrong\w*)\b"
+    r"|n['\u2019]t\b|[^\W\da-z_]",
+    re.IGNORECASE,
+)
+"""A word that doubts, denies or demands, or a letter of a language that is not read here."""
+_DENIED = re.compile(
+    r"\b(?:no|without(?: any)?|not (?:see|find) any|free of) (?:\w+ )?"
+    r"(?:bugs?|complaints?|defects?|errors?|faults?|flaws?|issues?|mistakes?|problems?)\b",
+    re.IGNORECASE,
+)
+"""A complaint that is denied: praise."""
+_PRAISE = re.compile(
+    r"\b(?:accurate\w*|as (?:asked|expected|required|requested|specified)|complete\w*|correct\w*|fine|fulfil\w*|good"
+    r"|match(?:es)?|meets?|ok|okay|proper\w*|right|satisf\w+|solves?|sound|valid|well|works?)\b",
+    re.IGNORECASE,
+)
 _MARK = re.compile(r"\[[ \t]*(?:(PASS)[ \t]*\]|FAIL[ \t]*:[ \t]*)", re.IGNORECASE)
 _SCHEMA = msgspec.Raw(
     json.dumps(
@@ -114,7 +136,7 @@ class Validator:
             return _unreadable("the validator's answer was cut off", tokens, output)  # 3
         verdict = parse_verdict(text)
         if verdict is None:
-            return _unreadable("the validator's answer is neither [PASS] nor [FAIL: reason]", tokens, output)  # 4
+            return _unreadable(NO_VERDICT, tokens, output)  # 4
         if verdict.passed:
             return LayerResult(CheckLayer.VALIDATOR, True, tokens=tokens, output_tokens=output)  # 5
         reason = verdict.reason
@@ -141,7 +163,11 @@ def validator_question(
 
 
 def parse_verdict(text: str) -> ModelVerdict | None:
-    """The verdict of an answer: its one JSON object, or its one mark. None: it has none, or contradicts itself."""
+    """The verdict of an answer: its one JSON object, or its mark. None: it has none, or contradicts itself.
+
+    `[PASS]` stands alone on its line, once, and what is said beside it praises: an answer that only mentions the mark,
+    or gives any other reason, is no verdict. Praise is English, and has no word that doubts, denies or demands.
+    """
     text = text.strip().removeprefix("```json").strip("` \n\t")
     if text.startswith("{"):
         return _json_verdict(text)
@@ -149,9 +175,17 @@ def parse_verdict(text: str) -> ModelVerdict | None:
     if not marks or len({bool(mark[1]) for mark in marks}) > 1:
         return None
     if marks[0][1]:
-        return ModelVerdict(True)
+        rest = [line for line in text.splitlines() if _PASS_LINE.fullmatch(line) is None]
+        is_clear = len(marks) == 1 and _MARK.search(" ".join(rest)) is None and _praises(" ".join(rest))
+        return ModelVerdict(True) if is_clear else None
     reason, bracket, _ = text[marks[0].end() :].rpartition("]")
     return ModelVerdict(False, _clean(reason)) if bracket and _clean(reason) else None
+
+
+def _praises(reason: str) -> bool:
+    """Whether a reason to accept is one. An empty one is."""
+    left = _DENIED.sub(" fine ", reason)
+    return not left.strip() or (_PRAISE.search(left) is not None and _COMPLAINT.search(left) is None)
 
 
 def _json_verdict(text: str) -> ModelVerdict | None:
@@ -161,7 +195,7 @@ def _json_verdict(text: str) -> ModelVerdict | None:
         return None
     verdict, reason = value.get("verdict"), value.get("reason", "")
     if verdict == "PASS":
-        return ModelVerdict(True)
+        return ModelVerdict(True) if isinstance(reason, str) and _praises(reason) else None
     if verdict == "FAIL" and isinstance(reason, str) and _clean(reason):
         return ModelVerdict(False, _clean(reason))
     return None
