@@ -12,7 +12,7 @@ import msgspec
 
 from stoker.domain.errors import StokerError
 from stoker.domain.events import PromotionWatchEnded
-from stoker.domain.run import Outcome, Run, RunKind, Subject
+from stoker.domain.run import Run, RunKind, Subject
 from stoker.measure.artifacts import result_file
 from stoker.measure.artifacts.machine import machine
 
@@ -49,7 +49,7 @@ class PromotionResults:
             began,
             max(0.0, self._wall() - began),
             Subject(override.serve, override.alias, ""),
-            Outcome.FAILED if ended.rolled_back else Outcome.PASSED,
+            ended.finding.outcome,
             [ended.finding],
             settings=result_file.raws(msgspec.structs.asdict(override)),
             machine=result_file.raws(machine()),

@@ -129,7 +129,7 @@ class RollbackNotSaved:
 
 @dataclass(frozen=True, slots=True)
 class PromotionWatchEnded:
-    """The watch over a promotion is over. `rolled_back`: the model became worse."""
+    """The watch over a promotion is over. `rolled_back`: the model became worse, or nothing was proved."""
 
     override: Override
     finding: Finding

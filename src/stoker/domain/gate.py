@@ -6,6 +6,7 @@ import hashlib
 import operator
 import re
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -84,6 +85,11 @@ def _digest(conditions: Iterable[Condition]) -> str:
     return hashlib.sha256(msgspec.json.encode(demands)).hexdigest()
 
 
+class IfUndecided(StrEnum):
+    BACK = "back"
+    STAY = "stay"
+
+
 class Alias(msgspec.Struct, frozen=True):
     """A model name that means one serve at a time. A promotion moves it."""
 
@@ -95,6 +101,8 @@ class Alias(msgspec.Struct, frozen=True):
     """Seconds for which a promotion is watched; 0: it is not."""
     check_every: float = 30.0
     """Seconds between two checks during the watch."""
+    if_undecided: IfUndecided = IfUndecided.BACK
+    """What happens after a watch that proved nothing."""
 
 
 class Override(msgspec.Struct, frozen=True):

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoker.domain.decision import Decision
+from stoker.domain.decision import Candidate, Decision
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.events import AliasMoved, Event, MoveCause, PromotionWatchEnded, RollbackNotSaved
-from stoker.domain.gate import Alias, Gate, Override, condition
+from stoker.domain.gate import Alias, Gate, IfUndecided, Override, condition
 from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Leases
 from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
@@ -317,10 +317,83 @@ async def test_failures_of_others_are_not_its_own(books: Books) -> None:
         for _ in range(20):
             promotions.observe(Decision("r", 1.0, "/p", model=model, serve=serve, outcome="upstream_failed"))
     await books.ended.wait()
-    assert books.closed == [("clever", Outcome.PASSED, False)]
-    assert promotions.serve_by_alias() == {"coder": "clever"}
+    assert [outcome for _, outcome, _ in books.closed] == [Outcome.UNDECIDED]  # not failed
     (shown,) = promotions.status()
     assert shown["watched_for"] is None
+
+
+SHORT = Alias("coder", "fast", "default", watch=0.3, check_every=0.02)
+
+
+@story
+async def test_a_watch_that_saw_canaries_and_answers_passes_and_says_what_it_saw(books: Books) -> None:
+    async with ScriptedServer(Script(text="one")) as server:
+        promotions = await watched(books, server, SHORT)
+        promotions.observe(Decision("r", 1.0, "/p", model="coder", serve="clever", outcome="served"))
+        await books.ended.wait()
+    assert books.closed == [("clever", Outcome.PASSED, False)]
+    assert promotions.serve_by_alias() == {"coder": "clever"}
+    (ended,) = (event for event in books.events if isinstance(event, PromotionWatchEnded))
+    assert "live requests: 1 answered, 0 not" in ended.finding.observed
+
+
+@story
+async def test_a_watch_without_a_canary_proves_nothing_and_goes_back(books: Books) -> None:
+    promotions = books.promotions(SHORT)
+    await promotions.promote("coder", "clever", books.gate(), "", force=False)
+    await books.ended.wait()
+    assert books.closed == [("clever", Outcome.UNDECIDED, True)]
+    assert promotions.serve_by_alias() == {"coder": "fast"}
+    assert "0 answered" in books.moves[-1].reason
+
+
+@story
+async def test_a_promotion_may_stay_though_nothing_was_proved(books: Books) -> None:
+    promotions = books.promotions(msgspec.structs.replace(SHORT, if_undecided=IfUndecided.STAY))
+    await promotions.promote("coder", "clever", books.gate(), "", force=False)
+    await books.ended.wait()
+    assert books.closed == [("clever", Outcome.UNDECIDED, False)]
+    assert promotions.serve_by_alias() == {"coder": "clever"}
+
+
+LEFT = {"serve": "clever", "outcome": "client_left"}
+FULL = {"serve": "clever", "outcome": "refused", "status": 503}
+
+
+@pytest.mark.parametrize("unanswered", [LEFT, FULL], ids=["clients left without a token", "no place"])
+def test_requests_that_got_no_answer_are_no_evidence(tmp_path: Path, unanswered: dict[str, Any]) -> None:
+    @story
+    async def tell(books: Books) -> None:
+        async with ScriptedServer(Script(text="one")) as server:
+            promotions = await watched(books, server, SHORT)
+            for _ in range(4):
+                promotions.observe(Decision("r", 1.0, "/p", model="coder", **unanswered))
+            await books.ended.wait()
+        assert books.closed == [("clever", Outcome.UNDECIDED, True)]
+
+    tell(tmp_path)
+
+
+@story
+async def test_requests_that_its_fallback_answered_are_its_failures(books: Books) -> None:
+    promotions = books.promotions()
+    await promotions.promote("coder", "clever", books.gate(), "", force=False)
+    answered_by_fallback = [Candidate("clever", "upstream_unreachable"), Candidate("fast")]
+    for _ in range(2):
+        promotions.observe(
+            Decision("r", 1.0, "/p", model="coder", serve="fast", candidates=answered_by_fallback, outcome="served")
+        )
+    await books.ended.wait()
+    assert books.moves[-1].reason.startswith("live requests: ")
+
+
+@story
+async def test_a_canary_that_hangs_asks_one_question_only(books: Books) -> None:
+    async with ScriptedServer(Script(error_status=500)) as server:
+        await watched(books, server)
+        await books.ended.wait()
+        assert server.counters.started == 1
+    assert books.closed == [("clever", Outcome.FAILED, True)]
 
 
 @story

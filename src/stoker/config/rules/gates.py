@@ -55,7 +55,7 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
 
 def _check_choice(doc: ConfigDocument, path: KeyPath, serves: list[str], known: list[str]) -> None:
     """1. keys that only an alias of one serve has  2. no serve  3. one that is not there  4. one twice"""
-    for key in ("serve", "gate", "watch", "check_every"):  # 1
+    for key in ("serve", "gate", "watch", "check_every", "if_undecided"):  # 1
         if doc.holds((*path, key)):
             why = (
                 "remove one of the two" if key == "serve" else "an alias of several serves is never promoted; remove it"
@@ -86,7 +86,7 @@ def _check_task(doc: ConfigDocument, file: File, path: KeyPath, meant: str) -> N
         hint = doc.did_you_mean(name, [one.removeprefix("auto:") for one in known])
         hint = hint or f"; add a section [router.class.{name[:64]}]"
         doc.problem(_place(doc, path, "serve"), f"there is no class '{name[:64]}'{hint}")
-    for key in ("gate", "watch", "check_every"):  # 3
+    for key in ("gate", "watch", "check_every", "if_undecided"):  # 3
         if doc.holds((*path, key)):
             doc.problem(
                 (*path, key), f"applies to promotions, and an alias of `{meant[:64]}` is never promoted; remove it"

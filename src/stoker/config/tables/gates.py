@@ -8,9 +8,9 @@ from pydantic import BeforeValidator, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import Duration, Name, PickWord, ServedName, SomeDuration
+from stoker.config.tables.value_types import Duration, IfUndecidedWord, Name, PickWord, ServedName, SomeDuration
 from stoker.domain.alias_choice import AliasChoice, Pick
-from stoker.domain.gate import Alias, Gate, condition
+from stoker.domain.gate import Alias, Gate, IfUndecided, condition
 from stoker.domain.routing import is_reserved
 
 
@@ -59,6 +59,11 @@ class AliasTable(Section):
         "at all.",
     )
     check_every: SomeDuration = setting("30s", "Time between two canaries while a promotion is watched.")
+    if_undecided: IfUndecidedWord = setting(
+        "back",
+        "Where the alias points after a watch that saw too few canaries or answers to say that the model is well: "
+        "`back` to the serve before, or it may `stay`.",
+    )
 
 
 class _OrText:
@@ -85,7 +90,7 @@ def build_gates(tables: dict[str, GateTable]) -> tuple[Gate, ...]:
 def build_aliases(tables: dict[str, AliasTable]) -> tuple[Alias, ...]:
     """Those that point to one serve."""
     return tuple(
-        Alias(name, str(table.serve), table.gate, table.watch, table.check_every)
+        Alias(name, str(table.serve), table.gate, table.watch, table.check_every, IfUndecided(table.if_undecided))
         for name, table in tables.items()
         if table.serves is None and not is_reserved(str(table.serve))
     )

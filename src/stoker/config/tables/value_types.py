@@ -11,6 +11,7 @@ from stoker.config import units
 from stoker.config.tables import value_checks
 from stoker.domain.alias_choice import Pick
 from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.gate import IfUndecided
 from stoker.domain.serve import FallbackCause, ServeIdentity
 from stoker.domain.tier import Verify
 
@@ -36,6 +37,7 @@ DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
 CLOUD_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 IDENTITIES = tuple(one.value for one in ServeIdentity)
 CAUSES = tuple(cause.value for cause in FallbackCause)
+IF_UNDECIDED = tuple(one.value for one in IfUndecided)
 PICKS = tuple(pick.value for pick in Pick)
 VERIFY = tuple(mode.value for mode in Verify)
 STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
@@ -73,6 +75,7 @@ CloudDialectWord = Annotated[
 ]
 FallbackWord = Annotated[str, BeforeValidator(value_checks.one_of(CAUSES)), _schema(enum=list(CAUSES))]
 PickWord = Annotated[str, BeforeValidator(value_checks.one_of(PICKS)), _schema(enum=list(PICKS))]
+IfUndecidedWord = Annotated[str, BeforeValidator(value_checks.one_of(IF_UNDECIDED)), _schema(enum=list(IF_UNDECIDED))]
 VerifyWord = Annotated[str, BeforeValidator(value_checks.one_of(VERIFY)), _schema(enum=list(VERIFY))]
 IdentityWord = Annotated[str, BeforeValidator(value_checks.one_of(IDENTITIES)), _schema(enum=list(IDENTITIES))]
 StatusWord = Annotated[str, BeforeValidator(value_checks.status), _schema(pattern=STATUS_FORM)]

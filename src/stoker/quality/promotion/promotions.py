@@ -4,7 +4,8 @@ promote   1. the alias and the serve exist, and the serve may be used
           2. the evidence: a passed run of the alias's gate, unchanged since, on this serve; or force, with a reason
           3. saved on disk, then in effect for every new request; requests under way stay where they are
 watch     for `watch` seconds; see `watch`
-roll back the model got worse: the alias points again to the serve that it pointed to before
+roll back the model got worse, or the watch proved nothing and `if_undecided` is "back": the alias points again to the
+          serve that it pointed to before
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.events import AliasMoved, MoveCause, Notify, PromotionWatchEnded, RollbackNotSaved
-from stoker.domain.gate import Alias, Gate, Override
+from stoker.domain.gate import Alias, Gate, IfUndecided, Override
 from stoker.domain.nearest import nearest
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.run import Finding, Outcome, Run
@@ -164,7 +165,7 @@ class Promotions:
     def observe(self, decision: Decision) -> None:
         """A request ended."""
         watch = self._watches.get(decision.model)
-        if watch is not None and decision.serve == watch.override.serve:
+        if watch is not None:
             watch.observe(decision)
 
     def close(self) -> None:
@@ -177,8 +178,10 @@ class Promotions:
         if self._watches.get(alias) is not watch:
             return
         del self._watches[alias]
-        is_worse = finding.outcome is Outcome.FAILED
-        if is_worse:
+        goes_back = finding.outcome is Outcome.FAILED or (
+            finding.outcome is Outcome.UNDECIDED and watch.alias.if_undecided is IfUndecided.BACK
+        )
+        if goes_back:
             overrides = {name: one for name, one in self._overrides.items() if name != alias}
             if override.previous != watch.alias.serve:
                 now = self._clock.wall()
@@ -190,7 +193,7 @@ class Promotions:
                 self._notify(RollbackNotSaved(override.previous, error.message))
             reason = f"{finding.name}: {finding.observed}"
             self._notify(AliasMoved(alias, override.previous, override.serve, MoveCause.ROLLED_BACK, reason))
-        self._notify(PromotionWatchEnded(override, finding, is_worse))
+        self._notify(PromotionWatchEnded(override, finding, goes_back))
 
 
 def _unknown(kind: str, name: str, known: Mapping[str, object]) -> str:

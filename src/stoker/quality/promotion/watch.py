@@ -1,13 +1,16 @@
 """Watches one promotion: the canary every `check_every` seconds while the serve is loaded, and every live request.
 
-It ends when its time is over or when it has found that the model got worse: a canary that fails by k of n, or live
-requests that fail too often.
+1. a canary fails, or live requests fail too often                              -> failed, at once
+at its end:
+2. too few canaries were answered, or no more live requests than went unanswered -> undecided: nothing was proved
+3. else                                                                         -> passed
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from stoker.domain.decision import Decision
 from stoker.domain.dialect import Dialect
@@ -24,13 +27,43 @@ SERVE_FAILURES = frozenset(("upstream_failed", "stalled", "bug"))
 """Outcomes of requests for which the serve is to blame."""
 NORMAL_RATE, BAD_RATE, ALARM_AT = 0.02, 0.2, 4.0
 """Rates of failed live requests. Two in a row raise the alarm; one in five raises it soon."""
+ENOUGH_CANARIES = 2
+"""Answered ones: the first is what later ones are compared with. A watch that has time for one needs one."""
 _CANARY_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a watch saw."""
+
+    canaries: int = 0
+    """Answered."""
+    missed: int = 0
+    """Canaries that could not be asked: the serve was not loaded, or had no free place."""
+    answered: int = 0
+    """Live requests."""
+    unanswered: int = 0
+    """Live requests that failed, were refused for want of a place, or whose client left before the first token."""
+
+
+def at_its_end(seen: Seen, alias: Alias) -> Finding:
+    """What a watch that found no fault proved."""
+    wanted = min(ENOUGH_CANARIES, max(1, int(alias.watch / alias.check_every)))
+    text = (
+        f"canaries: {seen.canaries} answered, {seen.missed} not asked; "
+        f"live requests: {seen.answered} answered, {seen.unanswered} not"
+    )
+    if seen.canaries < wanted:
+        return Finding("canary", Outcome.UNDECIDED, f"{text}: too few canaries to say that the model is well")
+    if seen.unanswered and seen.unanswered >= seen.answered:
+        return Finding("live requests", Outcome.UNDECIDED, f"{text}: too few answers to say that the model is well")
+    return Finding("canary", Outcome.PASSED, text)
 
 
 class PromotionWatch:
     """Starts at once. `on_end(watch, finding)` is awaited at its end, and not if it is closed before.
 
-    `finding` failed if the model got worse.
+    `finding` failed if the model got worse, and is undecided if too little was seen to say that it did not.
     """
 
     def __init__(
@@ -49,6 +82,7 @@ class PromotionWatch:
         self._on_end = on_end
         self._failures = Cusum(NORMAL_RATE, BAD_RATE, ALARM_AT)
         self._steadiness = SteadinessCheck()
+        self._seen = Seen()
         self._alarm = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"watch-{alias.name}")
 
@@ -58,21 +92,34 @@ class PromotionWatch:
 
     def observe(self, decision: Decision) -> None:
         """Count one request of the alias. Returns at once: a decision is sealed where nothing may wait."""
-        is_failure = decision.outcome in SERVE_FAILURES
-        if (is_failure or decision.outcome == "served") and self._failures.feed(is_failure):
+        serve = self.override.serve
+        passed_over = any(one.dropped and one.serve == serve for one in decision.candidates)
+        if decision.serve != serve and not passed_over:
+            return
+        is_failure = passed_over or decision.outcome in SERVE_FAILURES
+        is_answer = decision.outcome == "served" and not is_failure
+        if is_answer:
+            self._seen.answered += 1
+        elif is_failure or decision.is_failed or (decision.outcome == "client_left" and decision.ttft is None):
+            self._seen.unanswered += 1
+        if (is_failure or is_answer) and self._failures.feed(is_failure):
             self._alarm.set()
 
     async def _run(self) -> None:
-        finding = Finding("canary", Outcome.PASSED, "nothing was found")
-        while finding.outcome is not Outcome.FAILED and self._clock.now() < self.until:
-            if self._alarm.is_set():
-                text = f"failures among the last {self._failures.n} requests"
-                finding = Finding("live requests", Outcome.FAILED, text)
+        finding: Finding | None = None
+        while not self._alarm.is_set() and self._clock.now() < self.until:
+            canary = await self._ask_canary()
+            if canary is None:
+                self._seen.missed += 1
+            elif canary.outcome is Outcome.FAILED:
+                finding = canary
                 break
-            finding = await self._ask_canary() or finding
-            if finding.outcome is not Outcome.FAILED:
-                await self._pause()
-        await asyncio.shield(self._on_end(self, finding))
+            else:
+                self._seen.canaries += 1
+            await self._pause()
+        if finding is None and self._alarm.is_set():
+            finding = Finding("live requests", Outcome.FAILED, f"failures among the last {self._failures.n} requests")
+        await asyncio.shield(self._on_end(self, finding or at_its_end(self._seen, self.alias)))
 
     async def _ask_canary(self) -> Finding | None:
         """None: the serve is not loaded, and is not loaded for this; or it has no free place."""
