@@ -128,6 +128,16 @@ BEYOND_THE_DEVICE = frozenset(("out_of_memory", "startup_memory", "device_lost",
 """Codes of StartFailed that mean: the model does not fit on its device. Its `fallback` is used instead."""
 
 
+LASTING_HERE = frozenset(("unsupported_backend", "unsupported_quantization", "missing_dependency"))
+"""Those of LASTING that another device or machine may not have."""
+LASTING = LASTING_HERE | {
+    "bad_weights", "unsupported_architecture", "context_too_long", "bad_option", "missing_weights",
+}  # fmt: skip
+"""Codes of StartFailed that time does not mend: the serve's files or its configuration have to change."""
+CANNOT_LOAD = "cannot_load"
+"""Code of StartFailed: it failed so, or a check found such a reason, and it is not started again."""
+
+
 class UpstreamError(StokerError):
     """The serve failed, or its reply is not an answer."""
 
