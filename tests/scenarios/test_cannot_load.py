@@ -99,7 +99,7 @@ async def test_after_the_first_failure_nothing_is_stopped_for_it_again(plane: Pl
     assert 'stoker_serve_state{serve="strange",state="cannot_load"} 1' in plane.ask("GET", "/metrics")[1]
     table = plane.run("serves", "status").stdout
     assert "cannot load" in table
-    assert plane.run("watchdog").returncode == 1
+    assert plane.run("watchdog", "--once").returncode == 1
 
 
 @story

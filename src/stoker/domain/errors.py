@@ -118,10 +118,23 @@ class CapacityError(StokerError):
 
 
 class StartFailed(StokerError):
-    """A serve did not become ready. `message` includes the engine's last output, shortened."""
+    """A serve did not become ready. `message` may include what the engine printed last, shortened; `remedy`, what to do
+    and where its log is, is Stoker's own words alone.
+    """
 
     status = 503
     code = "start_failed"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, retry_after: float | None = None, remedy: str = ""
+    ) -> None:
+        super().__init__(message, code=code, retry_after=retry_after)
+        self.remedy = remedy
+
+
+def did_not_start(name: str) -> str:
+    """How the message about a failed start begins, where the reason is known."""
+    return f"serve '{name}' did not start: "
 
 
 BEYOND_THE_DEVICE = frozenset(("out_of_memory", "startup_memory", "device_lost", "unsupported_quantization"))

@@ -10,6 +10,7 @@ from typing import TypeVar
 from stoker.domain.serve import Serve
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
+from stoker.fleet.engines.plan import ADAPTERS
 from stoker.fleet.memory.fit.gguf import Header, read_header
 from stoker.fleet.memory.fit.shape import UnreadableModel
 from stoker.store.files.split_gguf import model_files, parse_part
@@ -17,6 +18,7 @@ from stoker.store.files.split_gguf import model_files, parse_part
 K = TypeVar("K")
 V = TypeVar("V")
 MOST_REMEMBERED = 1000
+_WANTED = ("general.architecture", "split.count")
 _CHUNK = 2**20
 _KNOWN_EVERYWHERE = ("llama", "qwen2", "gemma", "bert")
 """Architectures that every build of llama.cpp knows: where their names are found, the table of names is."""
@@ -32,7 +34,7 @@ def problems(serve: Serve) -> list[str]:
     engine does not know. Takes milliseconds; the first time, tenths of a second.
     """
     is_used = serve.cmd is None or any("{model}" in word for word in serve.cmd)
-    if not is_used or not os.path.isabs(serve.model) or not os.path.isfile(serve.model):
+    if not is_used or serve.engine not in ADAPTERS or not os.path.isabs(serve.model) or not os.path.isfile(serve.model):
         return []
     found = []
     headers = [_header(path) for path in model_files(serve.model) if os.path.isfile(path)]
@@ -56,8 +58,7 @@ def _header(path: str) -> str | Header:
     if known is None:
         try:
             facts = read_header(path).facts
-            small = {key: facts[key] for key in ("general.architecture", "split.count") if key in facts}
-            known = Header(small, ())
+            known = Header({key: value for key, value in facts.items() if key in _WANTED}, ())
         except UnreadableModel as unreadable:
             known = unreadable.message
         _remember(_read, mark, known)

@@ -40,6 +40,7 @@ from stoker.fleet.swapping.refusals import cannot_start, needs_force, without_na
 from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
 from stoker.fleet.swapping.weight_fetching import WeightFetching, acquire_after
+from stoker.request.lease.cannot_load import CannotLoad, may_have_changed
 from stoker.request.lease.commands import (
     CancelSwap,
     CheckStart,
@@ -51,7 +52,6 @@ from stoker.request.lease.commands import (
     StartSwap,
     WakeAt,
 )
-from stoker.request.lease.cannot_load import CannotLoad, may_have_changed
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import can_answer
@@ -549,7 +549,7 @@ class Conductor:
         known, now = state.cannot_load, self._clock.now()
         if check.lasting:
             reason = "; ".join(without_name(state.serve, problem) for problem in check.lasting)
-            if known != CannotLoad(reason) and state.phase is _STOPPED:
+            if known != CannotLoad(reason, reason) and state.phase is _STOPPED:
                 log.warning("serve %s cannot load: %s", state.name, reason)
                 self._carry_out(self.scheduler.on_cannot_load(state.name, now, reason))
                 self._look_again_later()

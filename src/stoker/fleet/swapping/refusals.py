@@ -15,7 +15,7 @@ def needs_force(serve: Serve) -> ClientError:
 
 def cannot_start(serve: Serve, problems: list[str]) -> StartFailed:
     text = "; ".join(without_name(serve, problem) for problem in problems)
-    return StartFailed(f"serve '{serve.name}' cannot start: {text}", code="cannot_start", retry_after=30.0)
+    return StartFailed(f"serve '{serve.name}' cannot start: {text}", code="cannot_start", retry_after=30.0, remedy=text)
 
 
 def without_name(serve: Serve, problem: str) -> str:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stoker.domain.errors import LASTING, LASTING_HERE, StartFailed
+from stoker.domain.errors import LASTING, LASTING_HERE, StartFailed, did_not_start
 from stoker.domain.protocols import FileMarks
 
-__all__ = ["LASTING", "LASTING_HERE", "CannotLoad", "is_lasting", "may_have_changed"]
+__all__ = ["LASTING", "LASTING_HERE", "CannotLoad", "from_failure", "is_lasting", "may_have_changed"]
 
 
 class CannotLoad(NamedTuple):
@@ -24,10 +24,16 @@ class CannotLoad(NamedTuple):
 
     reason: str
     """With what to do about it."""
+    remedy: str = ""
+    """The same without what an engine printed."""
     failure: str = ""
     """The code of the start that failed; empty: a check found the reason, and nothing was started."""
     files: FileMarks = ()
     """Its files, as they were before that start."""
+
+
+def from_failure(name: str, error: StartFailed, files: FileMarks) -> CannotLoad:
+    return CannotLoad(error.message.removeprefix(did_not_start(name)), error.remedy, error.code, files)
 
 
 def is_lasting(error: StartFailed) -> bool:

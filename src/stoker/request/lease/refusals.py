@@ -31,7 +31,8 @@ def cannot_load(serve: Serve, found: CannotLoad) -> StokerError:
     """No wait helps, so it has no time for the next attempt."""
     name = serve.replica_of or serve.name
     again = f"; it is tried again once its files change, or by `stoker serves up {name}`" if found.failure else ""
-    return StartFailed(f"serve '{serve.name}' cannot load: {found.reason}{again}", code=CANNOT_LOAD)
+    text = f"serve '{serve.name}' cannot load: {found.reason}{again}"
+    return StartFailed(text, code=CANNOT_LOAD, remedy=f"{found.remedy}{again}")
 
 
 QUEUE_FULL = "queue_full"
@@ -75,7 +76,8 @@ def exited(serve: Serve, detail: str, code: str) -> StokerError:
 
 def backing_off(error: StokerError, remaining: float) -> StokerError:
     """The error of the failed start again, with the time until the next attempt."""
-    return StartFailed(error.message, code=error.code, retry_after=remaining)
+    remedy = error.remedy if isinstance(error, StartFailed) else ""
+    return StartFailed(error.message, code=error.code, retry_after=remaining, remedy=remedy)
 
 
 def expired(state: ServeState, waiter: Waiter, now: float) -> StokerError:

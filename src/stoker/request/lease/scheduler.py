@@ -18,7 +18,7 @@ from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.protocols import FileMarks
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.request.lease import refusals
-from stoker.request.lease.cannot_load import LASTING_HERE, CannotLoad, is_lasting
+from stoker.request.lease.cannot_load import LASTING_HERE, CannotLoad, from_failure, is_lasting
 from stoker.request.lease.commands import Command, Grant, Reassign, Reject
 from stoker.request.lease.eviction import Never, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
@@ -187,7 +187,7 @@ class Scheduler(Reconciler):
     def on_cannot_load(self, name: str, now: float, reason: str) -> list[Command]:
         """A check found that a stopped serve cannot load, and why. Nothing is stopped for it from now on."""
         state = self.serves.get(name)
-        found = CannotLoad(reason)
+        found = CannotLoad(reason, reason)
         if state is None or state.phase is not ServePhase.STOPPED or state.cannot_load == found:
             return []
         state.cannot_load = found
@@ -385,7 +385,7 @@ class Scheduler(Reconciler):
         target.last_error = error
         refusal = refusals.backing_off(error, backoff_seconds) if isinstance(error, StartFailed) else error
         if isinstance(error, StartFailed) and is_lasting(error):
-            self._give_up(target, CannotLoad(error.message, error.code, files))
+            self._give_up(target, from_failure(target.name, error, files))
             refusal = error
         handed_over = self.hand_over_waiting(target, refusal, now)
         is_requested = is_requested and not any(isinstance(command, Reassign) for command in handed_over)
