@@ -193,8 +193,7 @@ def test_a_dry_run_tells_who_sleeps_and_who_is_woken(stoker: FakeStoker, config:
     with config.open("a") as file:
         for name in ("dozes", "naps"):
             file.write(
-                f'[[serve]]\nname = "{name}"\nengine = "vllm"\nmodel = "org/{name}"\nslot = "gpu0"\n'
-                'sleep_level = 1\ncmd = ["sh", "{port}"]\n'
+                f'[[serve]]\nname = "{name}"\nengine = "vllm"\nmodel = "org/{name}"\nslot = "gpu0"\nsleep_level = 1\n'
             )
     stoker.status(serve_status("naps", "ready"), serve_status("dozes", temperature="asleep"))
     assert run(["slot", "switch", "dozes", "--dry-run"]) == 0

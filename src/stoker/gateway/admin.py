@@ -114,8 +114,8 @@ class Admin:
         self._doctor = doctor
         self._verbs: dict[str, Callable[[AdminRequest], Awaitable[dict[str, Any]]]] = {
             "switch": self._switch, "preview": self._preview, "unload": self._unload,
-            "drain": self._drain, "undrain": self._undrain, "reload": self._reload_configuration, "cancel": self._cancel,
-            "promote": self._promote, "reset": self._reset_alias, "route": self._route,
+            "drain": self._drain, "undrain": self._undrain, "reload": self._reload_configuration,
+            "cancel": self._cancel, "promote": self._promote, "reset": self._reset_alias, "route": self._route,
         }  # fmt: skip
 
     async def handle(self, caller: Caller, method: str, verb: str, body: bytes, query: Mapping[str, str]) -> AdminReply:
