@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from stoker.cli.console.answers import ReloadAnswer, StatusAnswer, SwitchAnswer
+from stoker.cli.console.answers import LoadableAnswer, ReloadAnswer, StatusAnswer, SwitchAnswer, SwitchPreview
 from stoker.cli.console.errors import NotRunning, RequestRefused, UnreadableAnswer
 from stoker.domain.decision import Decision
 
@@ -92,9 +92,22 @@ class Control:
         document = self.document("/status")
         return document, parse(document, StatusAnswer)
 
-    def switch(self, serve: str, force: bool = False, drain_timeout: float | None = None) -> SwitchAnswer:
-        """Load `serve` and wait until it is proved ready, however long that takes."""
-        body = {"serve": serve, "force": force, "drain_timeout": drain_timeout}
+    def preview(self, serve: str, force: bool = False) -> SwitchPreview:
+        """What a switch would do now."""
+        body = {"serve": serve, "force": force}
+        return parse(self._ask("POST", "/admin/preview", body, ANSWER_TIMEOUT), SwitchPreview)
+
+    def loadable(self) -> list[str]:
+        """The serves that could be loaded now without stopping another one."""
+        return parse(self._ask("POST", "/admin/preview", {}, ANSWER_TIMEOUT), LoadableAnswer).serves
+
+    def switch(
+        self, serve: str, force: bool = False, drain_timeout: float | None = None, evict: bool = True
+    ) -> SwitchAnswer:
+        """Load `serve` and wait until it is proved ready, however long that takes. Without `evict`: only if nothing
+        has to stop for it.
+        """
+        body = {"serve": serve, "force": force, "drain_timeout": drain_timeout} | ({} if evict else {"evict": False})
         return parse(self._ask("POST", "/admin/switch", body, None), SwitchAnswer)
 
     def unload(self, serve: str, drain_timeout: float | None = None) -> dict[str, Any]:

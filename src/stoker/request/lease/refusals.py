@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
+from collections.abc import Sequence
+
+from stoker.domain.errors import CANNOT_LOAD, CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.figures import counted
 from stoker.domain.serve import Serve
+from stoker.request.lease.cannot_load import CannotLoad
 from stoker.request.lease.eviction import Never
 from stoker.request.lease.state import ServeState, Swap
 from stoker.request.lease.timing import measured_swap_time
@@ -26,6 +29,14 @@ def parked(serve: Serve, reason: str) -> StokerError:
     return StartFailed(f"serve '{serve.name}' is parked: {reason}; {hint}", code="parked", retry_after=60.0)
 
 
+def cannot_load(serve: Serve, found: CannotLoad) -> StokerError:
+    """No wait helps, so it has no time for the next attempt."""
+    name = serve.replica_of or serve.name
+    again = f"; it is tried again once its files change, or by `stoker serves up {name}`" if found.failure else ""
+    text = f"serve '{serve.name}' cannot load: {found.reason}{again}"
+    return StartFailed(text, code=CANNOT_LOAD, remedy=f"{found.remedy}{again}")
+
+
 QUEUE_FULL = "queue_full"
 
 
@@ -41,6 +52,13 @@ def no_place(serve: Serve) -> StokerError:
 
 def no_fit(fit: Never) -> StokerError:
     return CapacityError(fit.reason, code="no_fit", retry_after=60.0)
+
+
+def no_room(name: str, victims: Sequence[str]) -> StokerError:
+    """A switch that may stop nothing cannot be done. `victims`: empty, if something starts or stops there."""
+    what = f"{' and '.join(victims)} would have to stop for it" if victims else "something else starts or stops there"
+    text = f"serve '{name}' does not fit beside what is loaded: {what}; `stoker slot switch {name}` loads it anyway"
+    return CapacityError(text, code="no_room")
 
 
 def unloaded(serve: Serve) -> StokerError:
@@ -67,7 +85,8 @@ def exited(serve: Serve, detail: str, code: str) -> StokerError:
 
 def backing_off(error: StokerError, remaining: float) -> StokerError:
     """The error of the failed start again, with the time until the next attempt."""
-    return StartFailed(error.message, code=error.code, retry_after=remaining)
+    remedy = error.remedy if isinstance(error, StartFailed) else ""
+    return StartFailed(error.message, code=error.code, retry_after=remaining, remedy=remedy)
 
 
 def expired(state: ServeState, waiter: Waiter, now: float) -> StokerError:

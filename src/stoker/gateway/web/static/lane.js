@@ -5,10 +5,10 @@ import { segments } from "./history.js";
 import { decisions, now } from "./live.js";
 import { isFailed } from "./outcomes.js";
 import { Places, State, STATES, Twin } from "./parts.js";
+import { GONE } from "./plan.js";
 import { waitingFor } from "./waiting.js";
 
 const MOST_TICKS = 400;
-const GONE = ["stopped", "backoff", "parked"];
 
 export function Lane({ slot, members, minutes }) {
   const span = minutes * 60;

@@ -62,7 +62,8 @@ function One({ serve }) {
     <${Actions} serve=${serve} status=${status.value} />
     ${mayCall.value && serve.dialects.some((one) => CHAT.includes(one)) && html`<p class="small"><a href=${`#/playground/${encodeURIComponent(serve.replica_of ?? serve.name)}`}>Try it in the playground</a></p>`}
     ${serve.parked && html`<p class="note bad"><strong>Parked.</strong> ${serve.parked} It is not started again before somebody loads it.</p>`}
-    ${!serve.parked && serve.last_error && html`<p class="note bad"><strong>The last failure.</strong> ${serve.last_error}</p>`}
+    ${serve.cannot_load && html`<p class="note bad"><strong>It cannot load.</strong> ${serve.cannot_load}. It is not started again before its files or its configuration change, or somebody loads it.</p>`}
+    ${!serve.parked && !serve.cannot_load && serve.last_error && html`<p class="note bad"><strong>The last failure.</strong> ${serve.last_error}</p>`}
     ${serve.backoff != null && html`<p class="note warn">The next try is possible in ${seconds(serve.backoff)}.</p>`}
     ${serve.context_problem && html`<p class="note warn">${serve.context_problem}</p>`}
     <div class="columns"><section><h2>Now</h2><${Facts} rows=${rows} /></section>
