@@ -53,9 +53,9 @@ def fit(
     json: options.Json = False,
 ) -> None:
     """Check whether a model fits, and find the largest context. Reads file headers only; exit 1 if one does not fit."""
+    from stoker.domain.errors import UnreadableModel
     from stoker.fleet.memory.fit import check
     from stoker.fleet.memory.fit.auto_context import with_context
-    from stoker.fleet.memory.fit.shape import UnreadableModel
     from stoker.fleet.memory.host import host_memory
 
     is_path = target is not None and (os.sep in target or target.endswith(".gguf"))

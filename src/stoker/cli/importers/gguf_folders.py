@@ -15,8 +15,8 @@ from stoker.cli.importers.ollama_engine import architecture_of, foreign_layout, 
 from stoker.cli.importers.owned_models import OwnedModel, shown
 from stoker.cli.machine.discover import ModelFile
 from stoker.cli.machine.serve_plan import PARALLEL
-from stoker.fleet.memory.fit.gguf import Header, read_header
-from stoker.fleet.memory.fit.shape import UnreadableModel
+from stoker.domain.errors import UnreadableModel
+from stoker.store.files.gguf_header import Header, read_header
 from stoker.store.files.split_gguf import parse_part
 
 _QUANTIZATION = re.compile(

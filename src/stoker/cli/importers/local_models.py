@@ -13,8 +13,8 @@ from stoker.cli.importers.ollama import list_names
 from stoker.cli.importers.ollama_engine import foreign_layout, is_embedding_model
 from stoker.cli.importers.ollama_store import UnreadableStore, find_stores, read_model
 from stoker.cli.machine.discover import ModelFile, has_magic
-from stoker.fleet.memory.fit.gguf import read_header
-from stoker.fleet.memory.fit.shape import UnreadableModel
+from stoker.domain.errors import UnreadableModel
+from stoker.store.files.gguf_header import read_header
 
 SEARCH_SECONDS = 5.0
 """Time limit for all of it. Ollama's models take the longest: the header of each is read."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from stoker.domain.errors import UnreadableModel
 from stoker.domain.figures import counted
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.engines.launch import find_command
@@ -23,9 +24,10 @@ from stoker.fleet.memory.fit.estimate import (
     needed,
 )
 from stoker.fleet.memory.fit.rules import Remark, RemarkKind
-from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
+from stoker.fleet.memory.fit.shape import Shape
 from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.ledger import USABLE_SHARE
+from stoker.store.files import model_file
 
 # Bits per weight of llama.cpp's usual mixtures, largest first.
 _MIXTURES = (("Q8_0", 8.5), ("Q6_K", 6.6), ("Q5_K_M", 5.7), ("Q4_K_M", 4.9), ("Q3_K_M", 3.9), ("Q2_K", 3.0))
@@ -79,8 +81,8 @@ def read(model: str) -> Shape:
             f"{model} is a model on the hub, and only files on disk can be examined: download it, then set `model` to "
             "its directory"
         )
-    if not os.path.exists(model):
-        raise UnreadableModel(f"there is no {model}: give a serve's name, a GGUF file or a model's directory")
+    if problem := model_file.problem_of(model):
+        raise UnreadableModel(problem)
     return gguf.read(model)
 
 

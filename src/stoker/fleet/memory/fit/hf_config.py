@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stoker.fleet.memory.fit.shape import Layer, Shape, UnreadableModel, whole
+from stoker.domain.errors import UnreadableModel
+from stoker.fleet.memory.fit.shape import Layer, Shape
+from stoker.store.files.gguf_header import whole
 
 CONFIG_LIMIT, INDEX_LIMIT, HEADER_LIMIT = 4 * 2**20, 128 * 2**20, 100_000_000
 """Bytes; the last is the format's own."""
