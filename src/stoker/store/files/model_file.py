@@ -24,7 +24,9 @@ def problem_of(path: str, is_language_model: bool = True) -> str:
     """
     named = parse_part(path)
     if named is not None and named.number != 1:
-        first = GgufPart(named.stem, 1, named.count)
+        first = str(GgufPart(named.stem, 1, named.count))
+        if missing := absence(first, f", part 1 of {named.count},"):
+            return missing
         return f"{path} is part {named.number} of {named.count}: name the first part instead, {first}"
     files = model_files(path)
     for number, file in enumerate(files, start=1):
@@ -47,6 +49,12 @@ def absence(path: str, part: str = "") -> str:
         target = os.path.join(os.path.dirname(path), os.readlink(path))
         return f"{path} is a link to {target}, which does not exist: download the model again, or correct the link"
     return f"{path}{part} does not exist: put the file there, or correct the path"
+
+
+def is_later_part(path: str) -> bool:
+    """Whether an earlier part of the same model lies beside this file."""
+    part = parse_part(path)
+    return part is not None and any(os.path.lexists(one) for one in part.siblings()[: part.number - 1])
 
 
 def _content_problem(path: str, count: int) -> str:
