@@ -9,7 +9,6 @@ import pytest
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu
 
-
 SPARK = Path(discover.__file__).parents[2] / "models" / "spark.gguf"
 
 

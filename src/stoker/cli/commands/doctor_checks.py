@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.domain.access import FrontDoor, Media, Paths, ResponseStorage, Settings
-    from stoker.domain.serve import Serve
+    from stoker.domain.serve import Serve, Slot
     from stoker.fleet.memory.device import DeviceProbe
     from stoker.fleet.memory.host import HostMemory
 
@@ -245,6 +245,28 @@ def weights(serve: Serve) -> DoctorFinding:
             f"stoker fit {shlex.quote(str(path))}",
         )
     return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
+
+
+def fit(serve: Serve, slot: Slot | None, probe: DeviceProbe, main: HostMemory) -> DoctorFinding | None:
+    """What `stoker fit` says of the serve's memory. None: `weights` says what is wrong, or only its engine knows."""
+    from stoker.domain.errors import UnreadableModel
+    from stoker.fleet.memory.fit import check
+
+    if not os.path.isabs(serve.model) or not os.path.exists(serve.model) or serve.context_problem:
+        return None
+    part, more = f"fit of {serve.name}", f"stoker fit {serve.name}"
+    try:
+        report = check.check_fit(serve, check.devices_for(serve, slot, probe.devices()), main)
+    except UnreadableModel as error:
+        is_told = os.path.isfile(serve.model) and bool(model_file.problem_of(serve.model))
+        return None if is_told else DoctorFinding(part, DoctorHealth.FAIL, error.message, "take another file", more)
+    if report.problems:
+        is_sure = serve.cmd is None  # a command of one's own may say what Stoker does not know
+        health = DoctorHealth.FAIL if is_sure else DoctorHealth.WARN
+        return DoctorFinding(part, health, "; ".join(report.problems), "see what would fit", more)
+    rows = [f"{figures.size(row.need.total)} of {figures.size(row.fit.room)} in {row.place}" for row in report.rows]
+    context = f"{report.plan.parallel} x {report.estimate.context} tokens"
+    return DoctorFinding(part, DoctorHealth.OK, f"{report.fit.answer}: {context} need {'; '.join(rows)}")
 
 
 def _is_ollama_blob(path: Path) -> bool:

@@ -221,6 +221,7 @@ def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
     lines += [f"  assumed: {note}" for note in shape.notes]
     lines += [f"  {remark.kind}: {remark.says} ({remark.date})" for remark in report.remarks
               if remark.kind is not RemarkKind.UNSUPPORTED]  # fmt: skip
+    lines += [f"  warning: context {report.caution}"] if report.caution else []
     lines += [f"  refused: {problem}" for problem in report.problems]
     if report.context is not None:
         trained = " (the limit of the model)" if report.context == shape.context else ""
@@ -279,6 +280,7 @@ def _document(serve: Serve, result: FitReport | str) -> dict[str, Any]:
         "largest_parallel": result.parallel,
         "smaller": result.smaller,
         "problems": list(result.problems),
+        "warnings": [f"context {result.caution}"] if result.caution else [],
         "remarks": [
             {"rule": r.rule, "kind": r.kind, "says": r.says, "date": str(r.date), "source": r.source}
             for r in result.remarks

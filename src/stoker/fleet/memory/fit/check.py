@@ -12,7 +12,7 @@ from stoker.domain.serve import Serve, Slot
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
 from stoker.fleet.memory.device import Accounting, Device, chosen
-from stoker.fleet.memory.fit import gguf, hf_config, rules
+from stoker.fleet.memory.fit import gguf, hf_config, rules, trained
 from stoker.fleet.memory.fit.comparison import FitAnswer, MemoryFit, judge, worst
 from stoker.fleet.memory.fit.estimate import (
     Estimate,
@@ -63,6 +63,8 @@ class FitReport:
     """The most at once that fit with this context."""
     smaller: str | None
     """What else would fit, where it is too large."""
+    caution: str = ""
+    """What comes of a context above what the model was trained for; empty: it is not above it."""
 
     @property
     def needed(self) -> int:
@@ -168,6 +170,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
         context=largest_context(shape, plan, room) if room is not None else None,
         parallel=largest_parallel(shape, plan, room) if room is not None else None,
         smaller=_smaller(shape, plan, used, room) if room is not None and verdict.short else None,
+        caution=trained.caution(serve, most) if (most := trained.excess(serve)) is not None else "",
     )  # fmt: skip
 
 
