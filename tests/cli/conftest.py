@@ -78,7 +78,8 @@ def config(home: Path, port: int) -> Path:
     path = home / "work" / "stoker.toml"
     path.write_text(CONFIG.format(port=port))
     for name in ("fast", "slow"):
-        gguf(home / "work" / f"{name}.gguf", {"general.architecture": "llama"}, [("x", (32,), 0, 0)], 128)
+        facts = {"general.architecture": "llama", "llama.block_count": 1, "llama.context_length": 131072}
+        gguf(home / "work" / f"{name}.gguf", facts, [("x", (32,), 0, 0)], 128)
     return path
 
 

@@ -9,8 +9,10 @@ import pytest
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu
 
+SPARK = Path(discover.__file__).parents[2] / "models" / "spark.gguf"
 
-def gguf(path: Path, content: bytes = b"GGUF0000") -> Path:
+
+def gguf(path: Path, content: bytes = SPARK.read_bytes()) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
@@ -20,13 +22,11 @@ def names(*places: Path, **more: object) -> list[str]:
     return [m.path.name for m in discover.models(places, **more)]  # type: ignore[arg-type]
 
 
-def test_later_shards_projectors_and_other_files_are_no_models(tmp_path: Path) -> None:
+def test_later_parts_and_other_files_are_no_models(tmp_path: Path) -> None:
     for name in (
         "a.gguf",
         "b-00001-of-00002.gguf",
         "b-00002-of-00002.gguf",
-        "mmproj-a.gguf",
-        "a-MMPROJ.gguf",
         "C.GGUF",
     ):
         gguf(tmp_path / name)
@@ -51,8 +51,11 @@ def test_depth_and_time_are_bounded(tmp_path: Path) -> None:
     gguf(tmp_path / "near.gguf")
     assert names(tmp_path, depth=1) == ["near.gguf"]
     assert names(tmp_path, tmp_path / "1", depth=2) == ["deep.gguf", "near.gguf"]
-    times = iter([0.0, 1.0, 9.0, 9.0, 9.0])
-    assert names(tmp_path, patience=3.0, clock=lambda: next(times)) == ["near.gguf"]
+    gguf(tmp_path / "0.gguf")
+    times = iter([0.0, 1.0, 1.0, *[9.0] * 9])
+    said: list[str] = []
+    assert names(tmp_path, patience=3.0, clock=lambda: next(times), on_unusable=said.append) == ["0.gguf"]
+    assert said == ["the rest of this machine: the search took longer than 3 s"]
 
 
 def test_circles_and_places_that_are_not_there_do_no_harm(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.cli.fake_stoker import FakeStoker
-from tests.fleet.memory.model_files import gguf
+from tests.cli.fake_stoker import FakeStoker, serve_status
+from tests.fleet.memory.model_files import gguf, llama
 
 from stoker.cli.commands import doctor_checks
 from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
@@ -57,8 +57,9 @@ def test_a_machine_in_order(plain: Path, capsys: Captured) -> None:
     found = findings(capsys)
     assert {f.health for f in found.values()} == {"ok"}
     assert {"python", "pidfd", "unix sockets", "uvloop", "configuration", "state directory", "port", "keys", "engines",
-            "weights of fast", "weights of slow", "slots", "disk for the vault", "disk for logs", "docker",
-            "shell completion", "accelerators", "stored responses"} == set(found)  # fmt: skip
+            "weights of fast", "weights of slow", "fit of fast", "fit of slow", "slots",
+            "disk for the vault", "disk for logs", "docker", "shell completion", "accelerators",
+            "stored responses"} == set(found)  # fmt: skip
 
 
 def test_whether_responses_are_stored_is_said(plain: Path, capsys: Captured) -> None:
@@ -307,3 +308,76 @@ def test_a_file_that_no_engine_can_load_is_named(
     finding = doctor_checks.weights(Serve("m", model=str(weights)))
     assert said in finding.detail
     assert finding.health is (DoctorHealth.FAIL if said else DoctorHealth.OK)
+
+
+def test_doctor_judges_memory_as_fit_does(plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    llama(plain.parent / "slow.gguf")
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(2**30, 2**30))
+    assert run(["fit", "slow", "--json"]) == 1
+    [judged] = json.loads(capsys.readouterr().out)
+    assert run(["doctor", "--json"]) == 1
+    found = findings(capsys)
+    assert found["fit of slow"].health == "fail"
+    assert found["fit of slow"].detail == "; ".join(judged["problems"])
+    assert found["fit of slow"].next == "stoker fit slow"
+    assert found["fit of fast"].health == "ok"
+
+
+def test_memory_that_loaded_models_hold_counts_as_free(
+    stoker: FakeStoker, plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """They give way to others; and a model that runs fits."""
+    given: list[int] = []
+    monkeypatch.setattr(
+        "stoker.fleet.memory.host.host_memory", lambda credit=0: given.append(credit) or HostMemory(2**30, 2**30)
+    )
+    stoker.status(serve_status("fast", pid=os.getpgid(0)))
+    run(["doctor", "--json"])
+    assert max(given) > 2**20
+
+
+CAPPED = "8192 is above the 2048 tokens that the model was trained for: longer requests are refused; set at most 2048"
+
+
+def trained_for_2048(path: Path, context: int, more: str = "") -> None:
+    text = path.read_text().replace('model = "fast.gguf"\n', f'model = "fast.gguf"\ncontext = {context}\n{more}', 1)
+    path.write_text(text)
+    llama(path.parent / "fast.gguf", layers=1, **{"llama.context_length": 2048})
+
+
+def test_a_context_above_the_trained_one_is_told_with_its_line(plain: Path, capsys: Captured) -> None:
+    trained_for_2048(plain, 8192)
+    line = plain.read_text().splitlines().index("context = 8192") + 1
+    said = f"{plain.resolve()}:{line}: key 'serve[fast].context': {CAPPED}"
+    assert run(["config", "check"]) == 0
+    assert f"warning: {said}" in capsys.readouterr().err
+    assert run(["doctor", "--json"]) == 0
+    assert said in findings(capsys)["configuration"].detail
+    assert run(["fit", "fast"]) == 0
+    assert f"warning: context {CAPPED}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("context", "more"),
+    [
+        (2048, ""),
+        (8192, 'extra_args = ["--rope-scaling", "yarn", "--rope-scale", "4"]\nembedded = false\n'),
+        (8192, 'extra_args = ["--override-kv", "llama.context_length=int:8192"]\nembedded = false\n'),
+        (8192, 'env = { LLAMA_ARG_ROPE_SCALE = "4" }\n'),
+    ],
+)
+def test_a_context_that_the_model_can_have_is_no_warning(
+    plain: Path, capsys: Captured, context: int, more: str
+) -> None:
+    trained_for_2048(plain, context, more)
+    assert run(["config", "check"]) == 0
+    assert "trained" not in capsys.readouterr().err
+
+
+def test_the_line_of_an_inherited_context_is_that_of_the_parent(plain: Path, capsys: Captured) -> None:
+    trained_for_2048(plain, 8192)
+    text = plain.read_text().replace('name = "slow"\nmodel = "slow.gguf"\n', 'name = "slow"\nextends = "fast"\n')
+    plain.write_text(text)
+    line = text.splitlines().index("context = 8192") + 1
+    assert run(["config", "check"]) == 0
+    assert capsys.readouterr().err.count(f":{line}: key 'serve[fast].context': {CAPPED}") == 2

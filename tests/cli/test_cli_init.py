@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 from tests.cli.importers.ollama_home import SPARK, OllamaHome, weights_of
-from tests.fleet.memory.model_files import llama
+from tests.fleet.memory.model_files import gguf, llama
 
 from stoker.cli.commands import init, init_config
 from stoker.cli.importers.local_models import find_local_models
@@ -67,7 +67,7 @@ def test_init_writes_what_it_found_and_tells_the_next_command(home: Path, capsys
     for place in ("a.gguf", "models/b-Q4_K_M.gguf"):
         path = home / ("work" if place == "a.gguf" else "") / place
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"GGUF")
+        path.write_bytes(SPARK.read_bytes())
     assert run(["init", "--yes"]) == 0
     out = capsys.readouterr().out
     assert "GPU     none found" in out
@@ -78,13 +78,54 @@ def test_init_writes_what_it_found_and_tells_the_next_command(home: Path, capsys
     assert run(["config", "check"]) == 0
 
 
-def test_a_file_that_is_only_named_gguf_is_said_to_be_ignored(home: Path, capsys: Captured) -> None:
-    Path("a.gguf").write_bytes(b"GGUF")
-    pointer = Path("pointer.gguf").absolute()
-    pointer.write_text("version https://git-lfs.github.com/spec/v1\n")
+def own_models(folder: Path) -> dict[str, Path]:
+    """One whole model, and what else lies in folders of models. By what each is."""
+    folder.mkdir(exist_ok=True)
+    whole = SPARK.read_bytes()
+    found = {
+        "good": folder / "good.gguf", "truncated": folder / "truncated.gguf", "dangling": folder / "dangling.gguf",
+        "split": folder / "split-00001-of-00002.gguf", "headless": folder / "headless-00002-of-00003.gguf",
+        "projector": folder / "mmproj-good.gguf", "text": folder / "notes.gguf", "pointer": folder / "pointer.gguf",
+    }  # fmt: skip
+    found["good"].write_bytes(whole)
+    found["truncated"].write_bytes(whole[: len(whole) // 2])
+    found["dangling"].symlink_to(folder / "gone.gguf")
+    found["split"].write_bytes(whole)
+    found["headless"].write_bytes(whole)
+    (folder / "headless-00003-of-00003.gguf").write_bytes(whole)
+    found["projector"].write_bytes(weights_of(folder, "clip"))
+    found["text"].write_text("some notes\n")
+    found["pointer"].write_text("version https://git-lfs.github.com/spec/v1\n")
+    return found
+
+
+def test_what_no_engine_can_load_is_named_with_the_reason_and_left_out(home: Path, capsys: Captured) -> None:
+    files = own_models(home / "work" / "own")
     assert run(["init", "--yes"]) == 0
-    assert f"ignored {pointer}: it is no GGUF file" in capsys.readouterr().out
-    assert [s.name for s in load(Path("stoker.toml")).serves] == ["a"]
+    out = capsys.readouterr().out
+    ignored = sorted(line for line in out.splitlines() if line.startswith("ignored "))
+    folder = files["good"].parent
+    assert [line.partition(": ")[0] for line in ignored] == sorted([
+        f"ignored {files['truncated']} is cut off",
+        f"ignored {files['dangling']} is a link to {folder}/gone.gguf, which does not exist",
+        f"ignored {folder}/split-00002-of-00002.gguf, part 2 of 2, does not exist",
+        f"ignored {folder}/headless-00001-of-00003.gguf, part 1 of 3, does not exist",
+        f"ignored {files['projector']} is a projector of another model",
+        f"ignored {files['text']} is not a GGUF file (it begins with b'some')",
+        f"ignored {files['pointer']} is a git-lfs pointer, not the weights",
+    ])  # fmt: skip
+    assert [s.name for s in load(Path("stoker.toml")).serves] == ["good"]
+    assert run(["init", "--json", "--force"]) == 0
+    assert sorted(f"ignored {text}" for text in json.loads(capsys.readouterr().out)["ignored"]) == ignored
+
+
+def test_if_no_file_can_be_loaded_the_way_to_a_whole_one_is_the_next_step(home: Path, capsys: Captured) -> None:
+    Path("a.gguf").write_bytes(SPARK.read_bytes()[:-1])
+    assert run(["init", "--yes"]) == 0
+    out = capsys.readouterr().out
+    assert "a.gguf is cut off" in out
+    assert out.splitlines()[-1].startswith("next: put a GGUF file into")
+    assert load(Path("stoker.toml")).serves == ()
 
 
 def test_without_models_the_shipped_ones_are_used(
@@ -163,10 +204,10 @@ def test_a_gpu_counts_if_llama_server_is_there_to_use_it(
 
 
 def test_a_model_whose_context_cannot_be_computed_gets_a_guess_and_the_reason(home: Path, capsys: Captured) -> None:
-    Path("broken.gguf").write_bytes(b"GGUF")
+    gguf(Path("odd.gguf"), {"general.architecture": "llama"}, [("x", (32,), 0, 0)], 128)
     assert run(["init", "--yes"]) == 0
-    assert "context broken: 4096 tokens, a guess: " in capsys.readouterr().err
-    assert "# tokens that one request may use; a guess: see `stoker fit broken`" in Path("stoker.toml").read_text()
+    assert "context odd: 4096 tokens, a guess: " in capsys.readouterr().err
+    assert "# tokens that one request may use; a guess: see `stoker fit odd`" in Path("stoker.toml").read_text()
 
 
 def test_a_file_that_is_there_is_kept_unless_forced(home: Path, capsys: Captured) -> None:
@@ -180,7 +221,7 @@ def test_a_file_that_is_there_is_kept_unless_forced(home: Path, capsys: Captured
 
 
 def test_another_path_is_named_in_the_next_command(home: Path, capsys: Captured) -> None:
-    Path("a.gguf").write_bytes(b"GGUF")
+    Path("a.gguf").write_bytes(SPARK.read_bytes())
     assert run(["init", "--yes", "--path", "other file.toml"]) == 0
     assert capsys.readouterr().out.endswith(f"next: stoker up --config '{home / 'work' / 'other file.toml'}'\n")
 
@@ -247,7 +288,7 @@ def test_for_programs_the_findings_are_one_document(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setattr(discover, "gpus", lambda: [H200])
-    Path("a.gguf").write_bytes(b"GGUF")
+    Path("a.gguf").write_bytes(SPARK.read_bytes())
     assert run(["init", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["problems"] == []

@@ -229,10 +229,12 @@ def test_reload_tells_what_changed_and_fails_with_problems(
     stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": [],
-              "settings": ["serve[fast].port"]}  # fmt: skip
+              "warnings": ["stoker.toml:3: key 'y': odd"], "settings": ["serve[fast].port"]}  # fmt: skip
     stoker.answer("POST /admin/reload", answer)
     assert run(["reload"]) == 0
-    assert capsys.readouterr().out == "changed: fast\nadded: new\nsetting: serve[fast].port\n"
+    said = capsys.readouterr()
+    assert said.out == "changed: fast\nadded: new\nsetting: serve[fast].port\n"
+    assert said.err == "warning: stoker.toml:3: key 'y': odd\n"
     assert run(["reload", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == answer
     stoker.answer("POST /admin/reload", {"problems": ["stoker.toml:3: key 'x': what is this"]})

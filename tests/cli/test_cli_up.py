@@ -95,6 +95,18 @@ def test_a_port_on_the_command_line_survives_a_reload(config: Path, ran: list[Ra
         ran[0].read(ran[0].settings)
 
 
+def test_a_reload_says_what_config_check_warns_of(config: Path, ran: list[Ran]) -> None:
+    assert run(["up"]) == 0
+    text = config.read_text().replace('model = "fast.gguf"', 'model = "fast.gguf"\ncontext = 131073')
+    config.write_text(text)
+    line = text.splitlines().index("context = 131073") + 1
+    assert ran[0].read is not None
+    fresh, _ = ran[0].read(ran[0].settings)
+    assert any(
+        f":{line}: key 'serve[fast].context': 131073 is above the 131072 tokens" in one for one in fresh.warnings
+    )
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [

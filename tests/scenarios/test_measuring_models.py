@@ -56,7 +56,7 @@ def test_the_largest_context_is_found_with_engines_of_their_own() -> None:
         assert "context-2304" in {finding["name"] for finding in found["findings"]}
         assert plane.processes() == {}
         broken = plane.directory / "broken.gguf"
-        broken.write_bytes(b"GGUF" + bytes(60))
+        broken.write_bytes((MODELS / "spark.gguf").read_bytes().replace(b"output_norm.weight", b"output_n0rm.weight"))
         plane.write(plane.config.read_text().replace(str(MODELS / "spark.gguf"), str(broken)))
         code, out, _ = run(plane, "eval", "context", "m", "--from", "512", "--to", "512")
         assert code == 1

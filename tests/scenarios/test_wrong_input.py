@@ -149,8 +149,8 @@ async def test_many_engines_that_exit_at_once_each_tell_their_own_reason() -> No
 
 @pytest.mark.llama
 @story
-async def test_a_corrupt_gguf_is_explained_and_the_previous_model_is_back() -> None:
-    """Both kinds: no GGUF at all is seen beforehand, a damaged one by llama.cpp itself."""
+async def test_a_corrupt_gguf_is_explained_and_the_model_that_runs_is_not_touched() -> None:
+    """No GGUF at all, and one that is cut off: both are seen beforehand."""
     with running(serve("a"), llama("noise", model="noise"), llama("torn", model="torn"), started=False) as plane:
         whole = (MODELS / "spark.gguf").read_bytes()
         (plane.directory / "noise.gguf").write_bytes(b"this is no model" * 100)

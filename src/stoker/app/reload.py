@@ -83,6 +83,7 @@ class Reloader:
             "lapsed": [{"tier": tier, "class": name} for tier, name in lapsed],
             "settings": list(changes.settings),
             "problems": [],
+            "warnings": list(new.settings.warnings),
         }
 
     async def _read_again(self, read: ReadAgain, old: Configuration) -> tuple[list[str], Configuration]:

@@ -77,7 +77,7 @@ app.add_typer(install.app, name="install")
 app.command()(completions.completions)
 
 
-_RELOADED = ("changed", "added", "removed", "routing", "settings", "lapsed", "problems")
+_RELOADED = ("changed", "added", "removed", "routing", "settings", "lapsed", "problems", "warnings")
 
 
 @app.command()
@@ -111,6 +111,8 @@ def reload(
                 f"stoker: tier {tier} may have changed since it was measured at {classes}; "
                 f"measure it again: stoker eval calibrate {tier}"
             )
+        for warning in answer.warnings:
+            terminal.note(f"warning: {warning}")
         for problem in answer.problems:
             terminal.note(f"stoker: {problem}")
     if answer.problems:

@@ -200,6 +200,8 @@ class Settings:
     """None: no tier is configured, so nothing is routed."""
     renamed_keys: tuple[str, ...] = field(default=(), compare=False)
     """A warning for each key that the file gives under its old name."""
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    """What is allowed but probably not meant, if the file was read for a reload."""
 
     def slot(self, slot: str | None) -> Slot | None:
         """What a serve's `slot` names, as one slot: see `joined_slot`. None: it has none."""

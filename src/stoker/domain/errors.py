@@ -117,6 +117,13 @@ class CapacityError(StokerError):
         super().__init__(message, code=code, retry_after=retry_after, source=source, upstream_message=upstream_message)
 
 
+class UnreadableModel(StokerError):
+    """The files are no model that can be judged; the message says which, why, and what to do."""
+
+    status = 400
+    code = "unreadable_model"
+
+
 class StartFailed(StokerError):
     """A serve did not become ready. `message` may include what the engine printed last, shortened; `remedy`, what to do
     and where its log is, is Stoker's own words alone.

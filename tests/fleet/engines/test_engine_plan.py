@@ -13,6 +13,7 @@ from stoker.domain.serve import Serve
 from stoker.fleet.engines import embedded, llama_cpp, plan
 from stoker.fleet.engines.launch import LaunchPlace
 
+MODELS = Path(__file__).parents[3] / "src" / "stoker" / "models"
 PLACE = LaunchPlace(1234, "sesame")
 
 
@@ -26,7 +27,10 @@ def program(path: Path) -> Path:
     return path
 
 
-def weights(directory: Path, content: bytes = b"GGUF" + bytes(20), name: str = "m.gguf") -> str:
+WHOLE = (MODELS / "spark.gguf").read_bytes()
+
+
+def weights(directory: Path, content: bytes = WHOLE, name: str = "m.gguf") -> str:
     (directory / name).write_bytes(content)
     return str(directory / name)
 
@@ -82,8 +86,9 @@ def test_a_llama_command_of_ones_own_takes_the_key_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"GGUF" + bytes(20), None),
-        (b"", "is not a GGUF file"),
+        (WHOLE, None),
+        (WHOLE[:-1], "is cut off"),
+        (b"", "is empty"),
         (b"<html>", "is not a GGUF file (it begins with b'<htm')"),
         (b"version https://git-lfs.github.com/spec/v1\n", "git-lfs pointer"),
     ],
@@ -96,13 +101,13 @@ def test_weights_are_looked_at(tmp_path: Path, content: bytes, problem: str | No
 def test_missing_weights_are_named_and_so_is_each_missing_part(tmp_path: Path) -> None:
     given = serve(tmp_path, model=str(tmp_path / "no.gguf"), cmd=(sys.executable, "{model}"))
     [problem] = plan.problems(given)
-    assert f"were not found: {tmp_path}/no.gguf" in problem
+    assert f"{tmp_path}/no.gguf does not exist" in problem
     first = weights(tmp_path, name="big-00001-of-00003.gguf")
     weights(tmp_path, name="big-00003-of-00003.gguf")
     [problem] = plan.problems(serve(tmp_path, model=first, cmd=(sys.executable, "{model}")))
     assert "big-00002-of-00003.gguf" in problem
     [problem] = plan.problems(serve(tmp_path, model=str(tmp_path), cmd=(sys.executable, "{model}")))
-    assert "are a directory" in problem
+    assert "is a directory" in problem
 
 
 def test_without_any_llama_cpp_the_sentence_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

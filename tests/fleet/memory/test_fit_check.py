@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from tests.fleet.memory.model_files import QWEN, hub, llama
 
+from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import Serve, Slot, Tuning
 from stoker.fleet.memory.device import Device
 from stoker.fleet.memory.fit import check, rules
 from stoker.fleet.memory.fit.comparison import FitAnswer, judge
 from stoker.fleet.memory.fit.estimate import GIB
 from stoker.fleet.memory.fit.rules import RemarkKind, RuleSubject, holds, remarks, suits
-from stoker.fleet.memory.fit.shape import UnreadableModel
 from stoker.fleet.memory.host import HostMemory
 
 MAIN = HostMemory(64 * GIB, 32 * GIB)
@@ -183,5 +183,5 @@ def test_the_embedded_engine_computes_in_main_memory_and_a_server_on_its_slots_d
 
 
 def test_a_path_that_leads_nowhere_is_a_sentence() -> None:
-    with pytest.raises(UnreadableModel, match="there is no /no/model"):
+    with pytest.raises(UnreadableModel, match="/no/model does not exist"):
         check.read("/no/model")

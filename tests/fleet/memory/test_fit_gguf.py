@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fleet.memory.model_files import LLAMA_8B, gguf, llama
 
+from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import Serve
 from stoker.fleet.memory.fit import gguf as reader
 from stoker.fleet.memory.fit.auto_context import choose_context
 from stoker.fleet.memory.fit.check import check_fit
-from stoker.fleet.memory.fit.shape import Layer, UnreadableModel
+from stoker.fleet.memory.fit.shape import Layer
 from stoker.fleet.memory.host import HostMemory
+from stoker.store.files.gguf_header import read_header
 
 MODELS = Path(__file__).parents[3] / "src" / "stoker" / "models"
 
@@ -33,7 +35,7 @@ def test_the_shipped_models_are_read_as_their_writer_wrote_them() -> None:
 
 def test_the_vocabulary_is_counted_and_not_kept(tmp_path: Path) -> None:
     path = llama(tmp_path / "m.gguf")
-    assert reader.read_header(str(path)).facts["tokenizer.ggml.tokens"] == 128256
+    assert read_header(str(path)).facts["tokenizer.ggml.tokens"] == 128256
     shape = reader.read(str(path))
     assert (shape.vocabulary, shape.parameters, shape.precision) == (128256, 8_029_995_008, "Q4_K")
     assert shape.embedding == 4096 * 128256 // 256 * 144
@@ -83,7 +85,7 @@ def test_a_split_model_is_the_sum_of_its_parts(tmp_path: Path) -> None:
 
 def test_a_tensor_of_a_type_from_the_future_reaches_to_the_next_one(tmp_path: Path) -> None:
     path = gguf(tmp_path / "m.gguf", {}, [("a", (8,), 99, 0), ("b", (8,), 0, 96), ("c", (8,), 99, 128)], 256)
-    assert reader.read_header(str(path)).tensors == (
+    assert read_header(str(path)).tensors == (
         ("a", 96, 8, "type 99"),
         ("b", 32, 8, "F32"),
         ("c", 128, 8, "type 99"),
@@ -93,7 +95,7 @@ def test_a_tensor_of_a_type_from_the_future_reaches_to_the_next_one(tmp_path: Pa
 def test_a_file_that_is_cut_off_is_named_with_what_it_should_have(tmp_path: Path) -> None:
     path = gguf(tmp_path / "m.gguf", {}, [("a", (1024,), 0, 0)], 4095)
     with pytest.raises(UnreadableModel, match=r"m\.gguf is cut off: it should have \d+ bytes"):
-        reader.read_header(str(path))
+        read_header(str(path))
 
 
 HEAD = b"GGUF" + struct.pack("<I", 3)
@@ -121,7 +123,7 @@ def test_hostile_headers_are_refused_with_a_sentence(tmp_path: Path, data: bytes
     path = tmp_path / "m.gguf"
     path.write_bytes(data)
     with pytest.raises(UnreadableModel, match=said):
-        reader.read_header(str(path))
+        read_header(str(path))
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -163,7 +165,7 @@ def test_a_file_without_weights_or_layers_is_refused_with_a_sentence(
     tmp_path: Path, facts: dict[str, object], tensors: list[tuple[str, tuple[int, ...], int, int]], said: str
 ) -> None:
     path = gguf(tmp_path / "m.gguf", facts, tensors, 128)
-    assert reader.read_header(str(path)).tensors is not None
+    assert read_header(str(path)).tensors is not None
     with pytest.raises(UnreadableModel, match=said):
         reader.read(str(path))
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fleet.tiny_gguf import write_tiny
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
@@ -22,6 +21,7 @@ from stoker.fleet.supervision import start_checks
 
 Tell = Callable[[Any], None]
 SOON = 0.2
+MODELS = Path(__file__).parents[3] / "src" / "stoker" / "models"
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_however_often_it_is_asked_for_it_costs_one_thread_and_once_it_answers_i
         let_go(serve.model)
         Path(serve.model).unlink()
         async with asyncio.timeout(3):
-            while "were not found" not in (found := await workshop.quick_check(fleet, serve))[0]:
+            while "does not exist" not in (found := await workshop.quick_check(fleet, serve))[0]:
                 assert "does not answer" in found[0]
                 await asyncio.sleep(0.01)
         await fleet.close(False)
@@ -114,7 +114,7 @@ def test_a_model_that_is_there_and_of_which_no_more_can_be_read_is_refused_too(
 
     async def story(workshop: Any) -> None:
         fleet, model = workshop.supervisor(), workshop.directory / "w.gguf"
-        write_tiny(model)
+        model.write_bytes((MODELS / "spark.gguf").read_bytes())
         serve = Serve(name="slow", model=str(model), directory=str(workshop.directory), embedded=True)
         for one in (serve, replace(serve, auto_context=True)):
             [problem] = await no_longer_than(3, fleet.full_check(one))

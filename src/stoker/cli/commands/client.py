@@ -111,8 +111,8 @@ def _trained(serve: Serve) -> int | None:
     """Tokens that its model was trained for, from the header of its weights; None: unknown."""
     if not serve.model.endswith(".gguf"):
         return None
+    from stoker.domain.errors import UnreadableModel
     from stoker.fleet.memory.fit import gguf
-    from stoker.fleet.memory.fit.shape import UnreadableModel
 
     try:
         return gguf.read(serve.model).context

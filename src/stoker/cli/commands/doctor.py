@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.cli.machine.discover import InstalledEngine
     from stoker.domain.access import Settings
+    from stoker.fleet.memory.device import DeviceProbe
+    from stoker.fleet.memory.host import HostMemory
 
 
 def doctor(config: options.Config = None, json: options.Json = False) -> None:
@@ -45,10 +47,11 @@ def examine(config: str | None, demo: Settings | None = None) -> list[DoctorFind
 
     settings, about = _configuration(config) if demo is None else _demo(demo)
     engines = discover.engines()
+    probe = machine()
     findings = [
         doctor_checks.python(),
         *doctor_checks.platform(),
-        doctor_checks.accelerators(machine(), host_memory()),
+        doctor_checks.accelerators(probe, host_memory()),
         about,
     ]
     if settings is None:
@@ -58,7 +61,7 @@ def examine(config: str | None, demo: Settings | None = None) -> list[DoctorFind
         findings += [doctor_checks.engines((), engines)]
         state, vault = default_state(), default_vault()
     else:
-        findings += _configured(settings, engines)
+        findings += _configured(settings, engines, probe)
         state, vault = Path(settings.paths.logs), Path(settings.paths.vault)
     findings += [doctor_checks.disk("disk for the vault", vault, f"df -h {vault}")]
     findings += [doctor_checks.disk("disk for logs", state, f"df -h {state}")]
@@ -72,7 +75,7 @@ def examine(config: str | None, demo: Settings | None = None) -> list[DoctorFind
     return [*findings, doctor_checks.completion(Path.home())]
 
 
-def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[DoctorFinding]:
+def _configured(settings: Settings, engines: list[InstalledEngine], probe: DeviceProbe) -> list[DoctorFinding]:
     from stoker.cli.commands import doctor_checks, doctor_clusters
     from stoker.cli.machine import discover
     from stoker.domain.cluster import runs_here
@@ -82,13 +85,19 @@ def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[Doct
     running = _running(state)
     here = [serve for serve in settings.serves if runs_here(serve, settings.slots)]
     own = [s for s in here if s.engine == "llama.cpp" and s.driver is Driver.PROCESS]
-    process = _pid(running)
+    started = [serve for serve in here if serve.driver is not Driver.EXTERNAL]
+    process, main = _pid(running), _main_memory(running)
     return [
         doctor_checks.state_directory(state, process),
         doctor_checks.port(settings.front_door, process),
         doctor_checks.access(settings.front_door, None if running is None else running.frontdoor.auth == "keys"),
         doctor_checks.engines(here, engines),
         *(doctor_checks.weights(serve) for serve in own),
+        *(
+            finding
+            for serve in started
+            if (finding := doctor_checks.fit(serve, settings.slot(serve.slot), probe, main)) is not None
+        ),
         *(finding for serve in here if (finding := doctor_checks.serve(serve, settings.paths)) is not None),
         *([found] if (found := doctor_checks.images(settings.serves, settings.media)) is not None else []),
         *([found] if (found := doctor_checks.identities(settings.serves)) is not None else []),
@@ -96,6 +105,16 @@ def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[Doct
         doctor_checks.devices(settings, discover.gpus()),
         *doctor_clusters.clusters(settings),
     ]
+
+
+def _main_memory(running: StatusAnswer | None) -> HostMemory:
+    """The main memory that models can have: what those that are loaded hold, they give back when others come."""
+    from stoker.fleet.drivers import process_group
+    from stoker.fleet.memory.host import host_memory, process_memory
+
+    leaders = [one.pid for one in running.serves if one.pid is not None] if running is not None else []
+    theirs = process_memory(pid for leader in leaders for pid in process_group.members(leader))
+    return host_memory(credit=theirs.anonymous if theirs is not None else 0)
 
 
 def _demo(settings: Settings) -> tuple[Settings, DoctorFinding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
 import sys
@@ -15,12 +16,13 @@ from stoker.cli.clients.facts import takes_images
 from stoker.cli.console import figures
 from stoker.cli.machine import discover
 from stoker.domain.figures import counted
+from stoker.store.files import model_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.domain.access import FrontDoor, Media, Paths, ResponseStorage, Settings
-    from stoker.domain.serve import Serve
+    from stoker.domain.serve import Serve, Slot
     from stoker.fleet.memory.device import DeviceProbe
     from stoker.fleet.memory.host import HostMemory
 
@@ -234,40 +236,37 @@ def weights(serve: Serve) -> DoctorFinding:
             "stays when Ollama removes it",
             "stoker import ollama --force",
         )
-    if not path.exists():
+    if problem := model_file.problem_of(str(path)):
         return DoctorFinding(
             part,
             DoctorHealth.FAIL,
-            f"{path} does not exist",
-            "put the file there, or correct `model`",
-            "stoker config show",
+            problem,
+            "put a whole model file there, or correct `model`",
+            f"stoker fit {shlex.quote(str(path))}",
         )
-    if not os.access(path, os.R_OK) or path.is_dir():
-        what = "is a directory" if path.is_dir() else "cannot be read by this user"
-        return DoctorFinding(part, DoctorHealth.FAIL, f"{path} {what}", "name a readable GGUF file", f"ls -l {path}")
-    if not discover.has_magic(path):
-        return DoctorFinding(
-            part, DoctorHealth.FAIL, f"{path} is not a GGUF file (it does not begin with GGUF)",
-            "download it again; the file may be an LFS pointer or an error page", f"head -c 100 {path}",
-        )  # fmt: skip
-    if problem := _header_problem(path):
-        return DoctorFinding(
-            part, DoctorHealth.FAIL, problem, "name a whole GGUF file of a model", f"stoker fit {path}"
-        )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
 
 
-def _header_problem(path: Path) -> str:
-    """Why no engine can load this GGUF file; empty: nothing is known against it."""
-    from stoker.fleet.memory.fit import gguf
-    from stoker.fleet.memory.fit.shape import UnreadableModel
-    from stoker.store.files.split_gguf import model_files
+def fit(serve: Serve, slot: Slot | None, probe: DeviceProbe, main: HostMemory) -> DoctorFinding | None:
+    """What `stoker fit` says of the serve's memory. None: `weights` says what is wrong, or only its engine knows."""
+    from stoker.domain.errors import UnreadableModel
+    from stoker.fleet.memory.fit import check
 
+    if not os.path.isabs(serve.model) or not os.path.exists(serve.model) or serve.context_problem:
+        return None
+    part, more = f"fit of {serve.name}", f"stoker fit {serve.name}"
     try:
-        has_tensors = any(gguf.read_header(part).tensors for part in model_files(str(path)))
+        report = check.check_fit(serve, check.devices_for(serve, slot, probe.devices()), main)
     except UnreadableModel as error:
-        return error.message
-    return "" if has_tensors else f"{path} has no weights in it"
+        is_told = os.path.isfile(serve.model) and bool(model_file.problem_of(serve.model))
+        return None if is_told else DoctorFinding(part, DoctorHealth.FAIL, error.message, "take another file", more)
+    if report.problems:
+        is_sure = serve.cmd is None  # a command of one's own may say what Stoker does not know
+        health = DoctorHealth.FAIL if is_sure else DoctorHealth.WARN
+        return DoctorFinding(part, health, "; ".join(report.problems), "see what would fit", more)
+    rows = [f"{figures.size(row.need.total)} of {figures.size(row.fit.room)} in {row.place}" for row in report.rows]
+    context = f"{report.plan.parallel} x {report.estimate.context} tokens"
+    return DoctorFinding(part, DoctorHealth.OK, f"{report.fit.answer}: {context} need {'; '.join(rows)}")
 
 
 def _is_ollama_blob(path: Path) -> bool:

@@ -53,9 +53,9 @@ def fit(
     json: options.Json = False,
 ) -> None:
     """Check whether a model fits, and find the largest context. Reads file headers only; exit 1 if one does not fit."""
+    from stoker.domain.errors import UnreadableModel
     from stoker.fleet.memory.fit import check
     from stoker.fleet.memory.fit.auto_context import with_context
-    from stoker.fleet.memory.fit.shape import UnreadableModel
     from stoker.fleet.memory.host import host_memory
 
     is_path = target is not None and (os.sep in target or target.endswith(".gguf"))
@@ -221,6 +221,7 @@ def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
     lines += [f"  assumed: {note}" for note in shape.notes]
     lines += [f"  {remark.kind}: {remark.says} ({remark.date})" for remark in report.remarks
               if remark.kind is not RemarkKind.UNSUPPORTED]  # fmt: skip
+    lines += [f"  warning: context {report.caution}"] if report.caution else []
     lines += [f"  refused: {problem}" for problem in report.problems]
     if report.context is not None:
         trained = " (the limit of the model)" if report.context == shape.context else ""
@@ -279,6 +280,7 @@ def _document(serve: Serve, result: FitReport | str) -> dict[str, Any]:
         "largest_parallel": result.parallel,
         "smaller": result.smaller,
         "problems": list(result.problems),
+        "warnings": [f"context {result.caution}"] if result.caution else [],
         "remarks": [
             {"rule": r.rule, "kind": r.kind, "says": r.says, "date": str(r.date), "source": r.source}
             for r in result.remarks

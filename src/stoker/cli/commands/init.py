@@ -78,13 +78,14 @@ def take_inventory(vault: Path) -> MachineInventory:
     from stoker.cli.machine import discover
     from stoker.cli.machine.serve_plan import MachineInventory
 
-    unusable: list[Path] = []
+    unusable: list[str] = []
     own = discover.models(discover.model_directories(vault), on_unusable=unusable.append)
     local = find_local_models(os.environ, Path.home())
     models = merge_models(own, local.models)
     found = models or shipped_models()
     is_demo = not models and bool(found)
-    left_out = [f"{one.title} of {one.origin}: {one.reason}" for one in local.left_out]
+    said = set(unusable)
+    left_out = [f"{one.title} of {one.origin}: {one.reason}" for one in local.left_out if one.reason not in said]
     return MachineInventory(discover.gpus(), found, discover.engines(), vault, is_demo, unusable, left_out)
 
 
@@ -108,8 +109,8 @@ def report(found: MachineInventory) -> None:
         terminal.say(f"model   {place}: {model.path} ({figures.size(model.size)}{origin}{shipped})")
     for reason in found.left_out:
         terminal.say(f"ignored {reason}")
-    for path in found.unusable:
-        terminal.say(f"ignored {path}: it is no GGUF file; an LFS pointer, or an unfinished download?")
+    for problem in found.unusable:
+        terminal.say(f"ignored {problem}")
     if not found.models:
         terminal.say("model   none found; nothing to serve yet")
     for engine in found.engines:
@@ -181,7 +182,7 @@ def _document(
         "problems": problems,
         "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name, "memory": g.memory} for g in found.gpus],
         "models": [{"path": str(m.path), "size": m.size, "origin": m.origin or None} for m in found.models],
-        "ignored": [*(str(path) for path in found.unusable), *found.left_out],
+        "ignored": [*found.unusable, *found.left_out],
         "serves": [
             {"name": s.name, "model": str(s.model.path), "slot": s.slot, "context": s.context, "trained": s.trained,
              "problem": s.problem or None}

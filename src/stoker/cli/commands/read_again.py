@@ -54,6 +54,7 @@ def read_again(config: str | None, port: int | None, old: Settings) -> tuple[Set
 
 def main() -> None:
     """In the process that reads."""
+    from stoker.cli.console.installation import config_warnings
     from stoker.config.changes import changes_in_effect
 
     version, order = pickle.load(sys.stdin.buffer)
@@ -64,6 +65,7 @@ def main() -> None:
             raise ConfigError([problem])
         config, port, old = pickle.loads(order)
         settings = read_file(config, port)
+        settings = dataclasses.replace(settings, warnings=tuple(config_warnings(settings)))
         answer = settings, changes_in_effect(old, settings)
     except ConfigError as error:
         answer = error.problems

@@ -276,3 +276,5 @@ class ReloadAnswer(msgspec.Struct, frozen=True):
     settings: list[str] = []
     """The paths of all settings that changed."""
     problems: list[str] = []
+    warnings: list[str] = []
+    """What is allowed but probably not meant."""

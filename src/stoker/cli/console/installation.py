@@ -127,10 +127,11 @@ def _with_contexts(settings: Settings) -> Settings:
 
 def config_warnings(settings: Settings) -> list[str]:
     """What is allowed but probably not meant: one sentence each."""
+    from stoker.cli.console.context_warnings import context_warnings
     from stoker.config.warnings import warnings
     from stoker.fleet.engines import plan
 
-    found = warnings(settings) + undecidable_conditions(settings)
+    found = warnings(settings) + undecidable_conditions(settings) + context_warnings(settings)
     found += [serve.context_problem for serve in settings.serves if serve.context_problem]
     return found + [f"serve '{serve.name}': {text}" for serve in settings.serves for text in plan.cautions(serve)]
 

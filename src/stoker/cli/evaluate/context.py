@@ -92,8 +92,8 @@ def _require_empty(installation: Installation, serve: Serve) -> None:
 
 
 def _trained_for(serve: Serve) -> int:
+    from stoker.domain.errors import UnreadableModel
     from stoker.fleet.memory.fit import gguf
-    from stoker.fleet.memory.fit.shape import UnreadableModel
 
     try:
         found = gguf.read(serve.model).context if serve.model.endswith(".gguf") else None

@@ -15,8 +15,8 @@ from stoker.cli.importers.ollama_engine import architecture_of, foreign_layout, 
 from stoker.cli.importers.owned_models import OwnedModel, shown
 from stoker.cli.machine.discover import ModelFile
 from stoker.cli.machine.serve_plan import PARALLEL
-from stoker.fleet.memory.fit.gguf import Header, read_header
-from stoker.fleet.memory.fit.shape import UnreadableModel
+from stoker.store.files.gguf_header import Header, read_header
+from stoker.store.files.model_file import is_later_part, problem_of
 from stoker.store.files.split_gguf import parse_part
 
 _QUANTIZATION = re.compile(
@@ -47,10 +47,11 @@ class FolderModel:
 
 
 def gguf_files(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
-    """The first or only file of each GGUF model below `folder`, projectors included; hidden folders are skipped."""
+    """The first or only file of each GGUF model below `folder`, whatever is wrong with it, projectors included; hidden
+    folders are skipped.
+    """
     for path in _files(folder, depth):
-        part = parse_part(path.name)
-        if path.name.lower().endswith(".gguf") and (part is None or part.number == 1):
+        if path.name.lower().endswith(".gguf") and not is_later_part(str(path)):
             yield path
 
 
@@ -107,13 +108,10 @@ def model_name(repository: str, path: Path) -> str:
 
 def owned_model(model: FolderModel) -> tuple[OwnedModel | None, tuple[KeyReport, ...]]:
     """How the model is served; None if it cannot be, and the report says why. Reads its header."""
-    try:
-        headers = [read_header(str(path)) for path in parts_of(model.path)]
-    except UnreadableModel as error:
-        return None, (KeyReport(model.title, "model", KeyOutcome.FAILED, note=error.message),)
-    header = headers[0]
-    if architecture_of(header) == "clip":
-        return None, (KeyReport(model.title, "model", KeyOutcome.DROPPED, note="it is a projector of another model"),)
+    for is_language_model, outcome in ((False, KeyOutcome.FAILED), (True, KeyOutcome.DROPPED)):
+        if problem := problem_of(str(model.path), is_language_model):
+            return None, (KeyReport(model.title, "model", outcome, note=problem),)
+    header = read_header(str(model.path))
     reason = foreign_layout(header)
     if reason:
         note = f"stock llama.cpp does not load it: {reason}; download the model as llama.cpp converts it"

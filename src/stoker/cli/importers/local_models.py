@@ -12,9 +12,10 @@ from stoker.cli.importers.gguf_folders import FolderModel, gguf_files, is_projec
 from stoker.cli.importers.ollama import list_names
 from stoker.cli.importers.ollama_engine import foreign_layout, is_embedding_model
 from stoker.cli.importers.ollama_store import UnreadableStore, find_stores, read_model
-from stoker.cli.machine.discover import ModelFile, has_magic
-from stoker.fleet.memory.fit.gguf import read_header
-from stoker.fleet.memory.fit.shape import UnreadableModel
+from stoker.cli.machine.discover import ModelFile
+from stoker.domain.errors import UnreadableModel
+from stoker.store.files.gguf_header import read_header
+from stoker.store.files.model_file import problem_of
 
 SEARCH_SECONDS = 5.0
 """Time limit for all of it. Ollama's models take the longest: the header of each is read."""
@@ -71,8 +72,7 @@ def _every_model(environment: Mapping[str, str], home: Path, root: Path) -> Iter
         yield from _jan(folder)
     for folder in (share / "nomic.ai" / "GPT4All", home / ".cache" / "gpt4all"):
         for path in gguf_files(folder, depth=1):
-            if has_magic(path):
-                yield ModelFile(path, path.stat().st_size, origin="GPT4All")
+            yield _model(path, "", "GPT4All")
 
 
 def _ollama(stores: list[Path]) -> Iterator[ModelFile | LeftOutModel]:
@@ -101,15 +101,18 @@ def _ollama(stores: list[Path]) -> Iterator[ModelFile | LeftOutModel]:
             yield ModelFile(path, path.stat().st_size, name.short, f"Ollama ({name})")
 
 
-def _jan(folder: Path) -> Iterator[ModelFile]:
+def _jan(folder: Path) -> Iterator[ModelFile | LeftOutModel]:
     """Jan names every file `model.gguf`, so the folder gives the model's name."""
     for path in gguf_files(folder):
-        if not is_projector(path) and has_magic(path):
-            name = path.parent.name if path.stem == "model" else ""
-            yield ModelFile(path, path.stat().st_size, name, "Jan")
+        if not is_projector(path):
+            yield _model(path, path.parent.name if path.stem == "model" else "", "Jan")
 
 
-def _files(models: list[FolderModel]) -> Iterator[ModelFile]:
-    for model in models:
-        if has_magic(model.path):
-            yield ModelFile(model.path, model.path.stat().st_size, origin=model.origin)
+def _files(models: list[FolderModel]) -> Iterator[ModelFile | LeftOutModel]:
+    return (_model(model.path, "", model.origin) for model in models)
+
+
+def _model(path: Path, name: str, origin: str) -> ModelFile | LeftOutModel:
+    if problem := problem_of(str(path)):
+        return LeftOutModel(path.name, origin, problem)
+    return ModelFile(path, path.stat().st_size, name, origin)

@@ -28,8 +28,8 @@ from stoker.cli.importers.ollama_store import (
 from stoker.cli.importers.owned_models import ExternalModel, ImportableModel, OwnedModel, Progress, import_models, shown
 from stoker.cli.machine.discover import ModelFile
 from stoker.cli.machine.serve_plan import PARALLEL, MachineInventory
-from stoker.fleet.memory.fit.gguf import Header, read_header
-from stoker.fleet.memory.fit.shape import UnreadableModel
+from stoker.domain.errors import UnreadableModel
+from stoker.store.files.gguf_header import Header, read_header
 
 ORIGIN = "Ollama"
 _MAX_SHOWN = 60

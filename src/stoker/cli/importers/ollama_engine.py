@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.fleet.memory.fit.gguf import Header, TextCount
+from stoker.store.files.gguf_header import Header, TextCount
 
 _OWN_ARCHITECTURES = frozenset(("deepseekocr", "glm4moelite", "glmocr", "gptoss", "olmo3", "qwen25vl"))
 """Architecture names that stock llama.cpp does not know; it has other names for them."""

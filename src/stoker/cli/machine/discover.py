@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.store.files.split_gguf import parse_part
+from stoker.store.files.model_file import is_later_part, problem_of
 
-GGUF_MAGIC = b"GGUF"
 DEPTH = 6
 """How deep directories are searched. A model hub's cache needs five levels."""
-SEARCH_SECONDS = 3.0
-"""Time limit for the whole search."""
+SEARCH_SECONDS = 5.0
+"""Time limit for the whole search: a header takes up to 0.2 s."""
 _PCI_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
 _LARGE_BAR = 2 * 2**30
 
@@ -138,23 +137,32 @@ def models(
     depth: int = DEPTH,
     patience: float = SEARCH_SECONDS,
     clock: Callable[[], float] = time.monotonic,
-    on_unusable: Callable[[Path], None] = lambda path: None,
+    on_unusable: Callable[[str], None] = lambda problem: None,
 ) -> list[ModelFile]:
-    """GGUF files that can be served, each once: no later parts of split files, no projectors of vision models.
+    """GGUF files that can be served, each once: no later parts of split files.
 
-    `on_unusable` gets each file whose name says GGUF and whose content does not.
+    `on_unusable` gets a sentence for each file that is named so and that no engine can load, by its header, and one if
+    there was no time to look at all of them.
     """
     deadline = clock() + patience
     found: dict[Path, ModelFile] = {}
+    seen: set[Path] = set()
+
+    def is_late() -> bool:
+        return clock() > deadline
+
     for place in places:
-        for path in _walk(place, depth, lambda: clock() > deadline):
+        for path in _walk(place, depth, is_late):
             real = path.resolve()
-            if real in found or not _is_first_part(path):
+            if real in seen or not _is_candidate(path):
                 continue
-            if has_magic(path):
-                found[real] = ModelFile(path.absolute(), real.stat().st_size)
+            seen.add(real)
+            if problem := problem_of(str(path.absolute())):
+                on_unusable(problem)
             else:
-                on_unusable(path.absolute())
+                found[real] = ModelFile(path.absolute(), real.stat().st_size)
+    if is_late():
+        on_unusable(f"the rest of this machine: the search took longer than {patience:g} s")
     return list(found.values())
 
 
@@ -166,6 +174,8 @@ def _walk(folder: Path, depth: int, is_late: Callable[[], bool]) -> Iterator[Pat
     except OSError:
         return  # not there, or not ours to read
     for entry in entries:
+        if is_late():
+            return
         if entry.is_dir(follow_symlinks=False):
             if depth > 0 and (not entry.name.startswith(".")):
                 yield from _walk(Path(entry.path), depth - 1, is_late)
@@ -173,21 +183,9 @@ def _walk(folder: Path, depth: int, is_late: Callable[[], bool]) -> Iterator[Pat
             yield Path(entry.path)
 
 
-def _is_first_part(path: Path) -> bool:
-    part = parse_part(path.name.lower())
-    if (part is not None and part.number != 1) or "mmproj" in path.name.lower():
-        return False
-    # A path with control characters or undecodable bytes cannot stand in a configuration.
-    return str(path.absolute()).isprintable()
-
-
-def has_magic(path: Path) -> bool:
-    """Whether the file can be read and begins as a GGUF file does."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(GGUF_MAGIC)) == GGUF_MAGIC
-    except OSError:
-        return False
+def _is_candidate(path: Path) -> bool:
+    """A path with control characters or undecodable bytes cannot stand in a configuration."""
+    return str(path.absolute()).isprintable() and not is_later_part(str(path))
 
 
 def engines() -> list[InstalledEngine]:

@@ -27,8 +27,8 @@ class MachineInventory:
     engines: Sequence[InstalledEngine]
     vault: Path
     demo: bool = False
-    unusable: Sequence[Path] = ()
-    """Files that are no GGUF files, though they are named so."""
+    unusable: Sequence[str] = ()
+    """One sentence for each file that is named as a model but is none."""
     left_out: Sequence[str] = ()
     """Models of other programs that are not offered: which, and why."""
 

@@ -61,6 +61,6 @@ def problems(serve: Serve) -> list[str]:
     if os.path.isabs(serve.model) and any("{model}" in word for word in serve.cmd):
         if serve.engine == "llama.cpp":
             found += weight_files.problems(serve)
-        elif not os.path.exists(serve.model) and serve.source is None:
-            found.append(weight_files.missing(serve, serve.model))
+        else:
+            found += weight_files.missing(serve)
     return found

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 
 from stoker.domain.serve import Serve
+from stoker.store.files.model_file import absence, problem_of
 from stoker.store.files.split_gguf import model_files
 
-_MAGIC = b"GGUF"
-_POINTER = b"version https://git-lfs"
 _DESCRIPTIONS = ("config.json", "params.json")
 
 
 def problems(serve: Serve) -> list[str]:
-    """What is wrong with a GGUF model, its parts included: one sentence each. Reads 24 bytes of each file.
+    """What is wrong with a GGUF model, its parts included: see `problem_of`. At most one sentence.
 
     A missing model with a `source` is not a problem here: it is fetched.
     """
-    paths = [path for path in model_files(serve.model) if serve.source is None or os.path.exists(path)]  # else: fetched
-    return [problem for path in paths if (problem := _problem(serve, path))]
+    if serve.source is not None and not all(os.path.exists(path) for path in model_files(serve.model)):
+        return []
+    return _of_serve(serve, problem_of(serve.model))
 
 
 def directory_problems(serve: Serve) -> list[str]:
@@ -26,11 +26,8 @@ def directory_problems(serve: Serve) -> list[str]:
     path = serve.model
     if not os.path.isabs(path):  # a hub id: the engine fetches it
         return []
-    if not os.path.exists(path):
-        return [missing(serve, path)]
-    if os.path.isfile(path):
-        problem = _problem(serve, path)
-        return [problem] if problem else []
+    if not os.path.isdir(path):
+        return problems(serve)
     if not any(os.path.exists(os.path.join(path, name)) for name in _DESCRIPTIONS):
         return [
             f"the weights of serve '{serve.name}' in {path} have no config.json: take the directory that has one, or "
@@ -39,28 +36,10 @@ def directory_problems(serve: Serve) -> list[str]:
     return []
 
 
-def missing(serve: Serve, path: str) -> str:
-    if os.path.islink(path):
-        return (
-            f"the weights of serve '{serve.name}' are a link, {path}, to {os.path.realpath(path)}, which does not "
-            "exist: download them again, or correct `model`"
-        )
-    return f"the weights of serve '{serve.name}' were not found: {path}; put them there, or correct `model`"
+def missing(serve: Serve) -> list[str]:
+    """Whether there is anything at the path of the model, a file or a directory. One with a `source` is fetched."""
+    return [] if serve.source is not None or os.path.isdir(serve.model) else _of_serve(serve, absence(serve.model))
 
 
-def _problem(serve: Serve, path: str) -> str | None:
-    whose = f"the weights of serve '{serve.name}'"
-    if os.path.isdir(path):
-        return f"{whose} are a directory: {path}; llama.cpp needs one GGUF file: name it in `model`"
-    try:
-        with open(path, "rb") as file:
-            head = file.read(24)
-    except FileNotFoundError:
-        return missing(serve, path)
-    except OSError as error:
-        return f"{whose} cannot be read: {path} ({error.strerror}); run Stoker as a user who may"
-    if head.startswith(_POINTER[: len(head)]) and head:
-        return f"{path} is a git-lfs pointer, not the weights of serve '{serve.name}': fetch it with `git lfs pull`"
-    if head[:4] != _MAGIC:
-        return f"{path} is not a GGUF file (it begins with {head[:4]!r}): download it again, or correct `model`"
-    return None
+def _of_serve(serve: Serve, problem: str) -> list[str]:
+    return [f"the weights of serve '{serve.name}': {problem}"] if problem else []

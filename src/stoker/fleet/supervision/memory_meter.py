@@ -118,10 +118,10 @@ class MemoryMeter:
             raise StartFailed(text, code="cannot_start") from None
 
     def _memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
+        from stoker.domain.errors import UnreadableModel
         from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs
         from stoker.fleet.memory.fit.comparison import FitAnswer
         from stoker.fleet.memory.fit.rules import RemarkKind
-        from stoker.fleet.memory.fit.shape import UnreadableModel
 
         serve = self.choose_context(serve)
         slot = self._slot_of(serve.slot)

@@ -10,7 +10,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.external import address_of, edge_of
 from stoker.fleet.engines import plan
 from stoker.fleet.process.ports import port_problem
-from stoker.fleet.supervision import requirements, weight_headers
+from stoker.fleet.supervision import known_architectures, requirements
 
 
 def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_conflicts: bool = True) -> list[str]:
@@ -35,7 +35,7 @@ def lasting(serve: Serve) -> list[str]:
         return []  # what a node has can be seen only there; the driver looks for GPUs
     found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
     if not found and serve.driver is not Driver.COMPOSE:
-        found += weight_headers.problems(serve)
+        found += known_architectures.problems(serve)
     if not os.path.isdir(serve.working_directory):
         found.append(f"the directory {serve.working_directory} of serve '{serve.name}' does not exist: create it")
     return [*found, *requirements.unmet_requirements(serve)]

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from stoker.blocking import StillBlocked, waited_for
+from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import Serve, Slot, joined_slot
 from stoker.fleet.memory import host as memory_of_host
 from stoker.fleet.memory.device import Device, DeviceProbe
 from stoker.fleet.memory.fit import check
 from stoker.fleet.memory.fit.estimate import FitPlan, estimate, largest_context
-from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
+from stoker.fleet.memory.fit.shape import Shape
 from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.ledger import USABLE_SHARE
 

@@ -6,12 +6,13 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from stoker.domain.errors import UnreadableModel
 from stoker.domain.figures import counted
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
 from stoker.fleet.memory.device import Accounting, Device, chosen
-from stoker.fleet.memory.fit import gguf, hf_config, rules
+from stoker.fleet.memory.fit import gguf, hf_config, rules, trained
 from stoker.fleet.memory.fit.comparison import FitAnswer, MemoryFit, judge, worst
 from stoker.fleet.memory.fit.estimate import (
     Estimate,
@@ -23,9 +24,10 @@ from stoker.fleet.memory.fit.estimate import (
     needed,
 )
 from stoker.fleet.memory.fit.rules import Remark, RemarkKind
-from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
+from stoker.fleet.memory.fit.shape import Shape
 from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.ledger import USABLE_SHARE
+from stoker.store.files import model_file
 
 # Bits per weight of llama.cpp's usual mixtures, largest first.
 _MIXTURES = (("Q8_0", 8.5), ("Q6_K", 6.6), ("Q5_K_M", 5.7), ("Q4_K_M", 4.9), ("Q3_K_M", 3.9), ("Q2_K", 3.0))
@@ -61,6 +63,8 @@ class FitReport:
     """The most at once that fit with this context."""
     smaller: str | None
     """What else would fit, where it is too large."""
+    caution: str = ""
+    """What comes of a context above what the model was trained for; empty: it is not above it."""
 
     @property
     def needed(self) -> int:
@@ -79,8 +83,8 @@ def read(model: str) -> Shape:
             f"{model} is a model on the hub, and only files on disk can be examined: download it, then set `model` to "
             "its directory"
         )
-    if not os.path.exists(model):
-        raise UnreadableModel(f"there is no {model}: give a serve's name, a GGUF file or a model's directory")
+    if problem := model_file.problem_of(model):
+        raise UnreadableModel(problem)
     return gguf.read(model)
 
 
@@ -166,6 +170,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
         context=largest_context(shape, plan, room) if room is not None else None,
         parallel=largest_parallel(shape, plan, room) if room is not None else None,
         smaller=_smaller(shape, plan, used, room) if room is not None and verdict.short else None,
+        caution=trained.caution(serve, most) if (most := trained.excess(serve)) is not None else "",
     )  # fmt: skip
 
 

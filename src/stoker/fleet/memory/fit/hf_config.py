@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stoker.fleet.memory.fit.shape import Layer, Shape, UnreadableModel, whole
+from stoker.domain.errors import UnreadableModel
+from stoker.fleet.memory.fit.shape import Layer, Shape
+from stoker.store.files.gguf_header import whole
 
 CONFIG_LIMIT, INDEX_LIMIT, HEADER_LIMIT = 4 * 2**20, 128 * 2**20, 100_000_000
 """Bytes; the last is the format's own."""
@@ -44,13 +46,28 @@ def read(directory: str) -> Shape:
         weights=weights,
         layers=_layers(facts, count, weights),
         parameters=parameters if method is None else None,  # packed numbers are not parameters
-        context=whole(facts, "max_position_embeddings", "n_positions", "seq_length") or None,
+        context=_context(facts),
         vocabulary=whole(facts, "vocab_size"),
         width=whole(facts, "hidden_size", "n_embd"),
         experts=whole(facts, "num_local_experts", "num_experts", "n_routed_experts"),
         block_size=block,
         notes=notes,
     )
+
+
+def trained_context(directory: str) -> int | None:
+    """The tokens that the model was trained for; None: unknown, or its configuration stretches them itself."""
+    try:
+        config = _json(Path(directory) / "config.json", CONFIG_LIMIT)
+    except UnreadableModel:
+        return None
+    text = config.get("text_config")
+    facts: dict[str, Any] = {**config, **text} if isinstance(text, dict) else config
+    return None if facts.get("rope_scaling") or facts.get("rope_parameters") else _context(facts)
+
+
+def _context(facts: Mapping[str, Any]) -> int | None:
+    return whole(facts, "max_position_embeddings", "n_positions", "seq_length") or None
 
 
 def _layers(facts: Mapping[str, Any], count: int, weights: int) -> tuple[Layer, ...]:

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-from stoker.domain.errors import StokerError
-
-
-class UnreadableModel(StokerError):
-    """The files are no model that can be judged; the message says which, why, and what to do."""
-
-    status = 400
-    code = "unreadable_model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +45,3 @@ class Shape:
     @property
     def is_moe(self) -> bool:
         return bool(self.experts)
-
-
-def whole(facts: Mapping[str, object], *names: str) -> int | None:
-    """The first of these that is a whole number of at least 0 and of a believable size; None: none is."""
-    for name in names:
-        value = facts.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**48:
-            return value
-    return None
