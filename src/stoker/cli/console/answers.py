@@ -202,6 +202,8 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     events: list[RecentEvent] = []
     orchestrators: list[OrchestratorStatus] = []
     edges: list[EdgeStatus] = []
+    responses: dict[str, Any] | None = None
+    """What is stored of the Responses API; None: nothing is."""
 
     def serve(self, name: str) -> ServeStatus | None:
         """The serve with this name, served name or alias, or its first replica; a serve's own name goes first."""
