@@ -165,6 +165,8 @@ class FrontDoorStatus(msgspec.Struct, frozen=True):
     host: str = ""
     port: int = 0
     auth: str = ""
+    auth_configured: str | None = None
+    """`auth` of the configuration; None: a key is needed as soon as there is one."""
     in_flight: int = 0
 
 
