@@ -7,11 +7,13 @@ import runpy
 import shlex
 import subprocess
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.fake_stoker import FakeStoker
+from tests.cli.fake_stoker import FakeStoker, serve_status
 
 from stoker.cli.clients.agents import AGENTS
 from stoker.cli.clients.all_clients import CLIENTS
@@ -330,33 +332,81 @@ def test_without_a_configuration_or_a_production_serve_the_next_command_is_told(
     assert "stoker init" in capsys.readouterr().err
 
 
-def test_a_running_demo_is_enough(home: Path, capsys: Captured) -> None:
-    state = home / ".local" / "state" / "stoker" / "demo"
-    state.mkdir(parents=True, mode=0o700)
-    (state / "lock").touch()
-    assert run(["client", "curl"]) == 1
-    assert "stoker up --demo" in capsys.readouterr().err
+LISTED = [
+    {"id": "spark", "context_length": 2048, "stoker": {"serve": "spark", "dialects": ["chat"], "modalities": ["text"]}},
+    {"id": "gpt-4o", "context_length": 2048, "stoker": {"serve": "spark", "dialects": ["chat"]}},
+    {"id": "auto", "context_length": None, "stoker": {"serve": None, "state": "routed"}},
+]
+
+
+@contextmanager
+def running_elsewhere(state: Path, configuration: Path | None = None, **door: Any) -> Iterator[FakeStoker]:
+    """A Stoker that runs on another folder's file, or on one that is not to be had here: GET /status and the models."""
+    state.mkdir(parents=True, mode=0o700, exist_ok=True)
+    (state / "lock").write_text(f"1\n{configuration or ''}\n")
     fake = FakeStoker(state / "stoker.sock")
+    fake.status(serve_status("spark", context=2048), frontdoor={"port": 8999, "auth": "none"} | door)
+    fake.answer("GET /v1/models", {"data": LISTED})
     try:
-        fake.answer("GET /status", {"version": "1", "pid": 1, "frontdoor": {"port": 8999}})
-        found = document(capsys, "curl")
+        yield fake
     finally:
         fake.close()
+
+
+@pytest.fixture
+def own_state(home: Path) -> Path:
+    return home / ".local" / "state" / "stoker"
+
+
+@pytest.mark.parametrize("where", ["", "demo"])
+def test_without_a_file_the_models_are_those_of_the_stoker_that_runs(
+    own_state: Path, where: str, capsys: Captured
+) -> None:
+    with running_elsewhere(own_state / where):
+        found = document(capsys, "curl")
+        assert document(capsys, "curl", "--model", "gpt-4o")["serve"] == "spark"
+        assert run(["client", "curl", "--model", "ember"]) == 2
+        assert "in the running Stoker; known: spark, gpt-4o, auto" in capsys.readouterr().err
+        assert run(["client", "curl", "--model", "auto"]) == 2
+        assert "--config FILE" in capsys.readouterr().err
     assert (found["base_url"], found["model"], found["client_context"]) == ("http://127.0.0.1:8999/v1", "spark", 1536)
     assert not found["key_needed"]
 
 
-def test_the_port_and_the_keys_of_the_stoker_that_runs_count(home: Path, capsys: Captured) -> None:
-    """`--port` is not in the file, nor are keys that were made since."""
-    state = home / ".local" / "state" / "stoker" / "demo"
-    state.mkdir(parents=True, mode=0o700)
-    (state / "lock").touch()
-    fake = FakeStoker(state / "stoker.sock")
-    try:
-        fake.answer("GET /status", {"version": "1", "pid": 1, "frontdoor": {"port": 8998, "auth": "keys"}})
+def test_in_any_folder_the_file_of_the_stoker_that_runs_counts(
+    own_state: Path, full: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir("/")
+    with running_elsewhere(own_state, full, port=8124, auth="keys") as fake:
+        fake.status(serve_status("coder"), frontdoor={"port": 8124, "auth": "keys"})
         found = document(capsys, "curl")
-    finally:
-        fake.close()
+    assert (found["base_url"], found["model"]) == ("http://127.0.0.1:8124/v1", "coder")
+    assert (found["key_variable"], found["key_needed"]) == ("TEAM_KEY", True)
+
+
+def test_a_model_that_the_running_stoker_has_not_read_yet_is_pointed_out(
+    own_state: Path, full: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir("/")
+    with running_elsewhere(own_state, full):
+        assert run(["client", "curl"]) == 0
+        assert "the running Stoker has no serve 'coder' yet: stoker reload" in capsys.readouterr().err
+
+
+def test_where_none_runs_and_no_file_is_found_nothing_is_guessed(own_state: Path, capsys: Captured) -> None:
+    (own_state / "demo").mkdir(parents=True, mode=0o700)
+    (own_state / "demo" / "lock").touch()  # a demo of yesterday
+    assert run(["client", "curl"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "stoker up --demo" in said.err
+    assert "--config FILE" in said.err
+
+
+def test_the_port_and_the_keys_of_the_stoker_that_runs_count(own_state: Path, capsys: Captured) -> None:
+    """`--port` is not in the file, nor are keys that were made since."""
+    with running_elsewhere(own_state / "demo", port=8998, auth="keys"):
+        found = document(capsys, "curl", "--state", str(own_state / "demo"))
     assert found["base_url"] == "http://127.0.0.1:8998/v1"
     assert found["key_needed"]
 

@@ -112,7 +112,7 @@ def test_in_a_checkout_its_pages_are_searched_and_the_named_one_comes_first(
     assert capsys.readouterr().out.splitlines()[1].strip() == f"{checkout}/guides/share-a-gpu.md"
     assert run(["docs", "gates"]) == 0
     assert "guides/promote-a-model.md" in capsys.readouterr().out
-    assert run(["docs", "no", "such", "words", "xyzzy"]) == 1
+    assert run(["docs", "xyzzy", "plugh"]) == 1
     assert "all pages: stoker docs" in capsys.readouterr().err
 
 
@@ -132,21 +132,58 @@ def test_the_pages_of_a_checkout_link_to_each_other(tmp_path: Path) -> None:
     assert site.sections[-1] == PageSection("guides/share/#keys", "Share", "Keys", "Make keys .")
 
 
-def test_all_words_have_to_be_found_and_headings_count_more_than_text() -> None:
+def found(sections: list[PageSection], words: str) -> list[PageSection]:
+    return [hit.section for hit in find(sections, words, 10)]
+
+
+def test_a_section_with_more_of_the_words_comes_first_and_headings_count_more_than_text() -> None:
     text = PageSection("a/#text", "A", "Text", "a gate here, and a limit")
     title = PageSection("b/#gates", "B", "Gates", "none")
-    assert [hit.section for hit in find([text, title], "gates", 10)] == [title, text]
-    assert [hit.section for hit in find([text, title], "gate limit", 10)] == [text]
-    assert find([text, title], "", 10) == []
+    others = [PageSection(f"c/#{n}", "C", "Others", "of something else") for n in range(5)]
+    assert found([text, title, *others], "gates") == [title, text]
+    assert found([text, title, *others], "the limit of Text") == [text]
+    assert found([title, text, *others], "here is a limit for gates") == [text, title]
+    assert found([text, title], "") == []
+    assert found([text, title], "xyzzy") == []
     assert len(find([title] * 30, "gates", 10)) == 10
+
+
+@pytest.mark.parametrize("words", ["limiting", "LIMITS", 'limit"', "limit*", "limit -gate", "NEAR(limit", "page:limit"])
+def test_words_count_in_every_form_and_no_sign_has_a_meaning(words: str) -> None:
+    section = PageSection("a/#limits", "A", "What limits a key", "title and gates")
+    assert found([section], words) == [section]
 
 
 def test_words_side_by_side_in_a_short_text_come_before_the_same_words_here_and_there() -> None:
     apart = PageSection("a/#long", "A", "Long", "unload what is idle, " + "and more " * 100 + "idle " * 50)
     together = PageSection("b/#short", "B", "Short", "`idle_unload` stops a model")
-    told = PageSection("reference/messages/#short", "Messages", "Short", "`idle_unload` stops a model")
-    assert [hit.section for hit in find([apart, told, together], "idle unload", 10)] == [together, told, apart]
-    assert [hit.section for hit in find([apart, together], "how to do an unload", 10)] == [together, apart]
+    assert found([apart, together], "idle unload") == [together, apart]
+    assert found([apart, together], "how to do an unload") == [together, apart]
+
+
+QUESTIONS = {
+    "pin a model in memory": {"guides/keep-models-warm"},
+    "why did my request wait": {"reference/cli", "reference/decisions", "guides/watch-and-alert"},
+    "upgrade without dropping requests": {"guides/upgrade"},
+    "small and big model for Claude Code": {"guides/coding-agents"},
+    "one model on each GPU": {"guides/several-gpus"},
+    "vLLM in Docker": {"guides/compose", "guides/containers"},
+    "behind nginx under a path": {"guides/reverse-proxy"},
+    "switch off thinking": {"reference/configuration", "reference/engines"},
+    "what is stored of prompts": {"guides/security"},
+    "limit a key": {"guides/share", "guides/security"},
+}
+"""Real questions, and the pages that answer them."""
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_finds_its_page_among_the_first_three(
+    question: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(docs_load, "CHECKOUT", Path(__file__).parents[2] / "docs")
+    assert run(["docs", *question.split(), "--json"]) == 0
+    first = [one["location"].partition("#")[0].strip("/") for one in json.loads(capsys.readouterr().out)["pages"][:3]]
+    assert QUESTIONS[question] & set(first), first
 
 
 def test_the_pages_are_served_below_their_version_and_nothing_else(server: DocsServer) -> None:

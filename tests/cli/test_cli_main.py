@@ -180,6 +180,66 @@ def test_a_stoker_that_runs_is_found_from_any_directory(home: Path, capsys: pyte
     assert "fast" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["orchestrator", "prompts"], "# worker prompt of coder"),
+        (["eval", "bootstrap", "nobody"], "there is no tier 'nobody'; known tiers: fast"),
+        (["profile", "show"], "nothing is measured"),
+    ],
+)
+def test_in_any_folder_a_command_knows_the_file_of_the_stoker_that_runs(
+    home: Path, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str],
+    said: str,
+) -> None:  # fmt: skip
+    """Not the demo's orchestrator, and not that there are no tiers."""
+    more = '[[tier]]\nname = "fast"\nserve = "fast"\n[orchestrator.coder]\nworker = "fast"\n'
+    config.write_text(f"{config.read_text()}\n{more}")
+    state = home / ".local" / "state" / "stoker"
+    state.mkdir(parents=True, mode=0o700)
+    (state / "lock").write_text(f"1\n{config}\n")
+    monkeypatch.chdir("/")
+    fake = FakeStoker(state / "stoker.sock")
+    try:
+        run(words)
+    finally:
+        fake.close()
+    out = capsys.readouterr()
+    assert said in out.out + out.err
+
+
+@pytest.mark.parametrize("words", [["orchestrator", "prompts"], ["profile", "show"], ["eval", "bootstrap"]])
+def test_without_the_file_of_the_stoker_that_runs_it_is_asked_for(
+    home: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    state = home / ".local" / "state" / "stoker"
+    state.mkdir(parents=True, mode=0o700)
+    (state / "lock").write_text("1\n/gone/stoker.toml\n")
+    fake = FakeStoker(state / "stoker.sock")
+    try:
+        assert run(words) == 2
+    finally:
+        fake.close()
+    said = capsys.readouterr()
+    assert "--config FILE" in said.err
+    assert said.out == ""
+
+
+def test_without_a_file_the_stokers_that_run_elsewhere_are_named_and_none_is_chosen(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = home / "a" / "state"
+    state.mkdir(parents=True, mode=0o700)
+    (state / "lock").touch()
+    fake = FakeStoker(state / "stoker.sock")
+    try:
+        assert run(["serves", "status"]) == 2
+    finally:
+        fake.close()
+    assert f"--state {state}" in capsys.readouterr().err
+    assert fake.asked == []
+
+
 def test_a_secret_that_only_the_running_stoker_has_is_no_problem(
     stoker: FakeStoker, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -186,6 +186,37 @@ async def test_the_context_check_counts_real_tokens_cold_and_warm_exactly_at_the
     assert (long.status, long.json()["error"]["code"]) == (400, "context_length_exceeded")
 
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PICTURED: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+    ]}]}),
+    "messages": ("/v1/messages", {"max_tokens": 8, "messages": [{"role": "user", "content": [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
+    ]}]}),
+    "responses": ("/v1/responses", {"input": [{"role": "user", "content": [
+        {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
+    ]}]}),
+    "ollama": ("/api/chat", {"messages": [{"role": "user", "content": "What is it?", "images": [PIXEL]}]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", PICTURED)
+def test_an_image_for_a_text_model_is_a_400_that_names_the_model_and_what_it_takes(
+    plane: Plane, dialect: str, stream: bool
+) -> None:
+    path, body = PICTURED[dialect]
+    asked = {"model": "gpt-4o-mini", "stream": stream, **body}
+    reply = httpx.post(f"http://127.0.0.1:{plane.port}{path}", json=asked, timeout=60)
+    assert reply.status_code == 400, reply.text
+    said = reply.json()["error"]
+    message = said if isinstance(said, str) else said["message"]
+    assert message == "model 'gpt-4o-mini' takes text and no images: ask a model that takes images"
+    assert reply.headers["x-should-retry"] == "false"
+
+
 @story
 async def test_embeddings_and_rerank_reach_serves_started_for_them(plane: Plane) -> None:
     """llama.cpp with --embeddings; rerank at the scripted server, since no such model is here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,10 @@ from stoker.access.keyring import PREFIX, SHOWN_LENGTH, Entry
 from stoker.access.limits import LimitState
 from stoker.access.settings_input import read_settings, show_settings
 from stoker.domain.errors import ClientError
+from stoker.domain.key import KeySettings
+from stoker.domain.nearest import did_you_mean
 from stoker.domain.runtime_key import RuntimeKey, SettingsOverride
+from stoker.request.decide.alias_patterns import PATTERN_HINT, is_matched, is_nameable
 
 GRACE = 86_400.0
 """Seconds for which the old key stays valid after a rotation, unless another time is given."""
@@ -24,12 +27,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 class KeyAdmin:
-    """`wall`: Unix seconds. Raises ClientError for what cannot be done, and StokerError if it cannot be saved."""
+    """`wall`: Unix seconds. `models`: every name and pattern that clients may ask for now. Raises ClientError for what
+    cannot be done, and StokerError if it cannot be saved.
+    """
 
-    def __init__(self, store: AccessStore, wall: Callable[[], float]) -> None:
+    def __init__(self, store: AccessStore, wall: Callable[[], float], models: Callable[[], Collection[str]]) -> None:
         self._store = store
         self._keyring = store.keyring
         self._wall = wall
+        self._models = models
 
     def list(self) -> dict[str, Any]:
         """All keys and applications."""
@@ -68,7 +74,7 @@ class KeyAdmin:
             begins=value[:SHOWN_LENGTH],
             created_at=now,
             app=app,
-            settings=read_settings(settings or {}),
+            settings=self._read(settings or {}),
             expires_at=None if expires_in is None else now + _positive(expires_in, "expires_in"),
         )
         await self._store.save_key(key)
@@ -111,7 +117,7 @@ class KeyAdmin:
         if not settings:
             raise ClientError("no setting is given", code="bad_field", param="settings")
         override = self._keyring.override(kind, name) or SettingsOverride(kind, name)
-        merged = read_settings(settings).over(override.settings)
+        merged = self._read(settings).over(override.settings)
         await self._store.save_override(
             replace(override, settings=merged, reason=reason[:500] or override.reason, at=self._wall())
         )
@@ -122,6 +128,19 @@ class KeyAdmin:
         self._known(kind, name)
         await self._store.delete_override(kind, name)
         return self.app(name) if kind == "app" else self.show(name)
+
+    def _read(self, given: Mapping[str, Any]) -> KeySettings:
+        """Raises ClientError 400 that names the setting and what it takes, or a model that does not exist."""
+        settings = read_settings(given)
+        named = [("models", name) for name in settings.models or ()]
+        named += [("default_model", settings.default_model)] if settings.default_model else []
+        for setting, name in named:
+            models = self._models()
+            if not is_nameable(name, models, setting == "default_model"):
+                near = PATTERN_HINT if is_matched(name, models) else did_you_mean(name, models)
+                hint = near or "; add its serve to the configuration first, then `stoker reload`"
+                raise ClientError(f"no model has the name '{name[:64]}'{hint}", code="bad_field", param=setting)
+        return settings
 
     def _known(self, kind: str, name: str) -> None:
         if kind == "app":

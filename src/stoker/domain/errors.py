@@ -99,6 +99,29 @@ class OutputLimitTooHigh(ClientError):
             self.details["output_tokens"] = output
 
 
+class UnsupportedInput(ClientError):
+    """The model takes no such input. `kind`: `image`, `audio`, `video`, or `media` if the engine does not say which."""
+
+    code = "unsupported_input"
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._plural = {"image": "images", "media": "images, audio or video"}.get(kind, kind)
+        super().__init__(f"this model takes no {self._plural}: ask a model that does", param="messages")
+
+    def name(self, model: str, takes: tuple[str, ...]) -> None:
+        """Say which model it is, and what it takes: the modalities of its serve."""
+        others = ", ".join(one for one in takes if one != self.kind)
+        text = f"model '{model}' takes {f'{others} and ' if others else ''}no {self._plural}"
+        if self.kind in takes:
+            self.message = (
+                f"{text}, although the `modalities` of its serve have it: llama.cpp needs the model's projector, "
+                "`--mmproj FILE` in `extra_args`; else correct `modalities`"
+            )
+        else:
+            self.message = f"{text}: ask a model that takes {'them' if self.kind == 'media' else self._plural}"
+
+
 class CapacityError(StokerError):
     """There is no capacity now: the caller may try again. Always has `retry_after`."""
 

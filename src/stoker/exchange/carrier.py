@@ -22,7 +22,7 @@ from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationSequences
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
-from stoker.domain.errors import ClientError, OutputLimitTooHigh, StokerError, UpstreamError
+from stoker.domain.errors import ClientError, OutputLimitTooHigh, StokerError, UnsupportedInput, UpstreamError
 from stoker.domain.lease import Lease, Target
 from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Leases
@@ -360,6 +360,9 @@ class Carrier:
         del encoded  # its body, for as long as the answer takes
         try:
             await completion
+        except UnsupportedInput as error:
+            error.name(decision.model or serve.name, serve.modalities)
+            raise
         except ClientError as error:
             if not request.may_drop_thinking or not is_about_seals(error):
                 raise

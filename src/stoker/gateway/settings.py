@@ -37,6 +37,16 @@ class FlowSettings:
     spool: str = ""
     """The directory for bodies that are too large for memory; empty: the system's one for temporary files."""
 
+    @property
+    def model_names(self) -> set[str]:
+        """Every name and pattern that clients may ask for."""
+        names = {*self.names.known}
+        if self.dispatcher is not None:
+            names |= self.dispatcher.router.settings.names.keys()
+        if self.orchestrators is not None:
+            names |= {one["name"] for one in self.orchestrators.configured()}
+        return names
+
 
 def keys_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:
     """Every key that is configured."""

@@ -78,6 +78,7 @@ class StatusReport:
             "draining": self._flow.is_draining,
             "frontdoor": {
                 "auth": "keys" if self._sources.asks_for_keys() else "none",
+                "auth_configured": None if door.auth is None else "keys" if door.auth else "none",
                 "host": door.host,
                 "port": door.port,
                 "base_url": f"{door.scheme}://{_local(door.host)}:{door.port}/v1",

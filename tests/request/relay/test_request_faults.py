@@ -16,7 +16,6 @@ READ = [
     "Failed to parse messages: [json.exception.out_of_range.403] key 'arguments' not found",
     'Failed to parse tools: Unsupported tool type: {"type":"web_search"}',
     "Invalid tool_choice: sometimes",
-    "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
     "\n------------\nWhile executing CallExpression at line 4, column 36 in source:\nError: Jinja Exception: roles",
     "Jinja Exception: Conversation roles must alternate user/assistant/user/assistant/...",
     "Conversation roles must alternate user/assistant/user/assistant/...",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -60,6 +60,7 @@ def client(
         ),
     ] = None,
     config: options.Config = None,
+    state: options.State = None,
     json: options.Json = False,
 ) -> None:
     """Print the exact settings for a client: address, model, tokens, key variable. Prints no secret and writes no file.
@@ -75,8 +76,9 @@ def client(
     if name not in CLIENTS:
         raise UsageError(f"there is no client '{name}'{facts.suggestion(name, list(CLIENTS))}", code="unknown_client")
     given = None if base_url is None else facts.read_root(base_url)
-    settings = _settings(config)
-    serve, asked, is_task = _model(settings, model)
+    known, serves_there = _known(config, state)
+    settings = known.settings
+    serve, asked, is_task = _model(known, model)
     root = given or facts.root_of(settings.front_door)
     wanted = CLIENTS[name]
     helper = None if is_task else facts.helper_serve(settings, serve, wanted.helper_name)
@@ -86,6 +88,7 @@ def client(
         *facts.address_warnings(settings.front_door, root),
         needs.context_shortage(wanted, client_facts, None if is_task else _trained(serve)),
         needs.effort_note(client_facts) if wanted.own_prompt is not None else None,
+        _not_read_yet(serve, is_task, serves_there),
     ]
     if json:
         terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})
@@ -96,15 +99,26 @@ def client(
             terminal.note(f"stoker: {note}")
 
 
-def _model(settings: Settings, wanted: str | None) -> tuple[Serve, str, bool]:
+class KnownStoker(NamedTuple):
+    """A Stoker as far as it is known here. `tasks`: names that ask it for a choice, where its file is not known."""
+
+    settings: Settings
+    tasks: tuple[str, ...] = ()
+
+
+def _model(known: KnownStoker, wanted: str | None) -> tuple[Serve, str, bool]:
     """A serve, the id to ask for, and whether that asks for a choice. Raises UsageError."""
     from stoker.cli.clients import facts
 
+    settings = known.settings
     router = settings.router
     if router is not None and wanted is not None and (found := facts.common_serve(router, settings.serves, wanted)):
         return found, wanted, True
-    tasks = router.listed if router is not None else ()
-    return *facts.choose_serve(facts.with_all_aliases(settings), wanted, settings.source or "the demo", tasks), False
+    if wanted in known.tasks:
+        raise UsageError(f"what every tier of '{wanted}' takes is in the configuration, not found here: --config FILE")
+    tasks = router.listed if router is not None else known.tasks
+    where = settings.source or "the running Stoker"
+    return *facts.choose_serve(facts.with_all_aliases(settings), wanted, where, tasks), False
 
 
 def _trained(serve: Serve) -> int | None:
@@ -120,6 +134,12 @@ def _trained(serve: Serve) -> int | None:
         return None
 
 
+def _not_read_yet(serve: Serve, is_task: bool, serves_there: list[str]) -> str | None:
+    if is_task or not serves_there or serve.name in serves_there:
+        return None
+    return f"the running Stoker has no serve '{serve.name}' yet: stoker reload"
+
+
 def _list(json: bool) -> None:
     from stoker.cli.clients.all_clients import CLIENTS
 
@@ -130,25 +150,28 @@ def _list(json: bool) -> None:
     terminal.table(_COLUMNS, [(c.name, c.title, c.provider, c.dialect, c.tried or "-") for c in CLIENTS.values()])
 
 
-def _settings(config: str | None) -> Settings:
-    """The configuration's, else those of a demo that runs. Raises what `find_installation` does, and NotRunning.
+def _known(config: str | None, state: str | None) -> tuple[KnownStoker, list[str]]:
+    """The configuration with what a running Stoker says of its port and of keys (`--port` is not in the file, nor are
+    keys made meanwhile), else what it says of its models; and the serves that it has, empty if none runs.
 
-    What a running Stoker says of its port and of keys counts: `--port` is not in the file, nor are keys made meanwhile.
+    Raises what `find_installation` does, and NotRunning.
     """
+    from stoker.cli.clients.running import settings_of
     from stoker.cli.console.installation import find_installation
 
-    installation = find_installation(config)
+    installation = find_installation(config, state)
     settings = installation.settings
+    tasks: tuple[str, ...] = ()
     try:
         with installation.control() as control:
-            door = control.status().frontdoor
+            status = control.status()
+            if settings is None:
+                settings, tasks = settings_of(status, control.document("/v1/models").get("data", []))
     except NotRunning:
         if settings is None:
             raise
-        return settings
-    if settings is None:
-        from stoker.config.demo import demo
-
-        settings = demo(installation.state, door.port)
+        return KnownStoker(settings), []
+    door = status.frontdoor
     front_door = replace(settings.front_door, port=door.port, auth=door.auth == "keys")
-    return replace(settings, front_door=front_door)
+    known = KnownStoker(replace(settings, front_door=front_door), tasks)
+    return known, [one.replica_of or one.name for one in status.serves]

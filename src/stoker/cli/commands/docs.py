@@ -29,8 +29,8 @@ def docs(
 ) -> None:
     """Show the documentation of this version, without a network.
 
-    Serves it to this machine until Ctrl-C. With words, prints where they are found; without a terminal, or with --json,
-    that is all.
+    Serves it to this machine until Ctrl-C. With words, prints the sections that fit best; without a terminal, or with
+    --json, that is all.
     """
     from stoker import __version__
     from stoker.cli.commands import docs_load, docs_search

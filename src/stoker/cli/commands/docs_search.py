@@ -1,18 +1,33 @@
-"""Search in the pages: pure, linear in their text."""
+"""Search in the pages: the sections ranked by their words, of which none has to be there (bm25, of SQLite)."""
 
 from __future__ import annotations
 
 import re
+import sqlite3
+from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
+from itertools import pairwise
 from typing import NamedTuple
 
-_EXCERPT = 100
-"""Characters of the text that are shown with a hit."""
-_MESSAGES = "reference/messages"
-"""The page that lists what the program says."""
-_SMALL = {"a", "an", "and", "do", "for", "how", "i", "in", "is", "of", "on", "the", "to"}
-"""Words that are not looked for."""
-_SPACED = str.maketrans("_-", "  ")
+_EXCERPT = 16
+"""Words of the text that are shown with a hit; `_BEST` has the same number."""
+_SMALL = frozenset(
+    re.split(
+        r"\s+",
+        "a an and are as at be by can did do does for from how i if in is it its me my of on one or out so that the "
+        "there this to use used using was what when where which who will with without you your",
+    )
+)
+"""Words that are in every text."""
+_WORD = re.compile(r"\w+")
+_TABLE = "CREATE VIRTUAL TABLE pages USING fts5(title, page, text, tokenize = 'porter unicode61')"
+_HAS = "SELECT rowid FROM pages WHERE pages MATCH ?"
+_BEST = (
+    "SELECT rowid, bm25(pages, 8, 4, 1), snippet(pages, 2, '', '', ' ... ', 16) FROM pages WHERE pages MATCH ? "
+    "ORDER BY 2 LIMIT 100"
+)
+"""A word in the heading counts eight times, one in the title of the page four times. The less, the better."""
 
 
 class PageSection(NamedTuple):
@@ -36,46 +51,46 @@ class Hit(NamedTuple):
 
 
 def find(sections: Iterable[PageSection], term: str, limit: int) -> list[Hit]:
-    """The sections that have all words of `term`, the best first.
+    """The sections that have words of `term`, in any form of theirs, the best first.
 
     1. a page or section of that address
-    2. words in the heading, words in the title of the page
-    3. the words side by side (`idle_unload` counts for "idle unload")
-    4. much of a short text before little of a long one, and messages of the program last
+    2. bm25: rare words, words in headings and words side by side count more (`idle_unload` counts for "idle unload"),
+    and much of a short text more than little of a long one; times the share of the words that it has
     """
+    every = list(sections)
     name = term.lower().removesuffix(".md").removeprefix("docs/").strip("/ ")
-    words = [word.removesuffix("s") if len(word) > 3 else word for word in name.split() if word not in _SMALL]
-    together = re.compile(r"\w* ".join(rf"\b{re.escape(_spaced(word))}" for word in words))
-    found = [(_score(one, name, words, together), one) for one in sections] if words else []
-    best = sorted((one for one in found if one[0]), key=lambda one: -one[0])[:limit]
-    return [Hit(section, _excerpt(section.text, words[0], together)) for _, section in best]
+    named = [one for one in every if name and _is_named(one, name)]
+    words = _words(term)
+    found = _ranked(every, words, limit) if words else []
+    others = [hit for hit in found if hit.section not in named]
+    return [*(Hit(one, _beginning(one.text)) for one in named), *others][:limit]
 
 
-def _spaced(text: str) -> str:
-    """In small letters, with the words of a key apart. As long as `text`."""
-    return text.translate(_SPACED).lower()
-
-
-def _score(section: PageSection, wanted: str, words: list[str], together: re.Pattern[str]) -> float:
-    """0: not found. `words`: those of `wanted` without the s of a plural."""
+def _is_named(section: PageSection, wanted: str) -> bool:
     page = section.location.partition("#")[0].strip("/").lower()
-    is_named = wanted == section.location or ("#" not in section.location and wanted in (page, page.rpartition("/")[2]))
-    title, text = section.title.lower(), section.text.lower()
-    if not is_named and not all(word in title or word in text or word in page for word in words):
-        return 0.0
-    in_title, in_page = (
-        sum(1 for word in words if re.search(rf"\b{re.escape(word)}", one)) for one in (title, section.page.lower())
-    )
-    is_together = len(words) > 1 and (together.search(_spaced(title)) or together.search(_spaced(text))) is not None
-    share = len(words) * min(text.count(word) for word in words) / (len(text.split()) + 50)
-    score = 50 * in_title + 10 * in_page + 20 * is_together + 20 * min(1.0, 10 * share) + 1
-    return 1000 * is_named + (score / 2 if page == _MESSAGES else score)
+    is_page = "#" not in section.location and wanted in (page, page.rpartition("/")[2])
+    return is_page or wanted == section.location
 
 
-def _excerpt(text: str, word: str, together: re.Pattern[str]) -> str:
-    """The words around the first place where they stand side by side, or of `word`."""
-    spaced = _spaced(text)
-    place = together.search(spaced)
-    start = max((place.start() if place else spaced.find(word)) - _EXCERPT // 3, 0)
-    part = text[start : start + _EXCERPT]
-    return ("... " if start else "") + " ".join(part.split()) + (" ..." if start + _EXCERPT < len(text) else "")
+def _words(term: str) -> list[str]:
+    words = _WORD.findall(term.replace("_", " ").lower())
+    return list(dict.fromkeys(word for word in words if word not in _SMALL)) or words
+
+
+def _ranked(sections: list[PageSection], words: list[str], limit: int) -> list[Hit]:
+    """`words`: not empty. bm25 on its own would prefer much of one word to a little of each."""
+    quoted = [f'"{word}"' for word in words]
+    pairs = [f'"{a} {b}"' for a, b in pairwise(words)]
+    with closing(sqlite3.connect(":memory:")) as index:
+        index.execute(_TABLE)
+        rows = ((number, one.title, one.page, one.text) for number, one in enumerate(sections))
+        index.executemany("INSERT INTO pages (rowid, title, page, text) VALUES (?, ?, ?, ?)", rows)
+        has = Counter(number for word in quoted for (number,) in index.execute(_HAS, (word,)))
+        found = index.execute(_BEST, (" OR ".join(quoted + pairs),)).fetchall()
+    best = sorted(found, key=lambda one: one[1] * has[one[0]])[:limit]
+    return [Hit(sections[number], " ".join(excerpt.split())) for number, _, excerpt in best]
+
+
+def _beginning(text: str) -> str:
+    words = text.split()
+    return " ".join(words[:_EXCERPT]) + (" ..." if len(words) > _EXCERPT else "")

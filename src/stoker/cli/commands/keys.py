@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json as json_text
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import UsageError
+from stoker.cli.console.errors import RequestRefused, UsageError
 from stoker.cli.console.hints import CommandWithSettings
 from stoker.cli.console.installation import find_running
 
@@ -77,11 +78,15 @@ def create(
     cost_per_day: CostPerDay = None,
     cloud: Cloud = None,
     more: More = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first key.")] = False,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Make a key and print it, once. Only its hash is stored."""
+    """Make a key and print it, once. Only its hash is stored.
+
+    Before the first key, after which every request needs one, a person at a terminal is asked.
+    """
     settings = _settings(
         more, scope=scope, models=None if models is None else models.split(","), priority=priority, weight=weight,
         context=context, max_output=max_output, max_active=max_active, requests_per_minute=requests_per_minute,
@@ -89,11 +94,22 @@ def create(
     )  # fmt: skip
     seconds = None if expires is None else _seconds(expires, "--expires")
     with find_running(config, state).control() as control:
-        was_open = _is_open(control)
+        _confirm_closing(control, asks=not (yes or json))
         answer = control.make_key(name, of_app, settings, seconds)
-        is_closed = was_open and not _is_open(control)
-    note = "; from now on every request needs a key" if is_closed else ""
-    _show_value(answer, json, f"key '{name}' works now; keep it, it is not shown again{note}")
+    _show_value(answer, json, f"key '{name}' works now; keep it, it is not shown again")
+
+
+def _confirm_closing(control: Control, asks: bool) -> None:
+    """Say what the first key does to everybody else, and ask a person. Raises RequestRefused if the answer is no."""
+    door = control.status().frontdoor
+    if door.auth == "keys" or door.auth_configured is not None:
+        return
+    terminal.note("this is the first key: from then on every request needs a key, and all others get 401")
+    if not asks or not sys.stdin.isatty():
+        return
+    terminal.note("make it? [y/N]")  # stdout is the key's alone
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise RequestRefused("no key was made; to be asked no more: --yes", code="not_confirmed")
 
 
 @app.command("list")

@@ -117,14 +117,14 @@ def prompts(
 
 
 def _configured(config: str | None, state: str | None) -> tuple[Orchestrator, ...]:
-    """Those of the configuration, else those of the demo."""
-    settings = find_installation(config, state).settings
-    if settings is not None:
-        return settings.orchestrators
+    """Those of the configuration, or of the demo."""
     from stoker.cli.console.installation import demo_state
     from stoker.config.demo import demo
 
-    return demo(demo_state(), 1).orchestrators
+    installation = find_installation(config, state)
+    if installation.settings is None and installation.state == demo_state():
+        return demo(installation.state, 1).orchestrators
+    return installation.configured().orchestrators
 
 
 def _chosen(configured: tuple[Orchestrator, ...], name: str | None) -> list[Orchestrator]:

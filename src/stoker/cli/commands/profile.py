@@ -206,7 +206,7 @@ def _of_demotion(key: tuple[str, str], demoted: DemotionTable) -> dict[str, obje
 def _path(installation: Installation) -> Path:
     from stoker.store.profile import path_of
 
-    router = None if installation.settings is None else installation.settings.router
+    router = installation.configured().router
     if router is None:
         raise UsageError("no [[tier]] is configured, so there is no profile; add a tier first")
     return path_of(router, installation.state)

@@ -174,6 +174,8 @@ class FrontDoorStatus(msgspec.Struct, frozen=True):
     host: str = ""
     port: int = 0
     auth: str = ""
+    auth_configured: str | None = None
+    """`auth` of the configuration; None: a key is needed as soon as there is one."""
     in_flight: int = 0
 
 
@@ -211,6 +213,8 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     events: list[RecentEvent] = []
     orchestrators: list[OrchestratorStatus] = []
     edges: list[EdgeStatus] = []
+    responses: dict[str, Any] | None = None
+    """What is stored of the Responses API; None: nothing is."""
 
     def serve(self, name: str) -> ServeStatus | None:
         """The serve with this name, served name or alias, or its first replica; a serve's own name goes first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,6 +47,15 @@ class Installation:
         if self.state != demo and os.path.exists(socket_of(demo)):
             start += f" (a demo is running too: add --state {shlex.quote(str(demo))} to reach it)"
         return Control(self.socket, start)
+
+    def configured(self) -> Settings:
+        """The configuration. Raises UsageError if this command has found none."""
+        if self.settings is None:
+            raise UsageError(
+                f"this needs the configuration file, and none was found for {self.state}: add --config FILE",
+                code="no_configuration",
+            )
+        return self.settings
 
     def running_name(self, name: str) -> str:
         """The serve's own name in the running Stoker, from any of its names. Raises UsageError with the nearest one."""
@@ -156,7 +166,8 @@ def undecidable_conditions(settings: Settings) -> list[str]:
 
 
 def find_installation(config: str | None, state: str | None = None) -> Installation:
-    """The installation that a command works on. Without a configuration file, a running Stoker is found.
+    """The installation that a command works on. Without a configuration file, a running Stoker is found, and with it
+    the file that it runs on.
 
     A secret that cannot be read here is a problem only when it is revealed: the running Stoker has its own.
 
@@ -166,8 +177,7 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
         where = Path(state).expanduser().absolute()
         if not where.is_dir():
             raise UsageError(f"--state {state}: there is no such directory; a running `stoker up` creates it")
-        start = "stoker up --demo" if where == demo_state() else "stoker up --config FILE"
-        return Installation(where, where / "logs", start, is_named=True)
+        return _of_state(where, is_named=True)
     from stoker.config.find import find
     from stoker.config.load import load
 
@@ -212,10 +222,29 @@ def _without_file(config: str | None, error: ConfigError) -> Installation:
         raise error
     own, demo = default_state(), demo_state()
     if is_answering(own) and not is_answering(demo):
-        return Installation(own, own / "logs", "stoker up --config FILE")
+        return _of_state(own)
     if (demo / "lock").exists():
-        return Installation(demo, demo / "logs", "stoker up --demo")
-    raise error
+        return _of_state(demo)
+    from stoker.store.control_socket import running_states
+
+    elsewhere = [f"--state {shlex.quote(str(state))}" for state in running_states()]
+    raise ConfigError([*error.problems, f"or ask a Stoker that runs: {', '.join(elsewhere)}"]) if elsewhere else error
+
+
+def _of_state(state: Path, is_named: bool = False) -> Installation:
+    """What is at a state directory, with the configuration of the Stoker that runs there, if it can be read here."""
+    from stoker.config.load import load
+    from stoker.store.state_dir import StateDir
+
+    settings, start = None, "stoker up --config FILE"
+    if state == demo_state():
+        start = "stoker up --demo, or name the configuration of another Stoker: --config FILE"
+    if source := StateDir(state).running_configuration:
+        start = _start(Path(source))
+        with suppress(ConfigError):
+            settings = _with_contexts(load(Path(source), needs_secrets=False))
+    logs = state / "logs" if settings is None else Path(settings.paths.logs)
+    return Installation(state, logs, start, settings, is_named=is_named)
 
 
 def load_beside_running(config: str | None) -> tuple[Settings, list[str]]:

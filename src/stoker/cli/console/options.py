@@ -209,15 +209,18 @@ def _paths(incomplete: str, fits: Callable[[Path], bool], base: Path = Path()) -
 
 
 def _document(context: typer.Context) -> dict[str, Any]:
-    """The configuration as written; empty if it cannot be read, since completion must not print anything
-    (`config check` reports the problem).
+    """The configuration as written, else that of the Stoker that runs. Empty if it cannot be read, since completion
+    must not print anything (`config check` reports the problem).
     """
     import tomllib
 
-    from stoker.config.paths import config_places
+    from stoker.config.paths import config_places, default_state
+    from stoker.store.state_dir import StateDir
 
     given = context.params.get("config") or os.environ.get("STOKER_CONFIG")
-    for place in [Path(given).expanduser()] if given else config_places():
+    running = StateDir(default_state()).running_configuration
+    places = [Path(given).expanduser()] if given else [*config_places(), *([Path(running)] if running else ())]
+    for place in places:
         try:
             return tomllib.loads(place.read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -124,7 +124,7 @@ def _stale(installation: Installation, tier: Tier) -> list[str]:
 
 
 def _router(installation: Installation) -> RouterSettings:
-    router = None if installation.settings is None else installation.settings.router
+    router = installation.configured().router
     if router is None:
         raise UsageError(
             "no tiers are configured here: add [[tier]] to the configuration, see docs/guides/route-by-quality.md"

@@ -43,9 +43,7 @@ def context(
     from stoker.measure.lock import hold_measurement_lock
 
     installation = find_installation(config, state)
-    if installation.settings is None:
-        raise UsageError("a context search starts the engine itself, so it needs a configuration: --config FILE")
-    chosen = serve_on_its_devices(installation, installation.settings, serve)
+    chosen = serve_on_its_devices(installation, installation.configured(), serve)
     _require_empty(installation, chosen)
     most = high or _trained_for(chosen)
     if most < low:

@@ -66,10 +66,8 @@ def sweep(
     from stoker.cli.evaluate.sweep_variant import SweepLoad
 
     installation = find_installation(config, state)
-    if installation.settings is None:
-        raise UsageError("a sweep starts the engine itself, so it needs a configuration: --config FILE")
     aim = _goal(goal)
-    chosen = serve_on_its_devices(installation, installation.settings, serve)
+    chosen = serve_on_its_devices(installation, installation.configured(), serve)
     fingerprint = configured_fingerprint(installation, chosen.name)
     run, rows = (
         _resumed(installation, resume, chosen, fingerprint, vary) if resume else _begun(chosen, fingerprint, vary)

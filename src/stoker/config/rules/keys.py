@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterator
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
-from stoker.config.rules.names import auto_names, is_matched, model_names
+from stoker.config.rules.names import auto_names, model_names
 from stoker.config.rules.serves import SAMPLING
 from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
 from stoker.config.tables.keys import AppTable
 from stoker.domain.task import CLASSES
+from stoker.request.decide.alias_patterns import PATTERN_HINT, is_matched, is_nameable
 
 _CONTAINED = (
     ("input_tokens_per_minute", "tokens_per_minute"),
@@ -79,15 +80,9 @@ def _check_settings(
     named += [((*path, "default_model"), table.default_model)] if table.default_model else []
     for place, model in named:
         is_class_known = not doc.is_spoiled(("router", "class", model.removeprefix("auto:")))
-        if (
-            models is not None
-            and model not in models
-            and is_class_known
-            and (model != "*" or place[-1] == "default_model")
-            and not (place[-1] == "default_model" and is_matched(model, models))
-        ):
-            hint = "; the list takes the pattern itself, or the serve's name" if is_matched(model, models) else ""
-            doc.problem(place, f"no serve has the name '{model[:64]}'{hint or doc.did_you_mean(model, models)}")  # 1
+        if models is not None and is_class_known and not is_nameable(model, models, place[-1] == "default_model"):
+            hint = PATTERN_HINT if is_matched(model, models) else doc.did_you_mean(model, models)
+            doc.problem(place, f"no serve has the name '{model[:64]}'{hint}")  # 1
     for index, name in enumerate(table.classes or ()):
         if name != "*" and name not in classes and not doc.is_spoiled(("router", "class")):
             hint = doc.did_you_mean(name, classes) or f"; add a section [router.class.{name[:64]}]"

@@ -6,7 +6,7 @@ A served name is what an engine calls its model. Clients may ask for it, too, un
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stoker.config.document import ConfigDocument
@@ -16,7 +16,7 @@ from stoker.config.tables.file import File, ServeTable
 from stoker.config.tables.router import TierTable
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.task import CLASSES, UNKNOWN
-from stoker.request.decide.alias_patterns import is_pattern, matches
+from stoker.request.decide.alias_patterns import is_pattern
 
 NO_CLASS = (
     f"'{UNKNOWN}' is not a class: it is Stoker's word for a request whose task it cannot find "
@@ -60,11 +60,6 @@ def public_served_names(entries: list[ServeEntry], file: File) -> set[str]:
         and claim.name not in others
         and not is_reserved(claim.name)
     }
-
-
-def is_matched(name: str, names: Iterable[str]) -> bool:
-    """Whether one of `names` is a pattern that matches."""
-    return any(is_pattern(one) and matches(one, name) for one in names)
 
 
 def auto_names(file: File) -> list[str]:

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
-from stoker.config.rules.names import auto_names, is_matched, model_names
+from stoker.config.rules.names import auto_names, model_names
 from stoker.config.tables.file import File
 from stoker.config.tables.orchestrator import OrchestratorTable
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import share_slot, slots_of
+from stoker.request.decide.alias_patterns import is_matched
 
 
 def check_orchestrators(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:

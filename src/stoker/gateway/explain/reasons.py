@@ -48,6 +48,7 @@ REASONS = {
     "upstream_broke": "the engine closed the connection",
     "upstream_busy": "the engine had too much to do",
     "upstream_error": "the engine answered with an error",
+    "unsupported_input": "the model takes no such input: images, audio or video",
     "upstream_refused": "the engine refused the request",
     "would_lose": "the translation would lose something, and it is strict",
 }

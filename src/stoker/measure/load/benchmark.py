@@ -20,10 +20,11 @@ from stoker.measure.load.generator import (
     run_closed_loop,
     run_open_loop,
 )
-from stoker.measure.load.ladder import LadderStop, Rung, next_clients, open_rates
+from stoker.measure.load.ladder import SHARES, LadderStop, Rung, next_clients, open_rates
 from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan, BenchmarkStep, clients_step, rate_step
 from stoker.measure.load.prompts import BenchmarkPrompt, PromptSharing, ReplayPrompts, calibrate_replay, make_prompt
 from stoker.measure.load.replay import arrivals
+from stoker.measure.load.step_times import StepTimes
 from stoker.measure.requests.client import ModelClient
 from stoker.measure.requests.endpoint import MeasuredEndpoint, PromptCounter, user_turns
 from stoker.measure.requests.timing import RequestTiming, Slo
@@ -31,6 +32,9 @@ from stoker.measure.requests.timing import RequestTiming, Slo
 _EXACT_OUTPUT = {"ignore_eos": True}
 """So that an answer has its full length; a server that refuses it is asked without."""
 _REFUSES = ("http_400", "http_422")
+
+
+_USUAL_RUNGS = (1, 2, 4, 8, 16)
 
 
 @dataclass
@@ -47,9 +51,9 @@ class MeasuredStep:
 
 @dataclass
 class BenchmarkObserver:
-    """`show(what, share_done, seconds_left)` gets the progress."""
+    """`show(what, share_done, seconds_left)` gets the progress. None seconds: nothing was measured yet."""
 
-    show: Callable[[str, float, float], None] = lambda what, share, left: None
+    show: Callable[[str, float, float | None], None] = lambda what, share, left: None
     is_full: Callable[[], bool] = lambda: False
     """Whether memory is short."""
 
@@ -82,7 +86,14 @@ class Benchmark:
         self._replay_prompts: ReplayPrompts | None = None
         self._salt = 0
         self._done = 0.0
-        self._ahead = self._estimated_seconds()
+        self._times = StepTimes()
+        self._to_come: list[BenchmarkStep] = [step for step in plan.steps for _ in range(self._each)]
+        """Repeats after the present one; of a ladder, whose length is unknown, what is assumed."""
+
+    @property
+    def _each(self) -> int:
+        """How often a step runs: its repeats, over each route."""
+        return self.plan.repeats * len(self.servers)
 
     @property
     def slo(self) -> Slo | None:
@@ -111,8 +122,8 @@ class Benchmark:
             for step in self.plan.steps:
                 await self._step(step)
             if self.plan.climbs:
-                for mode in self.options.modes:
-                    await self._climb(mode)
+                for place, mode in enumerate(self.options.modes, 1):
+                    await self._climb(mode, self.options.modes[place:])
         finally:
             for client in self._clients.values():
                 client.close()
@@ -120,7 +131,7 @@ class Benchmark:
     # -- the parts ---------------------------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
-        self.observer.show("making prompts", 0.0, self._ahead)
+        self.observer.show("making prompts", 0.0, None)
         counter = PromptCounter(self.servers[0])
         try:
             if any(step.trace for step in self.plan.steps):
@@ -137,6 +148,7 @@ class Benchmark:
             if not first.is_ok:
                 raise UpstreamError(f"the first request failed: {first.failure}", code=first.failure)
             self.cold[server.route] = first
+            self._times.on_request(first.ended - first.t0, self.output_tokens)
 
     async def _first(self, server: MeasuredEndpoint) -> RequestTiming:
         self._salt += 1
@@ -144,18 +156,25 @@ class Benchmark:
         reply = await self._clients[server.route].ask(self._document(text, self.output_tokens))
         return reply.timing
 
-    async def _climb(self, mode: PromptSharing) -> None:
+    async def _climb(self, mode: PromptSharing, later: Sequence[PromptSharing]) -> None:
+        """`later`: the ladders that come after this one."""
         first: BenchmarkStep | None = None
+        after = [step for one in later for step in self._assumed(one, 0)]
         while isinstance(clients := next_clients(self.rungs(mode), self.plan.top), int):
             step = clients_step(self.options, clients, self.prompt_tokens, self.output_tokens, mode)
             first = first or step
+            self._to_come = [step] * self._each + self._assumed(mode, clients) + after
             await self._step(step)
         self.stops[mode] = clients
         if self.plan.rates_by_knee:
-            for rate in open_rates(self.rungs(mode)):
-                await self._step(rate_step(self.options, rate, self.prompt_tokens, self.output_tokens, mode))
+            rates = [rate_step(self.options, rate, self.prompt_tokens, self.output_tokens, mode)
+                     for rate in open_rates(self.rungs(mode))]  # fmt: skip
+            self._to_come = [step for step in rates for _ in range(self._each)] + after
+            for step in rates:
+                await self._step(step)
         if first is not None and self.first_rung_again is None and len(self.rungs(mode)) > 1:
             self.first_rung_again = MeasuredStep(first, self.servers[0].route)
+            self._to_come = [first, *after]
             await self._repeat(self.first_rung_again, 0)
 
     async def _step(self, step: BenchmarkStep) -> None:
@@ -170,15 +189,17 @@ class Benchmark:
         step, sent = row.step, StepRequests()
         row.repeats.append(sent)
         begun = self.clock.now()
-        expected = self._expected(step)
+        expected = self._times.expected(step, self.options.speed) or 0.0
+        self._to_come = self._to_come[1:]
+        rest = sum(self._times.expected(one, self.options.speed) or 0.0 for one in self._to_come)
         over = f" over {row.route}" if len(self.servers) > 1 else ""
         times = f", {repeat + 1} of {self.plan.repeats}" if self.plan.repeats > 1 else ""
         words = f"{step.name}{over}{times}"
 
         def show() -> None:
-            passed = min(self.clock.now() - begun, expected)
-            left = max(0.0, self._ahead - passed)
-            self.observer.show(words, (self._done + passed) / max(self._done + self._ahead, 0.001), left)
+            passed = self.clock.now() - begun
+            left = max(0.0, expected - passed) + rest
+            self.observer.show(words, (self._done + passed) / max(self._done + passed + left, 0.001), left)
 
         show()
         self._salt += 1  # no two repeats send the same prompts, over no route: a cache would answer the second one
@@ -194,7 +215,7 @@ class Benchmark:
             await run_closed_loop(send, step.clients, step.warm_up, step.length, sent, self.clock, show)
         took = self.clock.now() - begun
         self._done += took
-        self._ahead = max(0.0, self._ahead - expected)
+        self._times.on_step(step, len(sent.warm) + len(sent.requests), took)
 
     # -- one request -------------------------------------------------------------------------------------------------
 
@@ -226,16 +247,11 @@ class Benchmark:
 
     # -- time left ---------------------------------------------------------------------------------------------------
 
-    def _expected(self, step: BenchmarkStep) -> float:
-        if step.trace:
-            return arrivals(step.trace, self.options.speed)[-1] + 2.0
-        return step.length.seconds * 1.2 + 2.0
-
-    def _estimated_seconds(self) -> float:
-        """The length of a ladder is unknown: assume five rungs, and the steps after them."""
-        plan, each = self.plan, len(self.servers) * self.plan.repeats
-        known = sum(self._expected(step) for step in plan.steps) * each
-        if not plan.climbs:
-            return known
-        step = clients_step(self.options, 1, self.prompt_tokens, self.output_tokens, PromptSharing.WARM)
-        return known + self._expected(step) * each * (5 + 3 * plan.rates_by_knee) * len(self.options.modes)
+    def _assumed(self, mode: PromptSharing, clients: int) -> list[BenchmarkStep]:
+        """What may follow the rung with so many clients: a ladder of five rungs, three rates, the first rung again."""
+        rungs = [each for each in _USUAL_RUNGS if clients < each <= self.plan.top]
+        steps = [clients_step(self.options, one, self.prompt_tokens, self.output_tokens, mode) for one in rungs]
+        steps += [clients_step(self.options, 1, self.prompt_tokens, self.output_tokens, mode)] * (
+            len(SHARES) * self.plan.rates_by_knee
+        )
+        return [step for step in steps for _ in range(self._each)] + steps[:1]

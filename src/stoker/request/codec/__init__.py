@@ -13,6 +13,7 @@ upstream_errors    what an error frame, or a 200 that is no answer, means to the
 own_replies        Stoker's own errors, error events and pings
 upstream_messages  what clients get of an engine's own error messages
 context_overflow   a prompt that does not fit: recognises an engine's message, and words it as clients expect
+unsupported_input  images, audio or video for a model that takes none, in the words of each engine
 request_parameters what a serve sets in its requests' bodies; request_defaults: what a key sets
 multipart          finds the model in a form with files; model_query: finds it in a URL
 media_units        the images, characters or seconds that a media request uses; media_answers: checks its answer

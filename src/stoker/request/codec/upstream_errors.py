@@ -8,6 +8,7 @@ from typing import Any
 from stoker.domain.errors import CapacityError, ClientError, OutputLimitTooHigh, StokerError, UpstreamError
 from stoker.request.codec.context_overflow import CODE, overflow_of
 from stoker.request.codec.retry_advice import NO_CREDIT
+from stoker.request.codec.unsupported_input import refused_input
 from stoker.request.codec.upstream_messages import HINT, message_of
 
 KEY_REFUSED_STATUSES = (401, 403, 407)
@@ -29,7 +30,6 @@ _RECORDED = frozenset((*_STATUS_OF, OutputLimitTooHigh.code, "upstream_refused",
 
 _REQUEST_FAULTS = re.compile(
     r"^Failed to parse (?:tool call arguments|messages|tools)\b|^Invalid tool_choice\b"  # llama.cpp
-    r"|(?:image|audio|video) input is not supported"
     r"|^\s*-*\s*While executing \w+ at line|Jinja Exception:|Error rendering prompt with jinja template"
     r"|^Conversation roles must alternate|^Can only get item pairs from a mapping"  # vLLM, SGLang
 )
@@ -101,6 +101,8 @@ def as_error(payload: dict[str, Any]) -> StokerError:
     message = message_of(payload)
     if (overflow := overflow_of(message, source)) is not None:
         return overflow
+    if (unsupported := refused_input(message)) is not None:
+        return unsupported
     status = _status_of(source)
     if status in KEY_REFUSED_STATUSES:
         return key_refused("an authentication error")

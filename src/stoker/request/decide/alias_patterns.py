@@ -6,7 +6,7 @@ before it. A part with `?` is compared at each position.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from stoker.domain.serve import Serve
@@ -65,6 +65,22 @@ class AliasPatterns:
         if len(name) > LONGEST_NAME:
             return None
         return next((one.serve for one in self._patterns if matches(one.text, name)), None)
+
+
+def is_matched(name: str, names: Iterable[str]) -> bool:
+    """Whether one of `names` is a pattern that matches."""
+    return any(is_pattern(one) and matches(one, name) for one in names)
+
+
+def is_nameable(name: str, names: Collection[str], is_default: bool) -> bool:
+    """Whether a key may name this model: in its list, which also takes `*`, or as its default (`is_default`), which may
+    also match a pattern. `names`: all names and patterns that clients may ask for.
+    """
+    return name in names or (is_matched(name, names) if is_default else name == "*")
+
+
+PATTERN_HINT = "; the list takes the pattern itself, or the serve's name"
+"""For a name in a key's list that only a pattern matches."""
 
 
 def _is_at(part: str, name: str, at: int) -> bool:

@@ -28,8 +28,10 @@ from stoker.domain.errors import (
 )
 
 _ENDED_BY_US = frozenset(("draining", "cut", "shutting_down"))
-_NOT_HERE = frozenset(("context_length_exceeded", "dialect_not_spoken", "would_lose", "image_url_refused"))
-"""Codes of requests that are too long for a tier, or cannot be written for it."""
+_NOT_HERE = frozenset(
+    ("context_length_exceeded", "dialect_not_spoken", "would_lose", "image_url_refused", "unsupported_input")
+)
+"""Codes of requests that are too long for a tier, have what its model does not take, or cannot be written for it."""
 
 
 class HealthEffect(StrEnum):

@@ -93,6 +93,11 @@ class Names:
         return self._states.is_loaded(serve.name)
 
     @property
+    def known(self) -> list[str]:
+        """Every name, and every pattern."""
+        return [*self._by_name, *self._choices, *(one for serve in self.serves for one in serve.alias_patterns)]
+
+    @property
     def choices(self) -> tuple[AliasChoice, ...]:
         """The aliases for several serves."""
         return tuple(self._choices.values())

@@ -1,7 +1,8 @@
 """Which error a serve's failure becomes for the client.
 
 A 4xx is the client's fault and passes through unchanged, except 401, 403 and 407, which mean that Stoker's key for the
-serve is wrong. A 500 whose message is about the request becomes a 400. The text of other 5xx may be shown to clients,
+serve is wrong. A 500 whose message is about the request becomes a 400, and so does every
+reply which says that the model takes no images, audio or video. The text of other 5xx may be shown to clients,
 but is never stored: it could repeat a prompt.
 Redirects are not followed: they could lead anywhere.
 """
@@ -9,6 +10,7 @@ Redirects are not followed: they could lead anywhere.
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
+from stoker.request.codec.unsupported_input import refused_input
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_request_fault, key_refused
 from stoker.request.codec.upstream_messages import HINT, reason_of
 from stoker.request.relay.headers import retry_after
@@ -27,6 +29,8 @@ def from_status(status: int, headers: list[tuple[bytes, bytes]], body: bytes = b
     if status < 500:
         return None
     message, pause = reason_of(body), retry_after(headers)
+    if status in (500, 501) and (unsupported := refused_input(message)) is not None:
+        return unsupported
     if status == 500 and is_request_fault(message):
         return ClientError(message, code="upstream_refused", source="upstream")
     if status in (503, 529):

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from stoker.domain.dialect import MEDIA, Dialect
-from stoker.domain.errors import CapacityError, OutputLimitTooHigh, StokerError, UpstreamError
+from stoker.domain.errors import CapacityError, OutputLimitTooHigh, StokerError, UnsupportedInput, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.content_coding import PLAIN, READ, ContentDecoder, accepts, decoded
 from stoker.request.codec.context_overflow import CODE, is_recognised
@@ -560,10 +560,11 @@ class Relay:
         self.reply.error = error
 
     def _is_unrecognised(self, error: StokerError, body: bytes) -> bool:
-        """Whether it says that the prompt is too long, in words that the client would take for something else; or that
-        the output limit is too high, in words that it would take for a prompt that is too long.
+        """Whether it says that the prompt is too long, in words that the client would take for something else; that
+        the output limit is too high, in words that it would take for a prompt that is too long; or that the model takes
+        no images, without the model's name.
         """
-        if isinstance(error, OutputLimitTooHigh):
+        if isinstance(error, OutputLimitTooHigh | UnsupportedInput):
             return True
         if error.code != CODE:
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.domain.errors import CapacityError, ClientError, StokerError
 from stoker.request.codec.context_overflow import overflow_of
 from stoker.request.codec.retry_advice import NO_CREDIT
+from stoker.request.codec.unsupported_input import refused_input
 from stoker.request.codec.upstream_messages import reason_of
 from stoker.request.translate.neutral.json_text import loose
 
@@ -23,5 +24,7 @@ def refusal_of(status: int, body: bytes, retry_after: float | None = None) -> St
         return error
     if said and status in (400, 413, 422) and (overflow := overflow_of(said, inner)) is not None:
         return overflow
+    if (unsupported := refused_input(said)) is not None:
+        return unsupported
     known = code if isinstance(code, str) and code.isascii() and code.isidentifier() else "upstream_refused"
     return ClientError(text, code=known[:64], status=status, retry_after=retry_after, source=source)
