@@ -39,7 +39,8 @@ def nginx(folder: Path, port: int, stoker: int) -> list[str]:
     (folder / "nginx.conf").write_text(
         f"{user} pid {folder}/pid; error_log {folder}/error.log; events {{}}\n"
         f"http {{ access_log off; {temporary} proxy_buffering off; server {{ listen 127.0.0.1:{port};\n"
-        f"location {PREFIX} {{ proxy_pass http://127.0.0.1:{stoker}; proxy_set_header Host $http_host; }} location / {{ return 404; }} }} }}\n"
+        f"location {PREFIX} {{ proxy_pass http://127.0.0.1:{stoker}; proxy_set_header Host $http_host; }}\n"
+        f"location / {{ return 404; }} }} }}\n"
     )
     return [str(NGINX), "-p", str(folder), "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf",
             "-g", "daemon off;"]  # fmt: skip
