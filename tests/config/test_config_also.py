@@ -75,7 +75,7 @@ def test_its_key_is_read_and_never_shown(loaded: Loaded, monkeypatch: pytest.Mon
         (also(BOX) + "keep_conversations = true\n", "cannot be used with `also`"),
         (
             also(BOX) + '[[tier]]\nname = "t"\nserve = "fast"\n',
-            "has `also`, and a tier is measured as one process; remove it",
+            "has `also`, and what answers elsewhere cannot be identified as the measured model; remove it",
         ),
         (also(BOX.replace(" }", ", slot = 3 }")), "slot"),
     ],

@@ -133,10 +133,6 @@ def test_its_memory_is_that_of_its_slots_together_and_each_bears_a_part(loaded: 
         (SERVE + 'slot = "gpu0"\n', "cannot be used with several `slots`: remove it"),
         (SERVE + "port = 4000\n", "cannot be used with several `slots`: each replica gets a free one"),
         (SERVE + 'stop = "docker stop x"\n', "the command could stop another replica"),
-        (
-            SERVE + '[[tier]]\nname = "t"\nserve = "fast"\n',
-            "has several `slots`, and a tier is measured as one process; give it one `slot`",
-        ),
         (SERVE.replace('cmd = "x {port}"', 'container = "x"'), "a container or a unit is one process; give one `slot`"),
     ],
 )

@@ -42,10 +42,24 @@ async def test_a_page_of_the_public_host_is_our_own_with_the_public_scheme_only(
 
 
 @story(keys=KEYS, trusted_proxies=("127.0.0.0/8",))
-async def test_the_api_is_found_below_the_public_prefix_and_nothing_else_is(stage: Stage) -> None:
-    assert (await get(stage, "/llm/v1/models", prefix="/llm")).status == 200
+async def test_below_the_prefix_that_a_proxy_names_is_what_only_reads(stage: Stage) -> None:
+    """A client may have invented it, so that `/admin` is not found below a prefix of the client's choice."""
+    for path in ("/v1/models", "/status", "/healthz", "/readyz", "/metrics", "/openapi.json", "/"):
+        assert (await get(stage, f"/llm{path}", prefix="/llm")).status == 200, path
     assert (await get(stage, "/v1/models", prefix="/llm")).status == 200
-    assert (await get(stage, "/llm/status", prefix="/llm")).status == 404
+    for path in ("/admin/decisions", "/upstream/a/health", "/unload"):
+        assert (await get(stage, f"/llm{path}", prefix="/llm")).status == 404, path
+
+
+@story(keys=KEYS, prefixes=("/llm", "/llm/team"), allowed_hosts=NAMES)
+async def test_below_a_configured_prefix_is_everything(stage: Stage) -> None:
+    for path in ("/v1/models", "/status", "/healthz", "/readyz", "/metrics", "/openapi.json", "/", ""):
+        for prefix in ("/llm", "/llm/team"):
+            assert (await get(stage, prefix + path)).status == 200, path
+    assert (await get(stage, "/llm/admin/decisions")).json() == {"verb": "decisions"}
+    assert (await get(stage, "/llm")).json()["status"] == "/llm/status"
+    assert (await get(stage, "/llm/llm/status")).status == 404
+    assert (await get(stage, "/llm/status", "sk-wrong")).status == 401
 
 
 @story(keys=KEYS, trusted_proxies=("10.0.0.0/8",), allowed_hosts=NAMES)

@@ -109,3 +109,21 @@ def test_what_others_hold_of_it_cannot_be_changed_and_follows_it() -> None:
             view["x"] = None  # type: ignore[index]
     tier_quality.on_measured({KEY: row()})
     assert views[0] == {KEY: row()}
+
+
+def test_every_running_replica_has_to_be_the_measured_model() -> None:
+    """Requests may go to each of them."""
+    tier_quality = TierQuality({KEY: row()})
+    tier_quality.on_identified("small", MODEL, "small@gpu0")
+    assert (standing(tier_quality), tier_quality.is_verified("small")) == (Verdict.ALLOW, True)
+    tier_quality.on_started("small", "small@gpu1")
+    assert (standing(tier_quality), tier_quality.is_verified("small")) == (Verdict.VERIFY, False), "not looked at yet"
+    tier_quality.on_identified("small", MODEL, "small@gpu1")
+    assert standing(tier_quality) is Verdict.ALLOW
+    tier_quality.on_identified("small", Fingerprint("other", "flags"), "small@gpu1")
+    assert tier_quality.standing(TIER, "chat", is_high_risk=False).is_stale
+    assert tier_quality.current_fingerprint("small") is None
+    tier_quality.on_stopped("small", "small@gpu1")
+    assert (standing(tier_quality), tier_quality.current_fingerprint("small")) == (Verdict.ALLOW, MODEL)
+    tier_quality.on_stopped("small", "small@gpu0")
+    assert (standing(tier_quality), tier_quality.is_verified("small")) == (Verdict.VERIFY, False)

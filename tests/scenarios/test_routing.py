@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -199,3 +200,35 @@ def test_an_alias_of_a_task_is_listed_permitted_and_routed_by_its_own_name_until
         assert plane.admin("reload")[1]["routing"] is True
         assert asked(plane, "planner")[:2][0] == 404
         assert asked(plane, "quick")[0] == 200
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.llama
+@pytest.mark.skipif(find_spec("xllamacpp") is None, reason="the embedded engine is not installed")
+def test_two_equal_slots_are_one_tier_measured_once_and_both_answer() -> None:
+    """Each replica is looked at by itself, and `auto` uses both."""
+    model = llama("spark", "spark", context=2048, slot=None, slots=["gpu0", "gpu1"], replicas=2, parallel=1)
+    tier = '[router]\n[[tier]]\nname = "tiny"\nserve = "spark"\n'
+    with running(model, tier, slots="[slots.gpu0]\n\n[slots.gpu1]\n\n[slots.gpu2]") as plane:
+        said(plane, "eval", "bootstrap", "--class", "chat")
+        assert verdicts(plane) == {("tiny", "chat"): "allow"}
+        assert said(plane, "eval", "calibrate") == "tier tiny: nothing to measure again\n"
+        assert plane.admin("switch", serve="spark@gpu0")[0] == plane.admin("switch", serve="spark@gpu1")[0] == 200
+        known(plane, "tiny")
+        with ThreadPoolExecutor(4) as pool:
+            asked_all = list(pool.map(lambda number: ask_for_class(plane, f"hello {number}"), range(12)))
+        assert asked_all == [200] * 12
+        poll(lambda: len(plane.decisions(12)) == 12, "the decisions are kept")
+        decisions = [one for one in plane.decisions(12) if one["routed"]]
+        assert {one["replica"] for one in decisions} == {"spark@gpu0", "spark@gpu1"}
+        assert {one["routed"]["verify"] for one in decisions} == {"observe"}, "proved, at each replica"
+        plane.write(plane.config.read_text().replace('slots = ["gpu0", "gpu1"]', 'slots = ["gpu1", "gpu2"]'))
+        assert plane.admin("reload")[1]["lapsed"] == [], "other slots change nothing of the model"
+        known(plane, "tiny")
+        plane.write(plane.config.read_text().replace("context = 2048", "context = 1024"))
+        assert plane.admin("reload")[1]["lapsed"] == [{"tier": "tiny", "class": "chat"}]
+
+
+def ask_for_class(plane: Plane, prompt: str) -> int:
+    document = {"model": "auto:chat", "max_tokens": 40, "messages": [{"role": "user", "content": prompt}]}
+    return plane.ask("POST", "/v1/chat/completions", document)[0]

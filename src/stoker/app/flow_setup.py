@@ -17,7 +17,7 @@ from stoker.app.quality_parts import QualityParts
 from stoker.config.warnings import secrets_of
 from stoker.domain.access import Settings
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, replicas_of
 from stoker.domain.spending import cloud_costs
 from stoker.exchange.carrier import Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
@@ -154,12 +154,13 @@ class FlowSetup:
         old = set(existing.settings.serves)
         existing.configure(router, settings.serves)
         monitor.use_router(existing)
-        earlier = {serve.name: serve for serve in before}
+        earlier = {replica.name: replica for serve in before for replica in replicas_of(serve)}
+        now = {replica.name: replica for serve in settings.serves for replica in replicas_of(serve)}
         for name in self._fleet.conductor.running:
-            serve, one = existing.serve(name), earlier.get(name)
+            serve, one = now.get(name), earlier.get(name)
             if serve is None or one is None or not serve.launches_like(one):
                 continue  # one that restarts is identified then
-            if name not in old or serve.request != one.request:
+            if (serve.replica_of or name) not in old or serve.request != one.request:
                 monitor.on_ready(name)
         return existing
 

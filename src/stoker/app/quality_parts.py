@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from stoker.app.classifier_notice import ClassifierNotice
 from stoker.app.context import BuildContext
 from stoker.app.fleet_parts import FleetParts
 from stoker.app.store_parts import StoreParts
 from stoker.domain.events import ServeIdentified
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, replicas_of
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
@@ -51,8 +51,12 @@ def build_quality(
     tier_quality, counts, note = TierQuality(), store.metrics.routed, store.events.note
 
     def launch(serve: Serve) -> str:
-        """How it is started, and what its requests are made to say: a reload changes that without a start."""
-        started = fingerprint(serve, KeySigner(context.state.signing_key))
+        """How it, or each of its replicas, is started, and what its requests are made to say: a reload changes that
+        without a start. Which slots it has is nothing of the model's.
+        """
+        one = replicas_of(serve)[0]
+        alike = one if one is serve else replace(one, name=serve.name, slot=None)
+        started = fingerprint(alike, KeySigner(context.state.signing_key))
         return f"{started} {json.dumps(asdict(serve.request), sort_keys=True)}" if serve.request else started
 
     def on_identified(serve: str) -> None:

@@ -260,7 +260,7 @@ class Carrier:
         """
         generates, may_escalate = request.endpoint.generates, call.may_escalate
         wish = ReplicaWish(await self._prompt(call, serve, request), is_forwarded=FORWARDED in call.wire.headers)
-        failed: list[Candidate] = []
+        failed = call.decision.candidates[:-1]  # what was tried before this serve
         while True:
             lease = call.lease_now(self.leases, serve.name, generates, wish) or await call.wait_for_lease()
             if call.may_be_preempted:

@@ -106,6 +106,8 @@ class Front:
         call = self.flow.open(wire)
         try:
             _check_head(wire)  # 1
+            if self.routes.has_prefixes:
+                wire.path = self.routes.inside(wire.path)
             if self.door.proxies is not None and not wire.is_local:
                 self.door.proxies.apply(wire)
             pages = self.door.pages
@@ -253,9 +255,10 @@ class Front:
         if route.kind is RouteKind.PAGE and self._endpoints.page is not None:
             self._whole(call, *self._endpoints.page.file(call.wire))
         elif route.kind is RouteKind.ROOT and self._endpoints.page is not None and _is_browser(call.wire):
-            self._whole(call, *redirect())
+            self._whole(call, *redirect(call.wire.raw_path))
         elif route.kind is RouteKind.ROOT:
-            self._json(call, {"name": "stoker", "models": "/v1/models", "status": "/status"})
+            prefix = call.wire.raw_path.decode("latin-1").rstrip("/")
+            self._json(call, {"name": "stoker", "models": f"{prefix}/v1/models", "status": f"{prefix}/status"})
         elif route.kind is RouteKind.OPENAPI:
             self._whole(call, 200, JSON, openapi_json())
         elif route.kind is RouteKind.READY and draining:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from stoker.domain.decision import Routed
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, replica_names
+from stoker.measure.artifacts.fingerprint import difference
 from stoker.measure.statistics.drift import DriftDetector
 from stoker.quality.demotion import Demoter, key_of
 from stoker.quality.fingerprints import FingerprintStore
@@ -45,6 +46,9 @@ class QualityMonitor:
         self._router: TierRouter | None = None
         self._drift = DriftDetector()
         self._identifying: dict[str, asyncio.Task[None]] = {}
+        """By serve or replica."""
+        self._serve_of: dict[str, str] = {}
+        """By replica, also of those that a reload has removed and that still run."""
 
     def use_router(self, router: TierRouter | None) -> None:
         """Use the router of another configuration. What is known of serves that are started as before still counts."""
@@ -52,25 +56,28 @@ class QualityMonitor:
         if router is None:
             self._tier_quality.on_routing_ended()
         else:
-            serves = (router.serve(name) for name in router.settings.serves)
-            last = {serve.name: self._store.last(serve) for serve in serves if serve is not None}
+            serves = [serve for name in router.settings.serves if (serve := router.serve(name)) is not None]
+            self._serve_of |= {replica: serve.name for serve in serves for replica in replica_names(serve)}
+            last = {serve.name: self._store.last(serve) for serve in serves}
             self._tier_quality.on_configured({name: found for name, found in last.items() if found is not None})
         self._demoter.use_router(router)
 
     def on_ready(self, name: str) -> None:
-        """A serve came up, or was adopted: find out what it is."""
+        """A serve, or a replica of one, came up, or was adopted: find out what it is."""
         self.on_stopped(name)
         serve, target = self._known(name), self._target(name)
         if serve is not None and target is not None and not serve.translation.cloud:
-            work = self._identify(serve, target)
+            self._tier_quality.on_started(serve.name, name)
+            work = self._identify(serve, target, name)
             self._identifying[name] = asyncio.get_running_loop().create_task(work, name=f"identify-{name}")
 
     def on_stopped(self, name: str) -> None:
         task = self._identifying.pop(name, None)
         if task is not None:
             task.cancel()
-        self._tier_quality.on_stopped(name)
-        self._demoter.on_stopped(name)
+        serve = self._serve_of.get(name, name)
+        self._tier_quality.on_stopped(serve, name)
+        self._demoter.on_stopped(serve)
 
     def observe(self, routed: Routed) -> None:
         """A routed request is over. Each answer that was checked is a sample.
@@ -100,20 +107,23 @@ class QualityMonitor:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _known(self, name: str) -> Serve | None:
-        if self._router is None or name not in self._router.settings.serves:
+        serve = self._serve_of.get(name, name)
+        if self._router is None or serve not in self._router.settings.serves:
             return None
-        return self._router.serve(name)
+        return self._router.serve(serve)
 
-    async def _identify(self, serve: Serve, target: Target) -> None:
+    async def _identify(self, serve: Serve, target: Target, replica: str) -> None:
         try:
             found = await self._store.identify(serve, target)
         except (KeyRejected, OSError) as error:
-            log.warning("serve %s cannot be identified (%r): its answers are checked", serve.name, error)
+            log.warning("serve %s cannot be identified (%r): its answers are checked", replica, error)
             return
         if self._router is None:
             return
         self._forget_drift(self._router, serve.name, found)
-        self._tier_quality.on_identified(serve.name, found)
+        self._tier_quality.on_identified(serve.name, found, replica)
+        if (other := self._tier_quality.differing(serve.name, found)) is not None:
+            self._note("drift", serve.name, _difference(replica, other, found))
         self._demoter.on_identified(serve.name)
         self._on_identified(serve.name)
         await self._store.remember(serve, found)
@@ -125,3 +135,9 @@ class QualityMonitor:
             for tier in router.settings.tiers:
                 if tier.serve == serve:
                     self._drift.forget(tier.name)
+
+
+def _difference(replica: str, other: Fingerprint, found: Fingerprint) -> str:
+    differing = difference(other, found)
+    parts = "; ".join((*differing.identity, *differing.unknown, *differing.execution))
+    return f"{replica} is not the model that its other replicas are ({parts}): it counts as changed until all are alike"

@@ -4,9 +4,11 @@ Everything that changes it is an event, a method named `on_...`. Everything else
 
     on_measured      a quality profile was read            on_alarm      checked answers of a tier became worse
     on_configured    serves were configured anew           on_demoted    after an alarm, its preflight failed
-    on_identified    a running serve was fingerprinted     on_graded     a live answer was graded
-    on_stopped       a serve stopped                       on_restored   grades and demotions of an earlier run
+    on_started       a serve runs, and is looked at        on_graded     a live answer was graded
+    on_identified    a running serve was fingerprinted     on_restored   grades and demotions of an earlier run
+    on_stopped       a serve stopped
 
+Of a serve with replicas each one is started, identified and stopped by itself. The serve is what all of them are.
 All methods belong to the event loop's thread.
 """
 
@@ -33,19 +35,23 @@ class TierQuality:
         self._rows: dict[Key, ProfileRow] = dict(rows or {})
         self._fingerprints: dict[str, Fingerprint] = {}
         self._verified: set[str] = set()
+        self._running: dict[str, dict[str, Fingerprint | None]] = {}
+        """By serve and replica; None: not identified yet."""
         self._suspects: set[Key] = set()
         self._grades: dict[Key, ProfileRow] = {}
         self._demotions: dict[Key, Demotion] = {}
         self._slowest = _slowest(self._rows)
         self.rows: Mapping[Key, ProfileRow] = MappingProxyType(self._rows)
         self.fingerprints: Mapping[str, Fingerprint] = MappingProxyType(self._fingerprints)
-        """By serve: what it was when it was last identified, if it is still configured as it was then."""
+        """By serve: what it was when it was last identified, if it is still configured as it was then; the empty one
+        if its replicas differ.
+        """
         self.grades: Mapping[Key, ProfileRow] = MappingProxyType(self._grades)
         self.demotions: Mapping[Key, Demotion] = MappingProxyType(self._demotions)
 
     @property
     def verified(self) -> Set[str]:
-        """Serves whose fingerprint is that of the process that runs now."""
+        """Serves whose fingerprint is that of every process that runs now."""
         return frozenset(self._verified)
 
     # -- events: the only writers ------------------------------------------------------------------------------------
@@ -68,20 +74,42 @@ class TierQuality:
         self._fingerprints.clear()
         self._fingerprints.update(unchanged)
         self._verified.intersection_update(unchanged)
+        self._running = {serve: found for serve, found in self._running.items() if serve in unchanged}
+        for serve in self._running:
+            self._combine(serve)
 
     def on_routing_ended(self) -> None:
         """No tier is configured any more. Grades and demotions stay, for the next configuration that has tiers."""
         self._has_profile = False
-        for known in (self._rows, self._fingerprints, self._verified, self._suspects, self._slowest):
+        for known in (
+            self._rows, self._fingerprints, self._verified, self._running, self._suspects, self._slowest,
+        ):  # fmt: skip
             known.clear()
 
-    def on_identified(self, serve: str, fingerprint: Fingerprint) -> None:
-        """A serve runs, and this is what it is."""
-        self._fingerprints[serve] = fingerprint
-        self._verified.add(serve)
+    def on_started(self, serve: str, replica: str = "") -> None:
+        """A serve, or this replica of it, runs. What it is will be found out."""
+        self._running.setdefault(serve, {})[replica or serve] = None
+        self._combine(serve)
 
-    def on_stopped(self, serve: str) -> None:
-        self._verified.discard(serve)
+    def on_identified(self, serve: str, fingerprint: Fingerprint, replica: str = "") -> None:
+        """A serve, or this replica of it, runs, and this is what it is."""
+        self._running.setdefault(serve, {})[replica or serve] = fingerprint
+        self._combine(serve)
+
+    def on_stopped(self, serve: str, replica: str = "") -> None:
+        self._running.get(serve, {}).pop(replica or serve, None)
+        self._combine(serve)
+
+    def _combine(self, serve: str) -> None:
+        """What the serve is, as all its replicas are."""
+        running = self._running.get(serve, {}).values()
+        if found := [one for one in running if one is not None]:
+            is_one_model = len({(one.identity, one.execution) for one in found}) == 1
+            self._fingerprints[serve] = found[-1] if is_one_model else Fingerprint()
+        if running and all(one is not None for one in running):
+            self._verified.add(serve)
+        else:
+            self._verified.discard(serve)
 
     def on_alarm(self, tier: str, task_class: str) -> None:
         """Checked answers of a tier became worse. It is suspect until it is measured again."""
@@ -130,8 +158,14 @@ class TierQuality:
         return Fingerprint(found.identity, found.execution) if found is not None and found.identity else None
 
     def is_verified(self, serve: str) -> bool:
-        """Whether its fingerprint is that of the process that runs now."""
+        """Whether its fingerprint is that of every process that runs now."""
         return serve in self._verified
+
+    def differing(self, serve: str, found: Fingerprint) -> Fingerprint | None:
+        """What a running replica is that is not as `found`; None: all that are identified are."""
+        running = self._running.get(serve, {}).values()
+        mine = found.identity, found.execution
+        return next((one for one in running if one is not None and (one.identity, one.execution) != mine), None)
 
     def is_suspect(self, key: Key) -> bool:
         return key in self._suspects

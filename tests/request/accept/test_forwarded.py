@@ -56,12 +56,16 @@ def test_of_host_and_scheme_the_last_value_counts() -> None:
         ("/llm/", "/llm/api/tags", "/api/tags"),
         ("/a/b", "/a/b/v1/chat/completions", "/v1/chat/completions"),
         ("/llm", "/v1/models", ""),  # the proxy took it out already
-        ("/llm", "/llm/admin/switch", ""),  # as with front_door.prefixes: the API alone
+        ("/llm", "/llm/status", "/status"),
+        ("/llm", "/llm/ui/app.js", "/ui/app.js"),
+        ("/llm", "/llm/", "/"),
+        ("/llm", "/llm/admin/switch", ""),  # a client may have invented the header
+        ("/llm", "/llm/uix", ""),
         ("/llm", "/llmx/v1/models", ""),
         ("/x/..", "/x/../v1/models", ""),
         ("llm", "llm/v1/models", ""),
         ("/", "//v1/models", ""),
     ],
 )
-def test_the_prefix_is_taken_from_paths_of_the_api(prefix: str, path: str, inside: str) -> None:
+def test_the_prefix_is_taken_from_the_api_and_from_what_only_reads(prefix: str, path: str, inside: str) -> None:
     assert read(path, prefix=prefix).path == inside

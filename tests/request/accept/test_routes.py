@@ -17,7 +17,7 @@ ROUTES = Routes(("/llm", "/team/a/"))
 
 
 def match(raw: str, method: str = "POST") -> Route:
-    return ROUTES.match(method, raw)
+    return ROUTES.match(method, ROUTES.inside(raw))
 
 
 def refused(raw: str, method: str = "POST") -> ClientError:
@@ -62,6 +62,10 @@ def test_every_endpoint_is_found_under_every_prefix(path: str, prefix: str) -> N
         ("/llm/v1/models/", RouteKind.MODELS),
         ("/", RouteKind.ROOT),
         ("/status/", RouteKind.STATUS),
+        ("/llm", RouteKind.ROOT),
+        ("/llm/", RouteKind.ROOT),
+        ("/team/a/healthz", RouteKind.HEALTH),
+        ("/team/a/ui/app.js", RouteKind.PAGE),
     ],
 )
 def test_what_is_only_looked_at_is_for_get_and_head(path: str, kind: RouteKind) -> None:
@@ -77,7 +81,7 @@ def test_inference_is_for_post(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1", "/v1/", "/v1/chat", "/llm", "/llm/healthz", "/llm/health", "//", "", "/V1/models",
+    "path", ["/v1", "/v1/", "/v1/chat", "/llmx", "/llm/llm/healthz", "//", "", "/V1/models",
              "//v1/chat/completions", "/llm//v1/chat/completions", "/upstream", "/admin", "/v1/chat/../models"],
 )  # fmt: skip
 def test_other_paths_are_404(path: str) -> None:
@@ -118,7 +122,8 @@ def test_a_path_that_hides_something_is_refused(raw: str) -> None:
     ["/%61dmin/switch", "/admin%2fswitch", "/admin%2Fdecisions%2Freq_1", "/%73tatus", "/metric%73", "/read%79z",
      "/%75pstream/a/health", "/v1%2fmodels", "/v1%2Fchat/completions", "/v1/chat%2fcompletions", "/llm%2Fv1/messages",
      "/v1/chat/%2563ompletions", "/v1/%6dodels/a", "/v1/chat/completions%00", "/v1/chat/completions%2f", "/v1/./models",
-     "/v1/%2e/models", "/v1/x/%2e%2e/models"],
+     "/v1/%2e/models", "/v1/x/%2e%2e/models", "/%6Clm/admin/switch", "/%6Clm/status", "/%6Clm/ui/",
+     "/llm/%61dmin/switch"],
 )  # fmt: skip
 def test_no_other_path_matches_that_has_to_be_decoded_first(raw: str) -> None:
     """A proxy in front of Stoker that denies `/admin` does not know `/%61dmin`."""
@@ -164,7 +169,7 @@ def test_names_with_dots_hide_nothing() -> None:
      ("/v1/chat/completions", Dialect.CHAT), ("/status", None), ("/nowhere", None)],
 )  # fmt: skip
 def test_a_refusal_speaks_the_dialect_of_its_path(path: str, dialect: Dialect | None) -> None:
-    assert ROUTES.dialect(path) is dialect
+    assert ROUTES.dialect(ROUTES.inside(path)) is dialect
 
 
 def test_an_error_shows_only_a_piece_of_a_long_path() -> None:
@@ -191,7 +196,7 @@ def test_a_path_that_one_of_the_apis_has_is_not_offered(path: str, api: str, dia
         error = refused(path, method)
         assert (error.status, error.code) == (404, "not_offered")
         assert f"of {api}'s API" in error.message
-    assert ROUTES.dialect(path) is dialect
+    assert ROUTES.dialect(ROUTES.inside(path)) is dialect
 
 
 SDK_PATH = re.compile(r'"(?:/v1)?(/[a-z][a-z_-]*(?:/[^"?\s]*)?)(?:\?[^"]*)?"')

@@ -159,6 +159,11 @@ class ServeStatus(msgspec.Struct, frozen=True):
         return f"a request for {self.replica_of or self.name} starts it when it needs one here"
 
     @property
+    def is_up(self) -> bool:
+        """Whether its engine answers."""
+        return self.state in ("ready", "held")
+
+    @property
     def is_gone(self) -> bool:
         """Whether nothing of it runs, not even asleep."""
         return self.is_down and self.temperature != "asleep"
@@ -217,9 +222,12 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     """What is stored of the Responses API; None: nothing is."""
 
     def serve(self, name: str) -> ServeStatus | None:
-        """The serve with this name, served name or alias, or its first replica; a serve's own name goes first."""
-        own = next((s for s in self.serves if s.name == name or name in s.aliases), None)
-        return own or next((s for s in self.serves if name == s.served_name), None)
+        """The serve with this name, served name or alias, or a replica of it, if possible one that is up; a serve's own
+        name goes first.
+        """
+        own = [s for s in self.serves if name in (s.name, s.replica_of) or name in s.aliases]
+        found = own or [s for s in self.serves if name == s.served_name]
+        return next((s for s in found if s.is_up), None) or next(iter(found), None)
 
     def known_names(self) -> list[str]:
         """What a command may be given: each serve, and each of its replicas if it has several."""

@@ -19,7 +19,6 @@ from stoker.measure.requests.endpoint import MeasuredEndpoint
 if TYPE_CHECKING:
     from stoker.cli.console.answers import FrontDoorStatus, ServeStatus, StatusAnswer
 
-_UP = ("ready", "held")
 _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -43,18 +42,23 @@ class RunningServe:
         """What two measurements may not share."""
         return self.status.slot or self.status.name
 
+    @property
+    def name(self) -> str:
+        """By which clients ask for it: any of its replicas answers."""
+        return self.serve.name
+
     def engine(self) -> str | None:
         """`process 812`; empty: no engine runs; None: Stoker does not answer."""
         from stoker.domain.errors import StokerError
 
         try:
             with self.installation.control() as control:
-                now = control.status().serve(self.serve.name)
+                now = control.status().serve(self.status.name)
         except StokerError:
             return None
         if now is None or now.is_down:
             return ""
-        return f"process {now.pid}" if now.pid is not None and now.state in _UP else None
+        return f"process {now.pid}" if now.pid is not None and now.is_up else None
 
 
 def find_running(name: str | None, config: str | None, state: str | None) -> RunningServe:
@@ -74,7 +78,7 @@ def running_at(installation: Installation, name: str | None, key_env: str | None
     with installation.control() as control:
         status = control.status()
     now = choose_serve(name, status)
-    if now.state not in _UP:
+    if not now.is_up:
         start = command_for("serves up", now.name, installation)
         why = f" (its last error: {now.last_error})" if now.last_error else ""
         raise UsageError(
@@ -83,10 +87,10 @@ def running_at(installation: Installation, name: str | None, key_env: str | None
         )
     serve, door = configured_serve(installation, now), status.frontdoor
     key = front_door_key(installation, door, serve, key_env)
-    target = _front_door_target(installation, door, now.name, key.value)
+    target = _front_door_target(installation, door, serve.name, key.value)
     server = MeasuredEndpoint("front-door", target)
     fingerprint = _fingerprint(installation.state, serve, target, key.source)
-    subject = Subject(now.name, now.name, server.base_url, "chat", server.route, fingerprint)
+    subject = Subject(serve.name, serve.name, server.base_url, "chat", server.route, fingerprint)
     return RunningServe(installation, now, serve, target, subject)
 
 
@@ -111,7 +115,7 @@ def configured_serve(installation: Installation, now: ServeStatus) -> Serve:
     """From the configuration; without one (the demo), what the running Stoker tells."""
     if installation.settings is not None:
         return installation.serve(now.name)
-    return Serve(now.name, now.engine, now.model, now.served_name, slot=now.slot)
+    return Serve(now.replica_of or now.name, now.engine, now.model, now.served_name, slot=now.slot)
 
 
 def choose_serve(name: str | None, status: StatusAnswer) -> ServeStatus:
@@ -124,10 +128,10 @@ def choose_serve(name: str | None, status: StatusAnswer) -> ServeStatus:
             raise unknown_serve(name, status.known_names(), "the running Stoker")
         return found  # 1
     able = [one for one in status.serves if "chat" in one.dialects]
-    meant = [one for one in able if one.state in _UP] or able
+    meant = {one.replica_of or one.name: one for one in [one for one in able if one.is_up] or able}
     if len(meant) == 1:
-        return meant[0]  # 2, 3
-    names = ", ".join(one.name for one in meant) or "none speaks a chat dialect"
+        return next(iter(meant.values()))  # 2, 3
+    names = ", ".join(meant) or "none speaks a chat dialect"
     raise UsageError(f"which serve? name one of them: {names}")  # 4
 
 

@@ -116,8 +116,8 @@ def target_of(known: RunningServe, asked: str | None = None, direct: bool = Fals
     Raises UsageError: the front door does not answer, or lists no such model.
     """
     now = known.status
-    target = replace(known.target, served_name=asked or now.name)
-    engine = replace(target, base_path=f"/upstream/{now.name}", served_name=now.served_name)
+    target = replace(known.target, served_name=asked or known.name)
+    engine = replace(target, base_path=f"/upstream/{known.name}", served_name=now.served_name)
     servers = [MeasuredEndpoint("front-door", target, engine)]
     notes: tuple[str, ...] = ()
     if direct:
@@ -129,7 +129,7 @@ def target_of(known: RunningServe, asked: str | None = None, direct: bool = Fals
     seen = now.facts.get("n_ctx")
     context = _model(target.served_name, listed, where).context or (seen if isinstance(seen, int) else None)
     fingerprint = known.subject.fingerprint
-    return MeasurementTarget(servers, now.name, known.state / "results", context, fingerprint, notes, known.lock)
+    return MeasurementTarget(servers, known.name, known.state / "results", context, fingerprint, notes, known.lock)
 
 
 def _engine(serve: ServeStatus, installation: Installation) -> tuple[MeasuredEndpoint | None, str]:

@@ -47,11 +47,9 @@ def _check_source(
     title = f"tier '{(tier.name or '')[:64]}'"
     if tier.serve is not None:  # 1
         own = serves[tier.serve].table if tier.serve in serves else None
-        if own is not None and (len(own.slots) > 1 or own.also):
-            key, advice = ("`also`", "remove it") if own.also else ("several `slots`", "give it one `slot`")
-            doc.problem(
-                (*path, "serve"), f"serve '{tier.serve}' has {key}, and a tier is measured as one process; {advice}"
-            )
+        if own is not None and own.also:
+            text = "has `also`, and what answers elsewhere cannot be identified as the measured model; remove it"
+            doc.problem((*path, "serve"), f"serve '{tier.serve}' {text}")
         if tier.serve not in serves and all_known:
             doc.problem(
                 (*path, "serve"), f"there is no serve '{tier.serve[:64]}'{doc.did_you_mean(tier.serve, serves)}"

@@ -77,7 +77,9 @@ class FrontDoorTable(Section):
         "127.0.0.1", 'Address to listen on. Any address but loopback needs `keys`, or `auth = "none"`.'
     )
     port: Port = setting(8000, "Port to listen on.")
-    prefixes: list[PathPrefix] = setting([], 'Further paths for the API: `"/llm"` serves it at `/llm/v1/…` too.')
+    prefixes: list[PathPrefix] = setting(
+        [], 'Path prefixes below which everything is found again: with `"/llm"` also `/llm/v1/…` and `/llm/ui/`.'
+    )
     body_limit: Size = setting("32MiB", "Largest request body. A larger one gets 413.")
     upload_limit: Size = setting(
         "200MiB", "Largest form with files (audio, images). Beyond 1 MiB it is kept in a file of the state directory."

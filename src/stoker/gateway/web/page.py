@@ -46,7 +46,7 @@ class WebPage:
     def file(self, wire: Wire) -> PageReply:
         """Raises ClientError 404."""
         if wire.path == NOWHERE:
-            return redirect()
+            return redirect(b"")
         return self._files.reply(wire.path, wire.headers)
 
     def session(self, wire: Wire, caller: Caller, body: bytes) -> SessionAnswer:
@@ -76,9 +76,13 @@ class WebPage:
         return b"set-cookie", cookie(self._door.session_cookie, token, path, is_secure)
 
 
-def redirect() -> PageReply:
-    """To the page, from `/` and from `/ui`: relative, because a proxy may have put a prefix in front."""
-    return PageReply(303, [(b"location", b"ui/"), (b"vary", b"accept"), (b"cache-control", b"no-cache")], b"")
+def redirect(root: bytes) -> PageReply:
+    """To the page, from `root`, the path of `/` as it was sent; empty: from `/ui`. The address is relative, because a
+    proxy may have put a prefix in front.
+    """
+    folder = root.rpartition(b"/")[2]  # of "/llm", which stands for "/llm/"
+    location = folder + b"/ui/" if folder else b"ui/"
+    return PageReply(303, [(b"location", location), (b"vary", b"accept"), (b"cache-control", b"no-cache")], b"")
 
 
 def _read(body: bytes) -> str:

@@ -23,8 +23,8 @@ from stoker.store.files.split_gguf import parse_part
 
 IDENTITY = ("model", "revision", "quantisation", "template", "sampling")
 _ELSEWHERE = frozenset(
-    ("name", "model", "served_name", "slot", "driver", "port", "host", "health", "canary", "key", "key_header", "env",
-     "inherit_env", "cwd", "cmd", "extra_args", "tuning", "dialects", "asks_dialects", "directory", "requires",
+    ("name", "model", "served_name", "slot", "slots", "driver", "port", "host", "health", "canary", "key", "key_header",
+     "env", "inherit_env", "cwd", "cmd", "extra_args", "tuning", "dialects", "asks_dialects", "directory", "requires",
      "die_with_parent", "engine", "memory", "base_url", "up", "container", "unit")
 ) | IN_PLACE  # fmt: skip
 """Settings that change nothing of what comes out, or are parts under another name."""

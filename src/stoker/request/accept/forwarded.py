@@ -16,7 +16,10 @@ EVERYBODY = "*"
 MAX_REMEMBERED = 1024
 """Peers of which is remembered whether they are trusted."""
 _PREFIX = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+){1,16}", re.ASCII)
-_API = ("/v1/", "/api/")
+_READ_ONLY = frozenset(
+    ("/", "/ui", "/status", "/events", "/metrics", "/openapi.json", "/healthz", "/health", "/readyz")
+)
+_TREES = ("/v1/", "/api/", "/sdapi/", "/ui/")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -82,12 +85,14 @@ class TrustedProxies:
 
 
 def _without_prefix(path: str, prefix: str) -> str:
-    """Only for paths of the API, as with `front_door.prefixes`: a proxy's rules for `/admin` see the whole path."""
+    """Only from paths of the API, the page and what only reads. Below a prefix that a client invented, the proxy's own
+    rule for `/admin` would not be found; `front_door.prefixes`, which nobody can invent, are taken from every path.
+    """
     prefix = prefix.rstrip("/")
     if not _PREFIX.fullmatch(prefix) or not path.startswith(prefix + "/"):
         return ""
     rest = path[len(prefix) :]
-    return rest if rest.startswith(_API) else ""
+    return rest if rest in _READ_ONLY or rest.startswith(_TREES) else ""
 
 
 def _without_port(hop: str) -> str:

@@ -4,8 +4,6 @@ unknown. docs/reference/http.md lists them, and a test compares them with the SD
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 
@@ -41,25 +39,21 @@ _BY_PATH: dict[str, tuple[str, Dialect | None]] = {
 }
 
 
-def refusal(path: str, prefixes: Iterable[str]) -> ClientError | None:
+def refusal(path: str) -> ClientError | None:
     """The refusal of a path that one of the APIs has; None: it is a path of none of them."""
-    found = _find(path, prefixes)
+    found = _find(path)
     if found is None:
         return None
     text = f"Stoker does not offer {path[:200]!r} of {found[0]}; docs/reference/http.md lists the paths that it offers"
     return ClientError(text, code="not_offered", status=404)
 
 
-def dialect_of(path: str, prefixes: Iterable[str]) -> Dialect | None:
+def dialect_of(path: str) -> Dialect | None:
     """The dialect in which to refuse this path; None: OpenAI's, or the client's headers decide."""
-    found = _find(path, prefixes)
+    found = _find(path)
     return None if found is None else found[1]
 
 
-def _find(path: str, prefixes: Iterable[str]) -> tuple[str, Dialect | None] | None:
-    for prefix in prefixes:
-        if path.startswith((f"{prefix}/v1/", f"{prefix}/api/")):
-            path = path[len(prefix) :]
-            break
+def _find(path: str) -> tuple[str, Dialect | None] | None:
     parts = path.split("/", 4)
     return _BY_PATH.get("/".join(parts[:3])) or _BY_PATH.get("/".join(parts[:4]))

@@ -110,6 +110,8 @@ _TREES = {
     "/v1/responses/": Route(RouteKind.RESPONSES, has_side_effects=True),
     "/v1/conversations/": _PLAIN["/v1/conversations"],
 }
+_TREE_PATHS = tuple(_TREES)
+_API_PATHS = ("/v1/", "/api/", "/sdapi/")
 
 
 _OTHER_METHODS = {
@@ -125,15 +127,32 @@ description of the paths is the same for every Stoker of a version.
 
 
 class Routes:
-    """The table with the configured prefixes in it."""
+    """The table, and the configured prefixes below which all of it is found again."""
 
     def __init__(self, prefixes: tuple[str, ...] = ()) -> None:
-        self._table = dict(_PLAIN)
-        self._prefixes = tuple(prefix.rstrip("/") for prefix in prefixes)
+        self._table = _PLAIN
+        self._prefixes = sorted((prefix.rstrip("/") for prefix in prefixes), key=len, reverse=True)
+        self.has_prefixes = bool(prefixes)
+
+    def inside(self, path: str) -> str:
+        """`path`, as it was sent, without the longest of the prefixes that it begins with.
+
+        A prefix with encoded letters is one only before a path of the API: a proxy's rule for `/llm/admin` does not
+        know `/%6Clm/admin`.
+        """
+        if path in self._table or path.startswith(_TREE_PATHS):
+            return path
         for prefix in self._prefixes:
-            for path, route in _PLAIN.items():
-                if path.startswith(("/v1/", "/api/", "/sdapi/")):
-                    self._table[prefix + path] = route
+            if path == prefix:
+                return "/"
+            if path.startswith(prefix + "/"):
+                return path[len(prefix) :]
+            if "%" in path:
+                parts = path.split("/", prefix.count("/") + 1)
+                rest = "/" + parts.pop()
+                if _decoded("/".join(parts)) == prefix and _decoded(rest).startswith(_API_PATHS):
+                    return rest
+        return path
 
     def methods(self) -> dict[str, dict[str, Route]]:
         """By path (of a tree: what it begins with, up to a slash) and method, what each route of the table means."""
@@ -143,17 +162,18 @@ class Routes:
         return found
 
     def match(self, method: str, path: str) -> Route:
-        """`path` as it was sent. Raises ClientError 404, 405, or 400 for a path that hides something.
+        """`path` as it was sent, `inside` a prefix. Raises ClientError 404, 405, or 400 for a path that hides
+        something.
 
         1. in the table, spelt as there (the usual case)
         2. in the table without its trailing slash; a path of the API also with its letters decoded
-        3. below /upstream/ or /admin/, or a path of the API (also with a prefix)
+        3. below /upstream/ or /admin/, or a path of the API
         """
         route = self._table.get(path)
         if route is None:
             route = self._respelt(path) or self._below(path)
         if route is None:
-            raise not_offered.refusal(path, self._prefixes) or ClientError(
+            raise not_offered.refusal(path) or ClientError(
                 f"there is no path {path[:200]!r}; {self._path_hint(path)}", code="no_route", status=404
             )
         if route.methods and method not in route.methods:
@@ -177,10 +197,10 @@ class Routes:
         return f"did you mean {found!r}?" if found else "see /status and /v1/models"
 
     def dialect(self, path: str) -> Dialect | None:
-        """The dialect in which to refuse a request for this path."""
+        """The dialect in which to refuse a request for this path, `inside` a prefix."""
         route = self._respelt(path)
         if route is None:
-            return not_offered.dialect_of(path, self._prefixes)
+            return not_offered.dialect_of(path)
         if route.kind is RouteKind.OLLAMA:
             return Dialect.OLLAMA_CHAT
         return None if route.endpoint is None else route.endpoint.dialect
@@ -189,13 +209,10 @@ class Routes:
         path = path.rstrip("/")
         if "%" not in path:
             return self._table.get(path)
-        route = self._table.get(_UNRESERVED.sub(lambda found: unquote(found.group()), path))
+        route = self._table.get(_decoded(path))
         return route if route is not None and route.kind in _API else None
 
     def _below(self, path: str) -> Route | None:
-        for prefix in self._prefixes:
-            if path.startswith(tuple(prefix + tree for tree in _TREES if tree.startswith("/v1/"))):
-                path = path[len(prefix) :]
         for tree, route in _TREES.items():
             if path.startswith(tree):
                 rest = path[len(tree) :].rstrip("/")
@@ -208,6 +225,10 @@ class Routes:
                 refuse_hidden(path)
                 return route._replace(rest=rest)
         return None
+
+
+def _decoded(path: str) -> str:
+    return _UNRESERVED.sub(lambda found: unquote(found.group()), path)
 
 
 def _named(route: Route) -> tuple[str, ...]:
