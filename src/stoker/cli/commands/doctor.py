@@ -76,19 +76,17 @@ def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[Doct
     from stoker.cli.commands import doctor_checks, doctor_clusters
     from stoker.cli.machine import discover
     from stoker.domain.cluster import runs_here
-    from stoker.domain.serve import Driver
 
     state = Path(settings.paths.state)
     running = _running(state)
     here = [serve for serve in settings.serves if runs_here(serve, settings.slots)]
-    own = [s for s in here if s.engine == "llama.cpp" and s.driver is Driver.PROCESS]
     process = _pid(running)
     return [
         doctor_checks.state_directory(state, process),
         doctor_checks.port(settings.front_door, process),
         doctor_checks.access(settings.front_door, None if running is None else running.frontdoor.auth == "keys"),
         doctor_checks.engines(here, engines),
-        *(doctor_checks.weights(serve) for serve in own),
+        *(doctor_checks.weights(serve) for serve in here if doctor_checks.needs_weights(serve)),
         *(finding for serve in here if (finding := doctor_checks.serve(serve, settings.paths)) is not None),
         *([found] if (found := doctor_checks.images(settings.serves, settings.media)) is not None else []),
         *([found] if (found := doctor_checks.identities(settings.serves)) is not None else []),

@@ -34,7 +34,7 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
         found.append(f"the directory {serve.working_directory} of serve '{serve.name}' does not exist: create it")
     found += requirements.unmet_requirements(serve)
     if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:
-        problem = port_problem(serve.host, serve.port)
+        problem = port_problem(serve.host, serve.port, is_here=serve.cmd is None)
         if problem is not None:
             found.append(f"serve '{serve.name}': {problem}")
     if with_conflicts:
