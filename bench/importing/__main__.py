@@ -17,7 +17,15 @@ from pathlib import Path
 import stoker
 from bench.figures import table
 from bench.importing.compare import differences
-from bench.importing.sides import Side, import_file, imported_names, run_llama_swap, run_stoker, variables_of
+from bench.importing.sides import (
+    Side,
+    import_file,
+    imported_kinds,
+    imported_names,
+    run_llama_swap,
+    run_stoker,
+    variables_of,
+)
 
 FILES = Path("tests/cli/importers/llama_swap_files")
 MODELS = Path(stoker.__file__).with_name("models")
@@ -52,9 +60,10 @@ def compare_file(binary: Path, file: Path, folder: Path) -> tuple[list[str], lis
     shutil.copy(next(MODELS.glob("*.gguf")), cwd / "models" / "exact.gguf")
     problem, _ = import_file(file, folder / "stoker", cwd)
     names = [] if problem else imported_names(folder / "stoker")
-    theirs = run_llama_swap(binary, file, folder / "llama-swap", names, KEY, cwd)
+    kinds = {} if problem else imported_kinds(folder / "stoker")
+    theirs = run_llama_swap(binary, file, folder / "llama-swap", names, kinds, KEY, cwd)
     asked = list(dict.fromkeys([*names, *theirs.starts, *theirs.refusals]))
-    ours = Side(problem) if problem else run_stoker(file, folder / "stoker", asked, KEY)
+    ours = Side(problem) if problem else run_stoker(file, folder / "stoker", asked, kinds, KEY)
     return (*differences(theirs, ours, variables_of(file.read_text())), len(asked))
 
 
