@@ -21,7 +21,17 @@ from bench import importing
 from bench.processes import Child, free_port
 from bench.up import Up, program
 
-PROGRAMS = ("llama-server", "vllm", "sglang", "docker", "podman", "whisper-server", "sd-server", "serve-model")
+PROGRAMS = (
+    "llama-server",
+    "vllm",
+    "sglang",
+    "docker",
+    "podman",
+    "whisper-server",
+    "sd-server",
+    "serve-model",
+    "ollama",
+)
 PATIENCE = 60.0
 """Seconds for a first answer of a model."""
 
@@ -38,6 +48,8 @@ class Side:
     """By the name that was asked for: the body that the engine received."""
     refusals: dict[str, str] = field(default_factory=dict)
     """By the name that was asked for: status and message, if there was no answer."""
+    loaded: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By the name that was asked for: the models that were loaded then."""
 
 
 def variables_of(text: str) -> dict[str, str]:
@@ -98,6 +110,14 @@ def ask_all(
             side.bodies[name] = requests[-1]["body"]
             starts = [row for row in rows if row["kind"] == "start" and row["pid"] == requests[-1]["pid"]]
             side.starts[name] = starts[-1]
+            side.loaded[name] = _loaded(base, key)
+
+
+def _loaded(base: str, key: str) -> frozenset[str]:
+    """Both programs have llama-swap's path."""
+    request = urllib.request.Request(f"{base}/running", headers={"authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(request, timeout=5) as reply:
+        return frozenset(row["model"] for row in json.load(reply)["running"] if row["state"] != "stopping")
 
 
 _QUESTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -154,6 +174,15 @@ def imported_names(folder: Path) -> list[str]:
     for serve in document.get("serve", ()):
         found += [serve.get("served_name", serve["name"]), *serve.get("aliases", ())]
         found += [variant["name"] for variant in serve.get("variant", ())]
+    return found
+
+
+def imported_serves(folder: Path) -> dict[str, str]:
+    """By each name of a model: its serve."""
+    found: dict[str, str] = {}
+    for serve in tomllib.loads((folder / "imported.toml").read_text()).get("serve", ()):
+        names = [serve["name"], *serve.get("aliases", ()), *(variant["name"] for variant in serve.get("variant", ()))]
+        found |= dict.fromkeys(names, serve["name"])
     return found
 
 

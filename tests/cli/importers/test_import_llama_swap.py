@@ -285,6 +285,8 @@ EVERYTHING = ["chat", "completions", "embeddings", "image", "rerank", "speech", 
         ("{cmd: 'llama-server --port ${PORT} -m x --embeddings'}", ["embeddings"]),
         ("{cmd: 'llama-server --port ${PORT} -m x --reranking'}", ["rerank"]),
         ("{cmd: 'llama-server --port ${PORT} -m x'}", None),
+        ("{cmd: 'llama-server --port ${PORT} -m x --mmproj y'}",
+         ["chat", "completions", "messages", "responses", "transcription"]),
         ("{cmd: 'vllm serve BAAI/bge-m3 --port ${PORT} --task embed'}", ["embeddings"]),
         ("{cmd: 'vllm serve BAAI/bge-reranker-v2-m3 --port ${PORT}'}", ["rerank"]),
         ("{cmd: 'whisper-server --port ${PORT}'}", ["transcription"]),
@@ -293,7 +295,7 @@ EVERYTHING = ["chat", "completions", "embeddings", "image", "rerank", "speech", 
         ("{cmd: './start.sh ${PORT}', aliases: [nomic-embed-text]}", ["embeddings"]),
         ("{cmd: './start.sh ${PORT}'}", EVERYTHING),
     ],
-)
+)  # fmt: skip
 def test_what_an_engine_answered_it_answers(here: Path, model: str, dialects: list[str] | None) -> None:
     assert import_file(here, f"models:\n  a: {model}\n") == 0
     assert sorted(document(here)["serve"][0].get("dialects", ())) == (dialects or [])

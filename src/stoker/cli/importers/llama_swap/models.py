@@ -191,6 +191,8 @@ _TASKS = {
     "transcription": "transcription",
 }  # fmt: skip
 """vLLM's `--task` and `--convert`."""
+_WITH_PROJECTOR = ("chat", "completions", "messages", "responses", "transcription")
+"""A projector may read sound: then llama-server transcribes, too."""
 _PROGRAMS = {
     "whisper-server": ("transcription",), "sd-server": ("image",), "text-embeddings-router": ("embeddings", "rerank"),
     "infinity_emb": ("embeddings", "rerank"), "piper": ("speech",), "llama-tts": ("speech",),
@@ -220,7 +222,9 @@ def _of_options(command: EngineCommand | None) -> tuple[str, ...]:
         return ()
     if command.engine == "llama.cpp":
         facts = (("embeddings", "embeddings"), ("reranking", "rerank"))
-        return tuple(dialect for fact, dialect in facts if command.facts.get(fact))
+        return tuple(dialect for fact, dialect in facts if command.facts.get(fact)) or (
+            _WITH_PROJECTOR if command.facts.get("mmproj") else ()
+        )
     for word in command.words:
         if word.option in ("--task", "--convert") and word.value in _TASKS:
             return (_TASKS[word.value],)
