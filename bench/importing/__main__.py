@@ -1,8 +1,9 @@
 """llama-swap and Stoker on the same files: `python -m bench.importing --llama-swap PATH [FILE...] [--json FILE]`.
 
 Each file is run by llama-swap and, once imported, by Stoker, both with a stand-in engine that writes down how it was
-started. Every model, alias and variant is asked for once. The table says per file what differs. Nothing depends on it:
-llama-swap has to be built first, outside this repository.
+started. Every model, alias and variant is asked for once. The table says per file what differs: program, arguments,
+environment, bodies, and which models stay loaded together; a difference that the import's report names does not count.
+Nothing depends on it: llama-swap has to be built first, outside this repository.
 """
 
 from __future__ import annotations
@@ -16,8 +17,17 @@ from pathlib import Path
 
 import stoker
 from bench.figures import table
-from bench.importing.compare import differences
-from bench.importing.sides import Side, import_file, imported_names, run_llama_swap, run_stoker, variables_of
+from bench.importing.compare import differences, loaded_differences, unnamed
+from bench.importing.sides import (
+    Side,
+    import_file,
+    imported_kinds,
+    imported_names,
+    imported_serves,
+    run_llama_swap,
+    run_stoker,
+    variables_of,
+)
 
 FILES = Path("tests/cli/importers/llama_swap_files")
 MODELS = Path(stoker.__file__).with_name("models")
@@ -50,12 +60,16 @@ def compare_file(binary: Path, file: Path, folder: Path) -> tuple[list[str], lis
     cwd = folder / "cwd"
     (cwd / "models").mkdir(parents=True)
     shutil.copy(next(MODELS.glob("*.gguf")), cwd / "models" / "exact.gguf")
-    problem, _ = import_file(file, folder / "stoker", cwd)
+    problem, report = import_file(file, folder / "stoker", cwd)
     names = [] if problem else imported_names(folder / "stoker")
-    theirs = run_llama_swap(binary, file, folder / "llama-swap", names, KEY, cwd)
+    kinds = {} if problem else imported_kinds(folder / "stoker")
+    theirs = run_llama_swap(binary, file, folder / "llama-swap", names, kinds, KEY, cwd)
     asked = list(dict.fromkeys([*names, *theirs.starts, *theirs.refusals]))
-    ours = Side(problem) if problem else run_stoker(file, folder / "stoker", asked, KEY)
-    return (*differences(theirs, ours, variables_of(file.read_text())), len(asked))
+    ours = Side(problem) if problem else run_stoker(file, folder / "stoker", asked, kinds, KEY)
+    wrong, added = differences(theirs, ours, variables_of(file.read_text()))
+    if not problem:
+        wrong += loaded_differences(theirs, ours, imported_serves(folder / "stoker"))
+    return unnamed(wrong, report.get("report", ())), added, len(asked)
 
 
 if __name__ == "__main__":

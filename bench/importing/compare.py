@@ -67,6 +67,32 @@ def environment_differences(theirs: Mapping[str, str], ours: Mapping[str, str], 
     ]
 
 
+def loaded_differences(theirs: Side, ours: Side, serves: Mapping[str, str]) -> list[str]:
+    """Models that stay loaded on one side only, when both were asked for the same names in the same order."""
+    found = []
+    for name, loaded in theirs.loaded.items():
+        expected = {serves.get(model, model) for model in loaded}
+        if name in ours.loaded and expected != ours.loaded[name]:
+            found.append(f"{name}: loaded {_names(expected)} became {_names(ours.loaded[name])}")
+    return found
+
+
+def _names(models: Collection[str]) -> str:
+    return ", ".join(sorted(models)) or "nothing"
+
+
+def unnamed(wrong: Sequence[str], report: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The differences that no row of the report names: its note has the option or what differs."""
+    kept = []
+    for one in wrong:
+        model, _, what = one.partition(": ")
+        subject = what.partition(":")[0] if what.startswith("--") else what.split(" ")[0]
+        notes = [row["note"] or "" for row in report if row["model"] in (model, None)]
+        if not any(subject in note for note in notes):
+            kept.append(one)
+    return kept
+
+
 def differences(theirs: Side, ours: Side, known: Collection[str]) -> tuple[list[str], list[str]]:
     """Everything that differs, a line each, and the arguments that Stoker adds. `known`: variables that both have."""
     if theirs.problem or ours.problem:

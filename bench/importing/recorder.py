@@ -1,7 +1,7 @@
 """A stand-in for every engine: writes its arguments, environment and directory to $LLAMA_RECORD_FILE, then serves.
 
-Variables that begin with LLAMA_ reach engines that Stoker starts. Run as `llama-server`, `vllm`, `docker` and so on by
-started for and $LLAMA_RECORD_MODELS, and writes down the body of each POST.
+Run as `llama-server`, `vllm`, `docker` and so on by both programs, it lists the models that it was started for and
+$LLAMA_RECORD_MODELS, and writes down the body of each POST; of a form, that it came.
 """
 
 import json
@@ -34,6 +34,18 @@ def port_of(argv: list[str]) -> int:
     return int(os.environ.get("LLAMA_RECORD_PORT", 0))
 
 
+ANSWER = {
+    "id": "1",
+    "object": "chat.completion",
+    "created": 1,
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}],
+    "data": [{"object": "embedding", "index": 0, "embedding": [0.5], "b64_json": "AA=="}],
+    "results": [{"index": 0, "relevance_score": 0.5}],
+    "text": "ok",
+}
+"""To any question."""
+
+
 class Engine(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -44,12 +56,10 @@ class Engine(BaseHTTPRequestHandler):
         self._reply({"object": "list", "data": rows, "status": "ok"})
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        note("request", path=self.path, body=json.loads(body))
-        message = {"role": "assistant", "content": "ok"}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        model = json.loads(body).get("model", "")
-        self._reply({"id": "1", "object": "chat.completion", "created": 1, "model": model, "choices": [choice]})
+        data = self.rfile.read(int(self.headers.get("content-length") or 0))
+        body = json.loads(data) if self.headers.get("content-type", "").startswith("application/json") else {}
+        note("request", path=self.path, body=body)
+        self._reply({**ANSWER, "model": body.get("model", "")})
 
     def _reply(self, document: object) -> None:
         data = json.dumps(document).encode()

@@ -12,7 +12,7 @@ import time
 import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,17 @@ from bench import importing
 from bench.processes import Child, free_port
 from bench.up import Up, program
 
-PROGRAMS = ("llama-server", "vllm", "sglang", "docker", "podman", "whisper-server", "sd-server", "serve-model")
+PROGRAMS = (
+    "llama-server",
+    "vllm",
+    "sglang",
+    "docker",
+    "podman",
+    "whisper-server",
+    "sd-server",
+    "serve-model",
+    "ollama",
+)
 PATIENCE = 60.0
 """Seconds for a first answer of a model."""
 
@@ -38,6 +48,8 @@ class Side:
     """By the name that was asked for: the body that the engine received."""
     refusals: dict[str, str] = field(default_factory=dict)
     """By the name that was asked for: status and message, if there was no answer."""
+    loaded: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By the name that was asked for: the models that were loaded then."""
 
 
 def variables_of(text: str) -> dict[str, str]:
@@ -78,12 +90,14 @@ def environment_of(file: Path, folder: Path, names: Sequence[str]) -> dict[str, 
     }
 
 
-def ask_all(side: Side, base: str, names: Sequence[str], recording: Recording, key: str) -> None:
+def ask_all(
+    side: Side, base: str, names: Sequence[str], kinds: Mapping[str, str], recording: Recording, key: str
+) -> None:
     """Ask for each model once, in order, and note what its engine was started with and received."""
     for name in names:
         started = len(recording.rows())
         try:
-            _ask(base, name, key)
+            _ask(base, name, kinds.get(name, "chat"), key)
         except urllib.error.HTTPError as error:
             side.refusals[name] = f"{error.code} {error.read().decode(errors='replace')[:300]}"
             continue
@@ -96,14 +110,49 @@ def ask_all(side: Side, base: str, names: Sequence[str], recording: Recording, k
             side.bodies[name] = requests[-1]["body"]
             starts = [row for row in rows if row["kind"] == "start" and row["pid"] == requests[-1]["pid"]]
             side.starts[name] = starts[-1]
+            side.loaded[name] = _loaded(base, key)
 
 
-def _ask(base: str, name: str, key: str) -> None:
-    body = {"model": name, "temperature": 0.123, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
-    headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
-    request = urllib.request.Request(f"{base}/v1/chat/completions", json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
-        reply.read()
+def _loaded(base: str, key: str) -> frozenset[str]:
+    """Both programs have llama-swap's path."""
+    request = urllib.request.Request(f"{base}/running", headers={"authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(request, timeout=5) as reply:
+        return frozenset(row["model"] for row in json.load(reply)["running"] if row["state"] != "stopping")
+
+
+_QUESTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "chat": ("chat/completions", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}),
+    "completions": ("completions", {"prompt": "hi", "max_tokens": 5}),
+    "embeddings": ("embeddings", {"input": "hi"}),
+    "rerank": ("rerank", {"query": "hi", "documents": ["hi"]}),
+    "speech": ("audio/speech", {"input": "hi", "voice": "a"}),
+    "image": ("images/generations", {"prompt": "hi"}),
+}
+"""By what a model answers: the path below /v1, and the body."""
+_FORM = "".join(
+    f'--x\r\ncontent-disposition: form-data; name="{name}"{file}\r\n\r\n{value}\r\n'
+    for name, file, value in (("model", "", "{model}"), ("file", '; filename="a.wav"', "RIFF"))
+) + "--x--\r\n"  # fmt: skip
+"""A transcription."""
+
+
+def _ask(base: str, name: str, kind: str, key: str) -> None:
+    if kind == "transcription":
+        path, content, data = "audio/transcriptions", "multipart/form-data; boundary=x", _FORM.replace("{model}", name)
+    else:
+        path, question = _QUESTIONS[kind]
+        content, data = "application/json", json.dumps({"model": name, "temperature": 0.123, **question})
+    headers = {"content-type": content, "authorization": f"Bearer {key}"}
+    for tries_left in (True, False):
+        request = urllib.request.Request(f"{base}/v1/{path}", data.encode(), headers)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
+                reply.read()
+            return
+        except urllib.error.HTTPError as error:
+            if error.code != 502 or not tries_left:
+                raise
+        time.sleep(2)  # with `checkEndpoint: none` llama-swap does not wait for an engine
 
 
 def import_file(file: Path, folder: Path, cwd: Path) -> tuple[str, dict[str, Any]]:
@@ -128,8 +177,34 @@ def imported_names(folder: Path) -> list[str]:
     return found
 
 
-def run_llama_swap(binary: Path, file: Path, folder: Path, names: Sequence[str], key: str, cwd: Path) -> Side:
-    """llama-swap itself on `file`, started in `cwd`, asked for each of `names` and for what it lists itself."""
+def imported_serves(folder: Path) -> dict[str, str]:
+    """By each name of a model: its serve."""
+    found: dict[str, str] = {}
+    for serve in tomllib.loads((folder / "imported.toml").read_text()).get("serve", ()):
+        names = [serve["name"], *serve.get("aliases", ()), *(variant["name"] for variant in serve.get("variant", ()))]
+        found |= dict.fromkeys(names, serve["name"])
+    return found
+
+
+def imported_kinds(folder: Path) -> dict[str, str]:
+    """By each name of a model that is not for conversation: what it answers."""
+    found: dict[str, str] = {}
+    for serve in tomllib.loads((folder / "imported.toml").read_text()).get("serve", ()):
+        dialects = serve.get("dialects", ["chat"])
+        if "chat" not in dialects:
+            names = [serve["name"], serve.get("served_name", ""), *serve.get("aliases", ())]
+            names += [variant["name"] for variant in serve.get("variant", ())]
+            found |= dict.fromkeys(names, dialects[0])
+    return found
+
+
+def run_llama_swap(
+    binary: Path, file: Path, folder: Path, names: Sequence[str], kinds: Mapping[str, str], key: str, cwd: Path
+) -> Side:
+    """llama-swap itself on `file`, started in `cwd`, asked for each of `names` and for what it lists itself.
+
+    `kinds`: by name, what the model answers if it is not for conversation.
+    """
     side, port = Side(), free_port()
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, **environment_of(file, folder, names)}
@@ -141,19 +216,19 @@ def run_llama_swap(binary: Path, file: Path, folder: Path, names: Sequence[str],
         if listed is None:
             side.problem = (folder / "output.log").read_text()[-800:]
         else:
-            ask_all(side, base, list(dict.fromkeys([*names, *listed])), Recording(folder / "record.jsonl"), key)
+            ask_all(side, base, list(dict.fromkeys([*names, *listed])), kinds, Recording(folder / "record.jsonl"), key)
     finally:
         child.end(grace=20)
     return side
 
 
-def run_stoker(file: Path, folder: Path, names: Sequence[str], key: str) -> Side:
+def run_stoker(file: Path, folder: Path, names: Sequence[str], kinds: Mapping[str, str], key: str) -> Side:
     """`stoker up` on what `import_file` wrote into `folder`, asked for each of `names`."""
     side, port = Side(), free_port()
     text = _on_port((folder / "imported.toml").read_text(), port)
     try:
         with Up(folder, text, port, environment_of(file, folder, names)):
-            ask_all(side, f"http://127.0.0.1:{port}", names, Recording(folder / "record.jsonl"), key)
+            ask_all(side, f"http://127.0.0.1:{port}", names, kinds, Recording(folder / "record.jsonl"), key)
     except RuntimeError as error:
         side.problem = str(error)
     return side

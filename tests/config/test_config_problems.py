@@ -503,6 +503,28 @@ class TestPlaces:
         assert problem.startswith("8: key 'serve[b].port': serve 'b' needs port 9, which serve 'a' (line 4) has")
 
     @pytest.mark.parametrize(
+        ("hosts", "is_free"),
+        [
+            (("10.0.0.1", "10.0.0.2"), True),
+            (("box-a", "127.0.0.1"), True),
+            (("localhost", "127.0.0.1"), False),
+            (("0.0.0.0", "10.0.0.2"), False),
+            (("box-a", "box-a"), False),
+        ],
+    )
+    def test_one_port_of_two_addresses_is_two(
+        self, problems: Problems, loaded: Callable[[str], Settings], hosts: tuple[str, str], is_free: bool
+    ) -> None:
+        text = "".join(
+            f"[[serve]]\nname = '{name}'\ncmd = 'x'\nhost = '{host}'\nport = 9\n"
+            for name, host in zip("ab", hosts, strict=True)
+        )
+        if is_free:
+            assert [serve.host for serve in loaded(text).serves] == list(hosts)
+        else:
+            assert "needs port 9, which serve 'a'" in problems(text)[0]
+
+    @pytest.mark.parametrize(
         ("slot", "serves", "is_free"),
         [
             ("", "", True),

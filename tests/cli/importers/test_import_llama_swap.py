@@ -46,7 +46,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     stub = programs / "stub"
     stub.write_text(STUB.format(python=sys.executable))
     stub.chmod(0o755)
-    for name in ("llama-server", "vllm", "sglang", "docker", "serve-model"):
+    for name in ("llama-server", "vllm", "sglang", "docker", "podman", "serve-model", "ollama", "whisper-server"):
         (programs / name).symlink_to(stub)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     monkeypatch.chdir(where)
@@ -115,7 +115,7 @@ def test_the_imported_file_starts_what_llama_swap_starts(
         assert changed(asked, parameters) == {k: v for k, v in expected["body"].items() if k != "model"}, name
 
 
-def test_twenty_files_use_every_key(here: Path) -> None:
+def test_the_files_use_every_key(here: Path) -> None:
     text = "\n".join((FILES / file).read_text() for file in NAMES)
     keys = """
     healthCheckTimeout globalTTL unloadTimeout logLevel logTimeFormat logToStdout logRequests metricsMaxInMemory
@@ -126,7 +126,7 @@ def test_twenty_files_use_every_key(here: Path) -> None:
     evict_costs sets hooks on_startup preload apiKeys peers apiKey upstream ignorePaths routing scheduler fifo
     priority router
     """
-    assert len(NAMES) == 20
+    assert [path.name for path in sorted(FILES.glob("*.yaml"))] == NAMES
     assert [key for key in keys.split() if not re.search(rf"\b{key}\b", text)] == []
 
 
@@ -204,6 +204,68 @@ def test_names_of_the_hub_and_of_modules_stay_names(here: Path, tmp_path: Path, 
     assert serve.model in ("", "someone/small-7b")
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("C:\\llama\\llama-server.exe --port ${PORT} -m C:\\models\\new\\a.gguf",
+         ["C:\\llama\\llama-server.exe", "--port", "{port}", "-m", "C:\\models\\new\\a.gguf"]),
+        ('"C:\\Program Files\\llama-server.exe" --port ${PORT} -m "D:\\a b.gguf" --chat-template-kwargs "{\\"a\\": 1}"',
+         ["C:\\Program Files\\llama-server.exe", "--port", "{port}", "-m", "D:\\a b.gguf",
+          "--chat-template-kwargs", '{"a": 1}']),
+        (".\\bin\\llama-server.exe --port ${PORT} -m models\\\\x.gguf --note 'a b'",
+         [".\\bin\\llama-server.exe", "--port", "{port}", "-m", "models\\\\x.gguf", "--note", "'a", "b'"]),
+    ],
+)  # fmt: skip
+def test_a_command_of_windows_keeps_its_backslashes(
+    here: Path, capsys: Captured, command: str, expected: list[str]
+) -> None:
+    assert import_file(here, f"models:\n  a:\n    cmd: |\n      {command}\n", "--json") == 0
+    (serve,) = load(here / "stoker.toml").serves
+    assert list(serve.cmd or ())[: len(expected)] == expected
+    assert serve.engine == "llama.cpp"
+    (row,) = [row for row in report(capsys) if row["key"] == "cmd"]
+    assert (row["outcome"], "of Windows" in row["note"]) == ("changed", True)
+
+
+def test_models_on_one_port_take_turns(here: Path, capsys: Captured) -> None:
+    """llama-swap takes such a file, although the second engine cannot start beside the first."""
+    text = "".join(
+        f"  {name}: {{cmd: 'serve-model --port {port}', proxy: 'http://127.0.0.1:{port}'}}\n"
+        for name, port in (("a", 9100), ("b", 9100), ("c", 9101))
+    )
+    assert import_file(here, f"models:\n{text}groups: {{g: {{swap: false, members: [a, b, c]}}}}\n", "--json") == 0
+    slots = {serve.name: serve.slot for serve in load(here / "stoker.toml").serves}
+    assert (slots["a"], slots["b"] == slots["a"], slots["c"]) == ("g", True, None)
+    assert [
+        row["model"] for row in report(capsys) if row["outcome"] == "changed" and "its one port" in (row["note"] or "")
+    ] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "models:\n  a: {cmd: 'serve-model --port 8080', proxy: 'http://127.0.0.1:8080'}\n",
+        "models:\n  a: {cmd: '', proxy: 'http://localhost:8080'}\n",
+        "peers: {p: {proxy: 'http://127.0.0.1:8080', models: [x]}}\n",
+    ],
+    ids=["a server", "an external one", "a peer"],
+)
+def test_a_file_that_uses_llama_swaps_usual_port_gets_another(here: Path, text: str) -> None:
+    assert import_file(here, text) == 0
+    assert document(here)["front_door"]["port"] == 8081
+    assert import_file(here, text, "--force", "--port", "9000") == 0
+    assert load(here / "stoker.toml").front_door.port == 9000
+
+
+def test_servers_of_other_machines_may_have_one_port(here: Path) -> None:
+    text = "".join(
+        f"  {name}: {{cmd: 'serve-model {name}', proxy: 'http://{name}:8000'}}\n" for name in ("box-a", "box-b")
+    )
+    assert import_file(here, f"models:\n{text}groups: {{g: {{swap: false, members: [box-a, box-b]}}}}\n") == 0
+    found = load(here / "stoker.toml").serves
+    assert [(serve.host, serve.port, serve.slot) for serve in found] == [("box-a", 8000, None), ("box-b", 8000, None)]
+
+
 def test_engines_inherit_the_environment_but_for_secrets(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SETTING", "1")
     monkeypatch.setenv("OTHER_API_KEY", "secret")
@@ -223,6 +285,8 @@ EVERYTHING = ["chat", "completions", "embeddings", "image", "rerank", "speech", 
         ("{cmd: 'llama-server --port ${PORT} -m x --embeddings'}", ["embeddings"]),
         ("{cmd: 'llama-server --port ${PORT} -m x --reranking'}", ["rerank"]),
         ("{cmd: 'llama-server --port ${PORT} -m x'}", None),
+        ("{cmd: 'llama-server --port ${PORT} -m x --mmproj y'}",
+         ["chat", "completions", "messages", "responses", "transcription"]),
         ("{cmd: 'vllm serve BAAI/bge-m3 --port ${PORT} --task embed'}", ["embeddings"]),
         ("{cmd: 'vllm serve BAAI/bge-reranker-v2-m3 --port ${PORT}'}", ["rerank"]),
         ("{cmd: 'whisper-server --port ${PORT}'}", ["transcription"]),
@@ -231,7 +295,7 @@ EVERYTHING = ["chat", "completions", "embeddings", "image", "rerank", "speech", 
         ("{cmd: './start.sh ${PORT}', aliases: [nomic-embed-text]}", ["embeddings"]),
         ("{cmd: './start.sh ${PORT}'}", EVERYTHING),
     ],
-)
+)  # fmt: skip
 def test_what_an_engine_answered_it_answers(here: Path, model: str, dialects: list[str] | None) -> None:
     assert import_file(here, f"models:\n  a: {model}\n") == 0
     assert sorted(document(here)["serve"][0].get("dialects", ())) == (dialects or [])

@@ -87,6 +87,14 @@ def test_a_port_of_an_address_that_is_not_ours_is_a_problem() -> None:
     assert reachable("10.0.0.1") == "10.0.0.1"
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-machine.invalid"])
+def test_a_command_may_start_its_server_on_another_machine(tmp_path: Path, host: str) -> None:
+    assert problems(serve(tmp_path, host=host, port=8000), (), ()) == [], (
+        "a container network, or ssh: the start finds out"
+    )
+    assert port_problem(host, 8000) is not None
+
+
 def test_a_picked_port_is_none_that_the_kernel_gives_to_connections() -> None:
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert all(free_port("127.0.0.1", ()) < lowest for _ in range(20))

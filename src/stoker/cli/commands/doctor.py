@@ -84,7 +84,6 @@ def _configured(settings: Settings, engines: list[InstalledEngine], probe: Devic
     state = Path(settings.paths.state)
     running = _running(state)
     here = [serve for serve in settings.serves if runs_here(serve, settings.slots)]
-    own = [s for s in here if s.engine == "llama.cpp" and s.driver is Driver.PROCESS]
     started = [serve for serve in here if serve.driver is not Driver.EXTERNAL]
     process, main = _pid(running), _main_memory(running)
     return [
@@ -92,7 +91,7 @@ def _configured(settings: Settings, engines: list[InstalledEngine], probe: Devic
         doctor_checks.port(settings.front_door, process),
         doctor_checks.access(settings.front_door, None if running is None else running.frontdoor.auth == "keys"),
         doctor_checks.engines(here, engines),
-        *(doctor_checks.weights(serve) for serve in own),
+        *(doctor_checks.weights(serve) for serve in here if doctor_checks.needs_weights(serve)),
         *(
             finding
             for serve in started

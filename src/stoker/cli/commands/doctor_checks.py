@@ -193,6 +193,7 @@ def access(front_door: FrontDoor, asks_for_keys: bool | None = None) -> DoctorFi
 def engines(serves: Sequence[Serve], found: Sequence[discover.InstalledEngine]) -> DoctorFinding:
     """llama.cpp where a serve needs it; the rest by name."""
     from stoker.domain.serve import Driver
+    from stoker.fleet.engines.launch import find_command
 
     names = ", ".join(dict.fromkeys(e.name for e in found if e.name != "docker")) or "none"
     own = [s for s in serves if s.engine == "llama.cpp" and s.cmd is None and s.driver is Driver.PROCESS]
@@ -207,9 +208,7 @@ def engines(serves: Sequence[Serve], found: Sequence[discover.InstalledEngine]) 
             "put llama-server on PATH, or install the embedded one", "pip install xllamacpp",
         )  # fmt: skip
     missing = [
-        f"{s.name}: {s.cmd[0]}"
-        for s in serves
-        if s.cmd and "{" not in s.cmd[0] and shutil.which(s.cmd[0], path=_search(s)) is None
+        f"{s.name}: {s.cmd[0]}" for s in serves if s.cmd and "{" not in s.cmd[0] and find_command(s, s.cmd[0]) is None
     ]
     if missing:
         return DoctorFinding(
@@ -217,10 +216,6 @@ def engines(serves: Sequence[Serve], found: Sequence[discover.InstalledEngine]) 
             "install it, or write its full path into cmd", "stoker config check",
         )  # fmt: skip
     return DoctorFinding("engines", DoctorHealth.OK, f"found: {names}")
-
-
-def _search(serve: Serve) -> str | None:
-    return serve.env.get("PATH")
 
 
 def weights(serve: Serve) -> DoctorFinding:
@@ -241,7 +236,7 @@ def weights(serve: Serve) -> DoctorFinding:
             part,
             DoctorHealth.FAIL,
             problem,
-            "put a whole model file there, or correct `model`",
+            "put a whole model file there, or correct `model`" + ("" if serve.cmd is None else " and `cmd`"),
             f"stoker fit {shlex.quote(str(path))}",
         )
     return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
@@ -350,12 +345,31 @@ def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
 
 def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
     """What would keep the serve from starting, checked as before a switch; None: nothing, or only its weights."""
+    found = _start_problems(serve, paths)
+    return _cannot_start(serve, found) if found else None
+
+
+def serve_problems(serve: Serve, paths: Paths) -> list[str]:
+    """All that would keep the serve from starting here, its weights included: what, and what to do about it."""
+    found = weights(serve) if needs_weights(serve) else None
+    of_weights = [f"{found.detail}: {found.fix}"] if found is not None and found.health is DoctorHealth.FAIL else []
+    return [*of_weights, *_start_problems(serve, paths)]
+
+
+def needs_weights(serve: Serve) -> bool:
+    """Whether llama.cpp is started here on a file that the configuration names."""
+    from stoker.domain.serve import Driver
+
+    return serve.engine == "llama.cpp" and serve.driver is Driver.PROCESS and bool(serve.model)
+
+
+def _start_problems(serve: Serve, paths: Paths) -> list[str]:
     from stoker.domain.serve import Driver
     from stoker.fleet.engines.placement import placement_problems
     from stoker.fleet.supervision import start_problems
 
     if serve.driver is Driver.EXTERNAL:
-        return None
+        return []
     weights_alone = set(_weights_problems(serve))
     problems = start_problems.problems(serve, (serve.port or 0,), (), with_conflicts=False)
     found = [problem for problem in problems if problem not in weights_alone]
@@ -363,9 +377,7 @@ def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
         found += placement_problems(serve, paths.vault)
     if serve.driver is Driver.SYSTEMD and not os.path.isdir("/run/systemd/system"):
         found.append("the serve is a systemd unit, but systemd does not run on this machine")
-    if not found:
-        return None
-    return _cannot_start(serve, found)
+    return found
 
 
 def container(serve: Serve, paths: Paths) -> DoctorFinding | None:

@@ -55,6 +55,13 @@ def llama_swap(
             show_default=False,
         ),
     ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, show_default=False,
+            help="Port that Stoker listens on. Default: llama-swap's, 8080, or the next that no model of the file has.",
+        ),
+    ] = None,
     path: import_output.Target = DEFAULT_TARGET,
     check: import_output.Check = False,
     partial: import_output.Partial = False,
@@ -72,7 +79,7 @@ def llama_swap(
         raise UsageError("name a file: stoker import llama-swap config.yaml, or a directory: --config-dir DIR")
     from stoker.cli.importers.llama_swap.convert import import_llama_swap
 
-    imported = import_llama_swap(sources, os.environ, (cwd or Path()).absolute(), path.parent.absolute())
+    imported = import_llama_swap(sources, os.environ, (cwd or Path()).absolute(), path.parent.absolute(), port)
     import_output.finish(imported, wanted)
 
 

@@ -1,9 +1,9 @@
-"""What every `stoker import` does with its result: reports it, and writes it unless a model was lost."""
+"""What every `stoker import` does with its result: reports it, writes it unless a model was lost, and checks it."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,10 @@ from stoker.cli.console.errors import FAILED, UsageError
 from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stoker.cli.importers.imported import ImportedConfig
+    from stoker.cli.importers.write import ConfigVerdict
 
 Target = Annotated[Path, typer.Option("--path", metavar="FILE", help="Where to write.")]
 DEFAULT_TARGET = Path("stoker.toml")
@@ -48,31 +51,74 @@ def check_target(options: ImportOptions) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ImportEnd:
+    """What was written, and what is left to do before `stoker up`."""
+
+    refusals: tuple[str, ...]
+    """What `stoker config check` would refuse: nothing is written then."""
+    files: tuple[Path, ...]
+    not_ready: tuple[tuple[str, str], ...]
+    """Serves ("": all of them), and what keeps each from starting here, with what to do about it."""
+    port_holder: str
+    """Which program has Stoker's port, in a sentence; empty: it is free."""
+    next: str
+    """The command to type next; empty: there is no file to start."""
+
+
 def finish(imported: ImportedConfig, options: ImportOptions) -> None:
-    """Print the report, write the file, say what to type next.
+    """Print the report, write the file, and say what to type next, or what is missing here.
 
     Exits with 1 if a model could not be carried (then nothing is written, unless `--partial` is given), or if
-    `stoker config check` would refuse the result.
+    `stoker config check` would refuse the result. What this machine lacks is a report only.
     """
     from stoker.cli.importers import vault_links, write
 
-    problems = write.problems_of(imported, options.path.parent)
+    verdict = write.check(imported, options.path.parent)
     failed = imported.failed_models
-    is_written = not options.check and not problems and (not failed or options.partial)
     files: list[Path] = []
-    if is_written:
+    if not options.check and not verdict.refusals and (not failed or options.partial):
         files += vault_links.make_links(imported.links)
         try:
             files += write.write(imported, options.path)
         except OSError as error:
             raise UsageError(str(error)) from error
+    end = _end(verdict, files, options)
     if options.json:
-        terminal.emit(_document(imported, options, problems, files))
+        terminal.emit(_document(imported, options, end))
     else:
         _report(imported)
-        _say_result(imported, options, problems, files)
-    if problems or failed:
+        _say_result(imported, options, end)
+    if end.refusals or failed:
         raise typer.Exit(FAILED)
+
+
+def _end(verdict: ConfigVerdict, files: Sequence[Path], options: ImportOptions) -> ImportEnd:
+    """As `doctor` looks at each serve, and as the dry run of its start does."""
+    from stoker.cli.commands import doctor_checks
+    from stoker.cli.console.installation import is_running
+    from stoker.cli.machine import ports
+
+    settings = verdict.settings
+    not_ready = [("", problem) for problem in verdict.unset]
+    where = options.path.absolute()
+    command, holder = "stoker up", ""
+    if settings is not None and not verdict.refusals:
+        not_ready += [
+            (serve.name, problem.removeprefix(f"serve '{serve.name}': "))
+            for serve in settings.serves
+            for problem in doctor_checks.serve_problems(serve, settings.paths)
+        ]
+        door = settings.front_door
+        if is_running(replace(settings, source=str(where))):
+            command = "stoker reload"
+        elif not ports.is_free(door.host, door.port):
+            holder = f"{door.host}:{door.port} is in use by {ports.holder(door.port)}: stop it first"
+    if not_ready:
+        command = "stoker doctor"
+    is_default = options.path.name == "stoker.toml" and where.parent == Path.cwd()
+    following = command if is_default else f"{command} --config {shlex.quote(str(where))}"
+    return ImportEnd(verdict.refusals, tuple(files), tuple(not_ready), holder, following if files else "")
 
 
 def _report(imported: ImportedConfig) -> None:
@@ -81,34 +127,45 @@ def _report(imported: ImportedConfig) -> None:
         terminal.table(("model", "key", "outcome", "became", "note"), rows)
 
 
-def _say_result(imported: ImportedConfig, options: ImportOptions, problems: list[str], files: list[Path]) -> None:
+def _say_result(imported: ImportedConfig, options: ImportOptions, end: ImportEnd) -> None:
     serves = len(imported.document.get("serve", ()))
     models = counted(serves, "model")
-    for problem in problems:
+    for problem in end.refusals:
         terminal.note(f"stoker config check would refuse it: {problem}")
     if imported.failed_models:
         terminal.note(f"could not be carried: {', '.join(imported.failed_models)}")
-    if not files:
+    if not end.files:
         if options.check:
             terminal.say(f"{models} can be imported; nothing was written, because of --check")
-        elif not problems:
+        elif not end.refusals:
             terminal.note("nothing was written; to write the rest: add --partial")
-        return
-    for file in files:
+    for file in end.files:
         terminal.say(f"wrote {file.absolute()}")
-    where = options.path.absolute()
-    is_default = options.path.name == "stoker.toml" and where.parent == Path.cwd()
-    terminal.say("next: stoker up" if is_default else f"next: stoker up --config {shlex.quote(str(where))}")
+    _say_what_is_left(models, end)
 
 
-def _document(
-    imported: ImportedConfig, options: ImportOptions, problems: list[str], files: list[Path]
-) -> dict[str, object]:
+def _say_what_is_left(models: str, end: ImportEnd) -> None:
+    lacking = {name for name, _ in end.not_ready if name}
+    if lacking:
+        terminal.note(f"{len(lacking)} of {models} cannot start here yet:")
+    for name, problem in end.not_ready:
+        terminal.note(f"  {name}: {problem}" if name else problem)
+    if end.next and end.not_ready:
+        terminal.say(f"when that is done, check again: {end.next}")
+    elif end.next:
+        if end.port_holder:
+            terminal.note(end.port_holder)
+        terminal.say(f"next: {end.next}")
+
+
+def _document(imported: ImportedConfig, options: ImportOptions, end: ImportEnd) -> dict[str, object]:
     return {
         "path": str(options.path.absolute()),
-        "written": [str(file.absolute()) for file in files],
-        "problems": problems,
+        "written": [str(file.absolute()) for file in end.files],
+        "problems": list(end.refusals),
         "failed": list(imported.failed_models),
+        "not_ready": [{"serve": name or None, "problem": problem} for name, problem in end.not_ready],
+        "next": end.next or None,
         "serves": [serve["name"] for serve in imported.document.get("serve", ())],
         "report": [
             {"model": row.model or None, "key": row.key, "outcome": row.outcome.value, "became": row.became or None,

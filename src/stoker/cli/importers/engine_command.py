@@ -71,7 +71,7 @@ def recognise(words: Sequence[str]) -> EngineCommand | None:
     """The engine that the command starts; None if Stoker does not know it."""
     if not words:
         return None
-    program = words[0].rsplit("/", 1)[-1]
+    program = re.split(r"[/\\]", words[0])[-1]
     if program in (LLAMA_SERVER, f"{LLAMA_SERVER}.exe"):
         return _read("llama.cpp", words, 1, False)
     if program == "vllm" and words[1:2] == ["serve"]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.cli.importers.imported import ImportedConfig, SecretFile
 from stoker.config.load import load
 from stoker.config.toml_writer import render
+from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
+from stoker.fleet.engines import plan
 from stoker.store.files import atomic
 
 
@@ -18,22 +22,47 @@ def config_text(imported: ImportedConfig) -> str:
     return f"{head}\n{render(imported.document)}" if head else render(imported.document)
 
 
-def problems_of(imported: ImportedConfig, directory: Path) -> list[str]:
-    """What `stoker config check` would refuse if the configuration stood in `directory`; empty if it is accepted.
+@dataclass(frozen=True, slots=True)
+class ConfigVerdict:
+    """What `stoker config check` says of an imported configuration."""
+
+    refusals: tuple[str, ...] = ()
+    """Why no file can be written that Stoker would take."""
+    unset: tuple[str, ...] = ()
+    """Secrets that have to be set before Stoker starts: one sentence each."""
+    settings: Settings | None = None
+    """None: it is refused."""
+
+
+def check(imported: ImportedConfig, directory: Path) -> ConfigVerdict:
+    """What `stoker config check` would say if the configuration stood in `directory`, its new secrets beside it.
 
     Writes a temporary file in `directory`, because paths in a configuration are relative to it, and removes it.
     Raises OSError if `directory` cannot be written to.
     """
     handle, name = tempfile.mkstemp(suffix=".toml", prefix=".stoker-import-", dir=directory)
+    path = Path(name)
     try:
         with open(handle, "w", encoding="utf-8") as file:
             file.write(config_text(imported))
-        load(Path(name), needs_secrets=False)
-    except ConfigError as error:
-        return [problem.replace(name, "stoker.toml") for problem in error.problems]
+        try:
+            settings = load(path, needs_secrets=False)
+        except ConfigError as error:
+            return ConfigVerdict(_as_named(error.problems, name))
+        unset: list[str] = []
+        try:
+            load(path)
+        except ConfigError as error:
+            ours = [str(directory / secret.path) for secret in imported.secrets]
+            unset += [problem for problem in error.problems if not any(file in problem for file in ours)]
     finally:
-        Path(name).unlink(missing_ok=True)
-    return []
+        path.unlink(missing_ok=True)
+    unsupported = tuple(problem for serve in settings.serves for problem in plan.unsupported(serve))
+    return ConfigVerdict(unsupported, _as_named(unset, name), settings)
+
+
+def _as_named(problems: Sequence[str], name: str) -> tuple[str, ...]:
+    return tuple(problem.replace(name, "stoker.toml") for problem in problems)
 
 
 def write(imported: ImportedConfig, path: Path) -> list[Path]:

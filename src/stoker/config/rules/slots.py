@@ -7,6 +7,7 @@ from itertools import combinations
 
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
+from stoker.config.local_address import is_loopback
 from stoker.config.tables import value_checks
 from stoker.config.tables.file import File, SlotTable
 from stoker.config.units import show_size
@@ -49,9 +50,17 @@ def _check_ports(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> 
         if port is None:
             continue
         path = entry.at("port")
-        other = next((one for one in takers[port] if not _exclude_each_other(file, one, entry)), None)
+        other = next(
+            (
+                one
+                for one in takers[port]
+                if _share_an_address(one.table.host, entry.table.host) and not _exclude_each_other(file, one, entry)
+            ),
+            None,
+        )
         owner = ""
-        if port == file.front_door.port and not doc.is_spoiled(("front_door", "port")):
+        is_here = _share_an_address(file.front_door.host, entry.table.host)
+        if is_here and port == file.front_door.port and not doc.is_spoiled(("front_door", "port")):
             line = f" (line {doc.line(('front_door', 'port'))})" if doc.holds(("front_door", "port")) else ""
             owner = f"the front door{line}"
         elif other is not None:
@@ -59,6 +68,14 @@ def _check_ports(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> 
         if owner:
             doc.problem(path, f"serve '{entry.name}' needs port {port}, which {owner} has; choose another")
         takers[port].append(entry)
+
+
+_EVERY = ("0.0.0.0", "::", "")
+
+
+def _share_an_address(one: str, other: str) -> bool:
+    """Whether two programs that listen on these hosts may meet."""
+    return one == other or one in _EVERY or other in _EVERY or (is_loopback(one) and is_loopback(other))
 
 
 def _exclude_each_other(file: File, one: ServeEntry, other: ServeEntry) -> bool:

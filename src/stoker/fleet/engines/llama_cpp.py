@@ -121,10 +121,7 @@ def _engine_problems(serve: Serve) -> list[str]:
     if not serve.embedded and find_command(serve, SERVER) is not None:
         return []
     if serve.embedded is False:
-        return [
-            f"serve '{serve.name}' wants `{SERVER}`, which is not on PATH: install llama.cpp, or set "
-            f"`embedded = true` after {_INSTALL}"
-        ]
+        return [f"serve '{serve.name}' wants `{SERVER}`, which is not on PATH: install llama.cpp{_or_embedded(serve)}"]
     if find_spec("xllamacpp") is None:
         if serve.embedded:
             return [f"serve '{serve.name}' wants the embedded engine, which is not installed: type {_INSTALL}"]
@@ -136,6 +133,13 @@ def _engine_problems(serve: Serve) -> list[str]:
 
     refusal = embedded.refusal(serve.extra_args)
     return [f"`extra_args` of serve '{serve.name}': {refusal}"] if refusal else []
+
+
+def _or_embedded(serve: Serve) -> str:
+    """The other remedy, if the embedded engine takes all that the serve passes on."""
+    from stoker.fleet.engines import embedded
+
+    return "" if embedded.refusal(serve.extra_args) else f", or set `embedded = true` after {_INSTALL}"
 
 
 def _conversations(place: LaunchPlace) -> list[str]:

@@ -39,10 +39,15 @@ def _highest() -> int:
     return highest if highest - _LOWEST >= _TRIES else 65_536
 
 
-def port_problem(host: str, port: int) -> str | None:
-    """Why nothing can listen there, as a clause that names the holder if it is known; None: the port is free."""
+def port_problem(host: str, port: int, is_here: bool = True) -> str | None:
+    """Why nothing can listen there, as a clause that names the holder if it is known; None: the port is free.
+
+    Unless `is_here`, the host may be another machine, or a name that exists only once the server runs.
+    """
     failure = _bind(host, port)
     if failure is None:
+        return None
+    if not is_here and (failure == errno.EADDRNOTAVAIL or failure < 0):  # negative: there is no such name
         return None
     if failure == errno.EADDRINUSE:
         return f"port {port} is taken{_holder(port)}: stop that process, or choose another `port`"

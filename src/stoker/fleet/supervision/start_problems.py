@@ -51,7 +51,7 @@ def passing(serve: Serve, ports: Collection[int], pids: Collection[int], with_co
         return []
     found: list[str] = []
     if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:
-        problem = port_problem(serve.host, serve.port)
+        problem = port_problem(serve.host, serve.port, is_here=serve.cmd is None)
         if problem is not None:
             found.append(f"serve '{serve.name}': {problem}")
     if with_conflicts:

@@ -1,9 +1,10 @@
 """Which models may be loaded at the same time, as slots. Pure.
 
 llama-swap unloads by rules: a group with `swap` unloads its other members, an `exclusive` one all groups that are not
-`persistent`. Two models *conflict* if each unloads the other: then they are never loaded together. If only one does,
-they are, when they are loaded in the other order. Models that conflict, directly or through others, share a slot. If
-all of them conflict, the slot holds one at a time; else `together` lists the possible sets.
+`persistent`. Two models *conflict* if each unloads the other, or if their servers have the same port: then they are
+never loaded together. If only one unloads the other, they are, when they are loaded in the other order. Models that
+conflict, directly or through others, share a slot. If all of them conflict, the slot holds one at a time; else
+`together` lists the possible sets.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Coexistence:
     """Models that conflict with no other are in none."""
     one_way: tuple[tuple[str, str], ...] = ()
     """Pairs of groups: loading a member of the first unloads the second, but not the other way round."""
+    one_port: frozenset[str] = frozenset()
+    """Models that llama-swap would load beside others, on a port that only one of them can have."""
 
     def slot_of(self, model: str) -> str | None:
         return next((slot.name for slot in self.slots if model in slot.models), None)
@@ -47,11 +50,14 @@ class Coexistence:
 def plan_slots(settings: LlamaSwapSettings) -> Coexistence:
     """Raises ConfigError if a matrix cannot be read or is too large."""
     models = sorted(settings.models)
+    one_port = _of_one_port(settings)
     if settings.matrix is not None:
         sets = expand_matrix(settings.matrix.expressions, settings.matrix.names)
+        planned = {frozenset(pair) for one in sets for pair in combinations(one, 2)}
+        sets = [part for one in sets for part in _cliques(sorted(one), one_port)]
         together = {frozenset(pair) for one in sets for pair in combinations(one, 2)}
         conflicts = {pair for pair in map(frozenset, combinations(models, 2)) if pair not in together}
-        return Coexistence(_slots(models, conflicts, {}, sets))
+        return Coexistence(_slots(models, conflicts, {}, sets), one_port=frozenset().union(*(one_port & planned)))
     groups = _with_default(settings.groups, models)
     owner = {member: group for group in groups for member in group.members}
     conflicts = {
@@ -59,6 +65,7 @@ def plan_slots(settings: LlamaSwapSettings) -> Coexistence:
         for one, other in combinations(models, 2)
         if _unloads(owner[one], owner[other]) and _unloads(owner[other], owner[one])
     }
+    added = one_port - conflicts
     one_way = tuple(
         (one.id, other.id)
         for one in groups
@@ -66,7 +73,13 @@ def plan_slots(settings: LlamaSwapSettings) -> Coexistence:
         if one is not other and one.members and other.members and _unloads(one, other) and not _unloads(other, one)
     )
     names = {member: group.id for group in groups for member in group.members}
-    return Coexistence(_slots(models, conflicts, names, None), one_way)
+    return Coexistence(_slots(models, conflicts | added, names, None), one_way, frozenset().union(*added))
+
+
+def _of_one_port(settings: LlamaSwapSettings) -> set[frozenset[str]]:
+    """Pairs whose servers listen on the same address: only one of the two can run."""
+    fixed = {name: address for name, model in settings.models.items() if (address := model.fixed_address) is not None}
+    return {frozenset(pair) for pair in combinations(fixed, 2) if fixed[pair[0]] == fixed[pair[1]]}
 
 
 def _with_default(groups: Sequence[Group], models: Iterable[str]) -> list[Group]:

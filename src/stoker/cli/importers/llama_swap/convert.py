@@ -11,9 +11,16 @@ from urllib.parse import urlsplit
 
 from stoker.cli.importers.imported import ImportedConfig, KeyOutcome, KeyReport
 from stoker.cli.importers.llama_swap.coexistence import Coexistence, plan_slots
-from stoker.cli.importers.llama_swap.macros import expand_macros
+from stoker.cli.importers.llama_swap.macros import DEFAULT_PROXY, expand_macros
 from stoker.cli.importers.llama_swap.models import ConvertedModel, ImportContext, convert_model, request_table
-from stoker.cli.importers.llama_swap.settings import LlamaSwapSettings, Peer, Selector, read_settings
+from stoker.cli.importers.llama_swap.settings import (
+    LOCAL,
+    LlamaSwapSettings,
+    Peer,
+    Selector,
+    address_of,
+    read_settings,
+)
 from stoker.cli.importers.llama_swap.sources import SourceFile, read_sources
 from stoker.cli.importers.secret_words import SecretStore
 from stoker.config.secrets import SHORTEST_KEY
@@ -42,13 +49,14 @@ _DROPPED: Mapping[str, str] = {
 
 
 def import_llama_swap(
-    files: Sequence[SourceFile], environment: Mapping[str, str], working_directory: Path, target_directory: Path
-) -> ImportedConfig:
+    files: Sequence[SourceFile], environment: Mapping[str, str], working_directory: Path, target_directory: Path,
+    port: int | None = None,
+) -> ImportedConfig:  # fmt: skip
     """Convert a configuration.
 
     `environment`: the variables that llama-swap sees. `working_directory`: where it was started, which relative paths
-    refer to. `target_directory`: where the configuration will be. Raises ConfigError where llama-swap itself would
-    refuse the files.
+    refer to. `target_directory`: where the configuration will be. `port`: Stoker's; None: llama-swap's default, or the
+    next that no server of the file has. Raises ConfigError where llama-swap itself would refuse the files.
     """
     source = read_sources(files, environment)
     expanded = expand_macros(source.content)
@@ -56,6 +64,7 @@ def import_llama_swap(
     slots = plan_slots(settings)
     secrets = SecretStore(source.variables)
     names = _serve_names(settings)
+    port = port or _free_port(settings)
     context = ImportContext(
         names, expanded.ports, secrets, working_directory, target_directory, _inherited(environment),
         settings.health_check_timeout, settings.sends_loading_state,
@@ -66,7 +75,7 @@ def import_llama_swap(
     good = [model for model in models if not model.has_failed]
     aliases, alias_rows = _aliases(settings, {model.id: model.name for model in good})
     document: dict[str, Any] = {
-        "front_door": _front_door(settings, secrets),
+        "front_door": _front_door(settings, secrets, port),
         "compat": {
             "llama_swap": True,
             "any_upstream_path": True,
@@ -78,7 +87,7 @@ def import_llama_swap(
     if aliases:
         document["alias"] = aliases
     document["serve"] = [model.table for model in good]
-    rows = [*_file_rows(settings, slots, source.content), *alias_rows, *settings.ignored]
+    rows = [*_file_rows(settings, slots, source.content, port), *alias_rows, *settings.ignored]
     return ImportedConfig(
         document,
         (*rows, *(row for model in models for row in model.rows)),
@@ -130,6 +139,9 @@ def _add_slots(models: Sequence[ConvertedModel], slots: Coexistence, settings: L
         slot = slots.slot_of(model.id)
         if slot is not None:
             model.table["slot"] = slot
+        if model.id in slots.one_port:
+            note = "shares its one port with another model, so they take turns"
+            model.add("proxy", CHANGED, f'slot = "{slot}"', note)
         if costs and slot is not None:
             model.table["evict_cost"] = costs.get(model.id, 1)
         if model.id in preloaded:
@@ -163,7 +175,7 @@ def _peer_model(peer: Peer, model: str, is_first: bool, secrets: SecretStore, ta
     found = ConvertedModel(full, plain_name(full, taken))
     taken.add(found.name)
     url = peer.proxy.rstrip("/")
-    if urlsplit(url).scheme not in ("http", "https"):
+    if address_of(url) is None or urlsplit(url).scheme not in ("http", "https"):
         found.add(f"peers.{peer.id}.proxy", FAILED, "", "is no http address")
         return found
     found.table |= {"name": found.name, "base_url": url if url.endswith("/v1") else f"{url}/v1", "served_name": model}
@@ -177,8 +189,16 @@ def _peer_model(peer: Peer, model: str, is_first: bool, secrets: SecretStore, ta
     return found
 
 
-def _front_door(settings: LlamaSwapSettings, secrets: SecretStore) -> dict[str, Any]:
-    door: dict[str, Any] = {"host": "127.0.0.1", "port": PORT}
+def _free_port(settings: LlamaSwapSettings) -> int:
+    """llama-swap's own default, unless a server of the file listens there: llama-swap was told another port then."""
+    urls = [model.proxy for model in settings.models.values() if model.proxy != DEFAULT_PROXY]
+    addresses = [address_of(url) for url in (*urls, *(peer.proxy for peer in settings.peers.values()))]
+    taken = {address[1] for address in addresses if address is not None and address[0] in LOCAL}
+    return next(port for port in range(PORT, PORT + len(taken) + 1) if port not in taken)
+
+
+def _front_door(settings: LlamaSwapSettings, secrets: SecretStore, port: int) -> dict[str, Any]:
+    door: dict[str, Any] = {"host": "127.0.0.1", "port": port}
     if settings.sends_loading_state:
         door["loading"] = "reasoning"
     if not settings.lists_aliases and "includeAliasesInList" in settings.given:
@@ -245,10 +265,12 @@ def _selector_alias(
     return {"serves": list(targets), "pick": pick}, row
 
 
-def _file_rows(settings: LlamaSwapSettings, slots: Coexistence, content: Mapping[str, Any]) -> Iterator[KeyReport]:
+def _file_rows(
+    settings: LlamaSwapSettings, slots: Coexistence, content: Mapping[str, Any], port: int
+) -> Iterator[KeyReport]:
     """Keys of the whole file."""
     note = "llama-swap listens on every address unless told otherwise; for other machines set host and keys"
-    yield KeyReport("", "-listen", CHANGED, f'front_door.host = "127.0.0.1", port = {PORT}', note)
+    yield KeyReport("", "-listen", CHANGED, f'front_door.host = "127.0.0.1", port = {port}', note)
     given = settings.given
     if "healthCheckTimeout" in given:
         yield KeyReport("", "healthCheckTimeout", CARRIED, f'ready_timeout = "{settings.health_check_timeout}s"')

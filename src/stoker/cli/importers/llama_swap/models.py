@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,13 +14,12 @@ from urllib.parse import urlsplit
 from stoker.cli.importers.engine_command import EngineCommand, exact_llama_keys, recognise
 from stoker.cli.importers.imported import KeyOutcome, KeyReport
 from stoker.cli.importers.kinds import dialects_of_name
-from stoker.cli.importers.llama_swap.command import split_command
+from stoker.cli.importers.llama_swap.command import is_of_windows, split_command
 from stoker.cli.importers.llama_swap.macros import DEFAULT_PROXY, PID, PORT
-from stoker.cli.importers.llama_swap.settings import Filters, ModelSettings
+from stoker.cli.importers.llama_swap.settings import LOCAL, Filters, ModelSettings, address_of
 from stoker.cli.importers.secret_words import FILLED_IN, SecretStore, command_text, in_shell, is_secret_name
 
 CARRIED, CHANGED, DROPPED, FAILED = KeyOutcome.CARRIED, KeyOutcome.CHANGED, KeyOutcome.DROPPED, KeyOutcome.FAILED
-_LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DOT = re.compile(r"(?<!\\)\.")
 _FIXED = ("messages", "input", "prompt", "stream")
@@ -69,7 +68,7 @@ class ImportContext:
 
     def file(self, given: str) -> str:
         """A path of the command as the configuration names it."""
-        is_relative = not given.startswith(("/", "~"))
+        is_relative = not given.startswith(("/", "~")) and not PureWindowsPath(given).drive
         return os.path.normpath(self.source / given) if is_relative and self.is_elsewhere else given
 
     def in_shell(self, words: Sequence[str], name: str, exports: Mapping[str, str]) -> list[str]:
@@ -192,6 +191,8 @@ _TASKS = {
     "transcription": "transcription",
 }  # fmt: skip
 """vLLM's `--task` and `--convert`."""
+_WITH_PROJECTOR = ("chat", "completions", "messages", "responses", "transcription")
+"""A projector may read sound: then llama-server transcribes, too."""
 _PROGRAMS = {
     "whisper-server": ("transcription",), "sd-server": ("image",), "text-embeddings-router": ("embeddings", "rerank"),
     "infinity_emb": ("embeddings", "rerank"), "piper": ("speech",), "llama-tts": ("speech",),
@@ -221,7 +222,9 @@ def _of_options(command: EngineCommand | None) -> tuple[str, ...]:
         return ()
     if command.engine == "llama.cpp":
         facts = (("embeddings", "embeddings"), ("reranking", "rerank"))
-        return tuple(dialect for fact, dialect in facts if command.facts.get(fact))
+        return tuple(dialect for fact, dialect in facts if command.facts.get(fact)) or (
+            _WITH_PROJECTOR if command.facts.get("mmproj") else ()
+        )
     for word in command.words:
         if word.option in ("--task", "--convert") and word.value in _TASKS:
             return (_TASKS[word.value],)
@@ -268,16 +271,20 @@ def _add_command(
         _add_sizes(table, command)
         note = _add_engine_name(found, model, words, command)
     has_secrets = bool(context.secrets.secrets_in(words) or exports)
+    program = words[0]
     words = context.in_shell(words, f"{found.name}-secret", exports)
+    if words[0] != program:
+        table["requires"] = {"commands": [program]}
     if has_secrets:
         note = "; ".join(filter(None, (note, "secrets are read from files by a shell that becomes the command")))
     table["cmd"] = command_text([word.replace(PORT, "{port}") for word in words])
-    found.add(
-        "cmd",
-        CARRIED,
-        ", ".join(key for key in ("engine", "model", "context", "parallel", "cmd") if key in table),
-        note,
-    )
+    became = ", ".join(key for key in ("engine", "model", "context", "parallel", "cmd") if key in table)
+    if is_of_windows(model.cmd):
+        found.add(
+            "cmd", CHANGED, became, f"a program of Windows: name this machine's, and its files; {note}".rstrip("; ")
+        )
+    else:
+        found.add("cmd", CARRIED, became, note)
 
 
 def _add_sizes(table: dict[str, Any], command: EngineCommand) -> None:
@@ -304,30 +311,28 @@ def _add_engine_name(found: ConvertedModel, model: ModelSettings, words: list[st
 
 
 def _add_address(found: ConvertedModel, model: ModelSettings, has_port: bool, port: int | None) -> None:
-    url = urlsplit(model.proxy.replace(PORT, "1"))
+    address = address_of(model.proxy)
+    url = urlsplit(model.proxy.replace(PORT, "1")) if address is not None else None
+    if url is None or address is None:
+        found.add("proxy", FAILED, "", "is no http address")
+        return
     if base_path := url.path.rstrip("/"):
         found.table["base_path"] = base_path
         found.add("proxy", CARRIED, f'base_path = "{base_path}"', "")
     if url.scheme not in ("http", ""):
         found.add("proxy", FAILED, "", f"{url.scheme} to a server that Stoker starts; use http")
         return
-    host = url.hostname or "localhost"
-    if host not in _LOCAL:
+    host, fixed = address
+    if host not in LOCAL:
         found.table["host"] = host
         found.add("proxy", CHANGED, f'host = "{host}"', "Stoker connects to it there")
     if port is not None and has_port:
         found.table["port"] = port
         found.add("cmd", CHANGED, f"port = {port}", "${PORT} is used outside of the command, so it stays the same")
-    elif not has_port:
-        if PORT in model.proxy or not url.port:
-            found.table["port"] = url.port or 80
-        else:
-            found.table["port"] = url.port
-        found.add("proxy", CARRIED, f"port = {found.table['port']}", "")
-    elif PORT not in model.proxy:
-        found.table["port"] = url.port or 80
-        found.add("proxy", CARRIED, f"port = {found.table['port']}", "")
-    elif "proxy" in model.given and host in _LOCAL and model.proxy != DEFAULT_PROXY:
+    elif not has_port or PORT not in model.proxy:
+        found.table["port"] = fixed
+        found.add("proxy", CARRIED, f"port = {fixed}", "")
+    elif "proxy" in model.given and host in LOCAL and model.proxy != DEFAULT_PROXY:
         found.add("proxy", CARRIED, "a free port at each start", "")
 
 

@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from stoker.cli.importers.imported import KeyReport
 from stoker.cli.importers.llama_swap.fields import Fields
-from stoker.cli.importers.llama_swap.macros import DEFAULT_PROXY
+from stoker.cli.importers.llama_swap.macros import DEFAULT_PROXY, PORT
 from stoker.domain.errors import ConfigError
 
 SHORTEST_HEALTH_CHECK = 15
+LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 STATIC_FILES = r".*\.(js|json|css|png|gif|jpg|jpeg|ico|txt)$"
 COMFYUI = "comfyui_auto"
 """A model id with a meaning: at least 50 requests at once, and no websockets."""
@@ -55,6 +57,14 @@ class ModelSettings:
     sends_loading_state: bool | None
     given: frozenset[str]
     """Keys that the file has."""
+
+    @property
+    def fixed_address(self) -> tuple[str, int] | None:
+        """Host ("" for this machine) and port of its own server, if they are the same at each start."""
+        address = address_of(self.proxy)
+        if address is None or not self.cmd.strip() or (PORT in self.cmd and PORT in self.proxy):
+            return None
+        return "" if address[0] in LOCAL else address[0], address[1]
 
     @property
     def is_variant_of_itself(self) -> bool:
@@ -133,6 +143,15 @@ class LlamaSwapSettings:
         if name in self.models:
             return name
         return next((model.id for model in self.models.values() if name in model.aliases), None)
+
+
+def address_of(url: str) -> tuple[str, int] | None:
+    """Host and port; None: it is no address."""
+    try:
+        parts = urlsplit(url.replace(PORT, "1"))
+        return parts.hostname or "localhost", parts.port or 80
+    except ValueError:
+        return None
 
 
 def read_settings(content: Mapping[str, Any]) -> LlamaSwapSettings:
