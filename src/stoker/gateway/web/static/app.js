@@ -1,5 +1,5 @@
 // The frame around the pages: sign-in, navigation, the connection's state.
-import { computed, effect, html, render, signal, useEffect, useRef } from "./kit.js";
+import { computed, effect, html, render, signal, useEffect, useRef, useState } from "./kit.js";
 import { link, start as follow, status, trouble, want } from "./live.js";
 import { look, mayCall, mayLook, signOut, who } from "./session.js";
 import { Problem } from "./parts.js";
@@ -16,7 +16,7 @@ import { Keys } from "./keys.js";
 
 const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions", "swaps"] },
-  { path: "serves", title: "Serves", show: Serves, topics: [] },
+  { path: "serves", title: "Serves", show: Serves, topics: ["decisions"] },
   { path: "requests", title: "Requests", show: Requests, topics: ["decisions", "requests"] },
   { path: "routing", title: "Routing", show: Routing, topics: [] },
   { path: "results", title: "Results", show: Results, topics: ["results"], titled: (rest) => (rest.startsWith("compare/") ? "Compare" : rest) },
@@ -46,6 +46,25 @@ function Link() {
   return html`<p class=${`link ${link.value}`} role="status">${STATES[link.value]}</p>`;
 }
 
+/** The pages; where they do not fit, the sides on which there are more are marked. */
+function Navigation({ page }) {
+  const nav = useRef(null);
+  const [more, setMore] = useState("");
+  useEffect(() => {
+    const look = () => {
+      const { scrollLeft: left, scrollWidth, clientWidth } = nav.current;
+      setMore([left > 1 && "before", left + clientWidth < scrollWidth - 1 && "after"].filter(Boolean).join(" "));
+    };
+    const observer = new ResizeObserver(look);
+    observer.observe(nav.current);
+    nav.current.addEventListener("scroll", look, { passive: true });
+    look();
+    return () => observer.disconnect();
+  }, [offered.value.length]);
+  return html`<div class="pages" data-more=${more}><nav aria-label="Pages" ref=${nav}>
+    ${offered.value.map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}</nav></div>`;
+}
+
 function Frame() {
   const { rest } = place.value;
   const page = shown.value;
@@ -61,9 +80,7 @@ function Frame() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>To the content</a>
     <header class="top">
       <a class="mark" href="#/"><img src="icon.svg" alt="" width="24" height="24" />Stoker</a>
-      <nav aria-label="Pages">
-        ${offered.value.map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}
-      </nav>
+      <${Navigation} page=${page} />
       <div class="side">
         <${Link} />
         ${who.value?.asks_for_keys && html`<button class="quiet" onClick=${leave}>Sign out ${who.value.key}</button>`}
