@@ -13,6 +13,7 @@ import { Routing } from "./routing.js";
 import { place } from "./place.js";
 import { Results } from "./results.js";
 import { Keys } from "./keys.js";
+import { KeyMaking } from "./key_making.js";
 
 const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions", "swaps"] },
@@ -51,13 +52,14 @@ function Navigation({ page }) {
   const nav = useRef(null);
   const [more, setMore] = useState("");
   useEffect(() => {
+    const box = nav.current;
     const look = () => {
-      const { scrollLeft: left, scrollWidth, clientWidth } = nav.current;
+      const { scrollLeft: left, scrollWidth, clientWidth } = box;
       setMore([left > 1 && "before", left + clientWidth < scrollWidth - 1 && "after"].filter(Boolean).join(" "));
     };
     const observer = new ResizeObserver(look);
-    observer.observe(nav.current);
-    nav.current.addEventListener("scroll", look, { passive: true });
+    observer.observe(box);
+    box.addEventListener("scroll", look, { passive: true });
     look();
     return () => observer.disconnect();
   }, [offered.value.length]);
@@ -105,6 +107,10 @@ function leave() {
 }
 
 function App() {
+  return html`<${Shown} /><${KeyMaking} />`;
+}
+
+function Shown() {
   if (broken.value) return html`<main class="alone"><${Problem} error=${broken.value} /></main>`;
   if (!who.value) return html`<p class="boot">Stoker</p>`;
   if (who.value.needed) return html`<${SignIn} />`;
