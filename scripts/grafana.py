@@ -17,7 +17,8 @@ BOARD = Path(__file__).resolve().parent.parent / "deploy" / "grafana" / "stoker.
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH = 24
 HEIGHT = 8
-COLOURS = dict(zip(STATES, ("#8e8e8e", "blue", "green", "yellow", "orange", "red", "purple", "dark-red"), strict=True))
+_COLOURS = ("#8e8e8e", "blue", "green", "yellow", "orange", "red", "purple", "dark-red", "semi-dark-red")
+COLOURS = dict(zip(STATES, _COLOURS, strict=True))
 
 HERE = 'instance=~"$instance"'
 SERVE = f'{HERE}, serve=~"$serve"'

@@ -137,10 +137,10 @@ async def test_a_target_without_weights_is_refused_before_the_running_serve_is_t
         await talk.event()
         pid = plane.serve("quick")["pid"]
         status, answer = await asyncio.to_thread(plane.admin, "switch", serve="missing")
-        assert (status, answer["error"]["code"]) == (503, "cannot_start")
+        assert (status, answer["error"]["code"]) == (503, "cannot_load")
         assert "gone.gguf" in answer["error"]["message"]
         refused = await ask(plane, "missing")
-        assert (refused.status, refused.json()["error"]["code"]) == (503, "cannot_start")
+        assert (refused.status, refused.json()["error"]["code"]) == (503, "cannot_load")
         assert (plane.serve("quick")["pid"], plane.serve("quick")["state"]) == (pid, "ready")
         assert (await talk.text()).endswith("tok29")
     assert plane.slot()["resident"] == ["quick"]

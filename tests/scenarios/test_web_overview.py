@@ -125,6 +125,7 @@ def test_the_table_of_serves_has_what_a_serve_is_and_why_it_failed_and_loads_it(
         for words in ("first, best", "8,192", plane.serve("a")["engine"], figures.size(plane.serve("a")["measured"])):
             expect(row("a")).to_contain_text(words)
         expect(page.locator(".problem")).to_contain_text(LAST_WORDS)
+        expect(page.locator(".problem").get_by_role("link", name="Its log")).to_be_visible()
         row("b").get_by_role("button", name="Load b").click()
         page.get_by_role("dialog").get_by_role("button", name="Load", exact=True).click()
         expect(page.get_by_role("dialog")).to_contain_text("b is ready")
@@ -133,6 +134,27 @@ def test_the_table_of_serves_has_what_a_serve_is_and_why_it_failed_and_loads_it(
         page.get_by_role("dialog").get_by_role("button", name="Unload", exact=True).click()
         expect(page.get_by_role("dialog")).to_contain_text("b is unloaded")
     assert plane.serve("b")["state"] == "stopped"
+
+
+def test_a_serve_that_cannot_load_is_red_everywhere_with_the_reason_and_its_log(browser: Browser, plane: Plane) -> None:
+    (plane.directory / "cut.gguf").write_bytes(b"GGUF")
+    with running(serve("a"), llama("cut", str(plane.directory / "cut.gguf"))) as other:
+        assert ask(other, "cut") == 503
+        assert other.serve("cut")["state"] == "cannot_load"
+        reason = other.serve("cut")["cannot_load"]
+        with opened(browser, other) as page:
+            lane = page.locator(".lane li").filter(has=page.get_by_role("link", name="cut", exact=True))
+            expect(lane.locator(".state")).to_have_text("✕ cannot load")
+            expect(lane).to_contain_text(reason)
+            lane.get_by_role("link", name="Its log").click()
+            expect(page.get_by_role("heading", level=1)).to_have_text("cut")
+            expect(page.locator(".note.bad")).to_contain_text(reason)
+            page.goto(f"http://127.0.0.1:{other.port}/ui/#/serves")
+            row = page.get_by_role("row").filter(has=page.get_by_role("link", name="cut", exact=True))
+            expect(row.locator(".state")).to_have_text("✕ cannot load")
+            expect(page.locator(".problem")).to_contain_text(reason)
+            row.get_by_role("button", name="Load cut").click()
+            expect(page.get_by_role("dialog").get_by_role("listitem").first).to_contain_text(reason)
 
 
 def test_bars_of_requests_are_on_one_linear_scale_whose_end_is_shown(browser: Browser, plane: Plane) -> None:

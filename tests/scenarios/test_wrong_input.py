@@ -106,10 +106,10 @@ async def test_a_wrong_path_or_method_is_said(plane: Plane, method: str, path: s
         ("never", "start_failed", ["1.5 s", "ready_timeout", "503"]),
         ("deaf", "start_failed", ["0.5 s", "ready_timeout"]),
         ("other-id", "start_failed", ["'other-id'", "'llama-99'", "served_name"]),
-        ("no-command", "cannot_start", ["no-such-program-anywhere", "PATH"]),
+        ("no-command", "cannot_load", ["no-such-program-anywhere", "PATH"]),
         ("blocked", "needs_force", ["crashes the driver", "--force"]),
         ("locked", "start_failed", ["key"]),
-        ("no-weights", "cannot_start", ["gone.gguf"]),
+        ("no-weights", "cannot_load", ["gone.gguf"]),
     ],
 )
 @story
@@ -160,7 +160,7 @@ async def test_a_corrupt_gguf_is_explained_and_the_previous_model_is_back() -> N
         await ask(plane, "a")
         pid = plane.serve("a")["pid"]
         noise = await ask(plane, "noise")
-        assert (noise.status, noise.json()["error"]["code"]) == (503, "cannot_start")
+        assert (noise.status, noise.json()["error"]["code"]) == (503, "cannot_load")
         assert "noise.gguf" in noise.json()["error"]["message"]
         assert plane.serve("a")["pid"] == pid, "the running serve was touched"
         torn = await ask(plane, "torn")

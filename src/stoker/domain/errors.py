@@ -118,14 +118,37 @@ class CapacityError(StokerError):
 
 
 class StartFailed(StokerError):
-    """A serve did not become ready. `message` includes the engine's last output, shortened."""
+    """A serve did not become ready. `message` may include what the engine printed last, shortened; `remedy`, what to do
+    and where its log is, is Stoker's own words alone.
+    """
 
     status = 503
     code = "start_failed"
 
+    def __init__(
+        self, message: str, *, code: str | None = None, retry_after: float | None = None, remedy: str = ""
+    ) -> None:
+        super().__init__(message, code=code, retry_after=retry_after)
+        self.remedy = remedy
+
+
+def did_not_start(name: str) -> str:
+    """How the message about a failed start begins, where the reason is known."""
+    return f"serve '{name}' did not start: "
+
 
 BEYOND_THE_DEVICE = frozenset(("out_of_memory", "startup_memory", "device_lost", "unsupported_quantization"))
 """Codes of StartFailed that mean: the model does not fit on its device. Its `fallback` is used instead."""
+
+
+LASTING_HERE = frozenset(("unsupported_backend", "unsupported_quantization", "missing_dependency"))
+"""Those of LASTING that another device or machine may not have."""
+LASTING = LASTING_HERE | {
+    "bad_weights", "unsupported_architecture", "context_too_long", "bad_option", "missing_weights",
+}  # fmt: skip
+"""Codes of StartFailed that time does not mend: the serve's files or its configuration have to change."""
+CANNOT_LOAD = "cannot_load"
+"""Code of StartFailed: it failed so, or a check found such a reason, and it is not started again."""
 
 
 class UpstreamError(StokerError):

@@ -29,6 +29,10 @@ class Running:
     """What it was started from: `cold`, `warm` (weights in the page cache) or `asleep`."""
 
 
+FileMarks = tuple[tuple[str, int, int, int], ...]
+"""Files, in the order of their paths: path, inode, size in bytes, time of the last change in nanoseconds."""
+
+
 class QuickCheck(NamedTuple):
     """Whether a serve can start."""
 
@@ -36,6 +40,10 @@ class QuickCheck(NamedTuple):
     """What prevents it (weights, command, files, port): one sentence each."""
     lacks_weights: bool = False
     """Its weights are missing, and can be fetched from its `source`."""
+    lasting: Sequence[str] = ()
+    """Those of `problems` that time does not mend: somebody has to change a file or the configuration."""
+    files: FileMarks = ()
+    """What a start reads: weights, engine, templates. Empty if there are such problems, or nothing of it is here."""
 
 
 class Fleet(Protocol):

@@ -18,7 +18,7 @@ PATHS: dict[str, str] = {path: path for path in (*ENDPOINTS, "/v1/models")}
 OUTCOMES = frozenset({"open", "served", "client_left", "refused", "upstream_failed", "cut", "stalled", "bug"})
 PHASES = frozenset({"drain", "check", "stop", "start", "ready"})
 TEMPERATURES = frozenset({"cold", "warm", "asleep", "unknown"})
-STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked")
+STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked", "cannot_load")
 CIRCUITS = ("closed", "open", "half-open", "rate-limited")
 
 SOURCES = frozenset(ClassSource)

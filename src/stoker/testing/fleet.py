@@ -24,6 +24,10 @@ class FakeFleet:
         self.gates: dict[str, asyncio.Event] = {}
         self.broken: dict[str, str] = {}
         self.problems: dict[str, list[str]] = {}
+        self.lasting: dict[str, list[str]] = {}
+        """Problems of its quick check that time does not mend."""
+        self.versions: dict[str, int] = {}
+        """Of a serve's files: another number, other files."""
         self.failures: dict[str, str] = {}
         """The cause of a serve's next exit or broken start, as one word."""
         self.missing: dict[str, asyncio.Event] = {}
@@ -41,7 +45,10 @@ class FakeFleet:
         self.alive: dict[str, Callable[[str, str], None]] = {}
 
     def quick_check(self, serve: Serve) -> QuickCheck | Awaitable[QuickCheck]:
-        check = QuickCheck(self.problems.get(serve.name, ()), serve.name in self.missing)
+        lasting = self.lasting.get(serve.name, [])
+        found = [*lasting, *self.problems.get(serve.name, ())]
+        files = () if lasting else ((serve.name, 0, 0, self.versions.get(serve.name, 0)),)
+        check = QuickCheck(found, serve.name in self.missing, lasting, files)
         gate = self.reading.get(serve.name)
         return check if gate is None else self._read(gate, check)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fleet.tiny_gguf import write_tiny
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
@@ -113,7 +114,7 @@ def test_a_model_that_is_there_and_of_which_no_more_can_be_read_is_refused_too(
 
     async def story(workshop: Any) -> None:
         fleet, model = workshop.supervisor(), workshop.directory / "w.gguf"
-        model.write_bytes(b"GGUF" + bytes(60))
+        write_tiny(model)
         serve = Serve(name="slow", model=str(model), directory=str(workshop.directory), embedded=True)
         for one in (serve, replace(serve, auto_context=True)):
             [problem] = await no_longer_than(3, fleet.full_check(one))

@@ -101,16 +101,23 @@ def test_an_embedded_engine_is_adopted(tell: Tell) -> None:
     tell(story)
 
 
-def test_a_gguf_that_is_cut_short_is_refused_by_the_engine_in_words(tell: Tell) -> None:
+def test_a_gguf_that_is_cut_short_is_found_before_a_start_and_refused_by_the_engine_in_words(tell: Tell) -> None:
     async def story(workshop: Any) -> None:
         broken = workshop.directory / "broken.gguf"
         broken.write_bytes(content()[:6000])
         fleet = workshop.supervisor()
         serve = llama(workshop, broken)
-        assert await workshop.quick_check(fleet, serve) == [], "its first bytes are right"
+        [problem] = await workshop.quick_check(fleet, serve)
+        assert str(broken) in problem
+        assert "download it again" in problem
+        broken.write_bytes(content().replace(b"llama.block_count", b"llama.block_kount"))
+        assert await workshop.quick_check(fleet, serve) == [], "not everything can be told from a header"
         with pytest.raises(StartFailed) as failure:
             await fleet.start(serve, workshop.on_exit)
         assert "exited with code 1" in failure.value.message
+        assert failure.value.code == "bad_weights"
+        assert "stoker serves logs" in failure.value.remedy
+        assert "llama" not in failure.value.remedy, "nothing that the engine printed"
         assert "download them again" in failure.value.message
         assert len(failure.value.message) < 1200
         await fleet.close(False)

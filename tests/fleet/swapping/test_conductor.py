@@ -807,3 +807,105 @@ async def test_what_a_request_waits_for_is_said_step_by_step_and_nothing_of_a_lo
     assert c.load_progress("b") == ""
     lease.release()
     await c.close(False)
+
+
+# -- a serve that cannot load ------------------------------------------------------------------------------------------
+
+
+async def refused(c: Conductor, name: str) -> StokerError:
+    with pytest.raises(StartFailed) as failure:
+        await leased(c.acquire(name))
+    return failure.value
+
+
+@story
+async def test_after_a_failure_that_lasts_four_alternating_requests_start_and_stop_nothing() -> None:
+    fleet = FakeFleet()
+    fleet.broken["b"], fleet.failures["b"] = "bad magic", "bad_weights"
+    c = conductor(fleet, a(), a("b"))
+    (await leased(c.acquire("a"))).release()
+    assert (await refused(c, "b")).code == "bad_weights"
+    while fleet.journal[-1] != "ready a":
+        await asyncio.sleep(0)
+    before = list(fleet.journal)
+    for _ in range(4):
+        assert (await refused(c, "b")).code == "cannot_load"
+        (await leased(c.acquire("a"))).release()
+    assert fleet.journal == before
+    assert_nothing_left(c)
+    fleet.versions["b"] = 1  # its file was replaced
+    del fleet.broken["b"]
+    (await leased(c.acquire("b"))).release()
+    assert fleet.journal[len(before) :] == ["stop a", "gone a", "start b", "ready b"]
+    assert_nothing_left(c)
+
+
+@story
+async def test_what_a_check_finds_is_the_same_state_and_ends_with_the_check() -> None:
+    fleet = FakeFleet()
+    fleet.lasting["b"], fleet.problems["b"] = ["serve 'b': its weights are cut off"], ["its port is taken"]
+    c = conductor(fleet, a(), a("b"))
+    (await leased(c.acquire("a"))).release()
+    error = await refused(c, "b")
+    assert error.code == "cannot_load"
+    assert error.message == "serve 'b' cannot load: its weights are cut off"
+    shown = {one["name"]: one for one in status_report.serves(c, 0.0)}
+    assert (shown["b"]["state"], shown["b"]["cannot_load"]) == ("cannot_load", "its weights are cut off")
+    assert (shown["a"]["state"], shown["a"]["cannot_load"]) == ("ready", None)
+    del fleet.lasting["b"]
+    assert (await refused(c, "b")).code == "cannot_start", "that one may end by itself"
+    assert status_report.serves(c, 0.0)[1]["state"] == "stopped"
+    del fleet.problems["b"]
+    (await leased(c.acquire("b"))).release()
+    assert_nothing_left(c)
+
+
+def test_files_are_looked_at_again_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.fleet.swapping.conductor.LOOK_AGAIN_AFTER", 0.0)
+
+    async def tell() -> None:
+        fleet = FakeFleet()
+        fleet.lasting["b"] = ["cut off"]
+        c = conductor(fleet, a(), a("b", keep_loaded=True))
+        assert (await refused(c, "b")).code == "cannot_load"
+        fleet.reading["b"] = asyncio.Event()
+        fleet.reading["b"].set()
+        del fleet.lasting["b"]
+        while "ready b" not in fleet.journal:  # it is to be loaded, and now it can
+            await asyncio.sleep(0)
+        await c.close(False)
+
+    asyncio.run(tell())
+
+
+@story
+async def test_a_request_that_leaves_while_the_reason_is_found_leaves_nothing() -> None:
+    fleet = FakeFleet()
+    fleet.gates["b"], fleet.broken["b"], fleet.failures["b"] = asyncio.Event(), "bad magic", "bad_weights"
+    c = conductor(fleet, a(), a("b"))
+    waiting = c.acquire("b")
+    assert isinstance(waiting, asyncio.Future)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    fleet.gates["b"].set()
+    while c.statistics()["swaps"]:
+        await asyncio.sleep(0)
+    assert (await refused(c, "b")).code == "cannot_load"
+    assert_nothing_left(c)
+
+
+@story
+async def test_an_operator_tries_it_again_and_the_state_follows_what_comes_of_it() -> None:
+    fleet = FakeFleet()
+    fleet.broken["b"], fleet.failures["b"] = "unknown option", "bad_option"
+    c = conductor(fleet, a(), a("b"))
+    for _ in range(2):
+        with pytest.raises(StartFailed) as failure:
+            await c.switch("b")
+        assert failure.value.code == "bad_option"
+        assert (await refused(c, "b")).code == "cannot_load"
+    assert fleet.journal.count("start b") == 2
+    del fleet.broken["b"]
+    await c.switch("b")
+    (await leased(c.acquire("b"))).release()
+    assert_nothing_left(c)

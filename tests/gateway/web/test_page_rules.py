@@ -123,3 +123,26 @@ def test_the_memory_of_all_serves_is_a_sum_of_what_is_known(document: Any, used:
     is_part = of == "at least"
     expected = {"used": used, "isPart": is_part, "of": None if is_part else of}
     assert told("memory.js", "it.totalMemory", document) == expected
+
+
+@pytest.mark.parametrize(
+    ("serve", "title", "text"),
+    [
+        ({"cannot_load": "no such tensor", "last_error": "old"}, "It cannot load.", "no such tensor."),
+        ({"parked": "three crashes.", "last_error": "old"}, "Parked.", "three crashes."),
+        ({"last_error": "exited with code 3"}, "The last failure.", "exited with code 3."),
+    ],
+)
+def test_what_is_wrong_with_a_serve_is_what_keeps_it_from_being_loaded(serve: Any, title: str, text: str) -> None:
+    found = told("problems.js", "it.problemOf", serve)
+    assert (found["title"], found["text"]) == (title, text)
+
+
+def test_nothing_is_wrong_with_a_serve_that_never_failed() -> None:
+    assert told("problems.js", "it.problemOf", {"state": "stopped", "last_error": None}) is None
+
+
+def test_the_plan_of_a_load_says_that_it_was_tried_and_why_it_failed() -> None:
+    serve = {"name": "bad", "state": "cannot_load", "cannot_load": "no such tensor", "slot": None}
+    first = told("plan.js", "it.loadPlan", status(serve, slots=[]), "bad")[0]
+    assert first == "Try it again, although it could not load: no such tensor."

@@ -50,7 +50,10 @@ def status(
     columns = ("SERVE", "STATE", "SLOT", "STATUS", "ENGINE", "ACTIVE", "QUEUED", "UP", "MEMORY", "LOADS IN", "PORT")
     terminal.table(columns, [_row(s) for s in serves], right=("ACTIVE", "QUEUED", "UP", "MEMORY", "LOADS IN", "PORT"))
     for serve in serves:
-        if serve.last_error:
+        if serve.cannot_load:
+            terminal.say(f"\n{serve.name} cannot load: {serve.cannot_load}")
+            terminal.say(f"when that is mended: stoker serves up {serve.replica_of or serve.name}")
+        elif serve.last_error:
             again = f" (next attempt in {figures.seconds(serve.backoff)})" if serve.backoff else ""
             terminal.say(f"\n{serve.name}, last failure{again}: {serve.last_error}")
         if serve.watchdog and serve.watchdog.health == "sick":

@@ -183,7 +183,7 @@ def _where(serve: ServeStatus) -> str:
 
 
 def _health(serve: ServeStatus, wall: float) -> Text:
-    if serve.watchdog is None or serve.state in ("stopped", "backoff", "parked"):
+    if serve.watchdog is None or serve.is_down:
         return terminal.styled(figures.UNKNOWN)
     text = terminal.styled(serve.watchdog.health)
     if serve.watchdog.verified_at is not None:

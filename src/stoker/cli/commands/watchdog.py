@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus, StatusAnswer, WatchdogReport
 
 _IS_UP = ("ready", "draining", "held")
-_IS_DOWN = ("stopped", "backoff")
 
 
 def watchdog(
@@ -51,11 +50,13 @@ def watchdog(
 def problem_of(serve: ServeStatus) -> str:
     """What is wrong with a serve, with the next command to type; empty if nothing is known to be wrong.
 
-    1 parked  2 sick  3 down although it should be up, or because it did not start  4 too slow
+    1 parked, or cannot load  2 sick  3 down although it should be up, or because it did not start  4 too slow
     """
     seen = _report(serve)
     if seen.parked is not None:  # 1
         return f"{serve.name} is parked: {seen.parked}"
+    if serve.cannot_load is not None:
+        return f"{serve.name} cannot load: {serve.cannot_load}; then `stoker serves up {serve.name}`"
     if seen.health == "sick":  # 2
         log = (
             "its log is where it runs"
@@ -63,7 +64,7 @@ def problem_of(serve: ServeStatus) -> str:
             else f"`stoker serves logs {serve.name}` shows its log"
         )
         return f"{serve.name} is sick: {seen.details(False)}; {log}"
-    if serve.state in _IS_DOWN and (serve.keep_loaded or serve.state == "backoff"):  # 3
+    if serve.is_down and (serve.keep_loaded or serve.state == "backoff"):  # 3
         why = f": {serve.last_error}" if serve.last_error else ""
         what = "should be up, but is not" if serve.keep_loaded else "did not start"
         return f"{serve.name} {what}{why}; `stoker serves up {serve.name}` starts it"
@@ -108,7 +109,7 @@ def _row(serve: ServeStatus, report: WatchdogReport, now: float) -> tuple[str, .
     is_up = serve.state in _IS_UP
     return (
         serve.name,
-        serve.state,
+        serve.shown_state,
         "parked" if report.parked else report.health if is_up else figures.UNKNOWN,
         _ago(report.verified_at, now),
         str(report.restarts),

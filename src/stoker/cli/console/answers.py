@@ -125,6 +125,8 @@ class ServeStatus(msgspec.Struct, frozen=True):
     """Why it is kept warm, where it is expected next: `rule`, `pattern`, `frequency`."""
     measured: int | None = None
     parked: str | None = None
+    cannot_load: str | None = None
+    """Why it is not started before its files or its configuration change; None: it may be."""
     watchdog: WatchdogReport | None = None
     """None: no watchdog."""
     keep_loaded: bool = False
@@ -138,6 +140,8 @@ class ServeStatus(msgspec.Struct, frozen=True):
         """For people. Whether an unused cloud runs is not known."""
         if self.parked:
             return "parked"
+        if self.cannot_load:
+            return "cannot load"
         return "not asked" if self.cloud and self.state == "stopped" else self.state
 
     @property
@@ -157,7 +161,12 @@ class ServeStatus(msgspec.Struct, frozen=True):
     @property
     def is_gone(self) -> bool:
         """Whether nothing of it runs, not even asleep."""
-        return self.state == "stopped" and self.temperature != "asleep"
+        return self.is_down and self.temperature != "asleep"
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it is not loaded, and nothing is being done about it."""
+        return self.state in ("stopped", "backoff", "parked", "cannot_load")
 
 
 class FrontDoorStatus(msgspec.Struct, frozen=True):

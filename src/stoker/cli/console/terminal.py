@@ -28,6 +28,7 @@ _STYLES = {
     "starting": "yellow", "draining": "yellow", "stopping": "yellow", "warn": "yellow", "client_left": "yellow",
     "backoff": "red", "held": "red", "fail": "red", "bug": "bold red", "upstream_failed": "red", "cut": "red",
     "stalled": "red", "refused": "red", "rejected": "red", "blocked": "red", "parked": "bold red", "sick": "red",
+    "cannot load": "bold red",
     "failed": "red", "exited": "red", "restarted": "yellow", "asleep": "blue", "verified": "green",
 }  # fmt: skip
 _PIPE_WIDTH = 400

@@ -52,7 +52,7 @@ class RunningServe:
                 now = control.status().serve(self.serve.name)
         except StokerError:
             return None
-        if now is None or now.state in ("stopped", "backoff", "failed", "parked"):
+        if now is None or now.is_down:
             return ""
         return f"process {now.pid}" if now.pid is not None and now.state in _UP else None
 

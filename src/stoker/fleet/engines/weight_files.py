@@ -40,6 +40,11 @@ def directory_problems(serve: Serve) -> list[str]:
 
 
 def missing(serve: Serve, path: str) -> str:
+    if os.path.islink(path):
+        return (
+            f"the weights of serve '{serve.name}' are a link, {path}, to {os.path.realpath(path)}, which does not "
+            "exist: download them again, or correct `model`"
+        )
     return f"the weights of serve '{serve.name}' were not found: {path}; put them there, or correct `model`"
 
 

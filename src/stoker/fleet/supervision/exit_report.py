@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from stoker.domain.errors import StartFailed
+from stoker.domain.errors import StartFailed, did_not_start
 from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.engines.last_output import redact
 from stoker.fleet.supervision.managed_serve import ManagedServe
 
 _DETAIL = 400
+_KILLED = "perhaps the kernel killed it because memory ran out: see `dmesg`"
 
 
 def ended_while_starting(managed: ManagedServe, now: float) -> StartFailed:
@@ -21,10 +22,13 @@ def ended_while_starting(managed: ManagedServe, now: float) -> StartFailed:
     how = _ended_how(managed)
     if how and code is None:
         return StartFailed(f"serve '{name}' {how}" + (f": {output.text}" if output.text else ""), code="cannot_start")
-    text = f"serve '{name}' {how or describe_exit(code)} after {after:.1f} s: {output.text or 'it printed nothing'}"
-    advice = output.hint or (_killed(code) if not output.text or code == -9 else "")
-    kind = output.failure.kind.value if output.failure is not None else None
-    return StartFailed(f"{text}; {advice}" if advice else f"{text}; {_log(managed)}", code=kind)
+    ended = f"{how or describe_exit(code)} after {after:.1f} s"
+    if output.failure is not None:
+        # The line that says why is enough; the others are in the log.
+        text = f"{did_not_start(name)}{output.hint}; it {ended}: {output.failure.evidence}; {_log(managed)}"
+        return StartFailed(text, code=output.failure.kind.value, remedy=f"{output.hint}; {_log(managed)}")
+    advice = f"{_KILLED}; {_log(managed)}" if code == -9 else _log(managed)
+    return StartFailed(f"serve '{name}' {ended}: {output.text or 'it printed nothing'}; {advice}", remedy=advice)
 
 
 def not_ready_in_time(managed: ManagedServe, limit: float, last: str) -> StartFailed:
@@ -42,10 +46,11 @@ def not_ready_in_time(managed: ManagedServe, limit: float, last: str) -> StartFa
             f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): start it, "
             "or correct its `base_url`"
         )
-    output = managed.last_output().text
+    output, advice = managed.last_output().text, "raise `ready_timeout` if it needs longer"
     return StartFailed(
-        f"serve '{serve.name}' was not ready within {limit:g} s; the last probe: {last}; its last output: "
-        f"{output or 'none'}; raise `ready_timeout` if it needs longer; {_log(managed)}"
+        f"serve '{serve.name}' was not ready within {limit:g} s: {advice}; the last probe: {last}; its last output: "
+        f"{output or 'none'}; {_log(managed)}",
+        remedy=f"{advice}; {_log(managed)}",
     )
 
 
@@ -66,10 +71,4 @@ def _ended_how(managed: ManagedServe) -> str:
 
 
 def _log(managed: ManagedServe) -> str:
-    if managed.log is not None:
-        return f"its whole log is {managed.log}"
-    return f"`stoker serves logs {managed.serve.name}` has more"
-
-
-def _killed(code: int | None) -> str:
-    return "perhaps the kernel killed it because memory ran out: see `dmesg`" if code == -9 else ""
+    return f"`stoker serves logs {managed.serve.name}` has its log"

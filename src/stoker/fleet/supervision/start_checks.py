@@ -18,7 +18,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines.placement import placement_problems
 from stoker.fleet.rehydrate.fetch import FetchProgress
 from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
-from stoker.fleet.supervision import start_problems
+from stoker.fleet.supervision import start_files, start_problems
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.supervision.serve_registry import ServeRegistry
 
@@ -58,11 +58,13 @@ class StartChecks:
 
     async def _quick_check(self, serve: Serve, ports: Collection[int], pids: Collection[int]) -> QuickCheck:
         def read() -> QuickCheck:
-            found = start_problems.problems(serve, ports, pids)
+            lasting = start_problems.lasting(serve)
             if self._paths.placement:
-                found += placement_problems(serve, self._paths.vault)
-            found += self._weights.problems(serve)
-            return QuickCheck(found, serve.source is not None and bool(missing(serve)))
+                lasting += placement_problems(serve, self._paths.vault)
+            lasting += self._weights.problems(serve)
+            found = [*lasting, *start_problems.passing(serve, ports, pids)]
+            lacks_weights = serve.source is not None and bool(missing(serve))
+            return QuickCheck(found, lacks_weights, lasting, () if lasting else start_files.marks(serve))
 
         try:
             return await _read(serve, read)

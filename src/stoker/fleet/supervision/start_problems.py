@@ -10,15 +10,19 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.external import address_of, edge_of
 from stoker.fleet.engines import plan
 from stoker.fleet.process.ports import port_problem
-from stoker.fleet.supervision import requirements
+from stoker.fleet.supervision import requirements, weight_headers
 
 
 def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_conflicts: bool = True) -> list[str]:
-    """One sentence for each problem: weights, command or engine, files, packages, fixed port, conflicts.
+    """One sentence for each problem, those of `lasting` first. Changes nothing.
 
-    Changes nothing. `ports` and `pids` belong to Stoker's own serves and are no problem: a swap frees them. Takes
-    milliseconds; all processes are listed only if a port is taken or `conflicts` are given.
+    `ports` and `pids`: see `passing`. Takes milliseconds; the first look at the header of a large model takes longer.
     """
+    return [*lasting(serve), *passing(serve, ports, pids, with_conflicts)]
+
+
+def lasting(serve: Serve) -> list[str]:
+    """What time does not mend: weights, command or engine, files, packages."""
     if serve.driver is Driver.EXTERNAL:
         if edge_of(serve) is not None:
             return []  # where its worker is, the start finds out
@@ -30,9 +34,22 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
     if serve.driver is Driver.RAY:
         return []  # what a node has can be seen only there; the driver looks for GPUs
     found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
+    if not found and serve.driver is not Driver.COMPOSE:
+        found += weight_headers.problems(serve)
     if not os.path.isdir(serve.working_directory):
         found.append(f"the directory {serve.working_directory} of serve '{serve.name}' does not exist: create it")
-    found += requirements.unmet_requirements(serve)
+    return [*found, *requirements.unmet_requirements(serve)]
+
+
+def passing(serve: Serve, ports: Collection[int], pids: Collection[int], with_conflicts: bool = True) -> list[str]:
+    """What other programs do, and may end: a fixed port that is taken, conflicts.
+
+    `ports` and `pids` belong to Stoker's own serves and are no problem: a swap frees them. All processes are listed
+    only if a port is taken or `conflicts` are given.
+    """
+    if serve.driver in (Driver.EXTERNAL, Driver.RAY):
+        return []
+    found: list[str] = []
     if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:
         problem = port_problem(serve.host, serve.port)
         if problem is not None:

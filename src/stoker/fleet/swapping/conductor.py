@@ -12,6 +12,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from stoker.domain.events import (
@@ -35,10 +36,11 @@ from stoker.domain.serve import Serve, ServeIdentity, Slot
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.prompt_routing import PromptRouting
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
-from stoker.fleet.swapping.refusals import cannot_start, needs_force
+from stoker.fleet.swapping.refusals import cannot_start, needs_force, without_name
 from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
 from stoker.fleet.swapping.weight_fetching import WeightFetching, acquire_after
+from stoker.request.lease.cannot_load import CannotLoad, may_have_changed
 from stoker.request.lease.commands import (
     CancelSwap,
     CheckStart,
@@ -53,13 +55,15 @@ from stoker.request.lease.commands import (
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import can_answer
-from stoker.request.lease.refusals import forwarded_twice, removed
+from stoker.request.lease.refusals import cannot_load, forwarded_twice, removed
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import ServeState
 from stoker.request.lease.timing import swap_timeout
 
 log = logging.getLogger("stoker.fleet")
 _STOPPED: Final = ServePhase.STOPPED
+LOOK_AGAIN_AFTER = 5.0
+"""Seconds until the files of serves that cannot load are looked at again, if no request asks for them before."""
 
 
 @dataclass(slots=True)
@@ -112,6 +116,7 @@ class Conductor:
         self._checks: set[asyncio.Task[QuickCheck]] = set()
         self._prompts = PromptRouting()
         self._timer: asyncio.TimerHandle | None = None
+        self._look_again: asyncio.TimerHandle | None = None
         self._closing = False
         self._released = asyncio.Event()
 
@@ -176,6 +181,7 @@ class Conductor:
         details = takes_place, share, body_bytes, wish
 
         def go_on(check: QuickCheck) -> Lease | asyncio.Future[Lease]:
+            self._learn(state, check)
             self._refuse_hopeless(state, check)
             if check.lacks_weights:
                 return self._fetching.acquire_after_fetch(
@@ -322,6 +328,7 @@ class Conductor:
             self._refuse_unforced(state)
             found = self._fleet.quick_check(state.serve)
             check = found if isinstance(found, QuickCheck) else await asyncio.shield(self._checking(found))
+            self._learn(state, check)
             self._refuse_hopeless(state, check)
             if check.lacks_weights:
                 await asyncio.shield(self._fetching.task(name))
@@ -448,6 +455,8 @@ class Conductor:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._look_again is not None:
+            self._look_again.cancel()
         tasks = [*self._swapper.tasks(), *self._recovery.tasks()]
         for task in tasks:
             task.cancel()
@@ -521,7 +530,10 @@ class Conductor:
     def _swap_done(self, done: SwapDone) -> None:
         self._notify(SwapEnded(done.report))
         swap_id, now = done.report.swap_id, self._clock.now()
-        self._carry_out(self.scheduler.on_swap_done(swap_id, now, done.error, done.cancelled, done.victims_untouched))
+        self._carry_out(
+            self.scheduler.on_swap_done(swap_id, now, done.error, done.cancelled, done.victims_untouched, done.files)
+        )
+        self._look_again_later()
 
     def _exited(self, name: str, detail: str) -> None:
         log.warning("serve %s exited: %s", name, detail)
@@ -532,6 +544,42 @@ class Conductor:
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
+    def _learn(self, state: ServeState, check: QuickCheck) -> None:
+        """What a check says about whether a stopped serve can load."""
+        known, now = state.cannot_load, self._clock.now()
+        if check.lasting:
+            reason = "; ".join(without_name(state.serve, problem) for problem in check.lasting)
+            if known != CannotLoad(reason, reason) and state.phase is _STOPPED:
+                log.warning("serve %s cannot load: %s", state.name, reason)
+                self._carry_out(self.scheduler.on_cannot_load(state.name, now, reason))
+                self._look_again_later()
+        elif known is not None and (not known.failure or may_have_changed(known.files, check.files)):
+            log.info("serve %s may be loaded again: what prevented it has changed", state.name)
+            self._carry_out(self.scheduler.on_may_load(state.name, now))
+
+    def _look_again_later(self) -> None:
+        if self._look_again is None and not self._closing and self._broken():
+            self._look_again = self._loop.call_later(LOOK_AGAIN_AFTER, self._look_at_broken)
+
+    def _look_at_broken(self) -> None:
+        """Have the files of serves that cannot load changed? Nobody may ask for them until that shows."""
+        self._look_again = None
+        for state in () if self._closing else self._broken():
+            found = self._fleet.quick_check(state.serve)
+            if isinstance(found, QuickCheck):
+                self._learn(state, found)
+            else:
+                self._checking(found).add_done_callback(partial(self._looked, state, state.serve))
+        self._look_again_later()
+
+    def _looked(self, state: ServeState, serve: Serve, done: asyncio.Task[QuickCheck]) -> None:
+        is_as_it_was = self.scheduler.serves.get(state.name) is state and state.serve is serve
+        if not done.cancelled() and done.exception() is None and is_as_it_was and not self._closing:
+            self._learn(state, done.result())
+
+    def _broken(self) -> list[ServeState]:
+        return [state for state in self.scheduler.serves.values() if state.cannot_load is not None]
+
     def _refuse_unforced(self, state: ServeState) -> None:
         """Refuse a rejected or blocked serve that nobody allowed to run. Raises StokerError."""
         serve = state.serve
@@ -540,8 +588,11 @@ class Conductor:
 
     def _refuse_hopeless(self, state: ServeState, check: QuickCheck) -> None:
         """Refuse a start that cannot succeed, before any resident is stopped. Raises StokerError."""
-        if check.problems and not isinstance(victims_for(state), Never):  # that the scheduler refuses, in better words
-            raise cannot_start(state.serve, list(check.problems))
+        if not check.problems or isinstance(victims_for(state), Never):  # that the scheduler refuses, in better words
+            return
+        if check.lasting and state.cannot_load is not None:
+            raise cannot_load(state.serve, state.cannot_load)
+        raise cannot_start(state.serve, list(check.problems))
 
     # -- questions ---------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,10 @@ def needs_force(serve: Serve) -> ClientError:
 
 
 def cannot_start(serve: Serve, problems: list[str]) -> StartFailed:
-    own = f"serve '{serve.name}': "
-    text = "; ".join(problem.removeprefix(own) for problem in problems)
-    return StartFailed(f"serve '{serve.name}' cannot start: {text}", code="cannot_start", retry_after=30.0)
+    text = "; ".join(without_name(serve, problem) for problem in problems)
+    return StartFailed(f"serve '{serve.name}' cannot start: {text}", code="cannot_start", retry_after=30.0, remedy=text)
+
+
+def without_name(serve: Serve, problem: str) -> str:
+    """The problem as the rest of a sentence that names the serve."""
+    return problem.removeprefix(f"serve '{serve.name}': ")

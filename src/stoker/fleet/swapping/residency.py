@@ -51,7 +51,7 @@ class Residency:
         states = self._of(name)
         if not all(state.phase is ServePhase.STOPPED for state in states):
             return False
-        return any(not state.parked and not state.is_held and fits(state) for state in states)
+        return any(not state.is_left_alone() and not state.is_held and fits(state) for state in states)
 
     def displaces(self, name: str) -> bool:
         """Whether a resident would have to stop before this serve can run."""
@@ -68,6 +68,6 @@ class Residency:
 
 
 def _unavailable_reason(state: ServeState, now: float) -> str:
-    if state.parked or state.removed or state.backoff_until > now:
+    if state.is_left_alone() or state.removed or state.backoff_until > now:
         return "does_not_start"
     return "draining" if state.is_held else ""

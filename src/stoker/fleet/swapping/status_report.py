@@ -136,6 +136,7 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
         "fallback": serve.fallback,
         "min_tokens_per_second": serve.min_tokens_per_second,
         "parked": state.parked or None,
+        "cannot_load": state.cannot_load.reason if state.cannot_load is not None else None,
         "measured": state.measured if state.phase is not ServePhase.STOPPED else None,
     }
 
@@ -143,6 +144,8 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
 def _state(state: ServeState, now: float) -> str:
     if state.phase is ServePhase.STOPPED and state.parked:
         return "parked"
+    if state.cannot_load is not None:
+        return "cannot_load"
     if state.phase is ServePhase.STOPPED and state.backoff_until > now:
         return "backoff"
     if state.phase is ServePhase.READY and state.is_held:

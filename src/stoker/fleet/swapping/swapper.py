@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from stoker.domain.errors import OurBug, StokerError
-from stoker.domain.protocols import Fleet, Journal, QuickCheck, Running, SwapEntry
+from stoker.domain.protocols import FileMarks, Fleet, Journal, QuickCheck, Running, SwapEntry
 from stoker.domain.serve import Serve
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.refusals import cannot_start
@@ -29,6 +29,7 @@ class SwapDone:
     error: StokerError | None = None
     cancelled: bool = False
     victims_untouched: bool = False
+    files: FileMarks = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +115,17 @@ class Swapper:
         """One swap. The scheduler gets a result in every case."""
         error: StokerError | None = None
         outcome, start_kind = report.outcome, report.start_kind
+        files: FileMarks = ()
         victims_untouched = serve is not None  # a swap that only stops checks nothing first
         entry = SwapEntry(report.slot, serve.name, report.victims) if serve is not None else None
         try:
             with timed(report.phases, "check"), self._marked_checking(report.swap_id):
                 if serve is not None and entry is not None:
-                    if await self._lacks_weights(serve):  # a start without a request: restored, restarted, keep_loaded
+                    check = await self._quick_check(serve)
+                    if check.lacks_weights:  # a start without a request: restored, restarted, keep_loaded
                         await asyncio.shield(self._fetching.task(serve.name))
+                        check = await self._quick_check(serve)
+                    files = check.files
                     await self._full_check(serve, report.victims)
                     await self._journal.begin(entry)
             victims_untouched = False
@@ -148,7 +153,7 @@ class Swapper:
             if error is not None:
                 outcome = "failed"
                 log.warning("serve %s did not start: %s", report.serve, error.message)
-            self._report(replace(report, outcome=outcome, start_kind=start_kind), error, victims_untouched)
+            self._report(replace(report, outcome=outcome, start_kind=start_kind), error, victims_untouched, files)
             if entry is not None:
                 self._journal.end(entry)
 
@@ -157,13 +162,15 @@ class Swapper:
         if report.swap_id in self._swaps:
             self._report(replace(report, outcome="cancelled"), None, victims_untouched)
 
-    def _report(self, report: SwapReport, error: StokerError | None, victims_untouched: bool) -> None:
+    def _report(
+        self, report: SwapReport, error: StokerError | None, victims_untouched: bool, files: FileMarks = ()
+    ) -> None:
         del self._swaps[report.swap_id]
         report = replace(report, error=error.message if error is not None else "")
         for name in (report.serve, *report.victims):
             if name is not None:
                 self.last[name] = report
-        self._callbacks.on_done(SwapDone(report, error, report.outcome == "cancelled", victims_untouched))
+        self._callbacks.on_done(SwapDone(report, error, report.outcome == "cancelled", victims_untouched, files))
 
     @contextlib.contextmanager
     def _marked_checking(self, swap_id: int) -> Iterator[None]:
@@ -187,9 +194,9 @@ class Swapper:
                 self.last[serve.name] = report
                 self._callbacks.on_done(SwapDone(report, error, victims_untouched=True))
 
-    async def _lacks_weights(self, serve: Serve) -> bool:
+    async def _quick_check(self, serve: Serve) -> QuickCheck:
         check = self._fleet.quick_check(serve)
-        return (check if isinstance(check, QuickCheck) else await check).lacks_weights
+        return check if isinstance(check, QuickCheck) else await check
 
     async def _full_check(self, serve: Serve, victims: tuple[str, ...]) -> None:
         """Raises StartFailed with every problem that prevents the start. Stops nothing."""

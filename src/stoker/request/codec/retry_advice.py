@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stoker.domain.errors import StokerError
+from stoker.domain.errors import CANNOT_LOAD, LASTING, StokerError
 
 NO_CREDIT = "insufficient_quota"
 """Code of an error that says: the account at the serve has no credit."""
@@ -33,6 +33,7 @@ BY_CODE: Mapping[str, bool] = {
     "project_conflict": False,  # the client has to read the files again
     "not_resumable": False,
     NO_CREDIT: False,  # OpenAI says so with status 429
+    **dict.fromkeys((CANNOT_LOAD, *LASTING), False),  # until somebody changes a file or the configuration
 }
 """Codes whose status says something else."""
 

@@ -195,7 +195,7 @@ class Reconciler(ReplicaSteps):
             needed = sorted(dict.fromkeys(needed), key=_start_order(now))
         reserved: list[SlotState] = []
         for state in needed:
-            if state.removed or state.parked:
+            if state.removed or state.is_left_alone():
                 continue
             if reserved and any(slot_state in reserved for slot_state in state.slot_states):
                 continue
@@ -292,7 +292,7 @@ class Reconciler(ReplicaSteps):
         if target is None or target.phase is ServePhase.READY or target.removed or self.closing:
             slot_state.has_left_idle_serve = False  # 1
             return
-        if target.parked or target.is_held or target.serve.needs_force:
+        if target.is_left_alone() or target.is_held or target.serve.needs_force:
             return  # 2
         if slot_state.swaps or any(state.is_used() for state in slot_state.live):
             return  # 3

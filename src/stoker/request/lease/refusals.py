@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
+from stoker.domain.errors import CANNOT_LOAD, CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.figures import counted
 from stoker.domain.serve import Serve
+from stoker.request.lease.cannot_load import CannotLoad
 from stoker.request.lease.eviction import Never
 from stoker.request.lease.state import ServeState, Swap
 from stoker.request.lease.timing import measured_swap_time
@@ -24,6 +25,14 @@ def held(serve: Serve) -> StokerError:
 def parked(serve: Serve, reason: str) -> StokerError:
     hint = f"`stoker slot switch {serve.name}` starts it again"
     return StartFailed(f"serve '{serve.name}' is parked: {reason}; {hint}", code="parked", retry_after=60.0)
+
+
+def cannot_load(serve: Serve, found: CannotLoad) -> StokerError:
+    """No wait helps, so it has no time for the next attempt."""
+    name = serve.replica_of or serve.name
+    again = f"; it is tried again once its files change, or by `stoker serves up {name}`" if found.failure else ""
+    text = f"serve '{serve.name}' cannot load: {found.reason}{again}"
+    return StartFailed(text, code=CANNOT_LOAD, remedy=f"{found.remedy}{again}")
 
 
 QUEUE_FULL = "queue_full"
@@ -67,7 +76,8 @@ def exited(serve: Serve, detail: str, code: str) -> StokerError:
 
 def backing_off(error: StokerError, remaining: float) -> StokerError:
     """The error of the failed start again, with the time until the next attempt."""
-    return StartFailed(error.message, code=error.code, retry_after=remaining)
+    remedy = error.remedy if isinstance(error, StartFailed) else ""
+    return StartFailed(error.message, code=error.code, retry_after=remaining, remedy=remedy)
 
 
 def expired(state: ServeState, waiter: Waiter, now: float) -> StokerError:

@@ -15,8 +15,10 @@ from typing import Final
 from stoker.domain.errors import BEYOND_THE_DEVICE, StartFailed, StokerError
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.protocols import FileMarks
+from stoker.domain.serve import Driver, Serve, Slot
 from stoker.request.lease import refusals
+from stoker.request.lease.cannot_load import LASTING_HERE, CannotLoad, from_failure, is_lasting
 from stoker.request.lease.commands import Command, Grant, Reassign, Reject
 from stoker.request.lease.eviction import Never, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
@@ -53,7 +55,7 @@ class Scheduler(Reconciler):
         0. a background request while another one waits for a load in the slot: not 1, it waits as in 4
         1. ready, nobody waits, a place is free (or none needed) -> Grant        (hot)
            no place free, but a lease that it may preempt         -> Cut, Grant
-        2. shutting down, drained by the operator, or parked      -> Reject
+        2. shutting down, drained by the operator, parked, or it cannot load -> Reject
         3. the queue is full (for a load: `max_active` more)      -> Reject; not this one, but the last one of the key
            that has the most waiting, if that is another key of the same or a lower priority
         4. ready, but no place free: waits at most `queue_timeout`; Reject if that is 0
@@ -151,8 +153,10 @@ class Scheduler(Reconciler):
         error: StokerError | None = None,
         cancelled: bool = False,
         victims_untouched: bool = False,
+        files: FileMarks = (),
     ) -> list[Command]:
-        """The result of a StartSwap. The result of a swap that is over already is ignored.
+        """The result of a StartSwap. The result of a swap that is over already is ignored. `files`: those of the
+        target, as they were before it was started.
 
         The victims are gone, unless `victims_untouched`: the swap failed, or was cancelled, before it stopped the
         first one.
@@ -177,8 +181,26 @@ class Scheduler(Reconciler):
         elif cancelled or swap.cancelled or error is None:
             commands += self.mark_stopped(target)
         else:
-            commands += self._failed(target, swap, now, error)
+            commands += self._failed(target, swap, now, error, files)
         return commands + self.reconcile(now)
+
+    def on_cannot_load(self, name: str, now: float, reason: str) -> list[Command]:
+        """A check found that a stopped serve cannot load, and why. Nothing is stopped for it from now on."""
+        state = self.serves.get(name)
+        found = CannotLoad(reason, reason)
+        if state is None or state.phase is not ServePhase.STOPPED or state.cannot_load == found:
+            return []
+        state.cannot_load = found
+        state.touch()
+        return self.hand_over_waiting(state, refusals.cannot_load(state.serve, found), now) + self.reconcile(now)
+
+    def on_may_load(self, name: str, now: float) -> list[Command]:
+        """What prevented that a serve could load is gone, or has changed."""
+        state = self.serves.get(name)
+        if state is None or state.cannot_load is None:
+            return []
+        self._forgive(state)
+        return self.reconcile(now)
 
     def on_exit(self, name: str, now: float, detail: str = "", code: str = "") -> list[Command]:
         """A serve that was ready has exited. `code` names the failure, if it is known.
@@ -267,7 +289,7 @@ class Scheduler(Reconciler):
         fit = victims_for(state) if state.phase is ServePhase.STOPPED else None
         if isinstance(fit, Never):
             return [Reject(id, refusals.no_fit(fit))]
-        state.backoff_until = 0.0
+        self._forgive(state)
         state.parked = ""
         self.keep_again(state)
         self.join_waiting(state)
@@ -345,8 +367,11 @@ class Scheduler(Reconciler):
         """Cut every lease: the grace period of the shutdown is over."""
         return [self.cut_leases(state, reason) for state in self.serves.values() if state.leases]
 
-    def _failed(self, target: ServeState, swap: Swap, now: float, error: StokerError) -> list[Command]:
-        """A start failed: waiters get its error, the target backs off, the previous residents come back.
+    def _failed(
+        self, target: ServeState, swap: Swap, now: float, error: StokerError, files: FileMarks
+    ) -> list[Command]:
+        """A start failed: waiters get its error, the target backs off or, if time does not mend it, cannot load. The
+        previous residents come back.
 
         If the model does not fit on its device, the target's `fallback` is started first.
         """
@@ -359,6 +384,9 @@ class Scheduler(Reconciler):
         target.backoff_until = now + backoff_seconds
         target.last_error = error
         refusal = refusals.backing_off(error, backoff_seconds) if isinstance(error, StartFailed) else error
+        if isinstance(error, StartFailed) and is_lasting(error):
+            self._give_up(target, from_failure(target.name, error, files))
+            refusal = error
         handed_over = self.hand_over_waiting(target, refusal, now)
         is_requested = is_requested and not any(isinstance(command, Reassign) for command in handed_over)
         commands += handed_over
@@ -375,6 +403,22 @@ class Scheduler(Reconciler):
             self.restore(victim, SwapKind.RESTORE, now)
         return commands
 
+    def _give_up(self, target: ServeState, found: CannotLoad) -> None:
+        """It cannot load; nor can its replicas that are stopped, unless only its device or machine is the reason."""
+        states = [target]
+        is_everywhere = found.failure not in LASTING_HERE and target.serve.driver is not Driver.RAY
+        if target.replica_set is not None and is_everywhere:
+            states += [one for one in target.replica_set.replicas if one.phase is ServePhase.STOPPED]
+        for state in states:
+            if not state.is_elsewhere:
+                state.cannot_load, state.last_error, state.backoff_until = found, target.last_error, 0.0
+                state.touch()
+
+    def _forgive(self, state: ServeState) -> None:
+        """The next start is tried without a pause."""
+        state.backoff_until, state.cannot_load = 0.0, None
+        state.touch()
+
     def _refusal(self, state: ServeState, now: float) -> tuple[StokerError | None, bool]:
         """Why a request that is not granted at once cannot wait (None: it can); and whether it waits for a place.
 
@@ -389,6 +433,8 @@ class Scheduler(Reconciler):
             return refusals.held(serve), False  # 2
         if state.parked:
             return refusals.parked(serve, state.parked), False  # 2
+        if state.cannot_load is not None:
+            return refusals.cannot_load(serve, state.cannot_load), False  # 2
         # Requests that wait for a load find `max_active` places when it is loaded.
         places = 0 if state.phase is ServePhase.READY else serve.max_active
         if len(state.queue) >= serve.queue + places:
@@ -407,7 +453,7 @@ class Scheduler(Reconciler):
     def _change(self, state: ServeState, serve: Serve, now: float) -> list[Command]:
         state.removed = False
         if serve != state.serve:
-            state.parked = ""
+            state.parked, state.cannot_load = "", None
         if state.phase is ServePhase.STOPPED:
             state.backoff_until, state.failures = 0.0, 0
             self.apply_configuration(state, serve)

@@ -16,6 +16,7 @@ from stoker.domain.lease import FairShare, Lease
 from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.domain.usage import ServeUsage
+from stoker.request.lease.cannot_load import CannotLoad
 from stoker.request.lease.fair_queue import FairQueue, LearnedCosts, used_tokens
 from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
 from stoker.request.lease.slot_time import SlotTime
@@ -106,6 +107,8 @@ class ServeState:
     removed: bool = False
     parked: str = ""
     """Why it is not started until an operator switches to it; empty: it is not parked."""
+    cannot_load: CannotLoad | None = None
+    """Why another start would fail, too; None: it may load. Only while it is stopped."""
     is_unloaded: bool = False
     """An operator unloaded it: it is not kept loaded until its serve is asked for again."""
     measured: int | None = None
@@ -299,8 +302,13 @@ class ServeState:
         return self.active < self.serve.max_active
 
     def takes_requests(self) -> bool:
-        """Whether an operator lets it, and it need not stop."""
-        return not (self.is_held or self.unloads or self.removed or self.pending or self.parked)
+        """Whether an operator lets it, it can load, and it need not stop."""
+        is_allowed = not (self.is_held or self.unloads or self.removed or self.pending or self.parked)
+        return is_allowed and self.cannot_load is None
+
+    def is_left_alone(self) -> bool:
+        """Whether it is not started, however often it is wanted."""
+        return bool(self.parked) or self.cannot_load is not None
 
     @property
     def is_elsewhere(self) -> bool:

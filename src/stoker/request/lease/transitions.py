@@ -303,7 +303,7 @@ class Transitions:
             or self.serves.get(state.name) is not state
             or state.phase is not ServePhase.STOPPED
             or state.is_held
-            or state.parked
+            or state.is_left_alone()
         ):
             return
         fit = victims_for(state)

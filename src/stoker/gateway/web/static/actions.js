@@ -3,7 +3,7 @@ import { html, useState } from "./kit.js";
 import { ask } from "./api.js";
 import { seconds } from "./format.js";
 import { Confirm } from "./parts.js";
-import { drainPlan, loadPlan, undrainPlan, unloadPlan } from "./plan.js";
+import { drainPlan, GONE, loadPlan, undrainPlan, unloadPlan } from "./plan.js";
 import { mayAct } from "./session.js";
 
 const ACTIONS = {
@@ -12,7 +12,6 @@ const ACTIONS = {
   drain: { verb: "Drain", path: "admin/drain", plan: drainPlan, said: (answer, name) => `${name} takes no new requests.` },
   undrain: { verb: "Admit again", path: "admin/undrain", plan: undrainPlan, said: (answer, name) => `${name} takes requests again.` },
 };
-const GONE = ["stopped", "backoff", "parked"];
 
 /** `isRow`: in the row of a table, where only load and unload have room. */
 export function Actions({ serve, status, isRow = false }) {

@@ -6,10 +6,12 @@ import { decisions, now } from "./live.js";
 import { endOf, isFailed, outcomeOf } from "./outcomes.js";
 import { Places, State, STATES, Twin } from "./parts.js";
 import { address } from "./place.js";
+import { GONE } from "./plan.js";
+import { isBroken, problemOf } from "./problems.js";
+import { mayAct } from "./session.js";
 import { waitingFor } from "./waiting.js";
 
 const MOST_TICKS = 400;
-const GONE = ["stopped", "backoff", "parked"];
 /** Pixels between the pointer and the tick that it means. */
 const NEAR = 5;
 /** Of a tooltip at most, in pixels: it is moved to stay on the page. */
@@ -20,7 +22,7 @@ export function Lane({ slot, members, minutes }) {
   const from = now.value - span;
   const rows = members
     .map((serve) => ({ serve, bars: (segments.value.get(serve.name) ?? []).filter((one) => one.to > from), ticks: ticksOf(serve, from) }))
-    .filter(({ serve, bars, ticks }) => bars.length || ticks.length || serve.queued || !GONE.includes(serve.state));
+    .filter(({ serve, bars, ticks }) => bars.length || ticks.length || serve.queued || isBroken(serve) || !GONE.includes(serve.state));
   const rest = members.length - rows.length;
   return html`
     <ul class="lane">
@@ -29,6 +31,7 @@ export function Lane({ slot, members, minutes }) {
         <${Track} bars=${bars} ticks=${ticks} from=${from} span=${span} />
         <p class="use">${GONE.includes(serve.state) ? "" : html`<${Places} serve=${serve} />`}</p>
         ${serve.queued > 0 && html`<p class="wait"><strong>${number(serve.queued)} ${serve.queued === 1 ? "waits" : "wait"}</strong>${": "}${waitingFor(serve, slot)}</p>`}
+        ${isBroken(serve) && html`<${Broken} serve=${serve} />`}
       </li>`)}
       ${rows.length > 0 && html`<li class="axis" aria-hidden="true"><span /><span class="marks"><span>${minutes} min ago</span><span>now</span></span></li>`}
     </ul>
@@ -36,6 +39,11 @@ export function Lane({ slot, members, minutes }) {
     ${rows.length > 0 && html`<${Twin} label=${`What ${slot.name} did in the last ${minutes} minutes`} heads=${["Serve", "State", "From", "For", "Requests"]}
       rows=${rows.flatMap(({ serve, bars, ticks }) => bars.map((one) => [serve.name, STATES[one.state].word, clock(one.from),
         seconds(one.to - one.from), ticks.filter((tick) => tick.at >= one.from && tick.at <= one.to).length]))} />`}`;
+}
+
+function Broken({ serve }) {
+  const { text } = problemOf(serve);
+  return html`<p class="wait broken"><span class="words">${text}</span> ${mayAct.value && html`<a href=${address("serves", [serve.name], { show: "log" })}>Its log</a>`}</p>`;
 }
 
 /** Bars and ticks; the pointer is told what it is on, and a click opens the request. The table beside has it for everybody else. */

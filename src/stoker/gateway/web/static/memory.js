@@ -1,7 +1,7 @@
 // How much memory the loaded serves hold together. Pure.
 import { bytes } from "./format.js";
+import { GONE } from "./plan.js";
 
-const GONE = ["stopped", "backoff", "parked"];
 
 /**
  * `used`: bytes as text; `isPart`: that of some is unknown; `of`: the budgets of all slots, null if one has none. Serves that

@@ -12,6 +12,7 @@ export const STATES = {
   stopped: { sign: "○", word: "not loaded" },
   backoff: { sign: "✕", word: "failed, waits before the next try" },
   parked: { sign: "✕", word: "parked" },
+  cannot_load: { sign: "✕", word: "cannot load" },
 };
 
 export function State({ of }) {

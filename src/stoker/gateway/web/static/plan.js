@@ -1,6 +1,9 @@
 // What an action would do, in steps, from what /status says. Pure.
 import { bytes, list, seconds } from "./format.js";
 
+/** States of a serve of which nothing runs. */
+export const GONE = ["stopped", "backoff", "parked", "cannot_load"];
+
 /** The slots of a serve: it may take several at the same time. */
 export function slotsOf(serve) {
   return serve.slot == null ? [] : serve.slot.split("+");
@@ -11,7 +14,7 @@ export function loadPlan(status, name) {
   const serve = status.serves.find((one) => one.name === name);
   if (serve.state === "ready") return ["Nothing: it is already ready."];
   const victims = inTheWay(status, serve);
-  const steps = [];
+  const steps = serve.cannot_load ? [`Try it again, although it could not load: ${serve.cannot_load.replace(/\.$/, "")}.`] : [];
   const needed = serve.memory ?? null;
   const looked = ["its command", ...(serve.model ? ["its weights"] : []), needed ? `memory for ${bytes(needed)}` : "memory"];
   const before = victims.length ? `, before ${list(victims.map((one) => one.name))} is stopped` : "";
@@ -26,7 +29,7 @@ export function loadPlan(status, name) {
 /** Steps of stopping `name`. */
 export function unloadPlan(status, name) {
   const serve = status.serves.find((one) => one.name === name);
-  if (["stopped", "backoff", "parked"].includes(serve.state)) return ["Nothing: it is already stopped."];
+  if (GONE.includes(serve.state)) return ["Nothing: it is already stopped."];
   const waiting = serve.queued ? ` ${serve.queued} waiting will load it again.` : "";
   return [leaving(serve) + waiting, "A request for it loads it again."];
 }
