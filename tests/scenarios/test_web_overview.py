@@ -1,4 +1,4 @@
-"""The overview and the table of serves in a real browser: where figures lead, what signs mean, what can be done in a row."""
+"""The overview and the serves in a real browser: where figures lead, what signs mean, what a row does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect
-from tests.scenarios.plane import PATIENCE, Plane, running, serve
+from tests.scenarios.plane import PATIENCE, Plane, llama, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
 from stoker.domain import figures
@@ -81,9 +81,11 @@ def test_the_other_tiles_lead_to_what_they_count(browser: Browser, plane: Plane)
         tiles = page.locator(".figures > div")
         expect(tiles.filter(has_text="Memory")).to_contain_text("of 8.0 GiB")
         for name, address in (
-            ("In flight", "#/requests?outcome=in_flight"), ("Waiting", "#/requests?outcome=waiting"), ("Loaded", "#/serves"),
+            ("In flight", "#/requests?outcome=in_flight"),
+            ("Waiting", "#/requests?outcome=waiting"),
+            ("Loaded", "#/serves"),
             ("Memory", "#/serves"),
-        ):  # fmt: skip
+        ):
             expect(tiles.filter(has_text=name).get_by_role("link")).to_have_attribute("href", address)
 
 
@@ -110,7 +112,9 @@ def test_latency_and_speed_over_time_are_drawn_from_what_was_recorded(browser: B
         page.get_by_role("button", name="5 min", exact=True).click()
         plots = page.locator(".plot")
         expect(plots).to_have_count(2, timeout=30_000)  # the part of ten seconds has to end
-        expect(plots.first.get_by_role("img")).to_have_attribute("aria-label", re.compile("Latency in s, median: whole"))
+        expect(plots.first.get_by_role("img")).to_have_attribute(
+            "aria-label", re.compile("Latency in s, median: whole")
+        )
         plots.last.get_by_text("As a table").click()
         expect(plots.last.get_by_role("table")).to_contain_text("all together")
         page.goto(f"http://127.0.0.1:{plane.port}/ui/#/serves/b")
@@ -119,6 +123,7 @@ def test_latency_and_speed_over_time_are_drawn_from_what_was_recorded(browser: B
 
 def test_the_table_of_serves_has_what_a_serve_is_and_why_it_failed_and_loads_it(browser: Browser, plane: Plane) -> None:
     with opened(browser, plane, "serves") as page:
+
         def row(name: str):  # type: ignore[no-untyped-def]
             return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
 
@@ -160,8 +165,8 @@ def test_a_serve_that_cannot_load_is_red_everywhere_with_the_reason_and_its_log(
 def test_bars_of_requests_are_on_one_linear_scale_whose_end_is_shown(browser: Browser, plane: Plane) -> None:
     lengths = {"short": 1.0, "double": 2.0, "long": 400.0, **{f"r{number}": 2.0 for number in range(40)}}
     records = [
-        {"id": name, "at": 1_000 + number, "endpoint": "/v1/chat/completions", "model": name, "serve": "a", "outcome": "served",
-         "status": 200, "latency": latency, "stream": True, "ttft": 0.5}
+        {"id": name, "at": 1_000 + number, "endpoint": "/v1/chat/completions", "model": name, "serve": "a",
+         "outcome": "served", "status": 200, "latency": latency, "stream": True, "ttft": 0.5}
         for number, (name, latency) in enumerate(lengths.items())
     ]  # fmt: skip
     with opened(

@@ -96,7 +96,12 @@ def test_tokens_count_when_they_were_written_and_not_all_at_the_end() -> None:
         {"output_tokens": 40, "ttft": 1.98, "latency": 2.0},
         {"output_tokens": 40, "ttft": None, "latency": 2.0},
         {"output_tokens": 40, "ttft": 0.5, "latency": 2.0, "stream": False},
-        {"output_tokens": 40, "ttft": 0.5, "latency": 2.0, "orchestrated": OrchestratedRecord("o", "block_by_block", "caller")},
+        {
+            "output_tokens": 40,
+            "ttft": 0.5,
+            "latency": 2.0,
+            "orchestrated": OrchestratedRecord("o", "block_by_block", "caller"),
+        },
     ],
 )
 def test_the_page_counts_tokens_per_second_as_the_command_line_does(facts: dict[str, Any]) -> None:
@@ -146,3 +151,18 @@ def test_the_plan_of_a_load_says_that_it_was_tried_and_why_it_failed() -> None:
     serve = {"name": "bad", "state": "cannot_load", "cannot_load": "no such tensor", "slot": None}
     first = told("plan.js", "it.loadPlan", status(serve, slots=[]), "bad")[0]
     assert first == "Try it again, although it could not load: no such tensor."
+
+
+def test_links_of_a_documentation_page_lead_to_pages_here_and_those_to_other_files_are_words() -> None:
+    text = (
+        "# `stoker` keys\n\n<!-- generated: x -->\n[share](share.md#two-keys), [all](../README.md), [the top](#keys),\n"
+        "![picture](../pictures/x.png)[code](../../bench/README.md), [out](https://example.org/a)\n```sh\n[x](y.md)\n```"
+    )
+    prepared = told("docs_text.js", "it.prepared", text, "guides/keys", "http://h/llm/ui/")
+    assert prepared["title"] == "stoker keys"
+    assert prepared["text"] == (
+        "\n[share](http://h/llm/ui/#/docs/guides/share?at=two-keys), [all](http://h/llm/ui/#/docs/),"
+        " [the top](http://h/llm/ui/#/docs/guides/keys?at=keys),\ncode, [out](https://example.org/a)\n"
+        "```sh\n[x](y.md)\n```"
+    )
+    assert told("docs_text.js", "it.anchor", "What `stoker` does, and why") == "what-stoker-does-and-why"

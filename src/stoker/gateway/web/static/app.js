@@ -5,6 +5,7 @@ import { look, mayCall, mayLook, signOut, who } from "./session.js";
 import { Problem } from "./parts.js";
 import { SignIn } from "./sign_in.js";
 import { About } from "./about.js";
+import { Docs } from "./docs.js";
 import { Overview } from "./overview.js";
 import { Playground } from "./playground.js";
 import { Serves } from "./serves.js";
@@ -24,6 +25,7 @@ const PAGES = [
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
   { path: "playground", title: "Playground", show: Playground, topics: ["decisions"], isOffered: () => mayCall.value },
   { path: "about", title: "About", show: About, topics: [] },
+  { path: "docs", title: "Documentation", show: Docs, topics: [], isTab: false, guide: null },
 ];
 
 /** Shown for an address that is of no page. */
@@ -64,7 +66,7 @@ function Navigation({ page }) {
     return () => observer.disconnect();
   }, [offered.value.length]);
   return html`<div class="pages" data-more=${more}><nav aria-label="Pages" ref=${nav}>
-    ${offered.value.map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}</nav></div>`;
+    ${offered.value.filter((one) => one.isTab ?? true).map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}</nav></div>`;
 }
 
 function Frame() {
@@ -92,7 +94,8 @@ function Frame() {
       ${link.value === "lost" && html`<${Lost} />`}
       ${status.value?.draining && html`<p class="note warn">Stoker is draining: it takes no new requests. <code>stoker undrain</code> ends that.</p>`}
       ${status.value ? html`<${page.show} rest=${rest} />` : html`<p class="dim">Waiting for the first answer …</p>`}
-    </main>`;
+    </main>
+    ${page.guide !== null && html`<footer class="foot small"><a href="#/docs/guides/web-page">About this page</a> <a href="#/docs/">Documentation</a></footer>`}`;
 }
 
 function Lost() {
