@@ -278,7 +278,7 @@ async def test_uploads_leave_a_part_of_the_disk_free(stage: Stage) -> None:
         patch.setattr("stoker.request.accept.spool.os.fstatvfs", full)
         reply = await (await sent(stage, post(form(("model", b"a"), file=LARGE)))).reply()
     assert (reply.status, reply.json()["error"]["code"]) == (503, "spool_failed")
-    assert "only 390 MiB of the disk are free" in reply.json()["error"]["message"]
+    assert "only 391 MiB of the disk are free" in reply.json()["error"]["message"]
 
 
 def test_a_client_that_leaves_the_queue_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -202,3 +202,76 @@ def test_usage_is_saved_as_the_command_prints_it(browser: Browser, plane: Plane,
         rows = {"by": ["key"], "data": [{"key": '=cmd("x")', "requests": 1}, {"key": "a,b\n", "requests": 2}]}
         text = page.evaluate("async (rows) => (await import('/ui/usage.js')).csv(rows)", rows)
         assert text.split("\r\n")[1:3] == ['"\'=cmd(""x"")",1' + "," * 14, '"a,b\n",2' + "," * 14]
+
+
+def test_a_key_is_made_on_the_page_and_its_value_is_shown_once(browser: Browser, plane: Plane) -> None:
+    with looking(browser, plane, may_say=" 409 | 400 ") as page:
+        page.get_by_role("button", name="Make a key").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Name").fill("bot")
+        dialog.get_by_label("Requests a minute").fill("7")
+        dialog.get_by_label("Tokens a day").fill("1000")
+        dialog.get_by_label("Models").fill("a")
+        dialog.get_by_label("Expires").select_option(label="in 30 days")
+        dialog.get_by_role("button", name="Make the key").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("there is a key 'bot' already")
+        dialog.get_by_label("Name").fill("page-made")
+        expect(dialog).to_contain_text('"requests_per_minute":7')
+        dialog.get_by_role("button", name="Make the key").click()
+        value = dialog.locator("pre").inner_text()
+        assert ask(plane, value) == 200
+        expect(dialog).to_contain_text("not shown again")
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        assert value not in page.content()
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name="page-made"))
+        expect(row).to_contain_text("inference")
+    (made,) = [one for one in plane.ask("GET", "/admin/keys")[1]["keys"] if one["name"] == "page-made"]
+    assert made["settings"] == {"models": ["a"], "requests_per_minute": 7, "tokens_per_day": 1000}
+    assert plane.ask("POST", "/admin/keys/page-made/delete", {})[0] == 200
+
+
+def test_the_first_key_is_made_only_by_who_knows_that_everybody_needs_one_then(browser: Browser) -> None:
+    with running(serve("a")) as plane, opened(browser, plane, "keys") as page:
+        page.get_by_role("button", name="Make the first key").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_label("Scope")).to_have_value("admin")
+        expect(dialog.get_by_role("listitem").last).to_contain_text("From then on every request needs a key")
+        dialog.get_by_label("Name").fill("me")
+        dialog.get_by_role("button", name="Make the key").click()
+        assert plane.ask("GET", "/admin/keys")[1]["keys"] == [], "the question was not answered"
+        dialog.get_by_role("checkbox").check()
+        dialog.get_by_role("button", name="Make the key").click()
+        value = dialog.locator("pre").inner_text()
+        assert ask(plane, "") == 401
+        assert ask(plane, value) == 200
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("button", name="Sign out me")).to_be_visible()
+        expect(page.get_by_role("link", name="me", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_form_for_a_key_is_accessible_and_fits(browser: Browser, plane: Plane, look: str) -> None:
+    with looking(browser, plane, look=look, bypass_csp=True) as page:
+        page.get_by_role("button", name="Make a key").click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        assert faults(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth")
+
+
+def test_who_may_only_look_is_offered_no_key(browser: Browser, plane: Plane) -> None:
+    with looking(browser, plane, key=LOOK_KEY) as page:
+        expect(page.get_by_role("table", name="Usage by day")).to_be_visible()
+        assert page.get_by_role("button", name="Make a key").count() == 0
+
+
+def test_failures_in_the_usage_lead_to_the_requests_that_failed(browser: Browser, plane: Plane) -> None:
+    rows = [{**usage(plane, "key")[0], "failed": 2, "key": "bot"}]
+
+    def with_failures(page: Page) -> None:
+        signed_in(plane, ACT_KEY)(page)
+        page.route("**/v1/usage?*", lambda route: route.fulfill(json={"data": rows, "total": rows[0]}))
+
+    with opened(browser, plane, "keys/bot", before=with_failures) as page:
+        tile = page.locator(".figures > div").filter(has_text="Failed").get_by_role("link")
+        expect(tile).to_have_attribute("href", "#/requests?outcome=failed&last=604800&key=bot")

@@ -31,10 +31,12 @@ keys = [{ name = "looker", value = "env:LOOK", scope = "observe" },
   { name = "boss", value = "env:ACT", scope = "admin" }, { name = "app", value = "env:APP" },
   { name = "shut", value = "env:SHUT", scope = "observe", models = [] }]
 """
-PAGES = ["", "serves", "serves/a", "requests", "routing", "results", "keys", "playground", "about"]
+PAGES = ["", "serves", "serves/a", "requests", "routing", "results", "keys", "playground", "about",
+         "docs/", "docs/guides/share"]  # fmt: skip
 TITLES = {
     "": "Overview", "serves": "Serves", "serves/a": "a", "requests": "Requests", "routing": "Routing",
     "results": "Results", "keys": "Keys and usage", "playground": "Playground", "about": "About",
+    "docs/": "Documentation", "docs/guides/share": "Share one Stoker",
 }  # fmt: skip
 
 
@@ -300,6 +302,19 @@ def test_an_address_of_no_page_is_told_with_the_way_back(browser: Browser, plane
         expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
 
 
+def test_the_documentation_is_read_on_the_page_and_its_links_lead_on(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane, "about", may_say=" 404 ") as page:
+        page.get_by_role("link", name="Commands").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Command line")
+        expect(page.locator(".docs")).to_contain_text("stoker up")
+        page.get_by_role("link", name="Documentation").click()
+        page.locator(".docs").get_by_role("link", name="share one Stoker").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Share one Stoker")
+        assert page.url.endswith("#/docs/guides/share")
+        page.goto(f"http://127.0.0.1:{plane.port}/ui/#/docs/no/such")
+        expect(page.get_by_role("heading", level=1)).to_have_text("No such page")
+
+
 @pytest.mark.parametrize("look", ["light", "phone"])
 def test_the_navigation_does_not_scroll_downwards(browser: Browser, plane: Plane, look: str) -> None:
     with opened(browser, plane, look=look) as page:
@@ -314,6 +329,7 @@ def test_a_keyless_loopback_sets_no_cookie(browser: Browser, plane: Plane) -> No
         assert page.get_by_role("button", name="Sign out").count() == 0
         page.get_by_role("link", name="Keys").click()
         expect(page.locator("main")).to_contain_text("stoker keys create me --scope admin")
+        expect(page.get_by_role("button", name="Make the first key")).to_be_visible()
 
 
 def test_models_are_for_keys_that_may_use_some(browser: Browser, guarded: Plane) -> None:

@@ -30,7 +30,7 @@ def size(value: int | None) -> str:
         return UNKNOWN
     amount = float(value)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
+        if round(amount) < 1024:
             return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
         amount /= 1024
     return f"{amount:.1f} TiB"

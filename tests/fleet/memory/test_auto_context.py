@@ -100,8 +100,8 @@ def test_too_little_memory_is_a_problem_that_names_the_next_step() -> None:
     )
     assert "stoker fit eight" in choose(main=HostMemory(4 * GIB, 4 * GIB)).problem
     small = Slot("gpu", memory=3 * GIB)
-    assert "fit into the 3072 MiB that `memory` allows: " in choose(slot=small, devices=(gpu(80),)).problem
-    assert "fit into the 3072 MiB that `memory` allows: " in choose(slot=small, devices=(gpu(80), gpu(80))).problem
+    assert "fit into the 3.0 GiB that `memory` allows: " in choose(slot=small, devices=(gpu(80),)).problem
+    assert "fit into the 3.0 GiB that `memory` allows: " in choose(slot=small, devices=(gpu(80), gpu(80))).problem
     assert (
         "fit into the memory of its devices: " in choose(slot=Slot("gpu", memory=90 * GIB), devices=(gpu(4),)).problem
     )

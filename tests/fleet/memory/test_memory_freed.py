@@ -46,7 +46,7 @@ def test_the_wait_is_bounded_and_says_who_still_holds_how_much() -> None:
     assert (freed.missing, freed.holders) == (10 * GIB, (1,))
     assert sum(pauses) == pytest.approx(2.0)
     assert max(pauses) == 0.25
-    assert str(freed).startswith("10240 MiB was not freed within 2.0 s, held by process 1: see")
+    assert str(freed).startswith("10.0 GiB was not freed within 2.0 s, held by process 1: see")
 
 
 def test_a_process_that_is_listed_with_unknown_memory_is_waited_for_too() -> None:

@@ -70,3 +70,23 @@ def test_every_import_is_a_file_of_the_page() -> None:
 @pytest.mark.parametrize("folder", [vendor_web.WEB, vendor_web.TESTS], ids=["page", "tests"])
 def test_the_libraries_are_those_on_record(folder: Path) -> None:
     assert vendor_web.problems(folder) == []
+
+
+def test_every_page_of_the_documentation_is_sent_and_nothing_else_of_its_folder(page: PageFiles) -> None:
+    docs = Path(vendor_web.WEB).parents[5] / "docs"
+    pages = {f"/ui/docs/{file.relative_to(docs).as_posix()}" for file in docs.rglob("*.md")}
+    assert pages == {path for path in page.paths if path.startswith("/ui/docs/")}
+    reply = page.reply("/ui/docs/guides/web-page.md", {})
+    assert (reply.status, dict(reply.headers)[b"content-type"]) == (200, b"text/markdown; charset=utf-8")
+    for path in ("/ui/docs/", "/ui/docs/guides", "/ui/docs/pictures/web-keys.png", "/ui/docs/../README.md"):
+        with pytest.raises(ClientError):
+            page.reply(path, {})
+
+
+def test_the_page_leads_only_to_pages_of_the_documentation_that_are_there(page: PageFiles) -> None:
+    named = {name for file in OWN for name in re.findall(r"#/docs/([\w/-]*)", file.read_text())}
+    about = re.search(r"const DOCUMENTS = \[(.*?)\];", (STATIC / "about.js").read_text(), re.S)
+    assert about is not None
+    named |= set(re.findall(r'\["[^"]+", "([^"]*)"\]', about[1]))
+    assert {"guides/web-page", ""} <= named
+    assert {f"/ui/docs/{name or 'README'}.md" for name in named} <= set(page.paths)

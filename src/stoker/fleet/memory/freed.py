@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from stoker.domain import figures
 from stoker.domain.protocols import Clock
 from stoker.fleet.memory.device import Accounting, DeviceProbe
 
@@ -38,7 +39,7 @@ class Freed:
             return "this machine does not report whether its memory is free"
         if not self.missing and not self.holders:
             return f"its memory was free after {self.seconds:.3f} s"
-        size = f"{self.missing / 2**20:.0f} MiB" if self.missing else "memory of unknown size"
+        size = figures.size(self.missing) if self.missing else "memory of unknown size"
         by = f", held by process {', '.join(str(pid) for pid in self.holders)}" if self.holders else ""
         return f"{size} was not freed within {self.seconds:.1f} s{by}: see `nvidia-smi` and `stoker doctor`"
 

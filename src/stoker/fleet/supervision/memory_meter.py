@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from stoker.blocking import in_own_thread
+from stoker.domain import figures
 from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
@@ -145,7 +146,7 @@ class MemoryMeter:
             fits = would_fit(books, serve.name, MemorySize(report.needed, SizeSource.ESTIMATED))
             if isinstance(fits, Short):
                 by = f", held by {' and '.join(fits.holders)}" if fits.holders else ""
-                text = f"serve '{serve.name}' is short of {fits.bytes / 2**30:.1f} GiB on its devices{by}"
+                text = f"serve '{serve.name}' is short of {figures.size(fits.bytes)} on its devices{by}"
                 text = f"{text}; {next_step}, and `stoker top` which serves hold memory"
                 raise StartFailed(text, code="startup_memory")
         return list(report.problems)

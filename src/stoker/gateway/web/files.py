@@ -10,12 +10,16 @@ from typing import NamedTuple
 from stoker.domain.errors import ClientError
 
 PREFIX = "/ui/"
+_PACKAGE = Path(__file__).parents[2]
+_DOCS = (_PACKAGE / "docs", _PACKAGE.parents[1] / "docs")
+"""Where the pages of the documentation are: in a release, in a checkout."""
 INDEX = "index.html"
 _KINDS = {
     "html": b"text/html; charset=utf-8",
     "css": b"text/css; charset=utf-8",
     "js": b"text/javascript; charset=utf-8",
     "svg": b"image/svg+xml",
+    "md": b"text/markdown; charset=utf-8",
 }
 """Other files are not sent."""
 SECURITY = (
@@ -47,12 +51,14 @@ class _File(NamedTuple):
 
 
 class PageFiles:
-    """Only names that were in the package at the start are ever opened."""
+    """Only names that were there at the start are ever opened: of the page, and of the documentation."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Path] = {
-            PREFIX + name: file for name, file in _listed(Path(__file__).with_name("static"), "")
-        }
+        docs = next((folder for folder in _DOCS if (folder / "get-started.md").is_file()), None)
+        found = _listed(Path(__file__).with_name("static"), "")
+        if docs is not None:
+            found += [one for one in _listed(docs, "docs/") if one[0].endswith(".md")]
+        self._found: dict[str, Path] = {PREFIX + name: file for name, file in found}
         self._found[PREFIX] = self._found[PREFIX + INDEX]
         self._read: dict[str, _File] = {}
 

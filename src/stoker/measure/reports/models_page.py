@@ -6,6 +6,7 @@ import html
 from collections.abc import Sequence
 
 from stoker import __version__
+from stoker.domain import figures
 from stoker.domain.run import Number
 from stoker.measure.comparison.models import (
     SPEED,
@@ -131,8 +132,7 @@ def _ratio(a: Number, b: Number) -> str:
 
 
 def size(value: int | None) -> str:
-    """Bytes for people."""
-    return "unknown" if value is None else f"{value / 2**30:.2f} GiB"
+    return "unknown" if value is None else figures.size(value)
 
 
 def cost(side: ComparedModel) -> str:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 
+from stoker.domain import figures
 from stoker.domain.errors import CapacityError
 
 MEMORY = 2**20
@@ -43,7 +44,7 @@ class Spool:
             text = f"the request body cannot be stored: {error.strerror or error}; retry later"
             raise CapacityError(text, code="spool_failed", retry_after=RETRY_AFTER) from error
         if free < RESERVE:
-            text = f"the request body cannot be stored: only {free // 2**20} MiB of the disk are free; retry later"
+            text = f"the request body cannot be stored: only {figures.size(free)} of the disk are free; retry later"
             raise CapacityError(text, code="spool_failed", retry_after=RETRY_AFTER)
 
     def _free_space(self) -> int:

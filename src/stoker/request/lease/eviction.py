@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from stoker.domain import figures
 from stoker.request.lease.cheapest_victims import cheapest_victims, evict_cost
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ReplicaSet, ServeState, SlotState
@@ -196,8 +197,9 @@ def _explain_memory(slot_state: SlotState, target: ServeState, pins: list[ServeS
     if slot.memory is None:
         return f"serve '{target.name}' does not fit slot '{slot.name}'{_beside(pins)}"
     return (
-        f"serve '{target.name}' needs {_size(target.size_in(slot_state))} of slot '{slot.name}' ({_size(slot.memory)})"
-        f"{_beside(pins)}: {_size(shortfall)} short"
+        f"serve '{target.name}' needs {figures.size(target.size_in(slot_state))} "
+        f"of slot '{slot.name}' ({figures.size(slot.memory)})"
+        f"{_beside(pins)}: {figures.size(shortfall)} short"
     )
 
 
@@ -210,7 +212,3 @@ def _explain_sets(slot_state: SlotState, target: ServeState, pins: list[ServeSta
 
 def _beside(pins: list[ServeState]) -> str:
     return f" beside {', '.join(s.name for s in pins)} (keep_loaded)" if pins else ""
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

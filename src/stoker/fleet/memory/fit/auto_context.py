@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from stoker.blocking import StillBlocked, waited_for
+from stoker.domain import figures
 from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import Serve, Slot, joined_slot
 from stoker.fleet.memory import host as memory_of_host
@@ -111,7 +112,7 @@ def choose_context(
         return ContextChoice(least, shape.context)  # 3
     where, more = "main memory" if not plan.devices else "the memory of its devices", ""
     if declared is not None and room == declared // max(1, plan.devices):
-        where, more = f"the {declared / 2**20:.0f} MiB that `memory` allows", "raise `memory`, "
+        where, more = f"the {figures.size(declared)} that `memory` allows", "raise `memory`, "
     text = f'{name} has `context = "auto"`, and not even {least} tokens for each of {plan.parallel} requests fit into '
     advice = f"`stoker fit {serve.name}` says what would fit; {more}lower `parallel`, or take a smaller model"
     return ContextChoice(None, shape.context, f"{text}{where}: {advice}")  # 4

@@ -6,8 +6,8 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from stoker.domain import figures
 from stoker.domain.errors import UnreadableModel
-from stoker.domain.figures import counted
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
@@ -143,7 +143,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
     fraction = serve.tuning.memory_fraction
     problems = []
     if plan.devices > len(devices):
-        wanted = counted(plan.devices, "device")
+        wanted = figures.counted(plan.devices, "device")
         problems.append(f"serve '{serve.name}' asks for {wanted}, but its slot has {len(devices)}")
     found = estimate(shape, plan)
     used = devices[: plan.devices]
@@ -163,7 +163,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
     ]
     if verdict.answer is FitAnswer.TOO_LARGE:
         where = next(row.place for row in rows if row.fit is verdict)
-        problems.insert(0, f"serve '{serve.name}' is too large by {_size(verdict.short)} for {where}")
+        problems.insert(0, f"serve '{serve.name}' is too large by {figures.size(verdict.short)} for {where}")
     room = verdict.room
     return FitReport(
         serve.name, shape, plan, found, tuple(rows), verdict, tuple(problems), tuple(remarks),
@@ -191,13 +191,9 @@ def _share_problems(device: Device, fraction: float | None) -> list[str]:
         return []
     largest = int(device.free / device.total * 100) / 100
     return [
-        f"`memory_fraction = {fraction:g}` asks for {_size(int(fraction * device.total))} of {device.name} and "
-        f"{_size(device.free)} are free: set it to {largest:.2f} or less, or free the rest"
+        f"`memory_fraction = {fraction:g}` asks for {figures.size(int(fraction * device.total))} of {device.name} and "
+        f"{figures.size(device.free)} are free: set it to {largest:.2f} or less, or free the rest"
     ]
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
 
 
 def _smaller(shape: Shape, plan: FitPlan, devices: Sequence[Device], room: int) -> str | None:

@@ -78,13 +78,13 @@ function capital(text) {
 }
 
 const DOCUMENTS = [
-  ["Web page", "docs/guides/web-page.md"], ["Configuration", "docs/reference/configuration.md"], ["Commands", "docs/reference/cli.md"],
-  ["HTTP", "docs/reference/http.md"], ["Glossary", "docs/glossary.md"],
+  ["Get started", "get-started"], ["Web page", "guides/web-page"], ["Configuration", "reference/configuration"], ["Commands", "reference/cli"],
+  ["HTTP", "reference/http"], ["Glossary", "glossary"], ["All pages", ""],
 ];
 
 function Documents() {
-  return html`<section><h2>Documentation</h2><p class="dim small">In the source, below <code>docs/</code>; <code>stoker COMMAND --help</code> explains each command.</p>
-    <${Facts} rows=${DOCUMENTS.map(([name, file]) => [name, html`<code>${file}</code>`])} /></section>`;
+  return html`<section><h2>Documentation</h2><p class="links">${DOCUMENTS.map(([name, page]) => html`<a key=${name} href=${`#/docs/${page}`}>${name}</a> `)}</p>
+    <p class="dim small">On the command line: <code>stoker docs WORDS</code> searches, <code>stoker COMMAND --help</code> explains a command.</p></section>`;
 }
 
 function Licences() {

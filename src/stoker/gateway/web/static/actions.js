@@ -13,13 +13,15 @@ const ACTIONS = {
   undrain: { verb: "Admit again", path: "admin/undrain", plan: undrainPlan, said: (answer, name) => `${name} takes requests again.` },
 };
 
-export function Actions({ serve, status }) {
+/** `isRow`: in the row of a table, where only load and unload have room. */
+export function Actions({ serve, status, isRow = false }) {
   const [kind, setKind] = useState(null);
   if (!mayAct.value) return null;
-  const offered = GONE.includes(serve.state) ? ["load"] : serve.state === "held" ? ["undrain", "unload"] : ["unload", "drain"];
+  const all = GONE.includes(serve.state) ? ["load"] : serve.state === "held" ? ["undrain", "unload"] : ["unload", "drain"];
+  const offered = isRow ? all.filter((one) => one !== "drain" && one !== "undrain") : all;
   const action = ACTIONS[kind];
   return html`
-    <div class="buttons">${offered.map((one) => html`<button key=${one} class=${one === "load" ? "" : "quiet"} onClick=${() => setKind(one)}>${ACTIONS[one].verb}</button>`)}</div>
+    <div class="buttons">${offered.map((one) => html`<button key=${one} class=${isRow ? "quiet small" : one === "load" ? "" : "quiet"} onClick=${() => setKind(one)}>${ACTIONS[one].verb}${isRow && html`<span class="hidden"> ${serve.name}</span>`}</button>`)}</div>
     ${action && html`<${Doing} key=${kind} action=${action} name=${serve.name} status=${status} close=${() => setKind(null)} />`}`;
 }
 

@@ -1,10 +1,11 @@
 // The frame around the pages: sign-in, navigation, the connection's state.
-import { computed, effect, html, render, signal, useEffect, useRef } from "./kit.js";
+import { computed, effect, html, render, signal, useEffect, useRef, useState } from "./kit.js";
 import { link, start as follow, status, trouble, want } from "./live.js";
 import { look, mayCall, mayLook, signOut, who } from "./session.js";
 import { Problem } from "./parts.js";
 import { SignIn } from "./sign_in.js";
 import { About } from "./about.js";
+import { Docs } from "./docs.js";
 import { Overview } from "./overview.js";
 import { Playground } from "./playground.js";
 import { Serves } from "./serves.js";
@@ -13,16 +14,18 @@ import { Routing } from "./routing.js";
 import { place } from "./place.js";
 import { Results } from "./results.js";
 import { Keys } from "./keys.js";
+import { KeyMaking } from "./key_making.js";
 
 const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions", "swaps"] },
-  { path: "serves", title: "Serves", show: Serves, topics: [] },
+  { path: "serves", title: "Serves", show: Serves, topics: ["decisions"] },
   { path: "requests", title: "Requests", show: Requests, topics: ["decisions", "requests"] },
   { path: "routing", title: "Routing", show: Routing, topics: [] },
   { path: "results", title: "Results", show: Results, topics: ["results"], titled: (rest) => (rest.startsWith("compare/") ? "Compare" : rest) },
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
   { path: "playground", title: "Playground", show: Playground, topics: ["decisions"], isOffered: () => mayCall.value },
   { path: "about", title: "About", show: About, topics: [] },
+  { path: "docs", title: "Documentation", show: Docs, topics: [], isTab: false, guide: null },
 ];
 
 /** Shown for an address that is of no page. */
@@ -46,6 +49,26 @@ function Link() {
   return html`<p class=${`link ${link.value}`} role="status">${STATES[link.value]}</p>`;
 }
 
+/** The pages; where they do not fit, the sides on which there are more are marked. */
+function Navigation({ page }) {
+  const nav = useRef(null);
+  const [more, setMore] = useState("");
+  useEffect(() => {
+    const box = nav.current;
+    const look = () => {
+      const { scrollLeft: left, scrollWidth, clientWidth } = box;
+      setMore([left > 1 && "before", left + clientWidth < scrollWidth - 1 && "after"].filter(Boolean).join(" "));
+    };
+    const observer = new ResizeObserver(look);
+    observer.observe(box);
+    box.addEventListener("scroll", look, { passive: true });
+    look();
+    return () => observer.disconnect();
+  }, [offered.value.length]);
+  return html`<div class="pages" data-more=${more}><nav aria-label="Pages" ref=${nav}>
+    ${offered.value.filter((one) => one.isTab ?? true).map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}</nav></div>`;
+}
+
 function Frame() {
   const { rest } = place.value;
   const page = shown.value;
@@ -61,9 +84,7 @@ function Frame() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>To the content</a>
     <header class="top">
       <a class="mark" href="#/"><img src="icon.svg" alt="" width="24" height="24" />Stoker</a>
-      <nav aria-label="Pages">
-        ${offered.value.map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}
-      </nav>
+      <${Navigation} page=${page} />
       <div class="side">
         <${Link} />
         ${who.value?.asks_for_keys && html`<button class="quiet" onClick=${leave}>Sign out ${who.value.key}</button>`}
@@ -73,7 +94,8 @@ function Frame() {
       ${link.value === "lost" && html`<${Lost} />`}
       ${status.value?.draining && html`<p class="note warn">Stoker is draining: it takes no new requests. <code>stoker undrain</code> ends that.</p>`}
       ${status.value ? html`<${page.show} rest=${rest} />` : html`<p class="dim">Waiting for the first answer …</p>`}
-    </main>`;
+    </main>
+    ${page.guide !== null && html`<footer class="foot small"><a href="#/docs/guides/web-page">About this page</a> <a href="#/docs/">Documentation</a></footer>`}`;
 }
 
 function Lost() {
@@ -88,6 +110,10 @@ function leave() {
 }
 
 function App() {
+  return html`<${Shown} /><${KeyMaking} />`;
+}
+
+function Shown() {
   if (broken.value) return html`<main class="alone"><${Problem} error=${broken.value} /></main>`;
   if (!who.value) return html`<p class="boot">Stoker</p>`;
   if (who.value.needed) return html`<${SignIn} />`;

@@ -6,12 +6,10 @@ import { html, useEffect, useRef } from "./kit.js";
 import { Markdown } from "./markdown.js";
 import { ModelChoice } from "./model_list.js";
 import { Problem } from "./parts.js";
+import { perSecond } from "./speed.js";
 import { Pending } from "./pending.js";
 
 const NOTHING = { key: 0 };
-/** Tokens of an answer, and seconds from its first token to its end, below which they say nothing about speed. */
-const FEWEST_TOKENS = 5;
-const SHORTEST = 0.05;
 
 export function Column({ column, number: place, isSingle }) {
   const turns = column.turns.value;
@@ -101,7 +99,7 @@ function Took({ turn }) {
     head.orchestrator && ["Orchestrator", head.orchestrator], head.fallback && ["Fallback", head.fallback],
     record?.queued >= 0.1 && ["Waited", seconds(record.queued)],
     first != null && ["First token", seconds(first)],
-    output > 0 && ["Tokens/s", output >= FEWEST_TOKENS && rest >= SHORTEST ? rate((output - 1) / rest) : "–"],
+    output > 0 && ["Tokens/s", rate(perSecond(output, rest))],
     output != null && ["Tokens", input == null ? number(output) : `${number(input)} in, ${number(output)} out`],
     cached != null && input > 0 && ["From cache", `${number(cached)} of ${number(input)}`],
   ].filter(Boolean);

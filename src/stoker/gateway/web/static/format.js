@@ -1,16 +1,16 @@
 // Numbers and times as people read them.
 
-const UNITS = ["B", "KB", "MB", "GB", "TB"];
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/** 5368709120 → "5.0 GB"; unknown → "–". Units are powers of 1024. */
+/** 5368709120 → "5.0 GiB"; unknown → "–". The command line writes sizes the same way (`domain/figures.py`). */
 export function bytes(value) {
   if (value == null) return "–";
   let unit = 0;
-  while (value >= 1024 && unit < UNITS.length - 1) {
+  while (Math.round(value) >= 1024 && unit < UNITS.length - 1) {
     value /= 1024;
     unit += 1;
   }
-  return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
+  return `${unit && (value < 100 || unit === UNITS.length - 1) ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
 }
 
 /** 0.034 → "34 ms", 3.14 → "3.1 s", 75 → "1 min 15 s", 7300 → "2 h 1 min". */

@@ -106,6 +106,10 @@ function isSafe(address) {
   return /^(?:https?:\/\/|mailto:)[^\s]+$/i.test(address);
 }
 
+/** The page's own address: what leads there opens here. */
+const HERE = `${document.baseURI.split("#")[0]}#/`;
+
 function outside(address, label) {
+  if (address.startsWith(HERE)) return html`<a href=${`#/${address.slice(HERE.length)}`}>${label}</a>`;
   return html`<a href=${address} target="_blank" rel="noopener noreferrer">${label}</a>`;
 }

@@ -3,9 +3,11 @@ import { html, signal, useRef, useState } from "./kit.js";
 import { useAnswer } from "./answer.js";
 import { clock, counted } from "./format.js";
 import { KeyActions } from "./key_actions.js";
+import { MakeKey } from "./key_making.js";
 import { Limits, Tightest } from "./key_limits.js";
 import { decisions, now } from "./live.js";
 import { Facts, Problem } from "./parts.js";
+import { address } from "./place.js";
 import { mayAct, who } from "./session.js";
 import { Export, Totals, UsageCells, UsageTable } from "./usage.js";
 
@@ -27,6 +29,10 @@ function noKey(name, known) {
 const span = signal(604_800);
 const acted = signal(0);
 
+function renew() {
+  acted.value += 1;
+}
+
 export function Keys({ rest }) {
   const again = useFresh() + acted.value;
   const [found, problem] = useAnswer(mayAct.value && who.value.asks_for_keys ? "admin/keys" : null, again);
@@ -47,6 +53,11 @@ function usePath(by, name) {
   return `v1/usage?by=${by}&since=${span.value}${name ? `&key=${encodeURIComponent(name)}` : ""}`;
 }
 
+/** The requests behind the tile of failures. */
+function failedOf(key) {
+  return address("requests", [], { outcome: "failed", last: span.value, key });
+}
+
 function Span() {
   return html`<div class="choice" role="group" aria-label="Time shown">${SPANS.map(([length, word]) => html`
     <button key=${length} aria-pressed=${span.value === length} onClick=${() => { span.value = length; }}>${word}</button>`)}</div>`;
@@ -57,7 +68,7 @@ function All({ found, again }) {
   return html`
     <div class="head"><h1>Keys and usage</h1><${Span} /></div>
     ${problem && html`<${Problem} error=${problem} />`}
-    ${byKey && html`<${Totals} total=${byKey.total} />`}
+    ${byKey && html`<${Totals} total=${byKey.total} failed=${failedOf()} />`}
     <section class="part" aria-labelledby="keys"><h2 id="keys">Keys</h2><${KeyList} found=${found} used=${byKey?.data ?? []} /></section>
     <${Used} again=${again} />`;
 }
@@ -77,8 +88,9 @@ function Used({ again, name }) {
 function KeyList({ found, used }) {
   const [text, setText] = useState("");
   if (!who.value.asks_for_keys) {
-    return html`<p>This Stoker asks for no key: whoever reaches it may do everything. Make a key, and from then on every request needs one:</p>
-      <p><code>stoker keys create me --scope admin</code></p>`;
+    return html`<p>This Stoker asks for no key: whoever reaches it may do everything. Make a key, and from then on every request needs one.
+      The same on the command line: <code>stoker keys create me --scope admin</code></p>
+      ${mayAct.value && html`<div class="buttons"><${MakeKey} apps=${[]} isFirst done=${renew} /></div>`}`;
   }
   if (mayAct.value && !found) return html`<p class="dim">Waiting for the keys …</p>`;
   const known = found?.keys ?? [];
@@ -95,7 +107,7 @@ function KeyList({ found, used }) {
         <${UsageCells} row=${used.find((row) => row.key === one.name)} hasCost=${hasCost} /></tr>`)}</tbody></table></div>
     ${shown.length === 0 && html`<p class="dim">${text ? `No key contains “${text}”.` : "No key was used in this time."}</p>`}
     ${!found && html`<p class="dim small">What each key may use is shown to a key of scope admin.</p>`}
-    <p class="dim small">A new key: <code>stoker keys create NAME --tokens-per-day 100000 --expires 90d</code> prints it once. Only a hash of it is kept, so no page can show it.</p>`;
+    ${found ? html`<div class="buttons"><${MakeKey} apps=${found.apps.map((one) => one.name)} done=${renew} /></div>` : html`<p class="dim small">A new key: <code>stoker keys create NAME --tokens-per-day 100000 --expires 90d</code> prints it once.</p>`}`;
 }
 
 function Name({ entry, known }) {
@@ -120,11 +132,11 @@ function One({ name, found, again }) {
     <div class="head"><h1>${other?.[0] ?? name}</h1>${entry && html`<span class="state"><${State} entry=${entry} /></span>`}</div>
     ${found && !entry && !other && html`<p class="note">There is no key of this name now; what it used stays.</p>`}
     ${problem && html`<${Problem} error=${problem} />`}
-    ${entry && html`<${KeyActions} entry=${entry} done=${() => { acted.value += 1; }} />
+    ${entry && html`<${KeyActions} entry=${entry} done=${renew} />
       ${entry.override && html`<p class="note warn"><strong>Changed while Stoker ran</strong>, ${clock(entry.override.at)}${entry.override.reason && `: ${entry.override.reason}`}</p>`}
       <div class="columns"><section><h2>Key</h2><${About} entry=${entry} /></section><section><h2>Limits</h2><${Limits} limits=${entry.limits} /></section></div>`}
     <div class="head later"><h2>Usage</h2><${Span} /></div>
-    ${mine && html`<${Totals} total=${mine.total} />`}
+    ${mine && html`<${Totals} total=${mine.total} failed=${failedOf(name)} />`}
     <${Used} again=${again} name=${name} />`;
 }
 

@@ -13,14 +13,15 @@ const DIVIDER = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$
 /** Lists and quotes in each other. */
 const DEEPEST = 6;
 
-export function Markdown({ text }) {
+/** `top`: the level of its largest headings; those of an answer stand below the heading of the conversation. */
+export function Markdown({ text, top = 3 }) {
   const found = useMemo(() => blocks(text), [text]);
-  return html`<div class="markdown">${found.map((one, index) => html`<${Block} key=${index} text=${one} />`)}</div>`;
+  return html`<div class="markdown">${found.map((one, index) => html`<${Block} key=${index} text=${one} top=${top} />`)}</div>`;
 }
 
 /** Only a block whose text has grown is made again. */
-function Block({ text }) {
-  return useMemo(() => shown(text.split("\n"), 0), [text]);
+function Block({ text, top }) {
+  return useMemo(() => shown(text.split("\n"), 0, top), [text, top]);
 }
 
 /** The text in pieces that do not depend on each other: at blank lines outside of code and lists. Pure. */
@@ -48,10 +49,10 @@ export function blocks(text) {
   return found;
 }
 
-function shown(lines, depth) {
+function shown(lines, depth, top) {
   const found = [];
   for (let at = 0; at < lines.length;) {
-    const [next, element] = block(lines, at, depth);
+    const [next, element] = block(lines, at, depth, top);
     if (element) found.push(element);
     at = next;
   }
@@ -59,22 +60,24 @@ function shown(lines, depth) {
 }
 
 /** The block that begins at a line: where the next one begins, and the element. */
-function block(lines, at, depth) {
+function block(lines, at, depth, top) {
   const line = lines[at];
   if (!line.trim()) return [at + 1, null];
   const fence = line.match(FENCE);
   if (fence) return code(lines, at, fence[1], fence[2]);
   const heading = line.match(HEADING);
   if (heading) {
-    return [at + 1, html`<h3 class=${heading[1].length > 2 ? "minor" : ""}>${inline(heading[2].trim())}</h3>`];
+    const isMinor = heading[1].length > 2;
+    const level = top < 3 && isMinor ? top + 1 : top;
+    return [at + 1, html`<${`h${level}`} class=${isMinor ? "minor" : ""}>${inline(heading[2].trim())}<//>`];
   }
   if (RULE.test(line)) return [at + 1, html`<hr />`];
   if (QUOTE.test(line) && depth < DEEPEST) {
     let end = at;
     while (end < lines.length && QUOTE.test(lines[end])) end += 1;
-    return [end, html`<blockquote>${shown(lines.slice(at, end).map((one) => one.match(QUOTE)[1]), depth + 1)}</blockquote>`];
+    return [end, html`<blockquote>${shown(lines.slice(at, end).map((one) => one.match(QUOTE)[1]), depth + 1, top)}</blockquote>`];
   }
-  if (ITEM.test(line) && depth < DEEPEST) return list(lines, at, depth);
+  if (ITEM.test(line) && depth < DEEPEST) return list(lines, at, depth, top);
   if (line.includes("|") && isDivider(lines[at + 1] ?? "")) return table(lines, at);
   let end = at + 1;
   while (end < lines.length && isText(lines[end])) end += 1;
@@ -102,7 +105,7 @@ function closes(line, fence) {
   return mark.length >= fence.length && mark === fence[0].repeat(mark.length);
 }
 
-function list(lines, at, depth) {
+function list(lines, at, depth, top) {
   const [, indent, number] = lines[at].match(ITEM);
   const items = [];
   let end = at;
@@ -115,7 +118,7 @@ function list(lines, at, depth) {
     else break;
     end += 1;
   }
-  const made = items.map((item) => html`<li>${tight(shown(item, depth + 1))}</li>`);
+  const made = items.map((item) => html`<li>${tight(shown(item, depth + 1, top))}</li>`);
   return [end, number == null ? html`<ul>${made}</ul>` : html`<ol start=${Number(number)}>${made}</ol>`];
 }
 
@@ -127,9 +130,10 @@ function tight(found) {
 function table(lines, at) {
   let end = at + 2;
   while (end < lines.length && lines[end].includes("|")) end += 1;
+  const heads = cells(lines[at]);
   const rows = lines.slice(at + 2, end).map(cells);
   return [end, html`<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>
-    <thead><tr>${cells(lines[at]).map((cell) => html`<th scope="col">${inline(cell)}</th>`)}</tr></thead>
+    ${heads.some(Boolean) && html`<thead><tr>${heads.map((cell) => html`<th scope="col">${inline(cell)}</th>`)}</tr></thead>`}
     <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${inline(cell)}</td>`)}</tr>`)}</tbody></table></div>`];
 }
 

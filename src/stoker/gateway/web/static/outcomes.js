@@ -25,6 +25,7 @@ export function isFailed(one) {
 /** Values of the filter `outcome` that mean several outcomes. */
 export const GROUPS = {
   in_flight: { word: "in flight", holds: (one) => one.state != null },
+  waiting: { word: "waiting", holds: (one) => one.state === "waiting" },
   failed: { word: "failed", holds: (one) => one.state == null && isFailed(one) },
   not_served: { word: "not answered", holds: (one) => one.state == null && one.outcome !== "served" },
 };
@@ -36,7 +37,8 @@ export const SLOW = {
   whole60: { word: "A minute or longer", holds: (one, now) => lasted(one, now) >= 60 },
 };
 
-export const FIELDS = ["q", "serve", "key", "class", "outcome", "slow"];
+/** Values of the filter `last` that are offered: seconds until now in which a request ended. */
+export const LAST = { 300: "5 minutes", 900: "15 minutes", 3600: "hour", 86_400: "24 hours", 604_800: "7 days", 2_592_000: "30 days" };
 
 export function outcomeOf(one) {
   return OUTCOMES[one.state ?? one.outcome] ?? { sign: "?", word: one.outcome };
@@ -44,6 +46,11 @@ export function outcomeOf(one) {
 
 export function classOf(one) {
   return one.routed?.task ?? one.class ?? "";
+}
+
+/** Unix seconds at which a request that has ended did so. */
+export function endOf(one) {
+  return one.at + (one.latency ?? 0);
 }
 
 /** Seconds from its arrival to its end, or until now. */
@@ -54,12 +61,13 @@ export function lasted(one, now) {
 /** Those of `found` that the filter shows, in their order. Fields that the filter does not know are ignored. */
 export function filtered(found, filter, now) {
   const tests = [];
-  const { q, serve, key, outcome, slow } = filter;
+  const { q, serve, key, outcome, slow, last } = filter;
   if (serve) tests.push((one) => one.serve === serve || one.replica === serve);
   if (key) tests.push((one) => one.key === key);
   if (filter.class) tests.push((one) => classOf(one) === filter.class);
   if (outcome) tests.push(GROUPS[outcome]?.holds ?? ((one) => one.state == null && one.outcome === outcome));
   if (SLOW[slow]) tests.push((one) => SLOW[slow].holds(one, now));
+  if (last > 0) tests.push((one) => one.state == null && endOf(one) >= now - last);
   if (q) {
     const wanted = q.toLowerCase();
     tests.push((one) => [one.id, one.model, one.serve, one.replica, one.key, one.endpoint, one.reason, one.routed?.tier, classOf(one)]

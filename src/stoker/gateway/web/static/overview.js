@@ -1,23 +1,26 @@
 // What is loaded, what waits, and for what.
 import { Switch } from "./actions.js";
-import { computed, html, signal } from "./kit.js";
+import { computed, html } from "./kit.js";
 import { bytes, clock, list, rate, seconds } from "./format.js";
 import { known } from "./history.js";
-import { Lane } from "./lane.js";
+import { Lane, Legend } from "./lane.js";
 import { decisions, now, serves, status } from "./live.js";
-import { isFailed } from "./outcomes.js";
+import { totalMemory } from "./memory.js";
+import { endOf, isFailed } from "./outcomes.js";
+import { address } from "./place.js";
 import { slotsOf } from "./plan.js";
+import { minutes, Span, Trends } from "./trends.js";
 import { usually } from "./waiting.js";
 
-const SPANS = [[5, "5 min"], [15, "15 min"], [60, "1 h"]];
-const minutes = signal(15);
+/** Seconds in which failures count on the first tile. */
+const LATELY = 300;
 
 const recent = computed(() => {
-  const from = now.value - 300;
+  const from = now.value - LATELY;
   const found = [];
   for (const one of decisions.value) {
     if (one.at < from - 600) break;
-    const ended = one.at + (one.latency ?? 0);
+    const ended = endOf(one);
     if (ended >= from) found.push({ ...one, ended });
   }
   return found;
@@ -27,15 +30,13 @@ export function Overview() {
   const slots = status.value.slots;
   const loose = serves.value.filter((one) => one.slot == null);
   return html`
-    <div class="head"><h1>Overview</h1>
-      <div class="choice" role="group" aria-label="Time shown">
-        ${SPANS.map(([span, word]) => html`<button aria-pressed=${minutes.value === span} onClick=${() => { minutes.value = span; }}>${word}</button>`)}
-      </div>
-    </div>
+    <div class="head"><h1>Overview</h1><${Span} /></div>
     <${Figures} />
+    <${Legend} />
     ${slots.map((slot) => html`<${Slot} key=${slot.name} slot=${slot} />`)}
     ${loose.length > 0 && html`<${Loose} found=${loose} />`}
     <${Since} />
+    <section class="part" aria-labelledby="trends"><h2 id="trends">Latency and speed</h2><${Trends} /></section>
     <${Happened} />`;
 }
 
@@ -53,13 +54,18 @@ function Figures() {
   const minute = recent.value.filter((one) => one.ended >= now.value - 60);
   const tokens = minute.reduce((sum, one) => sum + (one.output_tokens ?? 0), 0) / 60;
   const failed = recent.value.filter(isFailed).length;
+  const memory = totalMemory(status.value);
+  const to = (query) => address("requests", [], query);
   const figures = [
-    ["In flight", inFlight], ["Waiting", waiting], ["Loaded", html`${loaded}<span class="dim"> of ${serves.value.length}</span>`],
+    ["In flight", inFlight, "", to({ outcome: "in_flight" })], ["Waiting", waiting, "", to({ outcome: "waiting" })],
+    ["Loaded", html`${loaded}<span class="dim"> of ${serves.value.length}</span>`, "", "#/serves"],
+    ["Memory", memory.used, [memory.isPart && "at least", memory.of && `of ${memory.of}`].filter(Boolean).join(", "), "#/serves"],
     ["Tokens/s", rate(tokens), "in a minute"],
-    ["Failed", failed, "in five minutes"],
+    ["Failed", failed, "in 5 minutes", to({ outcome: "failed", last: LATELY })],
   ];
-  return html`<dl class="figures">${figures.map(([name, value, when]) => html`
-    <div class=${name === "Failed" && failed ? "bad" : ""}><dt>${name}${when && html`<span class="dim"> ${when}</span>`}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`<dl class="figures six">${figures.map(([name, value, when, link]) => html`
+    <div class=${name === "Failed" && failed ? "bad" : ""}><dt>${name}${when && html`<span class="dim"> ${when}</span>`}</dt>
+      <dd>${link ? html`<a href=${link}>${value}<span class="hidden"> ${name.toLowerCase()}: show ${name === "Loaded" || name === "Memory" ? "the serves" : "these requests"}</span></a>` : value}</dd></div>`)}</dl>`;
 }
 
 function Slot({ slot }) {

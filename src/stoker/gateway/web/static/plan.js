@@ -15,7 +15,8 @@ export function loadPlan(status, name, preview) {
   if (preview.ready) return ["Nothing: it is already ready."];
   if (preview.refusal) return [`Refuse: ${preview.refusal.message}`];
   const victims = status.serves.filter((one) => preview.victims.includes(one.name));
-  const steps = preview.waits ? ["Wait until what starts or stops in its slot now is done; who has to stop then shows."] : [];
+  const steps = serve.cannot_load ? [`Try it again, although it could not load: ${serve.cannot_load.replace(/\.$/, "")}.`] : [];
+  if (preview.waits) steps.push("Wait until what starts or stops in its slot now is done; who has to stop then shows.");
   const needed = serve.memory ?? null;
   const looked = ["its command", ...(serve.model ? ["its weights"] : []), needed ? `memory for ${bytes(needed)}` : "memory"];
   const before = victims.length ? `, before ${list(victims.map((one) => one.name))} is stopped` : "";

@@ -3,13 +3,16 @@ import { computed, html, useEffect, useMemo } from "./kit.js";
 import { Cancel, CancelDialog } from "./cancel.js";
 import { clock, number, seconds } from "./format.js";
 import { decisions, fill, inFlight, KEPT, now, serves, status } from "./live.js";
-import { classOf, filtered, GROUPS, lasted, OUTCOMES, outcomeOf, SLOW } from "./outcomes.js";
+import { classOf, filtered, GROUPS, LAST, lasted, OUTCOMES, outcomeOf, SLOW } from "./outcomes.js";
 import { address, place, setQuery } from "./place.js";
 import { Request } from "./request.js";
+import { scaleFor } from "./scale.js";
 import { mayAct } from "./session.js";
 import { VirtualTable } from "./virtual.js";
 
 const HEIGHTS = [40, 60];
+/** Rows that the scale of the bars is made for. */
+const SCALED = 500;
 const kept = { top: 0, id: null };
 let isFilled = false;
 
@@ -35,7 +38,8 @@ function fillAll() {
 
 function List() {
   const filter = place.value.query;
-  const rows = useMemo(() => filtered(all.value, filter, now.value), [all.value, filter, filter.slow && now.value]);
+  const rows = useMemo(() => filtered(all.value, filter, now.value), [all.value, filter, (filter.slow || filter.last) && now.value]);
+  const scale = useMemo(() => scaleFor(rows.slice(0, SCALED).map((one) => lasted(one, now.value))), [rows]);
   const isFiltered = Object.keys(filter).length > 0;
   useEffect(() => { if (isFiltered) fillAll(); }, [isFiltered]);
   const shows = useMemo(() => ({ keys: all.value.some((one) => one.key), classes: all.value.some(classOf) }), [all.value]);
@@ -44,10 +48,10 @@ function List() {
     <${Filters} filter=${filter} shows=${shows} />
     ${all.value.length === 0 ? html`<${Nothing} />` : rows.length === 0 ? html`<p class="dim">No request is like that. <button class="quiet" onClick=${() => setQuery({})}>Show all</button></p>`
       : html`<div class=${`requests${shows.keys ? " has-keys" : ""}${shows.classes ? " has-classes" : ""}`}>
-        <${VirtualTable} label="Requests" head=${html`<${Head} shows=${shows} />`} rows=${rows} heights=${HEIGHTS} kept=${kept} onEnd=${fillAll}
-          cells=${(one, place) => html`<${Cells} one=${one} place=${place} shows=${shows} />`} />
+        <${VirtualTable} label="Requests" head=${html`<${Head} shows=${shows} scale=${scale} />`} rows=${rows} heights=${HEIGHTS} kept=${kept} onEnd=${fillAll}
+          cells=${(one, place) => html`<${Cells} one=${one} place=${place} shows=${shows} scale=${scale} />`} />
       </div>
-      <${Legend} />`}`;
+      <${Legend} scale=${scale} />`}`;
 }
 
 function counted(shown, isFiltered) {
@@ -80,10 +84,13 @@ function Filters({ filter, shows }) {
       ${shows.classes && html`<${Choice} label="Class" any="Any class" value=${filter.class} options=${classes.map((name) => [name, name])} set=${set("class")} />`}
       <${Choice} label="Outcome" any="Any outcome" value=${filter.outcome} options=${Object.entries(outcomes).map(([value, { word }]) => [value, upper(word)])} set=${set("outcome")} />
       <${Choice} label="Time" any="Any time" value=${filter.slow} options=${Object.entries(SLOW).map(([value, { word }]) => [value, word])} set=${set("slow")} />
+      <${Choice} label="Ended" any="Ended at any time" value=${filter.last} options=${ENDED} set=${set("last")} />
       ${Object.keys(filter).length > 0 && html`<button class="quiet" onClick=${() => setQuery({})}>Show all</button>`}
       </div>
     </div>`;
 }
+
+const ENDED = Object.entries(LAST).map(([value, word]) => [value, `In the last ${word}`]);
 
 function Choice({ label, any, value = "", options, set }) {
   const known = options.some(([one]) => one === value) ? options : [...(value ? [[value, value]] : []), ...options];
@@ -95,14 +102,14 @@ function upper(text) {
   return text[0].toUpperCase() + text.slice(1);
 }
 
-function Head({ shows }) {
+function Head({ shows, scale }) {
   const cell = (name, words) => html`<span role="columnheader" class=${name}>${words}</span>`;
   return html`${cell("at", "Arrived")}${cell("model", "Model")}${shows.keys && cell("key", "Key")}${shows.classes && cell("class", "Class")}
-    ${cell("how", "Outcome")}${cell("took", "Took")}${cell("course", html`<span class="hidden">Where the time went</span>`)}
+    ${cell("how", "Outcome")}${cell("took", "Took")}${cell("course", html`<span class="hidden">Where the time went</span><span class="ends" aria-hidden="true"><span>0</span><span>${seconds(scale)}</span></span>`)}
     ${cell("num queued", "Waited")}${cell("num first", "First token")}${cell("num tokens", "Tokens")}`;
 }
 
-function Cells({ one, place: attributes, shows }) {
+function Cells({ one, place: attributes, shows, scale }) {
   const { sign, word, isBad, isOpen } = outcomeOf(one);
   const cell = (name, words) => html`<span role="cell" class=${name}>${words}</span>`;
   const to = address("requests", [one.id], place.value.query);
@@ -117,7 +124,7 @@ function Cells({ one, place: attributes, shows }) {
     ${shows.keys && cell("key", one.key)}${shows.classes && cell("class", classOf(one))}
     ${cell(`how${isBad ? " bad" : isOpen ? " open" : ""}`, html`<span aria-hidden="true" class="sign">${sign}</span> ${word}${one.reason && html` <span class="dim reason">${one.reason.replaceAll("_", " ")}</span>`}`)}
     ${cell("num took", seconds(lasted(one, now.value)))}
-    ${cell("course", html`<${Course} one=${one} />`)}
+    ${cell("course", html`<${Course} one=${one} scale=${scale} />`)}
     ${cell("num queued", waited(one))}
     ${cell("num first", one.ttft == null || one.outcome === "refused" ? "–" : seconds(one.ttft))}
     ${isOpen && mayAct.value ? cell("num act", html`<${Cancel} id=${one.id} one=${one} isSmall />`) : cell("num tokens", one.output_tokens == null ? "–" : html`${number(one.input_tokens)}<span class="dim"> in, </span>${number(one.output_tokens)}<span class="dim"> out</span>`)}
@@ -139,17 +146,19 @@ function waited(one) {
   return one.queued ? seconds(one.queued) : html`<span class="dim">–</span>`;
 }
 
-/** Waiting, prompt and answer, as long as the time took, on a logarithmic scale from 50 ms to two minutes. */
-function Course({ one }) {
+/** Waiting, prompt and answer on the scale of all rows, in seconds; what is longer than the scale is cut off, and marked. */
+function Course({ one, scale }) {
   const whole = lasted(one, now.value);
   if (!whole) return null;
-  const length = 100 * Math.min(1, Math.max(0.06, Math.log(whole / 0.05) / Math.log(120 / 0.05)));
+  const isLonger = whole > scale * 1.001;
+  const end = isLonger ? scale : whole;
   const queued = Math.min(one.state === "waiting" ? whole : one.queued ?? 0, whole);
   const first = Math.max(queued, Math.min(one.stream === false || one.ttft == null ? whole : one.ttft, whole));
-  const part = (kind, size) => size > 0 && html`<i class=${kind} style=${{ width: `${((size / whole) * 100).toFixed(1)}%` }} />`;
-  return html`<span class="shares" aria-hidden="true" style=${{ width: `${length.toFixed(1)}%` }}>${part("wait", queued)}${part("prompt", first - queued)}${part("answer", whole - first)}</span>`;
+  const part = (kind, from, to) => Math.min(to, end) > from && html`<i class=${kind} style=${{ width: `${(((Math.min(to, end) - from) / scale) * 100).toFixed(1)}%` }} />`;
+  return html`<span class=${`shares${isLonger ? " longer" : ""}`} aria-hidden="true">${part("wait", 0, queued)}${part("prompt", queued, first)}${part("answer", first, whole)}</span>`;
 }
 
-function Legend() {
-  return html`<p class="legend dim small" aria-hidden="true"><span><i class="wait" /> waited</span><span><i class="prompt" /> until the first token</span><span><i class="answer" /> the answer</span></p>`;
+function Legend({ scale }) {
+  return html`<p class="legend dim small" aria-hidden="true"><span><i class="wait" /> waited</span><span><i class="prompt" /> until the first token</span><span><i class="answer" /> the answer</span>
+    <span>One scale for all, from 0 to ${seconds(scale)}</span><span><i class="answer longer" /> longer than that</span></p>`;
 }

@@ -33,7 +33,7 @@ export function ServeLog({ name }) {
       ${held && html`<button class="quiet tiny" onClick=${() => hold(null)}>Follow again</button>`}
       <input type="search" aria-label="Filter the log" placeholder="Filter" value=${filter} onInput=${(event) => setFilter(event.target.value)} /></div>
     ${problem && html`<${Problem} error=${problem} />`}
-    <pre ref=${box} tabindex="0" role="region" aria-label=${`Log of ${name}`} onScroll=${onScroll}>${shown.map((one) => one.row)}</pre>
+    <pre id="log" ref=${box} tabindex="0" role="region" aria-label=${`Log of ${name}`} onScroll=${onScroll}>${shown.map((one) => one.row)}</pre>
     ${!shown.length && html`<p class="dim small">${lines.length ? `None of the last ${counted(lines.length, "line")} contains “${filter}”.` : "Nothing is in the log yet."}</p>`}
   </section>`;
 }

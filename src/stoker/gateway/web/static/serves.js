@@ -1,12 +1,15 @@
 // All serves, and one of them in full.
-import { html, useState } from "./kit.js";
+import { html, useEffect, useState } from "./kit.js";
 import { bytes, counted, number, rate, seconds } from "./format.js";
 import { serves, status } from "./live.js";
 import { Ago, Facts, Places, State } from "./parts.js";
+import { address, place } from "./place.js";
+import { problemOf } from "./problems.js";
 import { Actions } from "./actions.js";
 import { CHAT } from "./model_list.js";
 import { ServeLog } from "./serve_log.js";
 import { mayAct, mayCall } from "./session.js";
+import { Span, Trends } from "./trends.js";
 
 export function Serves({ rest }) {
   if (!rest) return html`<${Table} />`;
@@ -24,24 +27,41 @@ function Table() {
     </div>
     <div class="scroll" tabindex="0" role="region" aria-label="Serves">
       <table class="serves">
-        <thead><tr><th scope="col">Serve</th><th scope="col">State</th><th scope="col">Slot</th><th scope="col">In flight</th>
+        <thead><tr><th scope="col">Serve</th><th scope="col">State</th>${mayAct.value && html`<th scope="col"><span class="hidden">Load or unload</span></th>`}
+          <th scope="col">Engine</th><th scope="col" class="num">Context</th><th scope="col">Slot</th><th scope="col">In flight</th>
           <th scope="col" class="num">Waiting</th><th scope="col" class="num">Memory</th><th scope="col" class="num">Tokens/s</th><th scope="col">Proved</th></tr></thead>
-        <tbody>${found.map((one) => html`<tr key=${one.name}>
-          <th scope="row"><a href=${`#/serves/${encodeURIComponent(one.name)}`}>${one.name}</a></th>
-          <td><${State} of=${one.state} /></td><td>${one.slot ?? "–"}</td><td><${Places} serve=${one} /></td>
-          <td class="num">${one.queued || html`<span class="dim">0</span>`}</td><td class="num">${bytes(one.measured ?? one.memory)}</td>
-          <td class="num">${rate(one.totals.tokens_per_second)}</td>
-          <td>${one.watchdog.verified_at == null ? html`<span class="dim">–</span>` : html`<${Ago} at=${one.watchdog.verified_at} />`}</td></tr>`)}</tbody>
+        <tbody>${found.map((one) => html`<${Row} key=${one.name} one=${one} />`)}</tbody>
       </table>
     </div>
     ${found.length === 0 && html`<p class="dim">${serves.value.length ? `No name contains “${text}”.` : "No serve is configured: add a [[serve]] to stoker.toml, then `stoker reload`."}</p>`}`;
 }
 
+function Row({ one }) {
+  const problem = problemOf(one);
+  const context = one.context ?? one.facts.n_ctx;
+  return html`<tr class=${problem ? "has-problem" : ""}>
+      <th scope="row"><a href=${`#/serves/${encodeURIComponent(one.name)}`}>${one.name}</a>${one.aliases.length > 0 && html`<span class="also dim small">${one.aliases.join(", ")}</span>`}</th>
+      <td><${State} of=${one.state} /></td>${mayAct.value && html`<td><${Actions} serve=${one} status=${status.value} isRow /></td>`}
+      <td>${engineOf(one)}</td><td class="num">${context == null ? html`<span class="dim">–</span>` : number(context)}</td>
+      <td>${one.slot ?? "–"}</td><td><${Places} serve=${one} /></td>
+      <td class="num">${one.queued || html`<span class="dim">0</span>`}</td><td class="num">${bytes(one.measured ?? one.memory)}</td>
+      <td class="num">${rate(one.totals.tokens_per_second)}</td>
+      <td>${one.watchdog.verified_at == null ? html`<span class="dim">–</span>` : html`<${Ago} at=${one.watchdog.verified_at} />`}</td></tr>
+    ${problem && html`<tr class="problem"><td colspan=${mayAct.value ? 11 : 10}><div><p><strong>${problem.title}</strong> ${problem.text}</p>${mayAct.value && html`<a href=${address("serves", [one.name], { show: "log" })}>Its log</a>`}</div></td></tr>`}`;
+}
+
+function engineOf({ engine, driver }) {
+  return `${engine}${driver === "process" ? "" : `, ${driver}`}`;
+}
+
 function One({ serve }) {
+  const problem = problemOf(serve);
+  const { show } = place.value.query;
+  useEffect(() => { if (show === "log") toTheLog(); }, [show]);
   const rows = [
     ["Model", serve.model || html`<span class="dim">not named</span>`],
     serve.aliases.length && ["Also answers to", serve.aliases.join(", ")],
-    ["Engine", `${serve.engine}${serve.driver === "process" ? "" : `, ${serve.driver}`}`],
+    ["Engine", engineOf(serve)],
     ["Slot", serve.slot ?? "none"],
     ["Places", html`<${Places} serve=${serve} />`],
     ["Waiting", number(serve.queued)],
@@ -61,14 +81,18 @@ function One({ serve }) {
     <div class="head"><h1>${serve.name}</h1><${State} of=${serve.state} /></div>
     <${Actions} serve=${serve} status=${status.value} />
     ${mayCall.value && serve.dialects.some((one) => CHAT.includes(one)) && html`<p class="small"><a href=${`#/playground/${encodeURIComponent(serve.replica_of ?? serve.name)}`}>Try it in the playground</a></p>`}
-    ${serve.parked && html`<p class="note bad"><strong>Parked.</strong> ${serve.parked} It is not started again before somebody loads it.</p>`}
-    ${serve.cannot_load && html`<p class="note bad"><strong>It cannot load.</strong> ${serve.cannot_load}. It is not started again before its files or its configuration change, or somebody loads it.</p>`}
-    ${!serve.parked && !serve.cannot_load && serve.last_error && html`<p class="note bad"><strong>The last failure.</strong> ${serve.last_error}</p>`}
+    ${problem && html`<p class="note bad"><strong>${problem.title}</strong> ${problem.text} ${problem.next}${mayAct.value && html` <a href=${address("serves", [serve.name], { show: "log" })} onClick=${toTheLog}>Its log</a>`}</p>`}
     ${serve.backoff != null && html`<p class="note warn">The next try is possible in ${seconds(serve.backoff)}.</p>`}
     ${serve.context_problem && html`<p class="note warn">${serve.context_problem}</p>`}
     <div class="columns"><section><h2>Now</h2><${Facts} rows=${rows} /></section>
       <div><${Start} serve=${serve} /><${Proof} serve=${serve} /></div></div>
+    <section class="part" aria-labelledby="trends"><div class="head"><h2 id="trends">Latency and speed</h2><${Span} /></div><${Trends} serve=${serve.name} /></section>
     ${mayAct.value && html`<${ServeLog} name=${serve.name} />`}`;
+}
+
+function toTheLog() {
+  document.getElementById("log")?.scrollIntoView();
+  document.getElementById("log")?.focus();
 }
 
 function memoryOf(serve) {

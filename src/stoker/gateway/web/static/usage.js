@@ -39,10 +39,10 @@ export function UsageCells({ row, hasCost }) {
     <td class="num">${row.accelerator_seconds ? seconds(row.accelerator_seconds) : "–"}</td>`;
 }
 
-/** The totals of a time. */
-export function Totals({ total }) {
+/** The totals of a time. `failed`: the address of the requests that failed. */
+export function Totals({ total, failed }) {
   const tiles = [
-    ["Requests", number(total?.requests ?? 0)], ["Failed", number(total?.failed ?? 0), total?.failed > 0],
+    ["Requests", number(total?.requests ?? 0)], ["Failed", html`<a href=${failed}>${number(total?.failed ?? 0)}<span class="hidden"> failed: show these requests</span></a>`, total?.failed > 0],
     ["Prompt tokens", number(total?.input_tokens ?? 0)], ["Answer tokens", number(total?.output_tokens ?? 0)],
     total?.cost > 0 ? ["Cost", money(total.cost)] : ["Accelerator time", total ? seconds(total.accelerator_seconds) : "–"],
   ];

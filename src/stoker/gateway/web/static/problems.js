@@ -1,0 +1,21 @@
+// Why a serve is not there when it is wanted. Pure.
+
+/** States that end only when a person or a change of its files mends something. */
+const BROKEN = ["cannot_load", "parked"];
+
+export function isBroken({ state }) {
+  return BROKEN.includes(state);
+}
+
+/** `{ title, text, next }`: what is wrong, why, and what follows; null: nothing is known to be wrong. */
+export function problemOf({ parked, cannot_load: why, last_error: last }) {
+  if (parked) return { title: "Parked.", text: sentence(parked), next: "It is not started again before somebody loads it." };
+  if (why) {
+    return { title: "It cannot load.", text: sentence(why), next: "It is not started again before its files or its configuration change, or somebody loads it." };
+  }
+  return last ? { title: "The last failure.", text: sentence(last), next: "" } : null;
+}
+
+function sentence(text) {
+  return /[.!?]$/.test(text.trimEnd()) ? text : `${text}.`;
+}
