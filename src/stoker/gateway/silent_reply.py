@@ -7,43 +7,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from stoker.request.codec.sse import data_of, parse, split
-from stoker.request.stored_responses.client_wire import ClientWire
+from stoker.request.stored_responses.client_wire import ClientWire, WireBefore
 
 _TYPE = b"content-type"
 _PASSING = frozenset(("response.created", "response.queued", "response.in_progress", "response.failed", "error"))
 
 
-class SilentReply:
+class SilentReply(WireBefore):
     """See the module's docstring. Behind a `ResponseCapture`, which passes on whole events only."""
 
     def __init__(self, wire: ClientWire) -> None:
+        super().__init__(wire)
         self.is_stream = False
         """The client has the head of a stream."""
         self.has_dropped = False
         """A reply with status 200 has ended, and the client does not know it."""
-        self._wire = wire
         self._is_dropping = False
-
-    @property
-    def on_resume(self) -> Callable[[], None] | None:
-        return self._wire.on_resume
-
-    @on_resume.setter
-    def on_resume(self, value: Callable[[], None] | None) -> None:
-        self._wire.on_resume = value
-
-    @property
-    def is_paused(self) -> bool:
-        return self._wire.is_paused
-
-    def close_after(self) -> None:
-        self._wire.close_after()
-
-    def break_off(self) -> None:
-        self._wire.break_off()
 
     def start(self, status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None = None) -> None:
         headers = list(headers)

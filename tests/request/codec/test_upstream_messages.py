@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
+from tests.linear import assert_linear
 
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.request.codec.upstream_messages import MOST, UpstreamMessages, reason_of
@@ -57,8 +57,6 @@ def test_stokers_own_errors_stay_as_they_are() -> None:
     assert (error.message, error.source) == ("the secret of success", "stoker")
 
 
-@pytest.mark.parametrize("body", [b"<html>" + b"<" * 500_000, b"<html>" + b"<script" * 70_000, b"[" * 500_000])
-def test_hostile_bodies_cost_linear_time(body: bytes) -> None:
-    began = time.perf_counter()
-    reason_of(body)
-    assert time.perf_counter() - began < 1.0
+@pytest.mark.parametrize(("head", "piece"), [(b"<html>", b"<"), (b"<html>", b"<script"), (b"", b"[")])
+def test_hostile_bodies_cost_linear_time(head: bytes, piece: bytes) -> None:
+    assert_linear(lambda size: head + piece * (size // len(piece)), reason_of, 500_000)

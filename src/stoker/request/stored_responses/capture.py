@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from stoker.request.stored_responses.client_wire import ClientWire
+from stoker.request.stored_responses.client_wire import ClientWire, WireBefore
 from stoker.request.stored_responses.items import fields_of
 from stoker.request.stored_responses.records import Raw, encode
 
@@ -26,14 +26,14 @@ _FINAL = (b'"completed"', b'"incomplete"')
 _raws = msgspec.json.Decoder(list[Raw]).decode
 
 
-class ResponseCapture:
+class ResponseCapture(WireBefore):
     """See the module's docstring. `fields`: what replaces the serve's values in the response object."""
 
     def __init__(self, wire: ClientWire, fields: Mapping[str, object], max_bytes: int) -> None:
         """`max_bytes`: of one event; a larger one passes, and the response is not stored."""
+        super().__init__(wire)
         self.response: dict[str, Raw] | None = None
         """The complete response object; None: it has not come, or did not come to its end."""
-        self._wire = wire
         self._fields = {name: Raw(encode(value)) for name, value in fields.items()}
         self._max_bytes = max_bytes
         self._is_stream = True
@@ -48,24 +48,9 @@ class ResponseCapture:
 
     # -- the connection ----------------------------------------------------------------------------------------------
 
-    @property
-    def on_resume(self) -> Callable[[], None] | None:
-        return self._wire.on_resume
-
-    @on_resume.setter
-    def on_resume(self, value: Callable[[], None] | None) -> None:
-        self._wire.on_resume = value
-
-    @property
-    def is_paused(self) -> bool:
-        return self._wire.is_paused
-
-    def close_after(self) -> None:
-        self._wire.close_after()
-
     def break_off(self) -> None:
         self.response = None
-        self._wire.break_off()
+        super().break_off()
 
     def start(self, status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None = None) -> None:
         headers = list(headers)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.linear import assert_linear
 
 from stoker.domain.answer import (
     Answer,
@@ -568,13 +568,11 @@ def test_whatever_comes_nothing_is_raised_and_events_keep_their_grammar(payloads
 
 
 def test_large_arguments_in_many_pieces_cost_linear_time_litellm_29491() -> None:
-    def seconds(count: int) -> float:
-        pieces = [delta("function_call_arguments", "x" * 200) for _ in range(count)]
-        begin = time.perf_counter()
-        found = said(*pieces, item("done", call(json.dumps("x" * 200 * count))))
-        taken = time.perf_counter() - begin
-        assert found == [ToolCall("call_1", "f", "x" * 200 * count)]
-        return taken
+    def pieces(count: int) -> list[Payload]:
+        parts = [delta("function_call_arguments", "x" * 200) for _ in range(count)]
+        return [*parts, item("done", call(json.dumps("x" * 200 * count)))]
 
-    seconds(100)
-    assert seconds(5_000) < 100 * seconds(500)
+    def read(given: list[Payload]) -> None:
+        assert said(*given) == [ToolCall("call_1", "f", "x" * 200 * (len(given) - 1))]
+
+    assert_linear(pieces, read, 5_000)
