@@ -19,7 +19,7 @@ from stoker.exchange.internal_client import StreamEnd
 from stoker.orchestrate.checks.structure import is_complete
 from stoker.orchestrate.loop.blocks import MARKER, LayerResult, WorkerBlock
 from stoker.orchestrate.loop.loop import Loop, LoopRules
-from stoker.orchestrate.loop.messages import Commit
+from stoker.orchestrate.loop.messages import Commit, Fail
 from stoker.orchestrate.runner import OrchestratedRun, RunParts, RunUsage
 from stoker.request.codec.usage import Usage
 
@@ -88,6 +88,31 @@ async def run_on_a_full_disk(client: Client) -> None:
     parts: Any = (Loop(LoopRules(), is_complete, ()), worker, Passes(), FullDisk(worker), client)
     request = Prompt(Dialect.CHAT, "pair", [Turn(Role.USER, [Text("write it")])])
     await OrchestratedRun(RunParts(*parts, now=asyncio.get_running_loop().time), request, "rules").run()
+
+
+class Notes:
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+
+    def record(self, command: object) -> None:
+        if isinstance(command, Fail):
+            self.ends.append(command.error.code)
+
+
+def test_a_request_whose_client_left_ends_as_cancelled() -> None:
+    async def story() -> None:
+        notes = Notes()
+        parts: Any = (Loop(LoopRules(), is_complete, ()), Worker(), Passes(), notes, Client())
+        request = Prompt(Dialect.CHAT, "pair", [Turn(Role.USER, [Text("write it")])])
+        run = OrchestratedRun(RunParts(*parts, now=asyncio.get_running_loop().time), request, "rules")
+        task = asyncio.create_task(run.run())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert notes.ends == ["cancelled"]
+
+    asyncio.run(story())
 
 
 def test_the_use_of_a_run_says_whether_any_of_it_was_estimated() -> None:

@@ -34,6 +34,13 @@ class CheckLayer(StrEnum):
     """Does the validator model accept it?"""
 
 
+class Unchecked(StrEnum):
+    """What becomes of a block of code that no check understands."""
+
+    REFUSE = "refuse"
+    COMMIT = "commit"
+
+
 class Orchestrator(msgspec.Struct, frozen=True, kw_only=True):
     """One `[orchestrator.NAME]`. Times are seconds."""
 
@@ -44,6 +51,7 @@ class Orchestrator(msgspec.Struct, frozen=True, kw_only=True):
     """A serve or a tier; empty: no model judges."""
     checks: tuple[str, ...] = ()
     """Commands that read a block on standard input, or as `{file}`."""
+    unchecked: Unchecked = Unchecked.REFUSE
     check_names: bool = True
     python: str = ""
     """The interpreter whose installed packages count; empty: the one that runs Stoker."""

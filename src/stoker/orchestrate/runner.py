@@ -143,7 +143,18 @@ class OrchestratedRun:
         self._end: Finish | Fail | None = None
 
     async def run(self) -> None:
-        """Until the answer is complete and sent. Raises StokerError; on cancel all that it holds is given back."""
+        """Until the answer is complete and sent. Raises StokerError; on cancel all that it holds is given back, and the
+        scratchpad says so.
+        """
+        try:
+            await self._run()
+        except asyncio.CancelledError:
+            if self._end is None:
+                ended = Fail(StokerError("the request was cancelled: its client left", code="cancelled"))
+                await asyncio.shield(asyncio.to_thread(self._parts.recorder.record, ended))
+            raise
+
+    async def _run(self) -> None:
         parts = self._parts
         try:
             async with asyncio.TaskGroup() as tasks:

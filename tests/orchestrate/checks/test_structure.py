@@ -7,14 +7,15 @@ import time
 
 import pytest
 
-from stoker.orchestrate.checks.checker import check_structure
+from stoker.domain.orchestrator import Unchecked
+from stoker.orchestrate.checks.checker import StructureChecker
 from stoker.orchestrate.checks.structure import is_complete
 from stoker.orchestrate.checks.syntax_tree import SHORT
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
 
 def structure_of(text: str, language: str = "", *, is_code: bool = True) -> LayerResult:
-    return asyncio.run(check_structure(WorkerBlock(text, is_code, language), ()))
+    return asyncio.run(StructureChecker(Unchecked.COMMIT).check(WorkerBlock(text, is_code, language), ()))
 
 
 RIGHT = [
@@ -99,10 +100,35 @@ def test_prose_fails_if_it_repeats_itself_or_says_nothing() -> None:
 
 def test_a_cancelled_check_leaves_no_process() -> None:
     async def story() -> None:
-        check = asyncio.get_running_loop().create_task(check_structure(WorkerBlock("x=>" * 20_000, True, "c"), ()))
+        check = asyncio.get_running_loop().create_task(
+            StructureChecker(Unchecked.COMMIT).check(WorkerBlock("x=>" * 20_000, True, "c"), ())
+        )
         await asyncio.sleep(0.05)
         check.cancel()
         with pytest.raises(asyncio.CancelledError):
             await check
 
     asyncio.run(story())
+
+
+# -- what nothing understands ----------------------------------------------------------------------------------------
+
+
+def checked(language: str, unchecked: Unchecked) -> LayerResult:
+    block = WorkerBlock("SELEKT * FORM users;\n", True, language)
+    return asyncio.run(StructureChecker(unchecked).check(block, ()))
+
+
+@pytest.mark.parametrize("language", ["sql", "kotlin", "code", "made-up"])
+def test_code_that_no_check_understands_is_refused_and_called_unchecked(language: str) -> None:
+    result = checked(language, Unchecked.REFUSE)
+    assert not result.passed
+    assert result.reason.startswith("unchecked: ")
+    allowed = checked(language, Unchecked.COMMIT)
+    assert allowed.passed
+    assert allowed.reason.startswith("unchecked: ")
+
+
+@pytest.mark.parametrize("language", ["", "markdown", "csv", "yaml"])
+def test_documents_need_nobody_who_understands_them(language: str) -> None:
+    assert checked(language, Unchecked.REFUSE).passed

@@ -237,6 +237,14 @@ def test_a_block_that_takes_too_long_has_failed() -> None:
     assert "did not end the block within 10 s" in commands[-1].error.message
 
 
+def test_a_worker_that_writes_nothing_is_not_asked_again() -> None:
+    stage = Stage(LoopRules(block_timeout=10.0, retries=3))
+    stage.now = 10.0
+    commands = stage.happens(TimePassed())
+    assert isinstance(commands[-1], Fail)
+    assert commands[-1].error.message == "the worker wrote nothing for 10 s"
+
+
 def test_a_block_that_is_too_long_has_failed() -> None:
     stage = Stage()
     commands = stage.writes("```python\n" + "x = 1\n" * 500)

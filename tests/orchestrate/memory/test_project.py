@@ -31,6 +31,8 @@ def test_a_new_file_grows_with_each_block(tmp_path: Path) -> None:
 
 OUTSIDE = [
     "../a.py",
+    "~/a.py",
+    "~someone/a.py",
     "a/../../b.py",
     "/etc/a",
     "C:/a.py",

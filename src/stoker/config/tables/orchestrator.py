@@ -10,9 +10,13 @@ from pydantic import BeforeValidator, Field
 from stoker.config.tables import value_checks
 from stoker.config.tables.section import Section, setting
 from stoker.config.tables.value_types import Name, ServedName, SomeDuration, Text
-from stoker.domain.orchestrator import Orchestrator, Policy
+from stoker.domain.orchestrator import Orchestrator, Policy, Unchecked
 
 POLICIES = tuple(policy.value for policy in Policy)
+UNCHECKED = tuple(one.value for one in Unchecked)
+UncheckedWord = Annotated[
+    str, BeforeValidator(value_checks.one_of(UNCHECKED)), Field(json_schema_extra={"enum": list(UNCHECKED)})
+]
 PolicyWord = Annotated[
     str, BeforeValidator(value_checks.one_of(POLICIES)), Field(json_schema_extra={"enum": list(POLICIES)})
 ]
@@ -31,6 +35,11 @@ class OrchestratorTable(Section):
         [],
         "Commands that each block of code has to pass: `ruff check -` reads it on standard input, `pytest -q {file}` "
         "in a file. They run in a sandbox.",
+    )
+    unchecked: UncheckedWord = setting(
+        "refuse",
+        "What becomes of code in a language that no check understands, where neither `checks` nor a `validator` "
+        "judges: `refuse` it, or `commit` it and say `unchecked`.",
     )
     check_names: bool = setting(True, "Whether imports and calls are looked up, so that invented ones are found.")
     python: Text | None = setting(
@@ -70,6 +79,7 @@ def build_orchestrators(
             worker=table.worker or "",
             validator=table.validator or "",
             checks=tuple(table.checks),
+            unchecked=Unchecked(table.unchecked),
             check_names=table.check_names,
             python=table.python or "",
             retries=table.retries,
@@ -94,6 +104,7 @@ def show_orchestrator(orchestrator: Orchestrator) -> dict[str, Any]:
     return OrchestratorTable.show(
         orchestrator,
         policy=orchestrator.policy.value,
+        unchecked=orchestrator.unchecked.value,
         validator=orchestrator.validator or None,
         python=orchestrator.python or None,
         project=orchestrator.project or None,

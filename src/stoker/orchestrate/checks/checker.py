@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from stoker.domain.orchestrator import CheckLayer, Orchestrator
+from stoker.domain.orchestrator import CheckLayer, Orchestrator, Unchecked
 from stoker.orchestrate.checks.commands import CommandChecker, CommandSettings, command_problems
 from stoker.orchestrate.checks.grammars import EXTRA, missing_languages
 from stoker.orchestrate.checks.methods import can_check_methods
 from stoker.orchestrate.checks.names import NameChecker, name_notes
-from stoker.orchestrate.checks.structure import check_code, prose_finding
+from stoker.orchestrate.checks.structure import check_code, prose_finding, understands
 from stoker.orchestrate.checks.validator import Validator
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
+from stoker.orchestrate.loop.languages import is_document
 
 LayerCheck = Callable[[WorkerBlock, Sequence[WorkerBlock]], Awaitable[LayerResult]]
 """One layer: judges a block, given the blocks that are committed. Raises nothing but CancelledError."""
@@ -32,22 +33,42 @@ class LayeredChecker:
         return await self._layers[layer](block, committed)
 
 
-async def check_structure(block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
-    """The first layer."""
-    try:
-        finding = await check_code(block.language, block.text) if block.is_code else prose_finding(block.text)
-    except OSError as error:
-        reason = f"the parser cannot be started: {error.strerror or error}"
-        return LayerResult(CheckLayer.STRUCTURE, False, reason, is_decided=False)
-    if finding is None:
-        return LayerResult(CheckLayer.STRUCTURE, True)
-    what = "write the text without repeating" if not block.is_code else "write code that parses"
-    return LayerResult(CheckLayer.STRUCTURE, False, str(finding), f"{finding}; {what}.")
+class StructureChecker:
+    """The first layer. Code in a language that it does not understand passes if `unchecked` lets it."""
+
+    def __init__(self, unchecked: Unchecked) -> None:
+        self._unchecked = unchecked
+
+    async def check(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
+        """Raises nothing but CancelledError."""
+        try:
+            finding = await check_code(block.language, block.text) if block.is_code else prose_finding(block.text)
+        except OSError as error:
+            reason = f"the parser cannot be started: {error.strerror or error}"
+            return LayerResult(CheckLayer.STRUCTURE, False, reason, is_decided=False)
+        if finding is not None:
+            what = "write the text without repeating" if not block.is_code else "write code that parses"
+            return LayerResult(CheckLayer.STRUCTURE, False, str(finding), f"{finding}; {what}.")
+        if not block.is_code or is_document(block.language) or understands(block.language):
+            return LayerResult(CheckLayer.STRUCTURE, True)
+        language = f"'{block.language[:40]}'"
+        if self._unchecked is Unchecked.COMMIT:
+            return LayerResult(CheckLayer.STRUCTURE, True, f"unchecked: nothing here understands {language}")
+        return LayerResult(
+            CheckLayer.STRUCTURE,
+            False,
+            f"unchecked: nothing here understands {language}; add a `validator` or `checks` that do, or set "
+            '`unchecked = "commit"`',
+            "Name the language of the code, and its file, after the backquotes of its fence, and write code only in "
+            "the language that was asked for.",
+        )
 
 
 def build_checker(orchestrator: Orchestrator, task: str, validator: Validator | None) -> LayeredChecker:
     """The layers of one request. `task`: what the person asked."""
-    layers: dict[CheckLayer, LayerCheck] = {CheckLayer.STRUCTURE: check_structure}
+    is_judged = bool(orchestrator.checks) or validator is not None
+    structure = StructureChecker(Unchecked.COMMIT if is_judged else orchestrator.unchecked)
+    layers: dict[CheckLayer, LayerCheck] = {CheckLayer.STRUCTURE: structure.check}
     if orchestrator.check_names:
         names = NameChecker(orchestrator.python, orchestrator.project, task)
         layers[CheckLayer.NAMES] = names.check

@@ -36,7 +36,14 @@ def write_file(target: Path, text: str) -> None:
 def path_within(directory: Path, path: str) -> Path | None:
     """Where a file of the answer goes; None: it would leave the directory, or is no file's name."""
     pure = PurePosixPath(path)
-    if pure.is_absolute() or ".." in pure.parts or not pure.parts or not path.isprintable() or len(path) > _MAX_PATH:
+    if (
+        pure.is_absolute()
+        or path.startswith("~")
+        or ".." in pure.parts
+        or not pure.parts
+        or not path.isprintable()
+        or len(path) > _MAX_PATH
+    ):
         return None
     return directory / pure
 

@@ -12,6 +12,7 @@ import textwrap
 import warnings
 from typing import NamedTuple
 
+from stoker.orchestrate.checks.grammars import grammar_of, language_of
 from stoker.orchestrate.checks.syntax_tree import parse_in_process, parse_short
 from stoker.request.verify.check_diff import has_wrong_hunk
 from stoker.request.verify.loops import is_loop
@@ -59,6 +60,14 @@ def structure_finding(language: str, text: str) -> StructureFinding | None:
     if language in _DIFF and has_wrong_hunk(text):
         return StructureFinding(0, "a hunk is not as long as its header says")
     return None
+
+
+def understands(language: str) -> bool:
+    """Whether the structure of this language is judged here."""
+    if language in PYTHON or language in _JSON or language in _DIFF:
+        return True
+    grammar = grammar_of(language)
+    return grammar is not None and language_of(grammar) is not None
 
 
 def prose_finding(text: str) -> StructureFinding | None:

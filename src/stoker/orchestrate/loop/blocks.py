@@ -19,7 +19,7 @@ class WorkerBlock(msgspec.Struct, frozen=True):
     """Ends with a line end, unless it is empty."""
     is_code: bool = False
     language: str = ""
-    """The first word after the fence, in lower case; empty: none was given."""
+    """See `loop.languages`; empty: it looks like no code."""
     path: str = ""
     """The file that the block belongs to; empty: none was named."""
     fence: str = ""

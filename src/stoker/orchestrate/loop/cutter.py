@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from stoker.orchestrate.loop.blocks import MARKER, WorkerBlock
+from stoker.orchestrate.loop.languages import is_document, language_of
 
 MAX_LINES = 400
 MAX_CHARACTERS = 16_000
@@ -130,7 +131,7 @@ class Cutter:
             self._lines, self._size = above, sum(len(line) + 1 for line in above)
 
     def _language(self) -> str:
-        return _language(self._info) if self._fence is not None else ""
+        return language_of(self._path, self._info, self._lines) if self._fence is not None else ""
 
     def _cut(self, found: list[WorkerBlock], is_too_long: bool = False) -> None:
         lines, self._lines, self._size, self._tries = self._lines, [], 0, 0
@@ -140,9 +141,13 @@ class Cutter:
         if self._fence is not None:
             opens, self._opens = self._opens, False
             info = self._info
-            block = WorkerBlock(text, True, _language(info), self._path, info, True, opens, is_too_long)
+            language = language_of(self._path, info, lines)
+            block = WorkerBlock(text, True, language, self._path, info, True, opens, is_too_long)
         elif self._is_complete("python", text):
             block = WorkerBlock(text, True, "python", self._path, is_too_long=is_too_long)
+            self._path = ""
+        elif bare := language_of(self._path, "", lines):
+            block = WorkerBlock(text, not is_document(bare), bare, self._path, is_too_long=is_too_long)
             self._path = ""
         else:
             block = WorkerBlock(text, is_too_long=is_too_long)
@@ -155,11 +160,6 @@ class Cutter:
         self._lines += [rest] if rest else []
         self.has_overrun = self._fence is not None
         self._cut(found, is_too_long=self.has_overrun)
-
-
-def _language(info: str) -> str:
-    word = info.split(maxsplit=1)[0] if info else ""
-    return word.partition(":")[0].partition("{")[0].lower()
 
 
 def _path_in_info(info: str) -> str:

@@ -131,12 +131,12 @@ class ProjectFiles:
 
 
 def project_path(directory: Path, path: str) -> Path:
-    """Where a file of the project is. Raises ClientError `path_outside_project`: the path is absolute, has `..` or a
-    link in it, or leads into `.stoker` or `.git`.
+    """Where a file of the project is. Raises ClientError `path_outside_project`: the path is absolute, begins with
+    `~`, has `..` or a link in it, or leads into `.stoker` or `.git`.
     """
     pure = PurePosixPath(path)
     rule = ""
-    if pure.is_absolute() or "\\" in path or ":" in path.partition("/")[0]:
+    if pure.is_absolute() or path.startswith("~") or "\\" in path or ":" in path.partition("/")[0]:
         rule = "it must be relative to the project"
     elif ".." in pure.parts:
         rule = "it must not contain '..'"
