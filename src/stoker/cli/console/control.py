@@ -138,9 +138,9 @@ class Control:
         """Read the configuration again; waits until what changed is carried out. `dry_run`: what would change."""
         return parse(self._ask("POST", "/admin/reload", {"dry_run": True} if dry_run else {}, None), ReloadAnswer)
 
-    def decisions(self, limit: int) -> list[Decision]:
-        """Newest first."""
-        answer = self.document(f"/admin/decisions?limit={limit}")
+    def decisions(self, limit: int, failed: bool = False) -> list[Decision]:
+        """Newest first. `failed`: only of requests that failed."""
+        answer = self.document(f"/admin/decisions?limit={limit}{'&failed=true' if failed else ''}")
         return parse(answer.get("decisions"), list[Decision])
 
     def decision(self, request_id: str) -> tuple[Decision, list[dict[str, str]] | None]:
