@@ -9,7 +9,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 from tests.store.test_metrics import STATUS, full
 
-from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed, WaitPart, WaitPart
+from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed, WaitPart
 from stoker.domain.usage import MediaUnits
 from stoker.store.exposition import expose
 from stoker.store.labels import OUTCOMES, STATES
