@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -163,3 +164,27 @@ async def test_explain_still_knows_after_a_restart_what_a_request_waited_for_and
 def questions(id: str) -> dict[str, tuple[str, ...]]:
     """The words after `stoker explain`."""
     return {"id": (id,), "newest": (), "failed": ("--failed",)}
+
+
+@story
+async def test_serves_up_takes_the_next_one_for_one_that_cannot_load_and_says_so() -> None:
+    slots = '[slots.gpu0]\nmemory = "2GiB"'
+    given = {"memory": "1GiB", "context": 256}
+    with running(
+        llama("one", **given), llama("cut", model="../cut", **given), llama("two", **given), slots=slots, started=False
+    ) as plane:  # fmt: skip
+        path = plane.directory / "cut.gguf"
+        plane.write(plane.config.read_text().replace(str(MODELS / "../cut.gguf"), str(path)))
+        path.write_bytes(SPARK[:9000])
+        offline = plane.run("serves", "up", "--dry-run", "--json").stdout
+        assert [plan["serve"] for plan in json.loads(offline)] == ["one", "two"]
+        plane.start()
+        planned = plane.run("serves", "up", "--dry-run", "--json").stdout
+        assert [plan["serve"] for plan in json.loads(planned)] == ["one", "two"]
+        done = plane.run("serves", "up")
+        assert done.returncode == 0
+        assert "left out: cut cannot load: " in done.stderr
+        assert [one["state"] for one in plane.status()["serves"]] == ["ready", "cannot_load", "ready"]
+        refused = plane.run("serves", "up", "cut", "--dry-run")
+        assert refused.returncode == 1
+        assert "1. refuse: serve 'cut' cannot load: " in refused.stdout

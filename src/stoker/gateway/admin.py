@@ -159,7 +159,7 @@ class Admin:
 
     async def _preview(self, request: AdminRequest) -> dict[str, Any]:
         if request.serve is None:
-            return {"serves": self._conductor.loadable()}
+            return {"serves": await self._conductor.loadable()}
         found = await self._conductor.preview(self._serve(request).name, request.force)
         refusal = found.refusal
         return {
