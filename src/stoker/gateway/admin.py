@@ -72,7 +72,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/admin/doctor", "What `stoker config check` and `doctor` find."),
     Operation("GET", "/admin/orchestrator/{request}", "What an orchestrator wrote down.", query=("offset",)),
     Operation("GET", "/admin/routing", "Tiers and classes with their evidence.", Scope.OBSERVE),
-    Operation("GET", "/admin/decisions", "The newest decisions.", Scope.OBSERVE, query=("limit",)),
+    Operation("GET", "/admin/decisions", "The newest decisions.", Scope.OBSERVE, query=("limit", "failed")),
     Operation("GET", "/admin/decisions/{request}", "One decision with its explanation.", Scope.OBSERVE),
 )  # fmt: skip
 """What is answered here; keys and results have their own."""
@@ -159,7 +159,7 @@ class Admin:
 
     async def _preview(self, request: AdminRequest) -> dict[str, Any]:
         if request.serve is None:
-            return {"serves": self._conductor.loadable()}
+            return {"serves": await self._conductor.loadable()}
         found = await self._conductor.preview(self._serve(request).name, request.force)
         refusal = found.refusal
         return {

@@ -104,9 +104,10 @@ def command_line(serve: Serve, rank: Rank | None = None) -> str:
     from stoker.cli.machine.ports import free_port
     from stoker.config.warnings import is_secret_variable, secret_words
     from stoker.fleet.engines.launch import LaunchPlace as Start
-    from stoker.fleet.engines.plan import plan, problems
+    from stoker.fleet.engines.plan import plan
+    from stoker.fleet.supervision.start_problems import lasting
 
-    missing = [] if serve.job_place is not None else problems(serve)  # its node has what it needs, or has not
+    missing = [] if serve.job_place is not None else lasting(serve)  # its node has what it needs, or has not
     if missing:
         raise RequestRefused("; ".join(missing), code="not_startable")
     launch = plan(serve, Start(serve.port or free_port(), KEY, rank=rank))
@@ -359,10 +360,19 @@ def _loadable(installation: Installation, is_running: bool) -> list[str]:
     if installation.settings is None:
         raise NotRunning(f"Stoker does not run, and no configuration was given; start it: {installation.start}")
     from stoker.app.configuration import placed_serves, placed_slots
+    from stoker.fleet.supervision import start_problems
     from stoker.request.lease.preview import loadable
     from stoker.request.lease.scheduler import Scheduler
 
-    return loadable(Scheduler(placed_slots(installation.settings), placed_serves(installation.settings)))
+    serves = {serve.name: serve for serve in placed_serves(installation.settings)}
+    scheduler = Scheduler(placed_slots(installation.settings), serves.values())
+    checked: set[str] = set()
+    while new := [name for name in loadable(scheduler) if name not in checked]:
+        checked.update(new)
+        for name in new:
+            if problems := start_problems.lasting(serves[name]):
+                scheduler.on_cannot_load(name, 0.0, "; ".join(problems))
+    return loadable(scheduler)
 
 
 def _status(installation: Installation) -> StatusAnswer | None:

@@ -25,6 +25,9 @@ def load(
     else:
         with installation.control() as control:
             names = control.loadable()
+            broken = {one.name: one.cannot_load for one in control.status().serves if one.cannot_load}
+        for one, why in broken.items():
+            terminal.note(f"left out: {one} cannot load: {why}")
         if not names and not json:
             terminal.say("nothing to load: nothing else fits beside what is loaded; `stoker slot switch SERVE` swaps")
     _finish(load_serves(installation, names, force, seconds, quiet=json, evict=name is not None), json)

@@ -335,8 +335,15 @@ class Conductor:
             return SwitchPreview(state.name, refusal=refusal)
         return preview_switch(self.scheduler, state.name) if state.name in self.scheduler.serves else found
 
-    def loadable(self) -> list[str]:
-        """See `request.lease.preview.loadable`."""
+    async def loadable(self) -> list[str]:
+        """See `request.lease.preview.loadable`. Without those of which a check finds that they cannot load."""
+        checked: set[str] = set()
+        while new := [name for name in loadable(self.scheduler) if name not in checked]:
+            for name in new:
+                checked.add(name)
+                if (state := self.scheduler.serves.get(name)) is not None and state.phase is ServePhase.STOPPED:
+                    check = self._fleet.quick_check(state.serve)
+                    self._learn(state, check if isinstance(check, QuickCheck) else await self._checking(check))
         return loadable(self.scheduler)
 
     async def switch(
