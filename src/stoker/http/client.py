@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stoker.domain.host_port import host_port
 from stoker.domain.lease import Target
 from stoker.http.response import ResponseReader
 from stoker.http.tls_contexts import tls_contexts
@@ -104,10 +105,9 @@ async def connect(target: Target, timeout: float = TIMEOUT) -> None:
 
 def _request(target: Target, path: str, payload: Any, method: str | None) -> bytes:
     body = b"" if payload is None else json.dumps(payload).encode()
-    host = f"[{target.host}]" if ":" in target.host else target.host
     lines = [
         f"{method or ('GET' if payload is None else 'POST')} {target.base_path}{path} HTTP/1.1",
-        f"Host: {host}:{target.port}",
+        f"Host: {host_port(target.host, target.port)}",
         "Connection: close",
         "Accept: application/json",
         "User-Agent: stoker-probe",
