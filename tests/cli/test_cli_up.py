@@ -349,7 +349,7 @@ def test_an_experiment_with_its_own_command_can_be_shown_only(ran: list[Ran], ca
 
 def shown(capsys: Captured, *words: str) -> str:
     """The command that an experiment would start."""
-    assert run(["serves", "experiment", *words, "--dry-run"]) == 0
+    assert run(["serves", "experiment", "--dry-run", *words]) == 0
     out = capsys.readouterr().out
     assert "http://127.0.0.1:8100/v1" in out, "--port has a default"
     return next(line for line in out.splitlines() if line.startswith("  "))
