@@ -285,11 +285,12 @@ def accept_config(app: typer.Typer) -> None:
     the command counts more.
     """
 
-    @app.callback()
+    @app.callback(context_settings={"default_map": {}})
     def group(context: typer.Context, config: Config = None) -> None:
+        defaults: dict[str, Any] = context.default_map  # type: ignore[assignment]
+        defaults.clear()
         if config is not None:
-            commands: Iterable[str] = getattr(context.command, "commands", ())
-            context.default_map = {name: {"config": config} for name in commands}
+            defaults.update({name: {"config": config} for name in getattr(context.command, "commands", ())})
 
 
 def duration(text: str | None, option: str) -> float | None:
