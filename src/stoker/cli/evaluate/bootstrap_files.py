@@ -65,7 +65,7 @@ def rows_of(
         fixtures = fixture.shipped_fixtures(fixture.wording_for(recording.model))
     graded = whole_suites.graded_in(recording.runs) + recorded.grade_recorded(recording.answers, fixtures)
     current = _current(graded, fixtures)
-    everything = {one.fixture for one in (*graded, *recording.answers)}
+    everything = {one.fixture for one in graded} | {answer.fixture for answer in recording.answers}
     wanted = [one for one in current if not classes or one.task_class in classes]
     rows = grading.profile_rows(wanted, fixtures, recording.tier, recording.fingerprint, recording.at)
     return rows, len(everything - {one.fixture for one in current})
