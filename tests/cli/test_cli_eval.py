@@ -147,3 +147,52 @@ def path() -> dict[str, str]:
 def children() -> set[int]:
     """Processes that this one started and that run."""
     return {one.pid for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE}
+
+
+# -- command lines in other orders -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serves", "--manifest", "FILE", "status"),
+        ("serves", "-c", "FILE", "up", "m"),
+        ("slot", "--config", "FILE", "list"),
+        ("eval", "--manifest", "FILE", "preflight", "m"),
+        ("config", "--manifest", "FILE", "show"),
+        ("keys", "--manifest", "FILE", "list"),
+    ],
+    ids=" ".join,
+)
+def test_the_file_may_be_named_before_the_command_of_a_group(
+    home: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(list(words)) == 2
+    assert "FILE: there is no such file" in capsys.readouterr().err
+    Path("own.toml").write_text('[paths]\nstate = "own"\n[[serve]]\nname = "m"\nmodel = "m.gguf"\n')
+    given = [word.replace("FILE", "none.toml") for word in words]
+    run([*given, "--config", "own.toml"])
+    assert "none.toml" not in capsys.readouterr().err, "a file after the command counts more"
+
+
+TIERS = """
+[[tier]]
+name = "heavy"
+serve = "slow"
+cost = { input = 1.0, output = 2.0 }
+"""
+
+
+@pytest.mark.parametrize("words", [("--tier", "heavy"), ("--tier", "slow"), ("heavy",)], ids=" ".join)
+@pytest.mark.parametrize("command", ["preflight", "benchmark"])
+def test_what_is_measured_may_be_named_as_a_tier(
+    stoker: FakeStoker, config: Path, command: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(config.read_text() + TIERS)
+    assert run(["eval", command, *words]) == 2
+    assert "serve 'slow' is not running" in capsys.readouterr().err
+
+
+def test_a_serve_and_another_tier_are_too_much(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["eval", "preflight", "fast", "--tier", "slow"]) == 2
+    assert "give either fast or --tier slow, not both" in capsys.readouterr().err

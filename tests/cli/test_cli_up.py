@@ -17,6 +17,8 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker, status
 
 from stoker.cli.commands import read_again, serves_experiment
+from stoker.cli.machine import discover
+from stoker.cli.machine.discover import Gpu
 from stoker.cli.main import run
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
@@ -329,8 +331,6 @@ def test_a_failed_experiment_keeps_its_log(
 def test_an_experiment_names_what_is_missing(port: int, ran: list[Ran], capsys: Captured) -> None:
     assert run(["serves", "experiment", "--port", "9"]) == 2
     assert "--model" in capsys.readouterr().err
-    assert run(["serves", "experiment", "--model", "x"]) == 2
-    assert "--port" in capsys.readouterr().err
     assert run(["serves", "experiment", "--model", "x", "--port", "9"]) == 2
     assert "no such file" in capsys.readouterr().err
     assert run(["serves", "experiment", "--model", "x", "--port", "9", "--cmd", "vllm serve {model}"]) == 2
@@ -345,6 +345,77 @@ def test_an_experiment_with_its_own_command_can_be_shown_only(ran: list[Ran], ca
     env = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1"
     assert re.search(rf"{env} \S*/sh serve org/big --port \d+ --max-len 8\n", out)
     assert ran == []
+
+
+def shown(capsys: Captured, *words: str) -> str:
+    """The command that an experiment would start."""
+    assert run(["serves", "experiment", "--dry-run", *words]) == 0
+    out = capsys.readouterr().out
+    assert "http://127.0.0.1:8100/v1" in out, "--port has a default"
+    return next(line for line in out.splitlines() if line.startswith("  "))
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand-ins for engines and Docker on PATH."""
+    for name in ("vllm", "sglang", "llama-server", "docker"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tmp_path
+
+
+def test_an_experiment_with_a_model_of_the_hub_needs_only_its_engine(
+    programs: Path, ran: list[Ran], capsys: Captured
+) -> None:
+    found = shown(capsys, "--model", "org/Big-7B", "--engine", "vllm", "--gpu", "GPU-1")
+    assert re.search(
+        r"CUDA_VISIBLE_DEVICES=GPU-1 .*/vllm serve org/Big-7B --served-model-name big-7b --host 127\.0\.0\.1 "
+        r"--port \d+ .*--max-model-len 4096",
+        found,
+    )
+    found = shown(capsys, "--model", "org/Big-7B", "--engine", "sglang", "--", "--tp", "2")
+    assert re.search(r"--model-path org/Big-7B --served-model-name big-7b .*--context-length 4096.* --tp 2", found)
+    found = shown(capsys, "--model", "org/Big-GGUF:Q4_K_M", "--engine", "llama.cpp", "--parallel", "2")
+    assert re.search(
+        r"/llama-server -hf org/Big-GGUF:Q4_K_M --alias \S+ --host 127\.0\.0\.1 --port \d+ -c 8192 -np 2", found
+    )
+    assert run(["serves", "experiment", "--model", "org/Big-7B", "--engine", "vllm"]) == 0
+    [serve] = ran[0].settings.serves
+    assert serve.ready_timeout > 3600, "its weights are downloaded first"
+
+
+def test_an_experiment_in_a_container_publishes_its_port_and_is_removed_at_the_end(
+    programs: Path, ran: list[Ran], monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(discover, "gpus", lambda: [Gpu(0, "GPU-1", "H200", None, "nvidia")])
+    words = ("--model", "org/Big-7B", "--container", "some/image:1")
+    found = shown(capsys, *words, "--engine", "vllm", "--gpu", "GPU-1")
+    assert re.search(
+        r"docker run --rm --name stoker-experiment-big-7b --gpus device=GPU-1 .*-p 127\.0\.0\.1:\d+:8000 .*"
+        r"--entrypoint vllm some/image:1 serve org/Big-7B",
+        found,
+    )
+    assert "--gpus all" in shown(capsys, *words, "--engine", "sglang")
+    assert "some/image:1 -hf org/Big-7B" in shown(capsys, *words, "--engine", "llama.cpp")
+    assert run(["serves", "experiment", *words, "--engine", "vllm"]) == 0
+    assert ran[0].settings.serves[0].stop == ("docker", "rm", "--force", "stoker-experiment-big-7b")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--model", "org/x"), "for a model of the hub add --engine llama.cpp|vllm|sglang"),
+        (("--model", "org/x", "--engine", "ollama"), "--engine ollama: not known; one of llama.cpp, vllm, sglang"),
+        (("--model", "org/x", "--container", "i"), "--container i: say which engine it holds: --engine"),
+        (("--model", "org/x", "--engine", "vllm", "--cmd", "x {port}"), "leave out --engine and --container"),
+    ],
+)
+def test_an_experiment_says_which_options_go_together(
+    words: tuple[str, ...], told: str, ran: list[Ran], capsys: Captured
+) -> None:
+    assert run(["serves", "experiment", *words]) == 2
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from stoker.testing.client import RawClient, compose_request
 from stoker.testing.server import ScriptedServer
 
+SPARK = Path(__file__).parents[2] / "src" / "stoker" / "models" / "spark.gguf"
 NOT_FOR_SERVING = (
     "argparse", "click", "email", "http.client", "importlib.metadata", "multiprocessing", "prometheus_client",
     "psutil", "pydantic", "pydantic_core", "rich", "typer", "urllib.request", "zipfile",
@@ -112,5 +113,37 @@ def test_ctrl_c_while_the_configuration_is_read_ends_both(port: int) -> None:
         _, problems = await stoker.communicate()  # until both have closed their output
         os.close(writing)
         assert (stoker.returncode, b"Traceback" in problems) == (130, False)
+
+    asyncio.run(story())
+
+
+@pytest.mark.llama
+@pytest.mark.parametrize("variables", [{}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}], ids=["C", "ASCII"])
+def test_a_model_is_found_by_its_name_and_loaded_in_any_locale(
+    home: Path, port: int, variables: dict[str, str]
+) -> None:
+    model = home / "work" / "modèle" / "gut.gguf"
+    model.parent.mkdir()
+    model.write_bytes(SPARK.read_bytes())
+    text = f'[front_door]\nport = {port}\n[paths]\nstate = "state"\n[[serve]]\nname = "m"\nmodel = "{model}"\n'
+    Path("stoker.toml").write_text(f"{text}embedded = true\ncontext = 512\n", encoding="utf-8")
+    environment = {**os.environ, "LANG": "C", "LC_ALL": "POSIX", **variables}
+
+    async def story() -> None:
+        words = (sys.executable, "-c", "from stoker.cli.entry import main; main()", "up")
+        stoker = await asyncio.create_subprocess_exec(*words, env=environment, stdout=PIPE, stderr=PIPE)
+        assert stoker.stdout is not None
+        try:
+            assert (await stoker.stdout.readline()).startswith(b"listening on ")
+            client = RawClient(port, timeout=60)
+            await client.connect()
+            question = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
+            await client.send(compose_request("POST", "/v1/chat/completions", question))
+            reply = await client.reply()
+            assert reply.status == 200, reply
+            await client.close()
+        finally:
+            stoker.terminate()
+            await stoker.communicate()
 
     asyncio.run(story())

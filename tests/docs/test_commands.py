@@ -39,11 +39,14 @@ def refusal(words: list[str]) -> str:
 def mistaken(words: list[str]) -> str:
     """An unknown command or option in a mention, which may leave arguments out."""
     command: Any = STOKER
-    for word in words:
+    rest = iter(words)
+    for word in rest:
         if word.startswith("-"):
-            option, known = word.partition("=")[0], {o for p in command.params for o in p.opts + p.secondary_opts}
-            if option not in known | {"--help"}:
+            option, known = word.partition("=")[0], {o: p for p in command.params for o in p.opts + p.secondary_opts}
+            if option not in known.keys() | {"--help"}:
                 return f"no option {option}"
+            if hasattr(command, "commands") and option == word and option in known and not known[option].is_flag:
+                next(rest, None)  # its value, before the command of the group
         elif hasattr(command, "commands"):
             if word not in command.commands:
                 return f"no command {word}"
@@ -117,6 +120,8 @@ def test_what_the_command_line_would_refuse_is_found(words: str, says: str) -> N
 def test_a_mention_may_leave_arguments_out_but_not_invent_any() -> None:
     assert mistaken(["serves", "up"]) == ""
     assert mistaken(["serves", "start"]) == "no command start"
+    assert mistaken(["serves", "--manifest", "FILE", "status"]) == ""
+    assert mistaken(["serves", "--manifest", "FILE", "start"]) == "no command start"
     assert mistaken(["serves", "up", "--fast"]) == "no option --fast"
 
 

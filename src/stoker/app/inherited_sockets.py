@@ -11,6 +11,7 @@ from collections.abc import MutableMapping
 
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import StokerError
+from stoker.domain.host_port import host_port
 
 FIRST = 3
 """The first descriptor that is passed: SD_LISTEN_FDS_START."""
@@ -40,7 +41,7 @@ def inherited_socket(door: FrontDoor, environment: MutableMapping[str, str]) -> 
     host, port = found.getsockname()[:2]
     if port != door.port:
         text = (
-            f"systemd's socket listens on {host}:{port}, the configuration says port {door.port}: "
+            f"systemd's socket listens on {host_port(host, port)}, the configuration says port {door.port}: "
             "type `stoker install systemd` again, or correct ListenStream in stoker.socket"
         )
         raise StokerError(text, code="socket_activation")

@@ -28,6 +28,7 @@ from stoker.app.resume import to_resume
 from stoker.app.take_over import take_over
 from stoker.domain.access import FrontDoor, Settings
 from stoker.domain.errors import StokerError
+from stoker.domain.host_port import host_port
 from stoker.domain.serve import slots_of
 from stoker.gateway.log_file import logging_to
 from stoker.gateway.server import Server, ServerOptions, close, event_loop, listen
@@ -197,7 +198,7 @@ async def _serve(
 
 def _announce_open(door: FrontDoor, asks_for_keys: bool, options: RunOptions) -> None:
     announce = options.announce
-    announce(f"listening on {door.scheme}://{door.host}:{door.port}")
+    announce(f"listening on {door.scheme}://{host_port(door.host, door.port)}")
     if asks_for_keys and not door.keys:
         announce("requests need one of the keys that `stoker keys create` made: see `stoker keys list`")
     if door.auth is False and door.host not in ("127.0.0.1", "::1", "localhost"):

@@ -22,12 +22,20 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Runs the command line of this process and exits with its code."""
+    if sys.getfilesystemencoding() != "utf-8":
+        _begin_again_in_utf8()
     arguments = sys.argv[1:]
     if arguments[:1] == ["up"]:
         sys.exit(_up(arguments))
     from stoker.cli.main import run
 
     sys.exit(run(arguments))
+
+
+def _begin_again_in_utf8() -> None:
+    """Replaces this process. Configurations are UTF-8, and Python cannot name files by them in another encoding."""
+    os.environ["PYTHONUTF8"] = "1"  # for all processes that this one starts
+    os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _up(arguments: list[str]) -> int:

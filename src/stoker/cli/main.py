@@ -47,6 +47,8 @@ from stoker.cli.evaluate import results
 
 app = command_line.without_commands()
 app.command()(up.up)
+for group in (serves, slot, cluster, keys, orchestrator, eval, results, profile, config):
+    options.accept_config(group.app)
 app.add_typer(serves.app, name="serves")
 app.add_typer(slot.app, name="slot")
 app.add_typer(cluster.app, name="cluster")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from stoker.domain.host_port import host_port
 from stoker.domain.serve import Secret
 from stoker.domain.special_addresses import is_public
 
@@ -55,7 +56,7 @@ class WorkerAddress:
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ import msgspec
 
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError
+from stoker.domain.host_port import host_port
 from stoker.gateway.socket_channel import MESSAGE, MessageKind, send
 from stoker.request.accept.idle_connections import IdleConnections, MovableConnection
 
@@ -75,8 +76,8 @@ class HandOverRequests:
             raise ClientError(text, code="not_replaceable", status=409)
         if (asked.host, asked.port) != (door.host, door.port):
             text = (
-                f"this Stoker listens on {door.host}:{door.port}, the new one would listen on "
-                f"{asked.host}:{asked.port}: stop this one, and start the other without --replace"
+                f"this Stoker listens on {host_port(door.host, door.port)}, the new one would listen on "
+                f"{host_port(asked.host, asked.port)}: stop this one, and start the other without --replace"
             )
             raise ClientError(text, code="other_address", status=409)
         self._connection, self._process = connection, asked.process

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from stoker.domain.host_port import host_port
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.hand_over import ConnectionMover, HandOverRequests, Successor
 from stoker.gateway.http_server import HttpServer
@@ -253,7 +254,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         sock.close()
         raise OSError(
-            f"cannot listen on {host}:{port}: {error.strerror}; use another port with `stoker up --port N`"
+            f"cannot listen on {host_port(host, port)}: {error.strerror}; use another port with `stoker up --port N`"
         ) from error
     sock.setblocking(False)
     return sock

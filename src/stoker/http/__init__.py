@@ -1,6 +1,7 @@
 """Single questions over HTTP, outside the path of requests.
 
 client    one question to an engine: JSON out, a bounded answer back
+kept_connection  many questions over one connection
 response  one HTTP/1.1 answer, read to its end or to a bound
 tls_contexts  which certificates are trusted, read beside the loop, and again when they change
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stoker.domain.host_port import host_port
 from stoker.domain.lease import Target
 from stoker.http.response import ResponseReader
 from stoker.http.tls_contexts import tls_contexts
@@ -59,13 +60,36 @@ async def ask(
     writer: asyncio.StreamWriter | None = None
     response = ResponseReader()
     try:
-        async with asyncio.timeout(timeout):
-            context = await tls_contexts.get(target.ca_file) if target.tls else None
-            name = target.host if target.tls else None
-            host = target.address or target.host
-            reader, writer = await asyncio.open_connection(host, target.port, ssl=context, server_hostname=name)
-            writer.write(_request(target, path, payload, method))
-            await response.read(reader, BODY_LIMIT if limit is None else limit)
+        with telling_why(target, timeout):
+            async with asyncio.timeout(timeout):
+                reader, writer = await open_connection(target)
+                writer.write(request_bytes(target, path, payload, method))
+                await response.read(reader, BODY_LIMIT if limit is None else limit)
+    finally:
+        if writer is not None:
+            writer.transport.abort()  # nothing more to send, so no need to close politely
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+    return as_response(response)
+
+
+def as_response(response: ResponseReader) -> HttpResponse:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers.items()}
+    return HttpResponse(response.status, bytes(response.body), headers)
+
+
+async def open_connection(target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Raises OSError."""
+    context = await tls_contexts.get(target.ca_file) if target.tls else None
+    name = target.host if target.tls else None
+    return await asyncio.open_connection(target.address or target.host, target.port, ssl=context, server_hostname=name)
+
+
+@contextlib.contextmanager
+def telling_why(target: Target, timeout: float) -> Iterator[None]:
+    """Turns what goes wrong inside into NoResponse."""
+    try:
+        yield
     except TimeoutError:
         raise NoResponse(f"no answer within {timeout:.1f} s") from None
     except ConnectionRefusedError:
@@ -74,13 +98,6 @@ async def ask(
         raise NoResponse(f"connection failed ({error.strerror or error})") from error
     except ValueError as error:
         raise NoResponse("what answers there does not speak HTTP") from error
-    finally:
-        if writer is not None:
-            writer.transport.abort()  # nothing more to send, so no need to close politely
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers.items()}
-    return HttpResponse(response.status, bytes(response.body), headers)
 
 
 async def connect(target: Target, timeout: float = TIMEOUT) -> None:
@@ -102,13 +119,15 @@ async def connect(target: Target, timeout: float = TIMEOUT) -> None:
                 await writer.wait_closed()
 
 
-def _request(target: Target, path: str, payload: Any, method: str | None) -> bytes:
+def request_bytes(
+    target: Target, path: str, payload: Any = None, method: str | None = None, is_last: bool = True
+) -> bytes:
+    """`is_last`: no other question follows on the connection."""
     body = b"" if payload is None else json.dumps(payload).encode()
-    host = f"[{target.host}]" if ":" in target.host else target.host
     lines = [
         f"{method or ('GET' if payload is None else 'POST')} {target.base_path}{path} HTTP/1.1",
-        f"Host: {host}:{target.port}",
-        "Connection: close",
+        f"Host: {host_port(target.host, target.port)}",
+        *(("Connection: close",) if is_last else ()),
         "Accept: application/json",
         "User-Agent: stoker-probe",
     ]

@@ -24,6 +24,8 @@ class ResponseReader:
         self.body = bytearray()
         self.is_cut = False
         """The body is longer than the bound; the rest was not read."""
+        self.can_follow = False
+        """Whether another question may follow on the same connection."""
         self._parser: Any = httptools.HttpResponseParser(self)
         self._head_size = 0
         self._announces_end = False
@@ -86,6 +88,7 @@ class ResponseReader:
     def on_message_complete(self) -> None:
         if self.status:
             self._has_ended = True
+            self.can_follow = self._announces_end and self._parser.should_keep_alive()
         else:  # 1xx: the real answer follows
             self.location, self._announces_end = "", False
             self.headers.clear()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from stoker.domain.host_port import host_port
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Outcome, Subject
 from stoker.domain.serve import Serve, ServeIdentity
@@ -168,7 +169,7 @@ async def prove(serve: Serve, target: Target) -> Rounds:
     options = PreflightOptions(
         asked, needle, context, _wording(serve, target), concurrency=1, lists_models=lists_models
     )
-    where = f"http{'s' if target.tls else ''}://{target.host}:{target.port}{target.base_path}"
+    where = f"http{'s' if target.tls else ''}://{host_port(target.host, target.port)}{target.base_path}"
     subject = Subject(serve.name, target.served_name, where, route="direct")
     first = (await run_preflight(subject, target, options)).findings
     failed = failures(first)

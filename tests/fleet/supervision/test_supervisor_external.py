@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Secret, Serve
+from stoker.fleet.drivers import external as external_driver
 from stoker.fleet.drivers.external import address_of
 from stoker.fleet.process.ports import free_port
 from stoker.http import client
@@ -43,8 +44,15 @@ def external(base_url: str, **fields: Any) -> Serve:
     return Serve(name="a", engine="openai", driver=Driver.EXTERNAL, base_url=base_url, **fields)
 
 
-def test_an_external_serve_is_proved_watched_and_forgotten(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def never_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a serve that answers; of one that may be lost, soon."""
+    monkeypatch.setattr("stoker.fleet.drivers.external.POLL_INTERVAL", 1000.0)
     monkeypatch.setattr("stoker.fleet.drivers.external.MAX_POLL_INTERVAL", 0.02)
+
+
+@pytest.mark.usefixtures("never_asked_again")
+def test_an_external_serve_is_proved_watched_and_forgotten(tell: Tell) -> None:
 
     async def story(workshop: Any) -> None:
         async with somebody(workshop, "--key", "sesame") as (url, process):
@@ -61,6 +69,103 @@ def test_an_external_serve_is_proved_watched_and_forgotten(tell: Tell, monkeypat
             assert "stopped answering at" in workshop.exits[0][1]
             assert fleet.statistics() == {}
             await fleet.close(False)
+
+    tell(story)
+
+
+class Answers:
+    """A server of one model that counts questions and connections. `keeps`: connections stay open."""
+
+    def __init__(self, keeps: bool = True) -> None:
+        self.keeps = keeps
+        self.questions = self.connections = 0
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.append(writer)
+        body = b'{"data": [{"id": "a"}]}'
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                asked = await reader.readuntil(b"\r\n\r\n")
+                self.questions += 1
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+                if not self.keeps or b"connection: close" in asked.lower():
+                    break
+        writer.close()
+
+    def hang_up(self) -> None:
+        for writer in self._writers:
+            writer.close()
+
+    async def end(self) -> None:
+        self.hang_up()
+        for writer in self._writers:
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+@asynccontextmanager
+async def answering(workshop: Any, answers: Answers) -> AsyncIterator[Any]:
+    """A fleet whose serve is there, and the server of that serve."""
+    server = await asyncio.start_server(answers, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    fleet = workshop.supervisor()
+    await fleet.start(external(f"http://127.0.0.1:{port}/v1"), workshop.on_exit)
+    answers.questions = answers.connections = 0
+    yield server
+    await fleet.close(False)
+    server.close()
+    await answers.end()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+def test_a_serve_that_answers_is_asked_seldom_and_over_one_connection(
+    tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 5 <= external_driver.POLL_INTERVAL <= 10
+    monkeypatch.setattr(external_driver, "POLL_INTERVAL", 0.01)
+
+    async def story(workshop: Any) -> None:
+        answers = Answers()
+        async with answering(workshop, answers):
+            await until(lambda: answers.questions >= 5)
+            assert answers.connections == 1
+
+    tell(story)
+
+
+@pytest.mark.usefixtures("never_asked_again")
+def test_a_connection_that_ends_is_no_loss_but_a_reason_to_ask(tell: Tell) -> None:
+    """Servers end connections that are idle."""
+
+    async def story(workshop: Any) -> None:
+        answers = Answers()
+        async with answering(workshop, answers) as server:
+            await until(lambda: answers.questions == 1)
+            answers.hang_up()
+            await until(lambda: (answers.questions, answers.connections) == (2, 2))
+            assert not workshop.exited.is_set()
+            server.close()
+            answers.hang_up()
+            await asyncio.wait_for(workshop.exited.wait(), 5)
+
+    tell(story)
+
+
+@pytest.mark.usefixtures("never_asked_again")
+def test_a_server_that_keeps_no_connection_is_asked_again_soon_and_its_loss_noticed(tell: Tell) -> None:
+    async def story(workshop: Any) -> None:
+        answers = Answers(keeps=False)
+        async with answering(workshop, answers) as server:
+            await until(lambda: answers.questions >= 3)
+            server.close()
+            await asyncio.wait_for(workshop.exited.wait(), 5)
 
     tell(story)
 

@@ -13,6 +13,7 @@ from stoker.cli.console.errors import UsageError
 from stoker.domain.access import FrontDoor, Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
+from stoker.domain.host_port import host_port
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.serve import Serve, Status, share_slot
@@ -105,8 +106,7 @@ def budgets(ceiling: int | None) -> tuple[int | None, int]:
 def root_of(front_door: FrontDoor) -> str:
     """Where this machine reaches the front door; a wildcard address is reached over loopback."""
     host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(front_door.host, front_door.host)
-    host = f"[{host}]" if ":" in host else host
-    return f"{front_door.scheme}://{host}:{front_door.port}"
+    return f"{front_door.scheme}://{host_port(host, front_door.port)}"
 
 
 def read_root(text: str) -> str:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.cli.clients.facts import root_of
+
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
@@ -17,13 +19,8 @@ KEY = "STOKER_KEY"
 
 
 def base_url(settings: Settings) -> str:
-    """What clients put in front of `/chat/completions`; a wildcard address is reached over loopback."""
-    host = settings.front_door.host
-    if host in ("0.0.0.0", "::", ""):
-        host = "127.0.0.1"
-    if ":" in host:
-        host = f"[{host}]"
-    return f"{settings.front_door.scheme}://{host}:{settings.front_door.port}/v1"
+    """What clients put in front of `/chat/completions`."""
+    return f"{root_of(settings.front_door)}/v1"
 
 
 def page_url(settings: Settings) -> str:

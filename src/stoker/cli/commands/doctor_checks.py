@@ -16,6 +16,7 @@ from stoker.cli.clients.facts import takes_images
 from stoker.cli.console import figures
 from stoker.cli.machine import discover
 from stoker.domain.figures import counted
+from stoker.domain.host_port import host_port
 from stoker.store.files import model_file
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def port(front_door: FrontDoor, running: int | None) -> DoctorFinding:
     """Free, or ours."""
     from stoker.cli.machine import ports
 
-    where = f"{front_door.host}:{front_door.port}"
+    where = host_port(front_door.host, front_door.port)
     try:
         if ports.is_free(front_door.host, front_door.port):
             return DoctorFinding("port", DoctorHealth.OK, f"{where} is free")

@@ -13,6 +13,7 @@ from stoker.cli.commands import import_output
 from stoker.cli.commands.import_output import ImportOptions
 from stoker.cli.console import options
 from stoker.cli.console.errors import UsageError
+from stoker.domain.host_port import host_port
 
 if TYPE_CHECKING:
     from stoker.cli.importers.imported import ImportedConfig, KeyReport
@@ -257,7 +258,7 @@ def ollama_address(environment: dict[str, str]) -> str:
     scheme, _, rest = given.rpartition("://")
     host, _, port = rest.rstrip("/").rpartition(":") if ":" in rest else (rest.rstrip("/"), "", "11434")
     host = "127.0.0.1" if host in ("", "0.0.0.0", "[::]") else host
-    return f"{scheme or 'http'}://{host}:{port or '11434'}"
+    return f"{scheme or 'http'}://{host_port(host, port or '11434')}"
 
 
 def take_stock() -> MachineInventory:

@@ -22,8 +22,20 @@ if TYPE_CHECKING:
 
 
 def experiment(
-    model: Annotated[str, typer.Option("--model", help="Weights: a GGUF file; with --cmd, what replaces {model}.")],
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port for clients.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", help="A GGUF file; with --engine also a model of the hub, ORG/REPO; with --cmd, its {model}."
+        ),
+    ],
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port for clients.")] = 8100,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", help="vllm, sglang or llama.cpp. Default: llama.cpp, for a file.", show_default=False),
+    ] = None,
+    container: Annotated[
+        str | None, typer.Option("--container", metavar="IMAGE", help="Run the engine in this image, with Docker.")
+    ] = None,
     gpu: Annotated[
         str | None,
         typer.Option("--gpu", metavar="UUID_OR_INDEX", help="The only GPU that it may use; index in PCI order."),
@@ -43,7 +55,7 @@ def experiment(
     ] = None,
 ) -> None:
     """Run one serve from parameters, until Ctrl-C. Reads and changes no configuration."""
-    serve = serve_for(model, gpu, served_name, context, parallel, cmd, tuple(extra or ()))
+    serve = serve_for(model, gpu, served_name, context, parallel, cmd, tuple(extra or ()), engine, container)
     if dry_run:
         from stoker.cli.commands.dry_run import command_line
 
@@ -82,25 +94,32 @@ def serve_for(
     parallel: int,
     cmd: str | None,
     extra: tuple[str, ...],
+    engine: str | None = None,
+    image: str | None = None,
 ) -> Serve:
-    """The one serve. Raises UsageError for weights that are not there and a command without a port."""
+    """The one serve. Raises UsageError for weights that are not there, a command without a port, and options that do
+    not go together.
+    """
+    from stoker.cli.commands import serves_experiment_engine as engines
     from stoker.config.build import SPOKEN
     from stoker.domain.serve import Serve, Status
 
+    engines.check_engine(engine, cmd, image)
     if cmd is None:
-        weights = Path(model.removeprefix("file:")).expanduser().absolute()
-        if not weights.is_file():
-            raise UsageError(
-                f"--model {model}: there is no such file; name a GGUF file, or give the server's command with --cmd"
-            )
-        model = str(weights)
+        model = engines.find_weights(model, engine)
     elif "{port}" not in cmd:
         raise UsageError("--cmd must contain {port}; Stoker fills in a free port")
     name = served_name or slug(model)
-    engine = "llama.cpp" if cmd is None else "openai"
+    kind = "openai" if cmd is not None else engine or "llama.cpp"
+    if cmd is not None:
+        how = engines.ExperimentCommand(tuple(shlex.split(cmd)))
+    else:
+        devices = engines.container_devices(gpu, _vendors()) if image is not None else ()
+        how = engines.command(kind, model, name, slug(name), context, parallel, image, devices)
+    is_fetched = cmd is None and not os.path.isabs(model)
     return Serve(
         name=slug(name),
-        engine=engine,
+        engine=kind,
         model=model,
         served_name=name,
         slot="experiment",
@@ -108,13 +127,21 @@ def serve_for(
         parallel=parallel,
         max_active=parallel,
         status=Status.EXPERIMENT,
-        cmd=None if cmd is None else (*shlex.split(cmd), *extra),
-        extra_args=extra if cmd is None else (),
+        cmd=None if how.cmd is None else (*how.cmd, *extra),
+        stop=how.stop,
+        extra_args=extra if how.cmd is None else (),
         env=visible(gpu),
         keep_loaded=True,
-        dialects=SPOKEN[engine],
+        ready_timeout=engines.FETCHED_WITHIN if is_fetched else 600.0,
+        dialects=SPOKEN[kind],
         directory=os.getcwd(),
     )
+
+
+def _vendors() -> list[str]:
+    from stoker.cli.machine import discover
+
+    return [gpu.vendor for gpu in discover.gpus()]
 
 
 def settings_for(serve: Serve, port: int, gpu: str | None, state: Path) -> Settings:

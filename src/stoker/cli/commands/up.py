@@ -13,6 +13,7 @@ from stoker.cli.commands import read_again, up_start
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
 from stoker.cli.console.installation import config_warnings, demo_state, is_answering, socket_of
+from stoker.domain.host_port import host_port
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -103,7 +104,8 @@ def require_port(settings: Settings, command: str = "stoker up") -> None:
             return
     except OSError as error:
         raise RequestRefused(
-            f"cannot listen on {host}:{port}: {error.strerror or error}; change [front_door] host, or use --port",
+            f"cannot listen on {host_port(host, port)}: {error.strerror or error}; change [front_door] host, or use "
+            "--port",
             code="cannot_listen",
         ) from error
     raise RequestRefused(

@@ -259,11 +259,41 @@ OneServe = Annotated[
         show_default=False,
     ),
 ]
+Tier = Annotated[
+    str | None,
+    typer.Option(
+        "--tier",
+        metavar="NAME",
+        help="A tier, or a serve: the same as SERVE.",
+        autocompletion=compared_names,
+        show_default=False,
+    ),
+]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Ask this server instead.")]
 ModelThere = Annotated[str | None, typer.Option("--model", metavar="ID", help="The model id at --base-url.")]
 KeyVariable = Annotated[
     str | None, typer.Option("--key-env", metavar="VARIABLE", help="The environment variable with the key.")
 ]
+
+
+def measured_name(serve: str | None, tier: str | None) -> str | None:
+    """What SERVE and `--tier` name. Raises UsageError if they differ."""
+    if serve is not None and tier not in (None, serve):
+        raise UsageError(f"give either {serve} or --tier {tier}, not both")
+    return serve if tier is None else tier
+
+
+def accept_config(app: typer.Typer) -> None:
+    """Lets a group of commands take `--config` before the command, too: `stoker serves --config FILE status`. One after
+    the command counts more.
+    """
+
+    @app.callback(context_settings={"default_map": {}})
+    def group(context: typer.Context, config: Config = None) -> None:
+        defaults: dict[str, Any] = context.default_map  # type: ignore[assignment]
+        defaults.clear()
+        if config is not None:
+            defaults.update({name: {"config": config} for name in getattr(context.command, "commands", ())})
 
 
 def duration(text: str | None, option: str) -> float | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def benchmark(
     serve: options.OneServe = None,
+    tier: options.Tier = None,
     config: options.Config = None,
     state: options.State = None,
     base_url: options.BaseUrl = None,
@@ -79,6 +80,7 @@ def benchmark(
     from stoker.measure.load import presets
     from stoker.measure.lock import hold_measurement_lock
 
+    serve = options.measured_name(serve, tier)
     if replay is not None and (concurrency is not None or rate is not None):
         raise UsageError("a replay uses the recorded times: drop --concurrency and --rate (--speed makes it faster)")
     wanted = presets.BenchmarkOptions(

@@ -50,6 +50,16 @@ def bootstrap(
         ),
     ] = None,
     suites: _Suites = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Build the profile from this instead, offline: a result of `eval bootstrap`, or recorded answers "
+            "(*.jsonl). May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over; do not continue an interrupted run.")] = False,
     config: options.Config = None,
     state: options.State = None,
@@ -64,6 +74,9 @@ def bootstrap(
     names = [name.strip() for name in (classes or "").split(",") if name.strip()]
     if unknown := [name for name in names if name not in router.known]:
         raise UsageError(f"--class: there is no class {unknown[0]!r}; known classes: {', '.join(router.known)}")
+    if files:
+        _from_files(installation, router, files, tiers or [], names, suites, json)
+        return
     done: list[ProfileRow] = []
     for tier in _chosen(router, tiers or []):
         done += _measure(installation, tier, classes_served(router, tier, names), suites, fresh, quiet=json)
@@ -72,6 +85,47 @@ def bootstrap(
     if not done:
         terminal.note("stoker: nothing was measured")
         raise typer.Exit(FAILED)
+
+
+def _from_files(
+    installation: Installation,
+    router: RouterSettings,
+    files: Sequence[Path],
+    tiers: Sequence[str],
+    classes: Sequence[str],
+    suites: Path | None,
+    json: bool,
+) -> None:
+    """The profile from what was recorded. Asks no model; a Stoker that runs routes by it at once."""
+    from stoker.cli.console.installation import is_answering
+    from stoker.cli.evaluate import bootstrap_files
+
+    known = {tier.name: tier for tier in router.tiers}
+    recordings = [one for one in bootstrap_files.read_recordings(files) if not tiers or one.tier in tiers]
+    if unknown := [one.tier for one in recordings if one.tier not in known]:
+        raise UsageError(f"--from: there is no tier '{unknown[0]}'; known tiers: {', '.join(known)}")
+    done: list[ProfileRow] = []
+    for recording in recordings:
+        rows, outdated = bootstrap_files.rows_of(recording, suites, classes, router.known)
+        done += rows
+        if not json:
+            print_tier(known[recording.tier], rows, ())
+        if outdated:
+            terminal.note(
+                f"stoker: tier {recording.tier}: {counted(outdated, 'question')} of the recording changed since, or "
+                "are not here: left out"
+            )
+    if not done:
+        terminal.note("stoker: nothing in these files counts; the profile stays as it is")
+        raise typer.Exit(FAILED)
+    path = _write_profile(installation, done)
+    if is_answering(installation.state):
+        with installation.control() as control:
+            control.reload()
+    if json:
+        _emit(done)
+    else:
+        terminal.say(f"wrote {path}")
 
 
 def classes_served(router: RouterSettings, tier: Tier, names: Sequence[str]) -> list[str]:
@@ -215,6 +269,12 @@ class _Kept:
 
 
 def _write(installation: Installation, rows: Sequence[ProfileRow]) -> None:
+    _write_profile(installation, rows)
+    with installation.control() as control:
+        control.reload()
+
+
+def _write_profile(installation: Installation, rows: Sequence[ProfileRow]) -> Path:
     from stoker.store.profile import ProfileFile, load, path_of
 
     path = path_of(_router(installation), installation.state)
@@ -223,8 +283,7 @@ def _write(installation: Installation, rows: Sequence[ProfileRow]) -> None:
         ProfileFile(path).write({**before, **{(row.tier, row.task_class): row for row in rows}}.values())
     except OSError as error:
         raise UsageError(f"the profile {path} cannot be written: {error.strerror}") from error
-    with installation.control() as control:
-        control.reload()
+    return path
 
 
 def _keep_run(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def preflight(
     serve: options.OneServe = None,
+    tier: options.Tier = None,
     config: options.Config = None,
     state: options.State = None,
     base_url: options.BaseUrl = None,
@@ -53,7 +54,7 @@ def preflight(
     if list_:
         _list(json)
         return
-    found = _found(serve, base_url, model, key_env, config, state)
+    found = _found(options.measured_name(serve, tier), base_url, model, key_env, config, state)
     earlier = (
         recorded_numbers(result_file.load(result_file.find(baseline, found.results))) if baseline is not None else {}
     )

@@ -64,9 +64,18 @@ class RunningServe:
 def find_running(name: str | None, config: str | None, state: str | None) -> RunningServe:
     """As `running_at`, but that nothing runs is a UsageError: nothing failed, the command came too early."""
     try:
-        return running_at(find_installation(config, state), name)
+        installation = find_installation(config, state)
+        return running_at(installation, serve_behind(installation, name))
     except NotRunning as error:
         raise UsageError(error.message, code=error.code) from error
+
+
+def serve_behind(installation: Installation, name: str | None) -> str | None:
+    """The serve of the tier of this name; `name` itself if no tier, or a serve too, is called so."""
+    settings = installation.settings
+    if settings is None or settings.router is None or any(serve.name == name for serve in settings.serves):
+        return name
+    return next((tier.serve for tier in settings.router.tiers if tier.name == name), name)
 
 
 def running_at(installation: Installation, name: str | None, key_env: str | None = None) -> RunningServe:

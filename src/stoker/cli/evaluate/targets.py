@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation, find_installation
-from stoker.cli.evaluate.running_serve import RunningServe, running_at
+from stoker.cli.evaluate.running_serve import RunningServe, running_at, serve_behind
 from stoker.domain.errors import ConfigError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.nearest import did_you_mean, nearest
@@ -52,7 +52,9 @@ def find_target(
         return _at_url(base_url, model, key_env, direct, config, state)
     if model is not None:
         raise UsageError("--model goes with --base-url; a serve is named without it: stoker eval benchmark SERVE")
-    return target_of(running_at(find_installation(config, state), serve, key_env), serve, direct)
+    installation = find_installation(config, state)
+    named = serve_behind(installation, serve)
+    return target_of(running_at(installation, named, key_env), named, direct)
 
 
 def _at_url(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -12,11 +13,14 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.protocols import EdgeTargets
 from stoker.domain.serve import Serve
+from stoker.http.kept_connection import KeptConnection
 
 START_LIMIT = 5.0
 """Seconds that a start may take at most: nothing has to be loaded."""
 FIRST_POLL_INTERVAL = 0.02
 MAX_POLL_INTERVAL = 0.5
+POLL_INTERVAL = 5.0
+"""Seconds between two checks of a serve that answers, over a connection whose end is noticed at once."""
 CLOUD_POLL_INTERVAL = 30.0
 """Seconds between two checks of a cloud: each one counts as a request there."""
 FAILURES = 3
@@ -66,9 +70,11 @@ def on_worker(serve: Serve, worker: Target) -> Target:
 
 
 class ExternalWatch:
-    """Calls `is_healthy` repeatedly, FIRST_POLL_INTERVAL to MAX_POLL_INTERVAL seconds apart.
+    """Asks `is_healthy` every POLL_INTERVAL seconds, and at once when `connection` is closed, over which it asks. Once
+    the serve does not answer, or where it keeps no connection, every MAX_POLL_INTERVAL seconds.
 
-    After FAILURES negative answers in a row it calls `on_lost()`, once, and ends.
+    After FAILURES negative answers in a row it calls `on_lost()`, once, and ends. A process that ends closes its
+    connections, so its loss is noticed within two intervals of MAX_POLL_INTERVAL.
     """
 
     def __init__(
@@ -76,9 +82,10 @@ class ExternalWatch:
         name: str,
         is_healthy: Callable[[], Awaitable[bool]],
         on_lost: Callable[[], None],
-        slowest: float = MAX_POLL_INTERVAL,
+        connection: KeptConnection | None,
     ) -> None:
-        self._slowest = slowest
+        """`connection`: None for a cloud, which is asked every CLOUD_POLL_INTERVAL seconds, whatever it answers."""
+        self._connection = connection
         self._is_healthy = is_healthy
         self._on_lost = on_lost
         self._task = asyncio.get_running_loop().create_task(self._watch(), name=f"health-{name}")
@@ -91,9 +98,29 @@ class ExternalWatch:
             raise failure
 
     async def _watch(self) -> None:
-        interval, failures = FIRST_POLL_INTERVAL if self._slowest == MAX_POLL_INTERVAL else self._slowest, 0
-        while failures < FAILURES:
-            await asyncio.sleep(interval)
-            interval = min(interval * 2, self._slowest)
-            failures = 0 if await self._is_healthy() else failures + 1
+        pause = retry = FIRST_POLL_INTERVAL
+        failures = 0
+        try:
+            while failures < FAILURES:
+                await self._pause(pause)
+                if await self._is_healthy():
+                    failures, pause, retry = 0, POLL_INTERVAL, MAX_POLL_INTERVAL
+                else:
+                    retry = min(retry * 2, MAX_POLL_INTERVAL)
+                    failures, pause = failures + 1, retry
+        finally:
+            if self._connection is not None:
+                self._connection.close()
         self._on_lost()
+
+    async def _pause(self, seconds: float) -> None:
+        """Ends early if the connection does, but not before a check could be due where none is kept."""
+        if self._connection is None:
+            await asyncio.sleep(CLOUD_POLL_INTERVAL)
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + min(seconds, MAX_POLL_INTERVAL)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._connection.closed()
+        await asyncio.sleep(due - loop.time())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,10 @@ _CANARIES: dict[Dialect, tuple[str, dict[str, Any]]] = {
 }
 
 
+Ask = Callable[[Target, str, Any, float], Awaitable[HttpResponse]]
+"""As `client.ask`."""
+
+
 class NotReady(Exception):
     """The engine will never be ready: it answers, but wrongly. The text completes "serve 'x' ..."."""
 
@@ -59,13 +64,16 @@ class ReadinessProof:
 class Readiness:
     """Proves one start. `last` is the result of the last probe, for the error message after a timeout."""
 
-    def __init__(self, serve: Serve, address: Target, clock: Clock, ended: asyncio.Event) -> None:
+    def __init__(
+        self, serve: Serve, address: Target, clock: Clock, ended: asyncio.Event, ask: Ask = client.ask
+    ) -> None:
         self.last = "no probe has ended yet"
         self._serve = serve
         self.wanted = serve.served_name or serve.name
         self._address = address
         self._clock = clock
         self._ended = ended
+        self._ask_address = ask
 
     async def prove(self, canary: bool | None = None) -> ReadinessProof:
         """Probes until ready, without a limit: put a timeout around it. Raises NotReady or EngineEnded. Leaves nothing
@@ -181,7 +189,7 @@ class Readiness:
     async def _ask(self, path: str, payload: Any = None, timeout: float = client.TIMEOUT) -> HttpResponse | None:
         verb = "GET" if payload is None else "POST"
         try:
-            answer = await client.ask(self._address, path, payload, timeout)
+            answer = await self._ask_address(self._address, path, payload, timeout)
         except NoResponse as error:
             self.last = f"{verb} {path}: {error}"
             return None

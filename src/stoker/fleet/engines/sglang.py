@@ -6,6 +6,7 @@ import os
 import sys
 from importlib.util import find_spec
 
+from stoker.domain.host_port import host_port
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines import backends, options, weight_files
 from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command, find_engine, own_address
@@ -52,7 +53,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     environment = {"SGLANG_HOST_IP": address} if address is not None else {}
     if (rank := place.rank) is not None:
         argv += ["--nnodes", str(rank.count), "--node-rank", str(rank.number)]
-        argv += ["--dist-init-addr", f"{rank.host}:{rank.port}"]
+        argv += ["--dist-init-addr", host_port(rank.host, rank.port)]
     return Launch((*argv, "--api-key", place.key, *serve.extra_args), environment)
 
 

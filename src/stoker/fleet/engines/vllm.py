@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stoker.domain.host_port import host_port
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import backends, options, weight_files
 from stoker.fleet.engines.launch import Launch, LaunchPlace, find_engine, own_address
@@ -59,7 +60,7 @@ def _rank(place: LaunchPlace) -> tuple[str, ...]:
     if (rank := place.rank) is None:
         return ()
     words = ("--distributed-executor-backend", "mp", "--nnodes", str(rank.count), "--node-rank", str(rank.number))
-    return (*words, *_rendezvous(f"{rank.host}:{rank.port}"), *(("--headless",) if rank.number > 0 else ()))
+    return (*words, *_rendezvous(host_port(rank.host, rank.port)), *(("--headless",) if rank.number > 0 else ()))
 
 
 def problems(serve: Serve) -> list[str]:

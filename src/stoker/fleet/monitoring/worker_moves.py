@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from stoker.domain.edge import EDGE_SCHEME
 from stoker.domain.events import Notify, ServeMoved
+from stoker.domain.host_port import host_port
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.fleet.swapping.conductor import Conductor
@@ -30,4 +31,4 @@ class WorkerMoves:
             moved = await self._move_serve(name, target)
             if moved is not None and self._conductor.running.get(name) is running:
                 self._conductor.move(moved)
-                self._notify(ServeMoved(name, f"{old.host}:{old.port}", f"{target.host}:{target.port}"))
+                self._notify(ServeMoved(name, host_port(old.host, old.port), host_port(target.host, target.port)))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-_NAMES = frozenset(("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "HF_HOME"))
+_NAMES = frozenset(
+    ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "HF_HOME", "PYTHONUTF8")
+)
 _PREFIXES = (
     "LC_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "HF_HUB_", "XDG_", "OMP_", "GGML_", "LLAMA_",
     "NCCL_", "GLOO_", "UCX_", "TORCH", "PYTORCH_", "TRITON_", "FLASHINFER_",

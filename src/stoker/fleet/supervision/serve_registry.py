@@ -20,6 +20,7 @@ from stoker.domain.access import Paths
 from stoker.domain.cluster import Cluster
 from stoker.domain.errors import StartFailed
 from stoker.domain.events import MemoryMeasured, Notify, ignore
+from stoker.domain.host_port import host_port
 from stoker.domain.protocols import Clock, EdgeTargets, Running
 from stoker.domain.serve import Driver, Slot
 from stoker.fleet.conversations.keeper import ConversationKeeper
@@ -371,5 +372,5 @@ class ServeRegistry:
 def _place(managed: ManagedServe) -> str:
     """Where an external serve answers, for messages."""
     is_behind_edge = edge_of(managed.serve) is not None
-    where = f" ({managed.target.host}:{managed.target.port})" if is_behind_edge else ""
+    where = f" ({host_port(managed.target.host, managed.target.port)})" if is_behind_edge else ""
     return f"{managed.serve.base_url}{where}"

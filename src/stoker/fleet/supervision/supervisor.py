@@ -17,8 +17,6 @@ from stoker.domain.protocols import QuickCheck, Running
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import (
-    CLOUD_POLL_INTERVAL,
-    MAX_POLL_INTERVAL,
     START_LIMIT,
     ExternalWatch,
     locate,
@@ -41,6 +39,8 @@ from stoker.fleet.supervision.sleep_control import SleepControl
 from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.probe import HostState
+from stoker.http import client
+from stoker.http.kept_connection import KeptConnection
 
 PORT_TRIES = 3
 """Starts of a serve, each on another port that Stoker picks, until a port taken by another program is an error."""
@@ -336,10 +336,11 @@ class Supervisor:
         return managed.running(proof.facts | {"health_s": round(proof.health_at - began, 4), "ready_s": ready})
 
     def _watch_external(self, managed: ManagedServe) -> None:
-        readiness = Readiness(managed.serve, managed.target, self._clock, managed.stop_probing)
-        slowest = CLOUD_POLL_INTERVAL if managed.serve.translation.cloud else MAX_POLL_INTERVAL
+        connection = None if managed.serve.translation.cloud else KeptConnection()
+        ask = client.ask if connection is None else connection.ask
+        readiness = Readiness(managed.serve, managed.target, self._clock, managed.stop_probing, ask)
         managed.watch = ExternalWatch(
-            managed.serve.name, readiness.is_healthy, lambda: self._registry.on_lost(managed, readiness), slowest
+            managed.serve.name, readiness.is_healthy, lambda: self._registry.on_lost(managed, readiness), connection
         )
 
     async def move_external(self, name: str, worker: Target) -> Running | None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.host_port import host_port
 from stoker.domain.serve import Serve
 from stoker.fleet.swapping.conductor import Conductor
 
@@ -103,7 +104,7 @@ class ModelControl:
 
     def _address(self, serve: Serve) -> str:
         target = self._conductor.target(serve.name)
-        return "" if target is None else f"{'https' if target.tls else 'http'}://{target.host}:{target.port}"
+        return "" if target is None else f"http{'s' if target.tls else ''}://{host_port(target.host, target.port)}"
 
     def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = self._loop.create_task(work, name="compat")

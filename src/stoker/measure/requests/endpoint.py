@@ -9,6 +9,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
+from stoker.domain.host_port import host_port
 from stoker.domain.lease import Target
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import count, count_by_asking, fetch
@@ -27,8 +28,7 @@ class MeasuredEndpoint(NamedTuple):
     def base_url(self) -> str:
         """Without credentials."""
         target = self.target
-        host = f"[{target.host}]" if ":" in target.host else target.host
-        return f"http{'s' if target.tls else ''}://{host}:{target.port}{target.base_path}/v1"
+        return f"http{'s' if target.tls else ''}://{host_port(target.host, target.port)}{target.base_path}/v1"
 
 
 class ListedModel(NamedTuple):

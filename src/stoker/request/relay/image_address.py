@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 from stoker.domain.errors import ClientError
+from stoker.domain.host_port import host_port
 
 PORTS = {80, 443, 8080, 8443}
 LONGEST = 8192
@@ -29,8 +30,8 @@ class ImageAddress(NamedTuple):
 
     def authority(self) -> str:
         """As the Host header has it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _USUAL[self.scheme] else f"{host}:{self.port}"
+        whole = host_port(self.host, self.port)
+        return whole.rpartition(":")[0] if self.port == _USUAL[self.scheme] else whole
 
     def address(self) -> str:
         return f"{self.scheme}://{self.authority()}{self.path}"

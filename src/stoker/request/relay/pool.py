@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 import httptools
 
 from stoker.domain.errors import UpstreamError
+from stoker.domain.host_port import host_port
 from stoker.domain.lease import Target
 from stoker.http.tls_contexts import tls_contexts
 from stoker.request.outbox import Outbox
@@ -334,7 +335,7 @@ class ConnectionPool:
                 )
         except (OSError, TimeoutError) as error:
             why = str(error) or f"no answer within {CONNECT_TIMEOUT:g} s"
-            text = f"the serve at {target.host}:{target.port} cannot be reached: {why}"
+            text = f"the serve at {host_port(target.host, target.port)} cannot be reached: {why}"
             raise UpstreamError(text, code="unreachable") from error
         _send_keep_alives(connection.transport)
         return connection
