@@ -32,7 +32,7 @@ def test_a_tier_and_an_alias_are_compared_and_what_was_there_is_back() -> None:
         code, out, told = run(plane, "small", "clever", "--for", "math-short", "--quick", "--json")
         assert code == 0, told
         (row,) = json.loads(out)["classes"]
-        assert (row["a"]["n"], row["b"]["n"], row["pairs"]) == (8, 8, 8)
+        assert (row["a"]["n"], row["b"]["n"], row["pairs"]) == (12, 12, 12)
         report = plane.directory / "report.html"
         code, out, told = run(plane, "small", "clever", "--for", "math-short", "--html", str(report), "--json")
         assert code == 0, told

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stoker.measure.comparison.models import ComparedModel, ModelComparison
 
 _MAX_RUNS = 50
-_QUICK = 8
+_QUICK = 12
 _Model = Annotated[
     str, typer.Argument(help="A serve, a tier or an alias.", autocompletion=options.compared_names, show_default=False)
 ]

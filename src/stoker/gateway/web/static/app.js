@@ -71,7 +71,7 @@ function Frame() {
     </header>
     <main id="main" tabindex="-1" ref=${main}>
       ${link.value === "lost" && html`<${Lost} />`}
-      ${status.value?.draining && html`<p class="note warn">Stoker is draining: it takes no new requests. <code>stoker undrain</code> ends that.</p>`}
+      ${status.value?.draining && html`<p class="note warn">Stoker is draining: it takes no new requests. <code>stoker serves undrain</code> ends that.</p>`}
       ${status.value ? html`<${page.show} rest=${rest} />` : html`<p class="dim">Waiting for the first answer …</p>`}
     </main>`;
 }
