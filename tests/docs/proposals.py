@@ -19,7 +19,9 @@ NO_COMMAND = re.compile(r"stoker embedded engine")
 
 
 class Proposal(NamedTuple):
-    """`is_whole`: it stands behind a colon, so it is to be typed as it is; else it may leave arguments out."""
+    """`is_whole`: it stands behind a colon, or begins the text, and is to be typed as it is. Others may leave arguments
+    out.
+    """
 
     place: str
     text: str
@@ -39,7 +41,8 @@ def in_text(text: str, place: str = "") -> Iterator[Proposal]:
         end = rest.find("`") if is_quoted else -1
         if end < 0:
             end = _end(rest)
-        is_whole = before.rstrip("`").endswith(": ") and bool(re.match(r"`?[.,;)\n]|$", rest[end:]))
+        is_whole = before.strip("` ").endswith((":", ": ")) or not before.strip("` ")
+        is_whole = is_whole and bool(re.match(r"`?[.,;)\n]|$", rest[end:]))
         yield Proposal(place, rest[:end].rstrip(" .,"), is_whole)
 
 

@@ -78,10 +78,10 @@ def up(
         if name not in {serve.name for serve in settings.serves}:
             raise unknown_serve(name, [s.name for s in settings.serves], settings.source or "the demo")
     warn(settings)
-    if demo_ and not replace:
-        require_no_demo(settings)
+    command = "stoker up --demo" if demo_ else "stoker up"
     if not replace and "LISTEN_FDS" not in os.environ:
-        require_port(settings, "stoker up --demo" if demo_ else "stoker up")
+        require_none(settings, command)
+        require_port(settings, command)
     terminal.note(f"starting with {counted(len(settings.serves), 'serve')}; Ctrl-C ends it")
     start = up_start.Start(settings, given, demo_, leave_running, resume, replace, forced)
     begin: Callable[[up_start.Start], int] = ctx.obj
@@ -94,8 +94,8 @@ def warn(settings: Settings) -> None:
         terminal.note(f"warning: {warning}")
 
 
-def require_no_demo(settings: Settings) -> None:
-    """Raises RequestRefused, saying where it answers and how to run another one, if a demo runs already."""
+def require_none(settings: Settings, command: str = "stoker up") -> None:
+    """Raises RequestRefused if one runs on this state directory: where it answers, and how to run another one."""
     from stoker.cli.console.control import Control
 
     state = Path(settings.paths.state)
@@ -105,10 +105,12 @@ def require_no_demo(settings: Settings) -> None:
         running = control.status()
     port, taken = settings.front_door.port, running.frontdoor.port
     port = port if port != taken else taken % 65535 + 1
+    which, code = ("a demo", "demo_runs") if command.endswith("--demo") else ("Stoker", "stoker_runs")
     raise RequestRefused(
-        f"a demo runs already: process {running.pid}, {running.frontdoor.base_url}; use it, end it with "
-        f"`kill {running.pid}`, or run another one beside it: stoker up --demo --port {port} --state DIR",
-        code="demo_runs",
+        f"{which} runs already: process {running.pid}, {running.frontdoor.base_url}; use it, replace it: "
+        f"`{command} --replace`, end it with `kill {running.pid}`, or run another one beside it: "
+        f"{command} --port {port} --state DIR",
+        code=code,
     )
 
 
