@@ -109,6 +109,34 @@ def test_a_reload_says_what_config_check_warns_of(config: Path, ran: list[Ran]) 
     )
 
 
+def test_a_state_directory_on_the_command_line_survives_a_reload(config: Path, home: Path, ran: list[Ran]) -> None:
+    assert run(["up", "--state", str(home / "other")]) == 0
+    paths = ran[0].settings.paths
+    assert (paths.state, paths.logs) == (str(home / "other"), str(home / "other" / "logs"))
+    assert ran[0].read is not None
+    fresh, changed = ran[0].read(ran[0].settings)
+    assert (fresh.paths, changed) == (paths, [])
+
+
+def test_logs_that_the_file_places_stay_there(config: Path, home: Path, ran: list[Ran]) -> None:
+    config.write_text(config.read_text().replace('state = "state"', f'state = "state"\nlogs = "{home}/journal"'))
+    assert run(["up", "--state", "beside"]) == 0
+    assert (ran[0].settings.paths.state, ran[0].settings.paths.logs) == (
+        str(home / "work" / "beside"), f"{home}/journal",
+    )  # fmt: skip
+
+
+def test_a_demo_may_run_beside_another_with_a_state_of_its_own(home: Path, ran: list[Ran]) -> None:
+    assert run(["up", "--demo", "--state", str(home / "mine"), "--port", "18123"]) == 0
+    assert ran[0].settings.paths.state == str(home / "mine")
+
+
+def test_what_takes_seconds_is_said_before(config: Path, ran: list[Ran], capsys: Captured) -> None:
+    assert run(["up"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"reading {config}"
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [
@@ -144,7 +172,7 @@ def test_every_problem_of_the_configuration_is_told_and_nothing_runs(
 ) -> None:
     config.write_text(config.read_text().replace("baseline", "baselin").replace("aliases", "alias"))
     assert run(["up"]) == 2
-    lines = capsys.readouterr().err.splitlines()
+    _, *lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert all(line.startswith("stoker: stoker.toml:") for line in lines)
     assert ran == []
@@ -250,7 +278,7 @@ def test_a_second_demo_is_told_where_the_first_one_answers_and_how_to_run_beside
         pid = status()["pid"]
         assert f"process {pid}, http://127.0.0.1:8000/v1" in told
         assert f"`kill {pid}`" in told
-        assert "XDG_STATE_HOME=DIR stoker up --demo --port 8001" in told
+        assert "stoker up --demo --port 8001 --state DIR" in told
         assert run(["up", "--demo", "--port", str(port)]) == 1
         assert f"stoker up --demo --port {port}" in capsys.readouterr().err, "the one that was asked for is not taken"
         assert ran == []

@@ -29,6 +29,10 @@ def test_a_tier_and_an_alias_are_compared_and_what_was_there_is_back() -> None:
         assert plane.admin("switch", serve="spark")[0] == 200
         code, _, told = run(plane, "small", "clever", "--for", "math-short", "--stored")
         assert (code, "there are no stored results of 'spark': drop --stored" in told) == (2, True)
+        code, out, told = run(plane, "small", "clever", "--for", "math-short", "--quick", "--json")
+        assert code == 0, told
+        (row,) = json.loads(out)["classes"]
+        assert (row["a"]["n"], row["b"]["n"], row["pairs"]) == (12, 12, 12)
         report = plane.directory / "report.html"
         code, out, told = run(plane, "small", "clever", "--for", "math-short", "--html", str(report), "--json")
         assert code == 0, told
@@ -41,7 +45,7 @@ def test_a_tier_and_an_alias_are_compared_and_what_was_there_is_back() -> None:
         assert all(side["speed"]["ttft_p50"] > 0 and side["memory"] > 0 for side in (found["a"], found["b"]))
         assert "<svg" in report.read_text()
         kept = len(list((plane.state / "results").glob("*.json")))
-        assert kept == 4, "a suite and a benchmark of each"
+        assert kept == 6, "a part of a suite, the rest of it, and a benchmark of each"
         code, out, told = run(plane, "small", "clever", "--for", "math-short", "--stored", "--json")
         assert (code, json.loads(out)["classes"]) == (0, found["classes"]), told
         code, _, told = run(plane, "spark", "ember", "--for", "math-short")

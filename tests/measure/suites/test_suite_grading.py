@@ -19,7 +19,7 @@ from stoker.measure.statistics import stats
 from stoker.measure.suites import check_kinds, grading
 from stoker.measure.suites.checkers.code import CheckBroken
 from stoker.measure.suites.checkers.plain_text import Grade
-from stoker.measure.suites.fixture import Fixture, digest
+from stoker.measure.suites.fixture import Fixture, digest, spread
 from stoker.measure.suites.grading import (
     TOO_LONG,
     GradedFixture,
@@ -305,3 +305,20 @@ def test_at_the_end_nothing_is_left() -> None:
     told(left, "chat", 1.0)
     told(left, "chat", 1.0)
     assert (left.seconds, left.share) == (0.0, 1.0)
+
+
+def test_a_class_that_was_sampled_ahead_has_its_own_pace() -> None:
+    left = TimeLeft({"chat": 10, "planning": 10})
+    left.on_sampled("chat", 1.0)
+    left.on_sampled("planning", 30.0)
+    assert (left.seconds, left.whole_seconds) == (310.0, 310.0)
+    told(left, "chat", 0.0, new=False)
+    told(left, "chat", 1.0)
+    assert (left.seconds, left.whole_seconds) == (308.0, 310.0)
+
+
+def test_a_few_of_each_class_are_spread_over_it_and_always_the_same() -> None:
+    own = [*fixtures(60, "chat"), *fixtures(3, "review")]
+    assert [one.id for one in spread(own, 4)] == [
+        "chat-0", "chat-15", "chat-30", "chat-45", "review-0", "review-1", "review-2",
+    ]  # fmt: skip

@@ -24,7 +24,7 @@ def config_text(found: MachineInventory, port: int, planned: Sequence[PlannedSer
     slots = slot_names(found.gpus)
     parts = [
         "# Stoker's configuration. Check it: stoker config check. Every key: docs/reference/configuration.md",
-        "# Run it:  stoker up --config THIS_FILE   then point clients at the URL that it prints.",
+        "# Run it: stoker up --config THIS_FILE; then point clients at the URL that it prints.",
         "",
         "[front_door]",
         'host = "127.0.0.1"            # for other machines: "0.0.0.0", with keys:',

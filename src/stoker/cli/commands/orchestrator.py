@@ -25,7 +25,8 @@ OPEN = "open"
 @app.command("list")
 def list_(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """List the saved requests, the newest first. `open`: under way, or broken off."""
-    saved, now = _pads(find_installation(config, state)).saved(), time.time()
+    installation = find_installation(config, state)
+    saved, now = _pads(installation).saved(), time.time()
     if json:
         terminal.emit([
             {"request": run.head.request, "orchestrator": run.head.orchestrator, "worker": run.head.worker,
@@ -36,7 +37,9 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
         return
     if not saved:
         terminal.say("no requests are saved")
-        terminal.note('only what is written block by block is saved; try it: stoker run "PROMPT"')
+        known = installation.settings.orchestrators if installation.settings is not None else None
+        how = "configure one, see docs/guides/orchestrator.md" if known == () else 'try it: stoker run "PROMPT"'
+        terminal.note(f"only what an orchestrator writes, block by block, is saved; {how}")
         return
     rows = [
         (run.head.request, run.head.orchestrator, run.head.worker, run.head.task, run.outcome or OPEN,

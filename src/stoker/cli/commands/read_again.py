@@ -6,37 +6,55 @@ The process that serves goes on meanwhile, and has hardly anything in memory aft
 from __future__ import annotations
 
 import dataclasses
+import os
 import pickle
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker import __version__
 from stoker.domain.errors import ConfigError, StokerError
 
 if TYPE_CHECKING:
-    from stoker.domain.access import Settings
+    from stoker.domain.access import Paths, Settings
 
 LONGEST = 60.0
 """Seconds that the reading may take."""
 COMMAND = (sys.executable, "-P", "-m", "stoker.cli.commands.read_again")
 
 
-def read_file(config: str | None, port: int | None) -> Settings:
-    """The configuration, listening on `port` if that is given. Raises ConfigError with every problem."""
+class ReadOptions(NamedTuple):
+    """What the command line of `up` says. `port` and `state` count instead of the configured ones."""
+
+    config: str | None
+    port: int | None = None
+    state: str | None = None
+    """Absolute."""
+
+
+def read_file(given: ReadOptions) -> Settings:
+    """The configuration with these options. Raises ConfigError with every problem."""
     from stoker.cli.console.installation import load_settings
 
-    settings = load_settings(config)
-    if port is None:
-        return settings
-    return dataclasses.replace(settings, front_door=dataclasses.replace(settings.front_door, port=port))
+    settings = load_settings(given.config)
+    if given.port is not None:
+        settings = dataclasses.replace(settings, front_door=dataclasses.replace(settings.front_door, port=given.port))
+    if given.state is not None:
+        settings = dataclasses.replace(settings, paths=_elsewhere(settings.paths, given.state))
+    return settings
 
 
-def read_again(config: str | None, port: int | None, old: Settings) -> tuple[Settings, list[str]]:
+def _elsewhere(paths: Paths, state: str) -> Paths:
+    """Another state directory; the logs move with it, unless the file places them elsewhere."""
+    is_within = paths.logs == os.path.join(paths.state, "logs")
+    return dataclasses.replace(paths, state=state, logs=os.path.join(state, "logs") if is_within else paths.logs)
+
+
+def read_again(given: ReadOptions, old: Settings) -> tuple[Settings, list[str]]:
     """The settings of the file now, and the paths of those that differ from `old`. Blocks. Raises ConfigError for a
     file with problems, for settings that take effect only with a restart, and if another version was installed.
     """
-    order = pickle.dumps((__version__, pickle.dumps((config, port, old))))
+    order = pickle.dumps((__version__, pickle.dumps((tuple(given), old))))
     try:
         done = subprocess.run(
             COMMAND, input=order, stdout=subprocess.PIPE, timeout=LONGEST, check=False, start_new_session=True
@@ -63,8 +81,8 @@ def main() -> None:
         if version != __version__:  # settings of one version may mean something else in another
             problem = f"Stoker {__version__} is installed, but {version} runs: `stoker up --replace` takes over"
             raise ConfigError([problem])
-        config, port, old = pickle.loads(order)
-        settings = read_file(config, port)
+        given, old = pickle.loads(order)
+        settings = read_file(ReadOptions(*given))
         settings = dataclasses.replace(settings, warnings=tuple(config_warnings(settings)))
         answer = settings, changes_in_effect(old, settings)
     except ConfigError as error:

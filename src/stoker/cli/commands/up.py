@@ -13,6 +13,7 @@ from stoker.cli.commands import read_again, up_start
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
 from stoker.cli.console.installation import config_warnings, demo_state, is_answering, socket_of
+from stoker.domain.figures import counted
 from stoker.domain.host_port import host_port
 
 if TYPE_CHECKING:
@@ -43,6 +44,15 @@ def up(
             "--port", min=1, max=65535, help="Listen here instead of the configured port.", show_default=False
         ),
     ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="DIR",
+            help="Keep the state here instead of in the configured directory.",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,21 +61,30 @@ def up(
     ] = None,
 ) -> None:
     """Run the front door and its models in the foreground. Ctrl-C stops both."""
+    from stoker.config.find import find
+
     if demo_ and config is not None:
         raise UsageError("--demo has its own configuration: leave out --config or --demo")
     if demo_ and leave_running:
         raise UsageError("--leave-running does not work with --demo: leave it out, or use a configuration")
-    settings = _demo_settings(port) if demo_ else read_again.read_file(config, port)
+    where = None if state is None else os.path.abspath(os.path.expanduser(state))
+    given = read_again.ReadOptions(config, port, where)
+    if demo_:
+        settings = _demo_settings(given)
+    else:
+        terminal.note(f"reading {os.path.abspath(find(config))}")
+        settings = read_again.read_file(given)
     forced = frozenset(force or ())
     for name in sorted(forced):
         if name not in {serve.name for serve in settings.serves}:
             raise unknown_serve(name, [s.name for s in settings.serves], settings.source or "the demo")
     warn(settings)
-    if demo_ and not replace:
-        require_no_demo(settings)
+    command = "stoker up --demo" if demo_ else "stoker up"
     if not replace and "LISTEN_FDS" not in os.environ:
-        require_port(settings, "stoker up --demo" if demo_ else "stoker up")
-    start = up_start.Start(settings, config, port, demo_, leave_running, resume, replace, forced)
+        require_none(settings, command)
+        require_port(settings, command)
+    terminal.note(f"starting with {counted(len(settings.serves), 'serve')}; Ctrl-C ends it")
+    start = up_start.Start(settings, given, demo_, leave_running, resume, replace, forced)
     begin: Callable[[up_start.Start], int] = ctx.obj
     raise typer.Exit(begin(start))
 
@@ -76,8 +95,8 @@ def warn(settings: Settings) -> None:
         terminal.note(f"warning: {warning}")
 
 
-def require_no_demo(settings: Settings) -> None:
-    """Raises RequestRefused, saying where it answers and how to run another one, if a demo runs already."""
+def require_none(settings: Settings, command: str = "stoker up") -> None:
+    """Raises RequestRefused if one runs on this state directory: where it answers, and how to run another one."""
     from stoker.cli.console.control import Control
 
     state = Path(settings.paths.state)
@@ -87,10 +106,12 @@ def require_no_demo(settings: Settings) -> None:
         running = control.status()
     port, taken = settings.front_door.port, running.frontdoor.port
     port = port if port != taken else taken % 65535 + 1
+    which, code = ("a demo", "demo_runs") if command.endswith("--demo") else ("Stoker", "stoker_runs")
     raise RequestRefused(
-        f"a demo runs already: process {running.pid}, {running.frontdoor.base_url}; use it, end it with "
-        f"`kill {running.pid}`, or run another one beside it: XDG_STATE_HOME=DIR stoker up --demo --port {port}",
-        code="demo_runs",
+        f"{which} runs already: process {running.pid}, {running.frontdoor.base_url}; use it, replace it: "
+        f"`{command} --replace`, end it with `kill {running.pid}`, or run another one beside it: "
+        f"{command} --port {port} --state DIR",
+        code=code,
     )
 
 
@@ -116,7 +137,7 @@ def require_port(settings: Settings, command: str = "stoker up") -> None:
     )
 
 
-def _demo_settings(port: int | None) -> Settings:
+def _demo_settings(given: read_again.ReadOptions) -> Settings:
     from stoker.config.demo import demo
 
-    return demo(demo_state(), port or DEMO_PORT)
+    return demo(demo_state() if given.state is None else Path(given.state), given.port or DEMO_PORT)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stoker.cli.commands import demo_screen
-from stoker.cli.commands.read_again import read_again
+from stoker.cli.commands.read_again import ReadOptions, read_again
 from stoker.domain.printable import printable
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ class Start:
     """A checked `stoker up`. It can be pickled."""
 
     settings: Settings
-    config: str | None
-    """As given on the command line."""
-    port: int | None
-    """Instead of the configured one."""
+    given: ReadOptions
     is_demo: bool
     leave_running: bool
     resume: bool
@@ -46,7 +43,7 @@ class Start:
             resume=self.resume,
             replace=self.replace,
             announce=_say,
-            read=None if self.is_demo else partial(read_again, self.config, self.port),
+            read=None if self.is_demo else partial(read_again, self.given),
             self_check=self._self_check,
             force=self.forced,
             welcome=self._welcome,
@@ -55,7 +52,7 @@ class Start:
     def _self_check(self) -> dict[str, Any]:
         from stoker.cli.commands.self_check import self_check
 
-        return self_check(self.config, self.settings if self.is_demo else None)
+        return self_check(self.given.config, self.settings if self.is_demo else None)
 
     def _welcome(self, needs_key: bool) -> str:
         return demo_screen.screen(self.settings, needs_key) if self.is_demo else next_steps(self.settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stoker.measure.comparison.models import ComparedModel, ModelComparison
 
 _MAX_RUNS = 50
+_QUICK = 12
 _Model = Annotated[
     str, typer.Argument(help="A serve, a tier or an alias.", autocompletion=options.compared_names, show_default=False)
 ]
@@ -37,6 +38,9 @@ def compare(
     suites: Annotated[
         Path | None, typer.Option("--suites", metavar="DIR", help="Use your own fixtures, *.jsonl, instead.")
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help=f"Ask {_QUICK} fixtures of each class: rough figures, wide intervals.")
+    ] = False,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page, one file.")] = None,
     config: options.Config = None,
     state: options.State = None,
@@ -60,9 +64,10 @@ def compare(
     sides: list[ComparedModel] = []
     notes: list[str] = []
     try:
-        for name, (serve, cost) in zip((a, b), found, strict=True):
+        for place, (name, (serve, cost)) in enumerate(zip((a, b), found, strict=True)):
             known = None if stored else _loaded(installation, serve)
-            sides.append(_side(installation, name, serve, cost, known, wanted, suites, notes, json))
+            how = _HowToMeasure(wanted, suites, quick, json, more_models=len(found) - place - 1)
+            sides.append(_side(installation, name, serve, cost, known, how, notes))
     finally:
         _restored(installation, before)
     result = models.compare_models(*sides)
@@ -155,9 +160,19 @@ def _loaded(installation: Installation, serve: str) -> RunningServe:
     return running_at(installation, serve)
 
 
+class _HowToMeasure(NamedTuple):
+    """`is_rough`: a few fixtures of each class. `more_models`: how many are measured afterwards."""
+
+    classes: Sequence[str]
+    suites: Path | None
+    is_rough: bool
+    quiet: bool
+    more_models: int
+
+
 def _side(
     installation: Installation, name: str, serve: str, cost: Cost | None, known: RunningServe | None,
-    classes: Sequence[str], suites: Path | None, notes: list[str], quiet: bool,
+    how: _HowToMeasure, notes: list[str],
 ) -> ComparedModel:  # fmt: skip
     from stoker.domain.run import RunKind
     from stoker.measure.comparison.models import SPEED, ComparedModel
@@ -166,15 +181,15 @@ def _side(
     asked = _kept(installation, serve, RunKind.BOOTSTRAP, known)
     timed = [run for run in _kept(installation, serve, RunKind.BENCHMARK, known) if _speed(run)]
     if known is not None:
-        asked = _asked(known, classes, suites, asked, quiet)
-        timed = timed or [_timed(known, quiet)]
+        asked = _asked(known, how, asked)
+        timed = timed or [_timed(known, how.quiet)]
     elif not asked and not timed:
         raise UsageError(f"there are no stored results of '{serve}': drop --stored to measure it")
     elif asked or timed:
         notes.append(
             f"{name}: the last results, which may come from an older version; without --stored it is measured again"
         )
-    graded = [one for one in graded_in(asked) if one.task_class in classes]
+    graded = [one for one in graded_in(asked) if one.task_class in how.classes]
     speed = _speed(timed[0]) if timed else {}
     steps = {one.name: one.numbers for one in timed[0].findings if "requests_ok" in one.numbers} if timed else {}
     clients = [int(one.get("clients") or 0) for step, one in steps.items() if step.startswith("c")]
@@ -200,14 +215,16 @@ def _kept(installation: Installation, serve: str, kind: RunKind, known: RunningS
     return [run for run in runs if run.subject.fingerprint.parts == runs[0].subject.fingerprint.parts]
 
 
-def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kept: list[Run], quiet: bool) -> list[Run]:
+def _asked(known: RunningServe, how: _HowToMeasure, kept: list[Run]) -> list[Run]:
     from stoker.cli.evaluate import whole_suites
     from stoker.domain.task import CLASSES
     from stoker.measure.lock import hold_measurement_lock
+    from stoker.measure.suites.fixture import spread
     from stoker.measure.suites.whole_suites import complete_classes, graded_in
 
     router = known.installation.settings.router if known.installation.settings is not None else None
-    fixtures = whole_suites.fixtures_for(known, classes, suites, router.known if router is not None else CLASSES)
+    every = whole_suites.fixtures_for(known, how.classes, how.suites, router.known if router is not None else CLASSES)
+    fixtures = spread(every, _QUICK) if how.is_rough else every
     done = graded_in(kept)
     whole = complete_classes(done, fixtures)
     missing = [one for one in fixtures if one.task_class not in whole]
@@ -215,7 +232,7 @@ def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kep
         return kept
     terminal.note(f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} is measured now")
     with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
-        return [whole_suites.measure_suites(known, missing, done, quiet), *kept]
+        return [whole_suites.measure_suites(known, missing, done, how.quiet, every, how.more_models), *kept]
 
 
 def _timed(known: RunningServe, quiet: bool) -> Run:

@@ -36,8 +36,13 @@ def grade_with_progress(
     on_step: Callable[[GradingProgress], None],
     quiet: bool,
     test: Callable[[], Sprt] = Sprt,
+    more_models: int = 0,
 ) -> list[GradedFixture]:
-    """Ask and grade what is not among `done`. Raises KeyboardInterrupt on Ctrl-C; `on_step` got every grade by then."""
+    """Ask and grade what is not among `done`. Raises KeyboardInterrupt on Ctrl-C; `on_step` got every grade by then.
+
+    If every fixture is asked, one of each class is asked first, so that the time left is known. `more_models`: how many
+    are asked the same afterwards, for the time left.
+    """
     left = TimeLeft(fixture.sizes(fixtures))
     last = time.monotonic()
     is_whole = test is not Sprt
@@ -49,14 +54,37 @@ def grade_with_progress(
         # A test that is never over asks every fixture, whatever the result.
         left.on_graded(step._replace(result=SprtResult.UNDECIDED) if is_whole else step, now - last)
         last = now
-        line.show(f"{label}: {step.graded.task_class}", left.share, left.seconds)
+        show(step.graded.task_class)
+
+    def on_sample(step: GradingProgress) -> None:
+        nonlocal last
+        on_step(step)
+        now = time.monotonic()
+        left.on_sampled(step.graded.task_class, now - last)
+        last = now
+        show(step.graded.task_class)
+
+    def show(task_class: str) -> None:
+        here, whole = left.seconds, left.whole_seconds
+        seconds = None if here is None or whole is None else here + more_models * whole
+        line.show(f"{label}: {task_class}", left.share / (1 + more_models), seconds)
 
     async def run() -> list[GradedFixture]:
         client = ModelClient(known.target)
+        ask = grading.fixture_asker(client)
+        sampled: list[GradedFixture] = []
         try:
-            return await grading.grade_fixtures(fixtures, grading.fixture_asker(client), done, on_progress, test=test)
+            if is_whole:
+                sampled = await grading.grade_fixtures(_one_of_each(fixtures, done), ask, (), on_sample, test=test)
+            return await grading.grade_fixtures(fixtures, ask, [*done, *sampled], on_progress, test=test)
         finally:
             client.close()
 
-    with ProgressLine(quiet, "at most") as line:
+    with ProgressLine(quiet, "about" if is_whole else "at most") as line:
         return run_interruptible(run())
+
+
+def _one_of_each(fixtures: Sequence[Fixture], done: Sequence[GradedFixture]) -> list[Fixture]:
+    """The first of each class that is not among `done`."""
+    asked = {(one.fixture, one.digest) for one in done}
+    return list({one.task_class: one for one in reversed(fixtures) if (one.id, one.digest) not in asked}.values())

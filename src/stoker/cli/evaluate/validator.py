@@ -219,7 +219,8 @@ def _show(measured: ValidatorToMeasure, rates: ValidatorRates) -> None:
 def conclusion(serve: str, rates: ValidatorRates) -> str:
     """One sentence: what the rates mean."""
     if not rates.is_complete:
-        return f"'{serve}' judged only {rates.unreadable.n} of {rates.total} blocks; continue: stoker eval validator"
+        judged = f"{rates.unreadable.n} of {rates.total}"
+        return f"'{serve}' judged only {judged} blocks; continue: stoker eval validator {serve}"
     if rates.is_chance:
         return (
             f"'{serve}' passes faults as readily as right blocks: as a validator it is decoration; "

@@ -51,24 +51,32 @@ def earlier_runs(known: RunningServe, kind: RunKind) -> list[Run]:
     return [run for run in runs if judgement.matches(kind, run.subject.fingerprint, now)]
 
 
-def measure_suites(known: RunningServe, fixtures: Sequence[Fixture], done: Sequence[GradedFixture], quiet: bool) -> Run:
-    """Ask what is not among `done`, and keep it. Raises KeyboardInterrupt once what was asked so far is kept."""
+def measure_suites(
+    known: RunningServe, fixtures: Sequence[Fixture], done: Sequence[GradedFixture], quiet: bool,
+    every: Sequence[Fixture] = (), more_models: int = 0,
+) -> Run:  # fmt: skip
+    """Ask what is not among `done`, and keep it. Raises KeyboardInterrupt once what was asked so far is kept.
+
+    `every`: all fixtures of these classes, if `fixtures` are fewer. `more_models`: see `grade_with_progress`.
+    """
     from stoker.cli.evaluate.fixture_run import grade_with_progress
     from stoker.cli.evaluate.save_run import build_run, save_run
     from stoker.domain.run import Outcome, RunKind
     from stoker.measure.suites import whole_suites
 
-    graded: list[GradedFixture] = []
+    found: dict[tuple[str, str], GradedFixture] = {}
     began = time.time()
     interrupted = False
     try:
         grade_with_progress(
-            known, fixtures, done, known.serve.name, lambda step: graded.append(step.graded), quiet,
-            whole_suites.NeverOver,
+            known, fixtures, done, known.serve.name,
+            lambda step: found.update({(step.graded.fixture, step.graded.digest): step.graded}), quiet,
+            whole_suites.NeverOver, more_models,
         )  # fmt: skip
     except KeyboardInterrupt:
         interrupted = True
-    names = whole_suites.complete_classes(graded, fixtures)
+    graded = list(found.values())
+    names = whole_suites.complete_classes(graded, every or fixtures)
     outcome = Outcome.INTERRUPTED if interrupted else Outcome.PASSED if names else Outcome.UNDECIDED
     classes = dict.fromkeys(one.task_class for one in fixtures)
     settings: dict[str, object] = {"whole": names, "classes": list(classes)}

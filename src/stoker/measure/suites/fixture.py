@@ -97,6 +97,15 @@ def sizes(fixtures: Iterable[Fixture]) -> dict[str, int]:
     return {name: len(own) for name, own in by_class(fixtures).items()}
 
 
+def spread(fixtures: Iterable[Fixture], count: int) -> list[Fixture]:
+    """`count` of each class, evenly over its file, since a file may go from easy to hard; always the same ones."""
+    found = []
+    for own in by_class(fixtures).values():
+        wanted = min(count, len(own))
+        found += [own[place * len(own) // wanted] for place in range(wanted)]
+    return found
+
+
 def _read(directory: Traversable, classes: Collection[str]) -> list[Fixture]:
     found: list[Fixture] = []
     places: dict[str, str] = {}

@@ -41,7 +41,7 @@ _DROPPED: Mapping[str, str] = {
     "store": "decisions are kept on disk in any case: paths.decisions",
     "captureBuffer": "Stoker keeps no requests and no answers",
     "ui": "Stoker has no sessions",
-    "performance": "stoker top and /metrics show the memory of devices",
+    "performance": "stoker top, and /metrics, show the memory of devices",
     "startPort": "each start gets a free port",
     "profiles": "use [alias.NAME] serve = \"...\", change it, and type stoker reload",
     "tailcat": "Stoker has no such network of its own",

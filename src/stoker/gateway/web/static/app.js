@@ -92,7 +92,7 @@ function Frame() {
     </header>
     <main id="main" tabindex="-1" ref=${main}>
       ${link.value === "lost" && html`<${Lost} />`}
-      ${status.value?.draining && html`<p class="note warn">Stoker is draining: it takes no new requests. <code>stoker undrain</code> ends that.</p>`}
+      ${status.value?.draining && html`<p class="note warn">Stoker is draining: it takes no new requests. <code>stoker serves undrain</code> ends that.</p>`}
       ${status.value ? html`<${page.show} rest=${rest} />` : html`<p class="dim">Waiting for the first answer …</p>`}
     </main>
     ${page.guide !== null && html`<footer class="foot small"><a href="#/docs/guides/web-page">About this page</a> <a href="#/docs/">Documentation</a></footer>`}`;
