@@ -37,12 +37,14 @@ class HttpResponse:
 class NoResponse(Exception):
     """No HTTP response: refused, reset, too late, or not HTTP. The text says which.
 
-    `is_refusal`: the machine answered, and nothing listens on that port.
+    `is_refusal`: the machine answered, and nothing listens on that port. `is_unconnected`: for that or another reason
+    (its name, the way there, TLS) there was no connection, which was known at once.
     """
 
-    def __init__(self, text: str, is_refusal: bool = False) -> None:
+    def __init__(self, text: str, is_refusal: bool = False, is_unconnected: bool = False) -> None:
         super().__init__(text)
         self.is_refusal = is_refusal
+        self.is_unconnected = is_unconnected or is_refusal
 
 
 async def ask(
@@ -71,7 +73,7 @@ async def ask(
     except ConnectionRefusedError:
         raise NoResponse(f"nothing listens on port {target.port}", is_refusal=True) from None
     except OSError as error:
-        raise NoResponse(f"connection failed ({error.strerror or error})") from error
+        raise NoResponse(f"connection failed ({error.strerror or error})", is_unconnected=writer is None) from error
     except ValueError as error:
         raise NoResponse("what answers there does not speak HTTP") from error
     finally:
@@ -94,7 +96,7 @@ async def connect(target: Target, timeout: float = TIMEOUT) -> None:
     except ConnectionRefusedError:
         raise NoResponse(f"nothing listens on port {target.port}", is_refusal=True) from None
     except OSError as error:
-        raise NoResponse(f"connection failed ({error.strerror or error})") from error
+        raise NoResponse(f"connection failed ({error.strerror or error})", is_unconnected=True) from error
     finally:
         if writer is not None:
             writer.close()

@@ -15,7 +15,7 @@ from typing import Final
 from stoker.domain.errors import BEYOND_THE_DEVICE, StartFailed, StokerError
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.serve import Driver, Serve, Slot
 from stoker.request.lease import refusals
 from stoker.request.lease.commands import Command, Grant, Reassign, Reject
 from stoker.request.lease.eviction import Never, victims_for
@@ -400,7 +400,8 @@ class Scheduler(Reconciler):
             if isinstance(fit, Never):
                 return refusals.no_fit(fit), False  # 5
             remaining = state.backoff_until - now
-            if remaining > BACKOFF_WAIT and state.last_error is not None:
+            worth_waiting = 0.0 if serve.driver is Driver.EXTERNAL else BACKOFF_WAIT
+            if remaining > worth_waiting and state.last_error is not None:
                 return refusals.backing_off(state.last_error, remaining), False  # 5
         return None, False  # 6
 
