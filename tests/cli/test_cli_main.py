@@ -228,8 +228,8 @@ def test_a_demo_that_runs_beside_a_configuration_is_pointed_at(
 def test_reload_tells_what_changed_and_fails_with_problems(
     stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": [],
-              "settings": ["serve[fast].port"]}  # fmt: skip
+    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "ended": [],
+              "problems": [], "settings": ["serve[fast].port"]}  # fmt: skip
     stoker.answer("POST /admin/reload", answer)
     assert run(["reload"]) == 0
     assert capsys.readouterr().out == "changed: fast\nadded: new\nsetting: serve[fast].port\n"
