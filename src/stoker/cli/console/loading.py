@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,7 +10,7 @@ from functools import partial
 import typer
 
 from stoker.cli.console import figures, load_progress, terminal
-from stoker.cli.console.answers import ServeStatus, StatusAnswer, SwitchAnswer
+from stoker.cli.console.answers import ServeStatus, SlotStatus, StatusAnswer, SwitchAnswer
 from stoker.cli.console.control import Control
 from stoker.cli.console.installation import Installation
 from stoker.domain.access import Settings
@@ -18,6 +19,8 @@ from stoker.domain.serve import Status as Standing
 from stoker.domain.serve import slots_of
 
 INTERRUPTED = 130
+SETTLED_POLL = 0.2
+"""Seconds between two questions whether the previous serve is back."""
 
 
 @dataclass(slots=True)
@@ -29,10 +32,12 @@ class LoadOutcome:
     def document(self) -> dict[str, object]:
         return {"done": self.done, "left_alone": self.left_alone, "failed": self.failed}
 
-    def fail(self, name: str, error: StokerError, quiet: bool) -> None:
-        self.failed.append({"serve": name, "error": {"message": error.message, "code": error.code}})
-        if not quiet:
-            terminal.note(f"stoker: {name}: {error.message}")
+    def fail(self, name: str, error: StokerError, slots: list[SlotStatus]) -> None:
+        """`slots`: those of the serve, as they are after the failure."""
+        failed: dict[str, object] = {"serve": name, "error": {"message": error.message, "code": error.code}}
+        if slots:
+            failed["loaded"] = {slot.name: slot.resident for slot in slots}
+        self.failed.append(failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,8 @@ class _Step:
     """What a serve is that needs no step."""
     watch_with: str
     """The command that shows how it goes on after Ctrl-C."""
+    restores: bool = False
+    """Whether a failure starts the previous serve of the slot again."""
 
 
 def load_serves(
@@ -57,6 +64,7 @@ def load_serves(
         is_done=lambda replicas: any(serve.state == "ready" for serve in replicas),
         already="is already ready",
         watch_with="stoker slot status",
+        restores=True,
     )
     return _each(installation, names, step, quiet)
 
@@ -89,7 +97,9 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
         try:
             switched = load_progress.watch(control, name, partial(_run, step, name), quiet)
         except StokerError as error:
-            outcome.fail(name, error, quiet)
+            if not quiet:
+                terminal.note(f"stoker: {name}: {error.message}")
+            outcome.fail(name, error, _settled(control, name, quiet) if step.restores else [])
             continue
         except KeyboardInterrupt:
             terminal.note(f"stopped watching {name}; to see its progress: {step.watch_with.format(name=name)}")
@@ -99,6 +109,38 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
         if not quiet:
             terminal.say(f"{name} is stopped" if switched is None else _ready_line(name, switched))
     return outcome
+
+
+def _settled(control: Control, name: str, quiet: bool) -> list[SlotStatus]:
+    """The slots of a serve that did not start, once what was loaded before is back, or has failed too; empty if that
+    cannot be found out. What is loaded then is printed.
+    """
+    said = ""
+    try:
+        while True:
+            status = control.status()
+            found = status.serve(name)
+            slots = [] if found is None else status.slots_of(found)
+            swaps = [slot.swap for slot in slots if slot.swap is not None]
+            if not swaps:
+                break
+            words = f"starting {swaps[0].target} again" if swaps[0].target else ""
+            if not quiet and words and words != said:
+                terminal.note(said := words)
+            time.sleep(SETTLED_POLL)
+    except StokerError:
+        return []
+    for slot in () if quiet else slots:
+        terminal.note(_now_loaded(slot, [one for one in status.serves if one.name != name]))
+    return slots
+
+
+def _now_loaded(slot: SlotStatus, others: list[ServeStatus]) -> str:
+    if slot.resident:
+        return f"loaded in {slot.name} now: {', '.join(slot.resident)}"
+    failed = [one for one in others if one.slot is not None and slot.name in slots_of(one.slot) and one.last_error]
+    why = "".join(f"; {one.name} did not start: {one.last_error}" for one in failed if one.state != "ready")
+    return f"nothing is loaded in {slot.name} now{why}"
 
 
 def _run(step: _Step, name: str, worker: Control) -> SwitchAnswer | None:

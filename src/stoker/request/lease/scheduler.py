@@ -400,7 +400,7 @@ class Scheduler(Reconciler):
             if isinstance(fit, Never):
                 return refusals.no_fit(fit), False  # 5
             remaining = state.backoff_until - now
-            worth_waiting = 0.0 if serve.driver is Driver.EXTERNAL else BACKOFF_WAIT
+            worth_waiting = 0.0 if serve.driver is Driver.EXTERNAL and state.failures else BACKOFF_WAIT
             if remaining > worth_waiting and state.last_error is not None:
                 return refusals.backing_off(state.last_error, remaining), False  # 5
         return None, False  # 6
