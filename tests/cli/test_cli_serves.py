@@ -354,3 +354,18 @@ def test_a_dry_run_refuses_what_lies_outside_the_vault(stoker: FakeStoker, confi
     config.write_text(config.read_text().replace('state = "state"', 'state = "state"\nvault = "vault"'))
     assert run(["serves", "up", "slow", "--dry-run"]) == 1
     assert "1. refuse: serve 'slow': `model` is " in capsys.readouterr().out
+
+
+def test_a_ready_container_that_is_not_as_it_should_be_is_reported(
+    stoker: FakeStoker, config: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = "container 'box' runs on, but the image box:1 has changed"
+    monkeypatch.setattr("stoker.cli.console.container_note.container_note", lambda serve, paths: note)
+    stoker.status(serve_status("fast", "ready", driver="compose"))
+    assert run(["serves", "up", "fast"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "fast is already ready\n"
+    assert captured.err == f"stoker: fast: {note}; what to do: stoker doctor\n"
+    stoker.status(serve_status("fast", "ready"))
+    assert run(["serves", "up", "fast"]) == 0
+    assert capsys.readouterr().err == ""

@@ -22,6 +22,8 @@ from tests.fleet.conftest import RealClock, holdings
 from tests.fleet.drivers import docker_daemon
 from tests.fleet.drivers.docker_daemon import IMAGE, Daemon, engine, run
 
+from stoker.cli.commands import doctor_checks
+from stoker.cli.console.container_note import container_note
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
@@ -400,6 +402,34 @@ def test_another_image_under_the_same_name_is_drift(tell: Callable[[Story], None
         yard.daemon.make_image("moving:1", "two")
         seen = await yard.driver.inspect(serve)
         assert (seen.action, seen.why) == (ContainerAction.RECREATE, "the image moving:1 has changed")
+
+    tell(story)
+
+
+def test_doctor_and_serves_up_report_a_running_one_that_drifted_or_was_paused(tell: Callable[[Story], None]) -> None:
+    async def story(yard: Yard) -> None:
+        paths = Paths(str(yard.directory / "state"), str(yard.directory / "logs"), str(yard.directory))
+        yard.daemon.make_image("moving:1", "one")
+        serve = yard.serve(up=run("fast", *engine("--port", "{port}"), image="moving:1"))
+        unit = await yard.up(serve)
+        try:
+            assert await asyncio.to_thread(doctor_checks.container, serve, paths) is None
+            yard.daemon.make_image("moving:1", "two")
+            found = await asyncio.to_thread(doctor_checks.container, serve, paths)
+            assert found is not None
+            assert (found.health, found.detail) == (
+                doctor_checks.DoctorHealth.WARN, "container 'fast' runs on, but the image moving:1 has changed",
+            )  # fmt: skip
+            assert found.fix == "stop it and start it again: it is made anew"
+            assert found.next == "stoker serves down fast-serve && stoker serves up fast-serve"
+            yard.docker("pause", "fast")
+            found = await asyncio.to_thread(doctor_checks.container, serve, paths)
+            assert found is not None
+            assert "container 'fast' is paused" in found.detail
+            note = await asyncio.to_thread(container_note, serve, paths)
+            assert note == found.detail
+        finally:
+            await unit.end(0.0)
 
     tell(story)
 

@@ -15,8 +15,8 @@ from stoker.cli.console.control import Control
 from stoker.cli.console.installation import Installation
 from stoker.domain.access import Settings
 from stoker.domain.errors import StokerError
+from stoker.domain.serve import Driver, slots_of
 from stoker.domain.serve import Status as Standing
-from stoker.domain.serve import slots_of
 
 INTERRUPTED = 130
 SETTLED_POLL = 0.2
@@ -93,6 +93,8 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
             outcome.left_alone.append(name)
             if not quiet:
                 terminal.say(f"{name} {step.already}")
+                if step.restores and (note := _container_note(installation, replicas[0])):
+                    terminal.note(f"stoker: {name}: {note}; what to do: stoker doctor")
             continue
         try:
             switched = load_progress.watch(control, name, partial(_run, step, name), quiet)
@@ -109,6 +111,18 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
         if not quiet:
             terminal.say(f"{name} is stopped" if switched is None else _ready_line(name, switched))
     return outcome
+
+
+def _container_note(installation: Installation, serve: ServeStatus) -> str:
+    """What is not as it should be with the container of a serve that is ready; empty: nothing, or it has none."""
+    if serve.driver != Driver.COMPOSE.value or installation.settings is None:
+        return ""
+    from stoker.app.configuration import placed_serves
+    from stoker.cli.console.container_note import container_note
+
+    settings = installation.settings
+    configured = next((one for one in placed_serves(settings) if one.name == serve.name), None)
+    return "" if configured is None else container_note(configured, settings.paths)
 
 
 def _settled(control: Control, name: str, quiet: bool) -> list[SlotStatus]:
