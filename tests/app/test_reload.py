@@ -64,7 +64,7 @@ async def test_every_part_follows_the_new_configuration(program: Assembly) -> No
     )
     answer = await reloader(program).reload()
     assert answer == {
-        "changed": [], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": [],
+        "changed": [], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "ended": [], "problems": [],
         "warnings": [],
         "settings": ["front_door.body_limit", "front_door.keys[me]", "front_door.auth", "serve[new]", "warm.memory",
                      "alias.coder.serve"],

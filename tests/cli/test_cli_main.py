@@ -288,8 +288,9 @@ def test_a_demo_that_runs_beside_a_configuration_is_pointed_at(
 def test_reload_tells_what_changed_and_fails_with_problems(
     stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": [],
-              "warnings": ["stoker.toml:3: key 'y': odd"], "settings": ["serve[fast].port"]}  # fmt: skip
+    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "ended": [],
+              "problems": [], "warnings": ["stoker.toml:3: key 'y': odd"],
+              "settings": ["serve[fast].port"]}  # fmt: skip
     stoker.answer("POST /admin/reload", answer)
     assert run(["reload"]) == 0
     said = capsys.readouterr()
@@ -337,6 +338,7 @@ READS_SECRETS = {
     "commands/read_again.py": "starts the serves with them",
     "commands/install.py": "checks that the service will have them",
     "commands/init.py": "checks the file that it has just written",
+    "importers/write.py": "says which variables are missing",
     "commands/route_sync.py": "asks workers and public routes with them, where no Stoker may run",
     "console/installation.py": "for `config check` and `doctor`, which say what is missing",
 }
@@ -345,7 +347,7 @@ READS_SECRETS = {
 def test_only_commands_that_use_secrets_themselves_read_them() -> None:
     """A command that asks the running Stoker has to work in every shell."""
     root = Path(stoker.cli.__file__).parent
-    strict = re.compile(r"\b(?:load_settings\(\w+\)|config\.load import .*\bload\b(?s:.*?)[^.\w]load\(path\))")
+    strict = re.compile(r"\b(?:load_settings\([\w.]+\)|config\.load import .*\bload\b(?s:.*?)[^.\w]load\(path\))")
     assert {path.relative_to(root).as_posix() for path in root.rglob("*.py") if strict.search(path.read_text())} == {
         *READS_SECRETS
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.fake_stoker import FakeStoker, error, serve_status, swap
@@ -217,7 +218,41 @@ def test_a_failed_switch_is_told_and_is_exit_1(stoker: FakeStoker, capsys: Captu
     assert "slow: slow exited with code 1" in capsys.readouterr().err
     assert run(["slot", "switch", "slow", "--json"]) == 1
     failed = json.loads(capsys.readouterr().out)["failed"]
-    assert failed == [{"serve": "slow", "error": {"message": "slow exited with code 1", "code": "start_failed"}}]
+    assert failed == [
+        {"serve": "slow", "error": {"message": "slow exited with code 1", "code": "start_failed"},
+         "loaded": {"gpu0": ["fast"]}}
+    ]  # fmt: skip
+
+
+def test_after_a_failed_switch_what_is_loaded_now_is_told_once_it_is_settled(
+    stoker: FakeStoker, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The previous serve is started again, and if that fails too, the baseline is."""
+    stoker.answer("POST /admin/switch", error("slow exited with code 1", "start_failed"), 503)
+    settled = [
+        {"resident": [], "swap": {"phase": "starting", "target": "fast", "stopping": [], "elapsed": 1.0}},
+        {"resident": [], "swap": None},
+    ]
+    monkeypatch.setattr("stoker.cli.console.loading.SETTLED_POLL", 0.0)
+
+    def status(body: object) -> tuple[int, Any]:
+        was_switched = any(asked == "POST /admin/switch" for asked, _ in stoker.asked)
+        slot = settled[0] if len(settled) == 1 or not was_switched else settled.pop(0)
+        serves = [serve_status("slow", state="backoff"), serve_status("fast", state="backoff", last_error="no memory")]
+        document = {"version": "1", "pid": 1, "serves": serves, "slots": [{"name": "gpu0", **slot}]}
+        return 200, document
+
+    stoker.routes["GET /status"] = status
+    assert run(["serves", "up", "slow"]) == 1
+    told = capsys.readouterr().err
+    assert "starting fast again" in told
+    assert "nothing is loaded in gpu0 now; fast did not start: no memory" in told
+
+
+def test_after_a_failed_switch_the_serve_that_is_back_is_named(stoker: FakeStoker, capsys: Captured) -> None:
+    stoker.answer("POST /admin/switch", error("slow exited with code 1", "start_failed"), 503)
+    assert run(["serves", "up", "slow"]) == 1
+    assert "loaded in gpu0 now: fast" in capsys.readouterr().err
 
 
 def test_a_switch_passes_force_and_drain_timeout_on(stoker: FakeStoker, capsys: Captured) -> None:
@@ -357,3 +392,18 @@ def test_a_dry_run_refuses_what_lies_outside_the_vault(stoker: FakeStoker, confi
     config.write_text(config.read_text().replace('state = "state"', 'state = "state"\nvault = "vault"'))
     assert run(["serves", "up", "slow", "--dry-run"]) == 1
     assert "1. refuse: serve 'slow': `model` is " in capsys.readouterr().out
+
+
+def test_a_ready_container_that_is_not_as_it_should_be_is_reported(
+    stoker: FakeStoker, config: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = "container 'box' runs on, but the image box:1 has changed"
+    monkeypatch.setattr("stoker.cli.console.container_note.container_note", lambda serve, paths: note)
+    stoker.status(serve_status("fast", "ready", driver="compose"))
+    assert run(["serves", "up", "fast"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "fast is already ready\n"
+    assert captured.err == f"stoker: fast: {note}; what to do: stoker doctor\n"
+    stoker.status(serve_status("fast", "ready"))
+    assert run(["serves", "up", "fast"]) == 0
+    assert capsys.readouterr().err == ""

@@ -552,3 +552,50 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: C
     shown = capsys.readouterr().err
     assert "m.gguf" in shown or "checking sha256" in shown
     assert "4.0/4.0 MiB" in shown
+
+
+# -- by the name of a serve --------------------------------------------------------------------------------------------
+
+
+def configure(vault: Path, table: str) -> None:
+    config = vault.parent / "stoker.toml"
+    config.write_text(f"{config.read_text()}\n{table}\n")
+
+
+def test_the_name_of_a_serve_stages_its_source_where_it_looks_for_its_model(
+    vault: Path, source: Path, capsys: Captured
+) -> None:
+    table = '[[serve]]\nname = "coder"\nengine = "llama.cpp"\nmodel = "vault:kept.gguf"\n'
+    configure(vault, f'{table}source = "{source}/m.gguf"\nsha256 = {{ "kept.gguf" = "{digest(MODEL)}" }}')
+    assert run(["stage", "coder", "--dry-run"]) == 0
+    assert left(vault) == []
+    assert run(["stage", "coder"]) == 0
+    assert (vault / "kept.gguf").read_bytes() == MODEL
+    assert document(capsys, ["stage", "coder"])["model"] == "vault:kept.gguf"
+
+
+def test_a_digest_of_the_serve_that_does_not_match_is_refused(vault: Path, source: Path) -> None:
+    table = '[[serve]]\nname = "coder"\nengine = "llama.cpp"\nmodel = "vault:kept.gguf"\n'
+    configure(vault, f'{table}source = "{source}/m.gguf"\nsha256 = {{ "kept.gguf" = "{"0" * 64}" }}')
+    assert run(["stage", "coder"]) == 1
+    assert left(vault) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "word", "said"),
+    [
+        ('model = "vault:k.gguf"', "coder", "serve 'coder' has no `source`: add it, or type stoker stage SOURCE --as"),
+        (
+            'model = "/else/k.gguf"\nsource = "/x/k.gguf"',
+            "coder",
+            "serve 'coder' has its model at /else/k.gguf, outside",
+        ),
+        ('model = "vault:k.gguf"', "codr", "there is no serve 'codr'; did you mean 'coder'?"),
+    ],
+)
+def test_a_serve_whose_model_cannot_be_staged_says_why(
+    vault: Path, capsys: Captured, keys: str, word: str, said: str
+) -> None:
+    configure(vault, f'[[serve]]\nname = "coder"\nengine = "llama.cpp"\n{keys}')
+    assert run(["stage", word]) == 2
+    assert said in capsys.readouterr().err

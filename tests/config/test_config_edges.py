@@ -138,3 +138,19 @@ def test_addresses_are_judged_by_their_form(text: str, kind: AddressKind) -> Non
 
 def test_an_ipv6_address_is_written_in_brackets() -> None:
     assert str(WorkerAddress("fd00::1", 80)) == "[fd00::1]:80"
+
+
+@pytest.mark.parametrize(
+    ("more", "reload"),
+    [
+        ("", ("nginx", "-s", "reload")),
+        ('ingress_config = "own/nginx.conf"\n', ("nginx", "-s", "reload", "-c", "{config}")),
+        ('ingress_config = "own/nginx.conf"\nreload_command = "reload it"\n', ("reload", "it")),
+    ],
+)
+def test_the_reload_is_of_the_nginx_whose_configuration_is_given(
+    tmp_path: Path, more: str, reload: tuple[str, ...]
+) -> None:
+    ingress = loaded(tmp_path, WORKER + INGRESS + more).edges[0].ingress
+    assert ingress is not None
+    assert ingress.reload == reload

@@ -105,7 +105,7 @@ def test_a_request_whose_client_left_ends_as_cancelled() -> None:
         parts: Any = (Loop(LoopRules(), is_complete, ()), Worker(), Passes(), notes, Client())
         request = Prompt(Dialect.CHAT, "pair", [Turn(Role.USER, [Text("write it")])])
         run = OrchestratedRun(RunParts(*parts, now=asyncio.get_running_loop().time), request, "rules")
-        task = asyncio.create_task(run.run())
+        task = asyncio.get_running_loop().create_task(run.run())
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

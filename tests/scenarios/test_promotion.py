@@ -91,3 +91,18 @@ def _tell(port: int, changes: dict[str, object]) -> None:
         f"http://127.0.0.1:{port}/control", json.dumps(changes).encode(), {"content-type": "application/json"}
     )
     urllib.request.urlopen(request, timeout=10).close()
+
+
+def test_a_reload_without_the_promoted_serve_says_that_the_promotion_has_ended() -> None:
+    with running(serve("old"), serve("new"), '[alias.coder]\nserve = "old"\n') as plane:
+        assert plane.admin("promote", alias="coder", serve="new", force=True, reason="x")[0] == 200
+        whole = plane.config.read_text()
+        plane.write(whole.replace(serve("new"), ""))
+        preview = plane.run("reload", "--dry-run").stderr
+        assert "the promotion of coder to new would end, because new is no longer configured" in preview
+        assert aliases(plane)[0]["promoted_at"] is not None
+        assert "the promotion of coder to new has ended" in plane.run("reload").stderr
+        assert [aliases(plane)[0][key] for key in ("serve", "promoted_at", "watched_for")] == ["old", None, None]
+        plane.write(whole)
+        assert plane.run("reload").returncode == 0
+        assert "as configured" in plane.run("promote").stdout

@@ -30,3 +30,5 @@ def move_text(move: AliasMoved) -> str:
             return f"alias {move.alias} points to it again; before, it pointed to {move.previous}"
         case MoveCause.ROLLED_BACK:
             return f"alias {move.alias} points to it again: {move.previous} failed its {move.reason}"
+        case MoveCause.ENDED:
+            return f"alias {move.alias} points to it again: {move.previous} is no longer configured"

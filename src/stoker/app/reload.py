@@ -74,13 +74,19 @@ class Reloader:
             old = self._active.current
             paths, new = await self._read_again(self._read, old)
             changes = compare(old, new, paths)
+            settings, promotions = new.settings, self._parts.promotions
+            ended = promotions.lost(settings.aliases, settings.serves)
             lapsed = [] if dry_run else self._replace(old, new, changes)
+            if not dry_run:
+                ended = await promotions.end_lost()
+            configured = {alias.name: alias.serve for alias in settings.aliases}
         return {
             "changed": list(changes.changed),
             "added": list(changes.added),
             "removed": list(changes.removed),
             "routing": changes.routing,
             "lapsed": [{"tier": tier, "class": name} for tier, name in lapsed],
+            "ended": [{"alias": one.alias, "serve": one.serve, "now": configured.get(one.alias, "")} for one in ended],
             "settings": list(changes.settings),
             "problems": [],
             "warnings": list(new.settings.warnings),

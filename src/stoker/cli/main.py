@@ -79,7 +79,7 @@ app.add_typer(install.app, name="install")
 app.command()(completions.completions)
 
 
-_RELOADED = ("changed", "added", "removed", "routing", "settings", "lapsed", "problems", "warnings")
+_RELOADED = ("changed", "added", "removed", "routing", "settings", "lapsed", "ended", "problems", "warnings")
 
 
 @app.command()
@@ -115,10 +115,20 @@ def reload(
             )
         for warning in answer.warnings:
             terminal.note(f"warning: {warning}")
+        for one in answer.ended:
+            terminal.note(f"stoker: {_ended(one, dry_run)}")
         for problem in answer.problems:
             terminal.note(f"stoker: {problem}")
     if answer.problems:
         raise typer.Exit(FAILED)
+
+
+def _ended(one: dict[str, str], dry_run: bool) -> str:
+    text = f"the promotion of {one['alias']} to {one['serve']} {'would end' if dry_run else 'has ended'}"
+    if not one["now"]:
+        return f"{text}: alias and serve have to be configured"
+    points = "would point" if dry_run else "points"
+    return f"{text}, because {one['serve']} is no longer configured: {one['alias']} {points} to {one['now']}"
 
 
 @app.command()

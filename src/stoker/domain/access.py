@@ -8,6 +8,7 @@ from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.cluster import Cluster
 from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
+from stoker.domain.host_port import host_port
 from stoker.domain.key import App, Key
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
@@ -86,6 +87,12 @@ class FrontDoor(Bounds):
     """Seconds that running streams get to end after SIGTERM."""
     tls: TlsSettings | None = None
     """None: plain HTTP."""
+
+    @property
+    def local_url(self) -> str:
+        """Where this machine reaches it; a wildcard address is reached over loopback."""
+        host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"{self.scheme}://{host_port(host, self.port)}"
 
     @property
     def scheme(self) -> str:

@@ -106,6 +106,8 @@ class MoveCause(Enum):
     RESET = "reset"
     """Back to the configured serve."""
     ROLLED_BACK = "rolled back"
+    ENDED = "promotion ended"
+    """The serve to which it was promoted is no longer configured: back to the configured one."""
 
 
 @dataclass(frozen=True, slots=True)

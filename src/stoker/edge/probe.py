@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from stoker.domain.edge import Edge, WorkerAddress
 from stoker.domain.lease import Target
+from stoker.domain.serve import Secret
 from stoker.edge.problem import EdgeProblem
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
@@ -52,15 +53,27 @@ async def _unproved_reason(edge: Edge, address: WorkerAddress) -> str:
         health = await client.ask(target, edge.worker.health, timeout=TIMEOUT)
         if health.status not in (200, 404, 405):
             return f"is not healthy: GET {edge.worker.health} answered {health.status}; look at its log"
-        return wrong_models(await client.ask(target, "/v1/models", timeout=TIMEOUT), edge.worker.model, "`key`")
+        return wrong_models(
+            await client.ask(target, "/v1/models", timeout=TIMEOUT), edge.worker.model, advice(edge.worker.key)
+        )
     except NoResponse as error:
         return f"does not answer: {error}; `curl http://{address}{edge.worker.health}` tries it"
 
 
-def wrong_models(answer: HttpResponse, wanted: str, key: str) -> str:
-    """What is wrong with the answer of /v1/models; empty if it has the exact id. `key`: the setting with the key."""
+def advice(key: Secret | None, setting: str = "key") -> str:
+    """What to do about a refused key."""
+    return f"give `{setting}`, which is not set" if key is None else f"check `{setting}` ({key.source})"
+
+
+def wrong_models(answer: HttpResponse, wanted: str, advice: str) -> str:
+    """What is wrong with the answer of /v1/models; empty if it has the exact id. `advice`: about a refused key."""
     if answer.status in (401, 403):
-        return f"refuses the request: GET /v1/models answered {answer.status}{_code(answer)}; check {key}"
+        code = _code(answer)
+        if code == " (foreign_host)":
+            advice = "add the host to `front_door.allowed_hosts` of the Stoker that answers there"
+        elif answer.status == 403:
+            advice += ", and who may use this address"
+        return f"refuses the request: GET /v1/models answered {answer.status}{code}; {advice}"
     if answer.status != 200:
         return f"has no list of models: GET /v1/models answered {answer.status}"
     found = answer.json()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from stoker.domain.edge import Edge, PublicRoutes, WorkerAddress
 from stoker.domain.lease import Target
-from stoker.edge.probe import worker_target, wrong_models
+from stoker.edge.probe import advice, worker_target, wrong_models
 from stoker.edge.problem import EdgeProblem
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
@@ -67,7 +67,9 @@ async def _verify_route(edge: Edge, url: str, routes: PublicRoutes, marker: str,
     target = route_target(url, edge.worker.model, routes)
     while True:
         left = routes.timeout - (time.monotonic() - began)
-        why, is_marked = await _unverified_reason(target, marker, max(left, PAUSE))
+        is_workers = routes.key == edge.worker.key
+        advised = advice(routes.key, "key" if is_workers and routes.key is not None else "route_key")
+        why, is_marked = await _unverified_reason(target, marker, max(left, PAUSE), advised)
         is_settled = is_marked or not marker or time.monotonic() - began >= min(SETTLE, routes.timeout / 2)
         if not why and is_settled:
             return f"{url}/v1/* ({'marked' if is_marked else 'without the marker'})"
@@ -98,14 +100,14 @@ def route_target(url: str, model: str, routes: PublicRoutes) -> Target:
     )
 
 
-async def _unverified_reason(target: Target, marker: str, timeout: float) -> tuple[str, bool]:
+async def _unverified_reason(target: Target, marker: str, timeout: float, advised: str) -> tuple[str, bool]:
     """(what is wrong, or empty; whether the responses carry the marker). Completes "the public route URL ..."."""
     try:
         models = await client.ask(target, "/v1/models", timeout=timeout)
         is_marked = MARKER_HEADER in models.headers
         if is_marked and marker and models.headers[MARKER_HEADER] != marker:
             return "still leads to the old worker, although the ingress was reloaded", True
-        why = wrong_models(models, target.served_name, "`route_key`")
+        why = wrong_models(models, target.served_name, advised)
         if why:
             return why, is_marked
         answer = await client.ask(target, "/v1/chat/completions", _question(target), timeout)

@@ -38,12 +38,14 @@ class HttpResponse:
 class NoResponse(Exception):
     """No HTTP response: refused, reset, too late, or not HTTP. The text says which.
 
-    `is_refusal`: the machine answered, and nothing listens on that port.
+    `is_refusal`: the machine answered, and nothing listens on that port. `is_unconnected`: for that or another reason
+    (its name, the way there, TLS) there was no connection, which was known at once.
     """
 
-    def __init__(self, text: str, is_refusal: bool = False) -> None:
+    def __init__(self, text: str, is_refusal: bool = False, is_unconnected: bool = False) -> None:
         super().__init__(text)
         self.is_refusal = is_refusal
+        self.is_unconnected = is_unconnected or is_refusal
 
 
 async def ask(
@@ -79,10 +81,15 @@ def as_response(response: ResponseReader) -> HttpResponse:
 
 
 async def open_connection(target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Raises OSError."""
+    """Raises TimeoutError, ConnectionRefusedError, and NoResponse where there is no connection for another reason."""
     context = await tls_contexts.get(target.ca_file) if target.tls else None
-    name = target.host if target.tls else None
-    return await asyncio.open_connection(target.address or target.host, target.port, ssl=context, server_hostname=name)
+    name, host = target.host if target.tls else None, target.address or target.host
+    try:
+        return await asyncio.open_connection(host, target.port, ssl=context, server_hostname=name)
+    except (TimeoutError, ConnectionRefusedError):
+        raise
+    except OSError as error:
+        raise NoResponse(f"connection failed ({error.strerror or error})", is_unconnected=True) from error
 
 
 @contextlib.contextmanager
@@ -111,7 +118,7 @@ async def connect(target: Target, timeout: float = TIMEOUT) -> None:
     except ConnectionRefusedError:
         raise NoResponse(f"nothing listens on port {target.port}", is_refusal=True) from None
     except OSError as error:
-        raise NoResponse(f"connection failed ({error.strerror or error})") from error
+        raise NoResponse(f"connection failed ({error.strerror or error})", is_unconnected=True) from error
     finally:
         if writer is not None:
             writer.close()

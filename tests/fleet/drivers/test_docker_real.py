@@ -22,6 +22,8 @@ from tests.fleet.conftest import RealClock, holdings
 from tests.fleet.drivers import docker_daemon
 from tests.fleet.drivers.docker_daemon import IMAGE, Daemon, engine, run
 
+from stoker.cli.commands import doctor_checks
+from stoker.cli.console.container_note import container_note
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
@@ -295,6 +297,54 @@ def test_a_paused_one_is_noticed_unpaused_by_a_start_and_ended_all_the_same(tell
     tell(story)
 
 
+def test_one_that_somebody_pauses_while_it_serves_goes_on_and_that_is_logged(
+    tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request to a paused one would hang."""
+    monkeypatch.setattr("stoker.fleet.drivers.container_unit.LOOK_EVERY", 0.05)
+
+    async def story(yard: Yard) -> None:
+        serve = yard.serve()
+        launched = await yard.launch(serve)
+        await yard.prove(serve, launched)
+        unit = yard.attach(launched.record)
+        yard.docker("pause", "fast")
+        async with asyncio.timeout(10):
+            while yard.status() != "running" or "was paused" not in caplog.text:
+                await asyncio.sleep(0.02)
+        await yard.prove(serve, launched)
+        assert "container fast was paused by somebody and goes on: serve 'fast-serve' is loaded" in caplog.text
+        await unit.end(0.0)
+
+    tell(story)
+
+
+def test_somebody_elses_program_under_the_name_is_refused_at_once_if_nothing_listens(
+    tell: Callable[[Story], None],
+) -> None:
+    """The image and the name fit, so nothing else tells them apart; it was waited for until `ready_timeout`."""
+
+    async def story(yard: Yard) -> None:
+        serve = yard.serve()
+        yard.docker(*run("fast", os.path.realpath(sys.executable), "-c", POLITE)[1:])
+        theirs = yard.id()
+        [problem] = await yard.driver.start_problems(serve)
+        assert "runs another command than its `up`, and nothing listens on port" in problem
+        assert "docker rm --force fast" in problem
+        with pytest.raises(StartFailed, match="runs another command"):
+            await yard.launch(serve)
+        with pytest.raises(StartFailed, match="runs another command"):
+            await yard.driver.plan(serve)
+        assert (yard.id(), yard.status(), yard.intents) == (theirs, "running", [])
+        yard.docker("rm", "--force", "fast")
+        by_hand = [word.replace("{port}", str(serve.port)) for word in serve.up or ()]
+        yard.docker(*by_hand[1:])
+        assert await yard.driver.start_problems(serve) == [], "the same command, by hand: it may still be loading"
+        await yard.attach((await yard.launch(serve)).record).end(0.0)
+
+    tell(story)
+
+
 def test_a_paused_one_is_asked_to_end_like_any_other(tell: Callable[[Story], None]) -> None:
     async def story(yard: Yard) -> None:
         launched = await yard.launch(yard.program(POLITE))
@@ -352,6 +402,34 @@ def test_another_image_under_the_same_name_is_drift(tell: Callable[[Story], None
         yard.daemon.make_image("moving:1", "two")
         seen = await yard.driver.inspect(serve)
         assert (seen.action, seen.why) == (ContainerAction.RECREATE, "the image moving:1 has changed")
+
+    tell(story)
+
+
+def test_doctor_and_serves_up_report_a_running_one_that_drifted_or_was_paused(tell: Callable[[Story], None]) -> None:
+    async def story(yard: Yard) -> None:
+        paths = Paths(str(yard.directory / "state"), str(yard.directory / "logs"), str(yard.directory))
+        yard.daemon.make_image("moving:1", "one")
+        serve = yard.serve(up=run("fast", *engine("--port", "{port}"), image="moving:1"))
+        unit = await yard.up(serve)
+        try:
+            assert await asyncio.to_thread(doctor_checks.container, serve, paths) is None
+            yard.daemon.make_image("moving:1", "two")
+            found = await asyncio.to_thread(doctor_checks.container, serve, paths)
+            assert found is not None
+            assert (found.health, found.detail) == (
+                doctor_checks.DoctorHealth.WARN, "container 'fast' runs on, but the image moving:1 has changed",
+            )  # fmt: skip
+            assert found.fix == "stop it and start it again: it is made anew"
+            assert found.next == "stoker serves down fast-serve && stoker serves up fast-serve"
+            yard.docker("pause", "fast")
+            found = await asyncio.to_thread(doctor_checks.container, serve, paths)
+            assert found is not None
+            assert "container 'fast' is paused" in found.detail
+            note = await asyncio.to_thread(container_note, serve, paths)
+            assert note == found.detail
+        finally:
+            await unit.end(0.0)
 
     tell(story)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -13,7 +15,7 @@ import pytest
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
-from stoker.domain.serve import Driver, Secret, Serve
+from stoker.domain.serve import Driver, Secret, Serve, ServeIdentity
 from stoker.fleet.drivers import external as external_driver
 from stoker.fleet.drivers.external import address_of
 from stoker.fleet.process.ports import free_port
@@ -170,13 +172,47 @@ def test_a_server_that_keeps_no_connection_is_asked_again_soon_and_its_loss_noti
     tell(story)
 
 
-def test_an_external_serve_that_is_not_there_is_refused_soon(tell: Tell) -> None:
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://127.0.0.1:9/v1", "nothing listens on port 9"),
+        ("https://127.0.0.1:9/v1", "nothing listens on port 9"),
+        ("http://nowhere.invalid/v1", "connection failed"),
+        ("http://127.0.0.1:LISTENS/v1", "no answer within"),
+        ("https://127.0.0.1:LISTENS/v1", "connection failed"),
+    ],
+)
+@pytest.mark.parametrize("identity", list(ServeIdentity))
+def test_an_external_serve_without_a_connection_is_given_up_at_the_first_try(
+    tell: Tell, url: str, why: str, identity: ServeIdentity
+) -> None:
+    """1, 2 refused  3 no such host  4 a server that is silent is waited for  5 one that speaks no TLS is not"""
+
     async def story(workshop: Any) -> None:
-        fleet = workshop.supervisor()
-        with pytest.raises(StartFailed, match=r"did not answer at .* within 0.1 s .*nothing listens .* start it"):
-            await fleet.start(external("http://127.0.0.1:9/v1", ready_timeout=0.1), workshop.on_exit)
+        silent: list[asyncio.StreamWriter] = []
+
+        def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            silent.append(writer)
+            if "https" in url:
+                writer.write(b"this is no TLS")
+
+        fleet, server = workshop.supervisor(), await asyncio.start_server(answer, "127.0.0.1", 0)
+        address = url.replace("LISTENS", str(server.sockets[0].getsockname()[1]))
+        probe = "/health" if identity is ServeIdentity.NONE else None
+        limit = 0.1 if why == "no answer within" else 60
+        serve = external(address, ready_timeout=limit, identity=identity, probe=probe)
+        with pytest.raises(StartFailed, match=r"start it, or correct its `base_url`") as failed:
+            await fleet.start(serve, workshop.on_exit)
+        waited = re.search(r" within [\d.]+ s \(", failed.value.message)
+        assert bool(waited) is (why == "no answer within")
+        assert waited or why in failed.value.message
         assert fleet.statistics() == {}
         await fleet.close(False)
+        server.close()
+        for writer in silent:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     tell(story)
 

@@ -427,3 +427,43 @@ def test_a_file_that_is_none_is_put_aside(tmp_path: Path) -> None:
     assert Overrides(path).read() == {}
     assert (tmp_path / "overrides.json.unreadable").exists()
     assert isinstance(ClientError("x"), StokerError)
+
+
+@story
+async def test_a_promotion_ends_when_its_serve_is_removed_and_does_not_come_back_with_it(books: Books) -> None:
+    promotions = books.promotions()
+    await promotions.promote("coder", "clever", books.gate(), "faster", force=False)
+    assert promotions.lost((ALIAS,), SERVES) == []
+    lost = [Override("coder", "clever", "fast", 1000.0, "g1", "faster")]
+    assert promotions.lost((ALIAS,), SERVES[:1]) == lost
+    promotions.configure((ALIAS,), SERVES[:1], (GATE,))
+    assert await promotions.end_lost() == lost
+    assert books.moves[-1] == AliasMoved("coder", "fast", "clever", MoveCause.ENDED)
+    (shown,) = promotions.status()
+    assert (shown["serve"], shown["promoted_at"], shown["evidence"], shown["watched_for"]) == ("fast", None, None, None)
+    promotions.close()
+    assert books.promotions().serve_by_alias() == {"coder": "fast"}
+
+
+@story
+async def test_a_promotion_ends_with_its_alias(books: Books) -> None:
+    promotions = books.promotions()
+    await promotions.promote("coder", "clever", books.gate(), "faster", force=False)
+    promotions.configure((), SERVES, (GATE,))
+    assert [one.alias for one in await promotions.end_lost()] == ["coder"]
+    assert books.moves[1:] == []
+    assert books.promotions().serve_by_alias() == {"coder": "fast"}
+    promotions.close()
+
+
+@story
+async def test_a_rollback_to_a_serve_that_was_removed_goes_to_the_configured_one(books: Books) -> None:
+    promotions = books.promotions()
+    await promotions.promote("coder", "odd", "", "try", force=True)
+    await promotions.promote("coder", "clever", books.gate(), "faster", force=False)
+    promotions.configure((ALIAS,), SERVES[:2], (GATE,))
+    assert await promotions.end_lost() == []
+    for _ in range(3):
+        promotions.observe(Decision("r", 0.0, "/v1/messages", model="coder", serve="clever", outcome="upstream_failed"))
+    await books.ended.wait()
+    assert (books.moves[-1].serve, promotions.serve_by_alias()) == ("fast", {"coder": "fast"})

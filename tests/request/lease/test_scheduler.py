@@ -6,7 +6,7 @@ import pytest
 from tests.request.lease.stage import Stage, serve
 
 from stoker.domain.errors import CapacityError, StartFailed
-from stoker.domain.serve import Slot, SwapPolicy
+from stoker.domain.serve import Driver, Slot, SwapPolicy
 from stoker.request.lease.commands import CheckStart, Grant, StartSwap
 
 
@@ -45,6 +45,19 @@ def test_back_off_grows_and_a_long_one_refuses_with_the_original_error_and_a_tim
     error = stage.refused[refused]
     assert error.message == "no such tensor"
     assert error.retry_after == pytest.approx(8.0)
+
+
+def test_nobody_waits_for_the_back_off_of_a_serve_that_runs_elsewhere() -> None:
+    """Stoker cannot start it: a fallback or the next tier answers meanwhile."""
+    stage = Stage(serve("a", driver=Driver.EXTERNAL, base_url="http://127.0.0.1:9/v1"))
+    stage.request("a")
+    stage.fails("nothing listens on port 9")
+    refused = stage.request("a")
+    assert stage.refused[refused].message == "nothing listens on port 9"
+    assert stage.refused[refused].retry_after == pytest.approx(1.0)
+    stage.to(1.0)
+    stage.request("a")
+    assert [swap.target for swap in stage.swaps] == ["a"]
 
 
 def test_a_victim_with_streams_is_stopped_only_after_both_ended() -> None:

@@ -13,7 +13,6 @@ from stoker.cli.console.errors import UsageError
 from stoker.domain.access import FrontDoor, Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.domain.host_port import host_port
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.serve import Serve, Status, share_slot
@@ -101,12 +100,6 @@ def budgets(ceiling: int | None) -> tuple[int | None, int]:
     output = max(min(ceiling // 4, MAX_OUTPUT), 1)
     rest = ceiling - output
     return rest - rest % STEP if ceiling >= 4 * STEP else rest, output
-
-
-def root_of(front_door: FrontDoor) -> str:
-    """Where this machine reaches the front door; a wildcard address is reached over loopback."""
-    host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(front_door.host, front_door.host)
-    return f"{front_door.scheme}://{host_port(host, front_door.port)}"
 
 
 def read_root(text: str) -> str:

@@ -79,7 +79,7 @@ def client(
     known, serves_there = _known(config, state)
     settings = known.settings
     serve, asked, is_task = _model(known, model)
-    root = given or facts.root_of(settings.front_door)
+    root = given or settings.front_door.local_url
     wanted = CLIENTS[name]
     helper = None if is_task else facts.helper_serve(settings, serve, wanted.helper_name)
     key = facts.key_of(settings.front_door, key_env)

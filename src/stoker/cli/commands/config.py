@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +44,8 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
         counts.append(counted(len(settings.orchestrators), "orchestrator"))
     if settings.edges:
         counts.append(counted(len(settings.edges), "edge"))
-    terminal.say(f"{settings.source}: no problems; {', '.join(counts)}")
+    said = counted(len(found), "warning") if found else "no problems"
+    terminal.say(f"{settings.source}: {said}; {', '.join(counts)}")
     terminal.say("next: stoker reload" if is_running(settings) else f"next: stoker up --config {settings.source}")
 
 
@@ -55,9 +57,21 @@ def checked(config: str | None) -> tuple[Settings, list[str]]:
     settings, missing = load_beside_running(config)
     rows = configured_rows(settings.router, settings.paths.state)
     found = missing + config_warnings(settings) + validator_warnings(settings) + uncounted_warnings(settings)
+    found += _outside_the_vault(settings)
     if settings.router is not None:
         found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
     return settings, found
+
+
+def _outside_the_vault(settings: Settings) -> list[str]:
+    """Each path for which the start of a serve would be refused; once for all its replicas."""
+    from stoker.app.configuration import placed_serves
+    from stoker.fleet.engines.placement import placement_problems
+
+    if not settings.paths.placement:
+        return []
+    serves = (dataclasses.replace(one, name=one.replica_of or one.name) for one in placed_serves(settings))
+    return list(dict.fromkeys(text for one in serves for text in placement_problems(one, settings.paths.vault)))
 
 
 @app.command()

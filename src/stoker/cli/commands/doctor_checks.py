@@ -382,15 +382,24 @@ def _start_problems(serve: Serve, paths: Paths) -> list[str]:
 
 
 def container(serve: Serve, paths: Paths) -> DoctorFinding | None:
-    """What Docker says against a start: no image, a container of somebody else; None: nothing."""
+    """What Docker says against a start: no image, a container of somebody else; or of one that runs: it drifted, or is
+    paused. None: nothing.
+    """
     from stoker.cli.commands.dry_run import container_lines
+    from stoker.cli.console.container_note import container_note
     from stoker.cli.console.errors import RequestRefused
 
     try:
         container_lines(serve, paths)
     except RequestRefused as refusal:
         return _cannot_start(serve, [refusal.message])
-    return None
+    note = container_note(serve, paths)
+    if not note:
+        return None
+    again = f"stoker serves down {serve.name} && stoker serves up {serve.name}"
+    return DoctorFinding(
+        f"serve {serve.name}", DoctorHealth.WARN, note, "stop it and start it again: it is made anew", again
+    )
 
 
 def _cannot_start(serve: Serve, problems: Sequence[str]) -> DoctorFinding:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from stoker.cli.console import figures, terminal
+from stoker.cli.console.container_note import container_driver
 from stoker.cli.console.errors import FAILED, NotRunning, RequestRefused, unknown_serve
 from stoker.cli.console.installation import Installation
 from stoker.domain.figures import counted
@@ -128,18 +128,12 @@ def command_line(serve: Serve, rank: Rank | None = None) -> str:
 def container_lines(serve: Serve, paths: Paths) -> list[str]:
     """The commands that would start its container now, each as a shell line. Raises RequestRefused."""
     import asyncio
-    import logging
 
     from stoker.config.warnings import secret_words
     from stoker.domain.errors import StartFailed
     from stoker.domain.serve import Secret
-    from stoker.fleet.drivers.container_driver import ContainerDriver
-    from stoker.fleet.process.keys import Keys
-    from stoker.fleet.process.signing import KeySigner
 
-    key = Path(paths.state) / "signing.key"  # without it nothing was ever made by us, and any key will do
-    keys = Keys(KeySigner(lambda: key.read_bytes() if key.exists() else bytes(32)))
-    driver = ContainerDriver(paths, keys, logging.getLogger("stoker.fleet"), lambda: ())
+    driver = container_driver(paths)
     if serve.key is not None and not serve.key.is_readable:
         serve = replace(serve, key=Secret(HIDDEN, serve.key.source))
     try:

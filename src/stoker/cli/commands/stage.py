@@ -13,6 +13,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError
+from stoker.domain.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
@@ -47,8 +48,8 @@ def stage(
         str | None,
         typer.Argument(
             metavar="[SOURCE]",
-            help="A path, https://HOST/PATH, rsync:HOST:PATH, s3://BUCKET/KEY or hf:ORG/REPO[/FILE]; of a split GGUF "
-            "the first part.",
+            help="A serve, whose `source` it is; or a path, https://HOST/PATH, rsync:HOST:PATH, s3://BUCKET/KEY or "
+            "hf:ORG/REPO[/FILE]; of a split GGUF the first part.",
             show_default=False,
         ),
     ] = None,
@@ -105,7 +106,7 @@ def stage(
     if remove is not None:
         _remove(ground, remove.removeprefix("vault:"), force, dry_run, json)
         return
-    order = _order(str(source), name, sha256 or [])
+    order = _order(*_named(ground, str(source), name, sha256 or []))
     stager = _stager(ground, quota)
     if dry_run:
         plan = asyncio.run(stager.plan(order))
@@ -132,14 +133,39 @@ def find_ground(config: str | None) -> Ground:
     return Ground(Path(settings.paths.vault), Path(settings.paths.state), settings.serves, str(path))
 
 
+def _named(ground: Ground, text: str, name: str | None, digests: list[str]) -> tuple[str, str | None, list[str]]:
+    """Of a serve its source, the name under which it looks for its model, and its digests, as far as the command does
+    not say them; of anything else what is given.
+    """
+    if not _is_path(text) or os.sep in text or os.path.exists(text):
+        return text, name, digests
+    serve = next((one for one in ground.serves if one.name == text), None)
+    if serve is None:
+        if hint := did_you_mean(text, [one.name for one in ground.serves]):
+            raise UsageError(f"there is no file {text!r} here, and there is no serve {text!r}{hint}", code="bad_source")
+        return text, name, digests
+    where = os.path.relpath(serve.model, ground.vault)
+    if not os.path.isabs(serve.model) or where.startswith(os.pardir):
+        at = f"has its model at {serve.model}, outside the vault {ground.vault}"
+        raise UsageError(f"serve '{text}' {at}: write `model = \"vault:NAME\"`", code="bad_source")
+    if serve.source is None:
+        advice = f"add it, or type stoker stage SOURCE --as {where}"
+        raise UsageError(f"serve '{text}' has no `source`: {advice}", code="bad_source")
+    own = [f"{file}={digest}" for file, digest in serve.sha256.items()]
+    return serve.source, name or where, digests or own
+
+
+def _is_path(text: str) -> bool:
+    return not text.startswith(("http://", "https://", "rsync:", "s3://", "hf:"))
+
+
 def _order(text: str, name: str | None, digests: list[str]) -> Order:
     from stoker.fleet.rehydrate.sources import SourceKind, of_folder, parse
     from stoker.fleet.stage.orders import order
     from stoker.fleet.stage.vault import listing
 
-    is_path = not text.startswith(("http://", "https://", "rsync:", "s3://", "hf:"))
     try:
-        found = parse(os.path.abspath(os.path.expanduser(text)) if is_path else text)
+        found = parse(os.path.abspath(os.path.expanduser(text)) if _is_path(text) else text)
         files: list[str] = []
         if found.kind is SourceKind.PATH:
             if not os.path.exists(found.path):

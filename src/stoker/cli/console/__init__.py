@@ -10,5 +10,6 @@ control            HTTP to a running `stoker up` over its unix socket; `answers`
 answer_stream      one streamed chat answer over that socket
 live_events        the events of the running Stoker, over its restarts
 loading            loads and unloads serves, with progress (load_progress)
+container_note     whether the container of a serve is as it should be
 download_progress  progress of downloads
 """

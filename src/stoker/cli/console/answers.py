@@ -285,6 +285,8 @@ class ReloadAnswer(msgspec.Struct, frozen=True):
     """Whether the routing settings or measurements changed."""
     lapsed: list[dict[str, str]] = []
     """Tier and class of what was measured to be good enough, and is not known to be that any more."""
+    ended: list[dict[str, str]] = []
+    """Promotions whose alias or serve is no longer configured: `alias`, `serve`, and what it points to `now`."""
     settings: list[str] = []
     """The paths of all settings that changed."""
     problems: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,12 +10,15 @@ from functools import partial
 import typer
 
 from stoker.cli.console import figures, load_progress, terminal
-from stoker.cli.console.answers import ServeStatus, SwitchAnswer
+from stoker.cli.console.answers import ServeStatus, SlotStatus, SwitchAnswer
 from stoker.cli.console.control import Control
 from stoker.cli.console.installation import Installation
 from stoker.domain.errors import StokerError
+from stoker.domain.serve import Driver, slots_of
 
 INTERRUPTED = 130
+SETTLED_POLL = 0.2
+"""Seconds between two questions whether the previous serve is back."""
 
 
 @dataclass(slots=True)
@@ -26,10 +30,12 @@ class LoadOutcome:
     def document(self) -> dict[str, object]:
         return {"done": self.done, "left_alone": self.left_alone, "failed": self.failed}
 
-    def fail(self, name: str, error: StokerError, quiet: bool) -> None:
-        self.failed.append({"serve": name, "error": {"message": error.message, "code": error.code}})
-        if not quiet:
-            terminal.note(f"stoker: {name}: {error.message}")
+    def fail(self, name: str, error: StokerError, slots: list[SlotStatus]) -> None:
+        """`slots`: those of the serve, as they are after the failure."""
+        failed: dict[str, object] = {"serve": name, "error": {"message": error.message, "code": error.code}}
+        if slots:
+            failed["loaded"] = {slot.name: slot.resident for slot in slots}
+        self.failed.append(failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class _Step:
     """What a serve is that needs no step."""
     watch_with: str
     """The command that shows how it goes on after Ctrl-C."""
+    restores: bool = False
+    """Whether a failure starts the previous serve of the slot again."""
 
 
 def load_serves(
@@ -60,6 +68,7 @@ def load_serves(
         is_done=lambda replicas: any(serve.state == "ready" for serve in replicas),
         already="is already ready",
         watch_with="stoker slot status",
+        restores=True,
     )
     return _each(installation, names, step, quiet)
 
@@ -88,11 +97,15 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
             outcome.left_alone.append(name)
             if not quiet:
                 terminal.say(f"{name} {step.already}")
+                if step.restores and (note := _container_note(installation, replicas[0])):
+                    terminal.note(f"stoker: {name}: {note}; what to do: stoker doctor")
             continue
         try:
             switched = load_progress.watch(control, name, partial(_run, step, name), quiet)
         except StokerError as error:
-            outcome.fail(name, error, quiet)
+            if not quiet:
+                terminal.note(f"stoker: {name}: {error.message}")
+            outcome.fail(name, error, _settled(control, name, quiet) if step.restores else [])
             continue
         except KeyboardInterrupt:
             terminal.note(f"stopped watching {name}; to see its progress: {step.watch_with.format(name=name)}")
@@ -102,6 +115,50 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
         if not quiet:
             terminal.say(f"{name} is stopped" if switched is None else _ready_line(name, switched))
     return outcome
+
+
+def _container_note(installation: Installation, serve: ServeStatus) -> str:
+    """What is not as it should be with the container of a serve that is ready; empty: nothing, or it has none."""
+    if serve.driver != Driver.COMPOSE.value or installation.settings is None:
+        return ""
+    from stoker.app.configuration import placed_serves
+    from stoker.cli.console.container_note import container_note
+
+    settings = installation.settings
+    configured = next((one for one in placed_serves(settings) if one.name == serve.name), None)
+    return "" if configured is None else container_note(configured, settings.paths)
+
+
+def _settled(control: Control, name: str, quiet: bool) -> list[SlotStatus]:
+    """The slots of a serve that did not start, once what was loaded before is back, or has failed too; empty if that
+    cannot be found out. What is loaded then is printed.
+    """
+    said = ""
+    try:
+        while True:
+            status = control.status()
+            found = status.serve(name)
+            slots = [] if found is None else status.slots_of(found)
+            swaps = [slot.swap for slot in slots if slot.swap is not None]
+            if not swaps:
+                break
+            words = f"starting {swaps[0].target} again" if swaps[0].target else ""
+            if not quiet and words and words != said:
+                terminal.note(said := words)
+            time.sleep(SETTLED_POLL)
+    except StokerError:
+        return []
+    for slot in () if quiet else slots:
+        terminal.note(_now_loaded(slot, [one for one in status.serves if one.name != name]))
+    return slots
+
+
+def _now_loaded(slot: SlotStatus, others: list[ServeStatus]) -> str:
+    if slot.resident:
+        return f"loaded in {slot.name} now: {', '.join(slot.resident)}"
+    failed = [one for one in others if one.slot is not None and slot.name in slots_of(one.slot) and one.last_error]
+    why = "".join(f"; {one.name} did not start: {one.last_error}" for one in failed if one.state != "ready")
+    return f"nothing is loaded in {slot.name} now{why}"
 
 
 def _run(step: _Step, name: str, worker: Control) -> SwitchAnswer | None:

@@ -37,6 +37,8 @@ RELOAD = {
     IngressKind.NGINX: ("nginx", "-s", "reload"),
     IngressKind.CADDY: ("caddy", "reload", "--adapter", "caddyfile", "--config", "{config}"),
 }
+RELOAD_NGINX_OF = ("nginx", "-s", "reload", "-c", "{config}")
+"""That of another nginx than the machine's own: where its process is, its configuration says."""
 IngressWord = Annotated[
     str, BeforeValidator(value_checks.one_of(INGRESSES)), Field(json_schema_extra={"enum": list(INGRESSES)})
 ]
@@ -99,7 +101,8 @@ class EdgeTable(Section):
     reload_command: Command | None = setting(
         None,
         "Command that reloads the ingress; `{config}` is its main configuration file. "
-        "Default: `nginx -s reload` or `caddy reload --adapter caddyfile --config {config}`.",
+        "Default: `nginx -s reload`, with an `ingress_config` also `-c {config}`; or "
+        "`caddy reload --adapter caddyfile --config {config}`.",
     )
     routes: list[PublicRoute] = setting(
         [], "Required with an ingress. The public routes, each of which is verified: `https://llm.example.com/v1/*`."
@@ -155,13 +158,14 @@ def _ingress(table: EdgeTable, directory: Path) -> EdgeIngress | None:
     if table.ingress is None:
         return None
     kind = IngressKind(table.ingress)
+    is_own_nginx = kind is IngressKind.NGINX and table.ingress_config is not None
     return EdgeIngress(
         kind=kind,
         config=str(absolute(table.ingress_config or MAIN_CONFIG[kind], directory)),
         upstream_file=str(absolute(table.upstream_file or "", directory)),
         template="" if table.template is None else str(absolute(table.template, directory)),
         validate=VALIDATE[kind] if table.validate_command is None else tuple(table.validate_command),
-        reload=RELOAD[kind] if table.reload_command is None else tuple(table.reload_command),
+        reload=tuple(table.reload_command or (RELOAD_NGINX_OF if is_own_nginx else RELOAD[kind])),
     )
 
 

@@ -24,6 +24,8 @@ from stoker.fleet.process.start_records import StartRecord
 CODE_LIMIT = 1.0
 """Seconds that Docker has to report how a container ended."""
 RETRY_PAUSE = 0.5
+LOOK_EVERY = 10.0
+"""Seconds between two questions whether somebody has paused it."""
 _SIGNALS = range(129, 193)
 
 
@@ -88,7 +90,9 @@ class ContainerUnit:
         self._watch_exit()
         # an earlier run of Stoker has already copied the older output of an adopted container
         since = time.time() if record.ready else record.started_at
-        self._following = asyncio.get_running_loop().create_task(self._follow_output(since), name=f"log-{self._name}")
+        loop = asyncio.get_running_loop()
+        self._following = loop.create_task(self._follow_output(since), name=f"log-{self._name}")
+        self._looking = loop.create_task(self._unpause_whenever_paused(), name=f"look-{self._name}")
 
     def _watch_exit(self) -> None:
         if self.pid is None:
@@ -150,6 +154,18 @@ class ContainerUnit:
                 await self._docker.wait(self._id)
                 continue
             await asyncio.sleep(RETRY_PAUSE)
+
+    async def _unpause_whenever_paused(self) -> None:
+        """A paused container has the memory and answers nobody: requests to it would hang."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            with contextlib.suppress(DockerFailed):
+                if await self._docker.state(self._id) is ContainerState.PAUSED:
+                    await self._docker.unpause(self._id)
+                    self._log.warning(
+                        "container %s was paused by somebody and goes on: serve '%s' is loaded; to free its memory, "
+                        "type stoker serves down %s", self._name, self._record.name, self._record.name,
+                    )  # fmt: skip
 
     async def _report_end(self, found: Container | None) -> None:
         """Reports the end after the last output, and adds the reason if only Docker knows it."""
@@ -263,7 +279,8 @@ class ContainerUnit:
             )
 
     def _tasks(self) -> list[asyncio.Task[None]]:
-        return [self._following] if self._asking is None else [self._following, self._asking]
+        own = [self._following, self._looking]
+        return own if self._asking is None else [*own, self._asking]
 
     def _is_alive(self) -> bool:
         return self.pid is not None and is_alive(self.pid) and identity.start_mark(self.pid) == self._record.mark

@@ -109,6 +109,8 @@ class Container:
     image_id: str = ""
     image: str = ""
     """The image's name, as `docker run` got it."""
+    command: tuple[str, ...] = ()
+    """What runs in it, without the image's entrypoint."""
     labels: Mapping[str, str] = field(default_factory=dict)
     restart_policy: str = "no"
     health: str = ""
@@ -150,6 +152,7 @@ def parse(entry: Mapping[str, object]) -> Container:
         pid=state.Pid,
         image_id=found.Image,
         image=config.Image,
+        command=tuple(config.Cmd or ()),
         labels=config.Labels or {},
         restart_policy=found.HostConfig.RestartPolicy.Name or "no",
         health=state.Health.Status if state.Health is not None else "",
@@ -256,6 +259,7 @@ class _State(msgspec.Struct):
 
 class _Config(msgspec.Struct):
     Image: str = ""
+    Cmd: list[str] | None = None
     Labels: dict[str, str] | None = None
 
 

@@ -23,6 +23,7 @@ from stoker.fleet.drivers.containers import (
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, is_compose
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.ports import port_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,10 @@ class Inspector:
                 ContainerState.UNKNOWN, ContainerAction.REFUSE, obstacle=f"serve '{serve.name}': {failure.message}"
             )
         drifted, why = compare(container, made, wanted)
+        if stranger := _stranger(serve, container, drifted, up):
+            return Inspection(
+                state, ContainerAction.REFUSE, container, drifted, why, _foreign(serve, stranger), tuple(up)
+            )
         action = TABLE[state, drifted]
         obstacle = ""
         if action is ContainerAction.REFUSE:
@@ -144,6 +149,18 @@ class Inspector:
 
     async def _compose(self, serve: Serve, argv: Sequence[str]) -> str:
         return (await self._docker.command(argv, serve.env, ASK_LIMIT, serve.working_directory)).out
+
+
+def _stranger(serve: Serve, container: Container | None, match: ContainerMatch, up: Sequence[str]) -> str:
+    """A running container that nobody knows how it was made, with another program than `up` has, which serves nothing:
+    it would be waited for in vain.
+    """
+    if container is None or container.state is not ContainerState.RUNNING or match is not ContainerMatch.UNKNOWN:
+        return ""
+    is_silent = serve.port is not None and port_problem(serve.host, serve.port) is None
+    if not is_silent or not up_command.runs_another_command(container, up):
+        return ""
+    return f"runs another command than its `up`, and nothing listens on port {serve.port}"
 
 
 def _foreign(serve: Serve, whose: str) -> str:

@@ -78,6 +78,14 @@ def named_image(words: Sequence[str]) -> str:
     return "IMAGE"
 
 
+def runs_another_command(container: Container, words: Sequence[str]) -> bool:
+    """Whether `docker run` or `docker create` would run another command than the one in this container of its image."""
+    if verb_of(words) not in ("run", "create") or container.image not in words:
+        return False
+    given = tuple(words[list(words).index(container.image) + 1 :])
+    return bool(given) and given != container.command
+
+
 def only_creates(words: Sequence[str]) -> bool:
     """Whether the container still has to be started afterwards."""
     return verb_of(words) == "create" or "--no-start" in words

@@ -15,7 +15,7 @@ from typing import Any
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
-from stoker.domain.serve import Serve, ServeIdentity
+from stoker.domain.serve import Driver, Serve, ServeIdentity
 from stoker.fleet.engines.capabilities import capabilities
 from stoker.fleet.engines.facts import from_models, from_props
 from stoker.http import client
@@ -28,6 +28,7 @@ FAST_FOR = 120.0
 PROPS_TIMEOUT = 0.5
 CANARY_TIMEOUT = 60.0
 WEIGHTS_PROBE_TIMEOUT = 10.0
+CORRECT = "start it, or correct its `base_url`"
 _WEIGHTS_PROBE: dict[str, Any] = {"prompt": "One, two, three,", "max_tokens": 8, "temperature": 0, "seed": 1}
 _ASK = "Hi"
 _MESSAGES = [{"role": "user", "content": _ASK}]
@@ -49,6 +50,10 @@ class NotReady(Exception):
     """The engine will never be ready: it answers, but wrongly. The text completes "serve 'x' ..."."""
 
 
+class NotReachable(NotReady):
+    """There is no connection to an external serve, which Stoker cannot start."""
+
+
 class EngineEnded(Exception):
     """The process ended while it was probed."""
 
@@ -68,6 +73,8 @@ class Readiness:
         self, serve: Serve, address: Target, clock: Clock, ended: asyncio.Event, ask: Ask = client.ask
     ) -> None:
         self.last = "no probe has ended yet"
+        self._is_unconnected = False
+        """Whether the last probe found no connection, and knew that at once."""
         self._serve = serve
         self.wanted = serve.served_name or serve.name
         self._address = address
@@ -77,12 +84,15 @@ class Readiness:
 
     async def prove(self, canary: bool | None = None) -> ReadinessProof:
         """Probes until ready, without a limit: put a timeout around it. Raises NotReady or EngineEnded. Leaves nothing
-        open.
+        open. To a process that Stoker starts there is no connection at first; to an external serve there is one at
+        once, or NotReachable.
 
         `canary`: whether to ask for a completion, too; None: as the serve is configured.
         """
         began = self._clock.now()
         while not await self.is_healthy():
+            if self._is_unconnected and self._serve.driver is Driver.EXTERNAL:
+                raise NotReachable(f"did not answer at {self._serve.base_url} ({self.last}): {CORRECT}")
             await self._pause(began)
         health_at = self._clock.now()
         models: list[dict[str, Any]] | None = None if self._lists_models else []
@@ -138,7 +148,10 @@ class Readiness:
         try:
             await client.connect(self._address)
         except NoResponse as error:
-            self.last = f"a connection to port {self._address.port}: {error}"
+            self.last, self._is_unconnected = (
+                f"a connection to port {self._address.port}: {error}",
+                error.is_unconnected,
+            )
             return False
         self.last = f"port {self._address.port} accepts connections"
         return True
@@ -191,8 +204,9 @@ class Readiness:
         try:
             answer = await self._ask_address(self._address, path, payload, timeout)
         except NoResponse as error:
-            self.last = f"{verb} {path}: {error}"
+            self.last, self._is_unconnected = f"{verb} {path}: {error}", error.is_unconnected
             return None
+        self._is_unconnected = False
         self.last = f"{verb} {path} answered {answer.status}"
         return answer
 

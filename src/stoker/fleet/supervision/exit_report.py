@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.domain.errors import StartFailed, did_not_start
 from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.engines.last_output import redact
+from stoker.fleet.engines.readiness import CORRECT
 from stoker.fleet.supervision.managed_serve import ManagedServe
 
 _DETAIL = 400
@@ -43,8 +44,7 @@ def not_ready_in_time(managed: ManagedServe, limit: float, last: str) -> StartFa
         return StartFailed(f"serve '{serve.name}' at {serve.base_url} refuses its `key` ({last}): correct it")
     if managed.unit is None:
         return StartFailed(
-            f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): start it, "
-            "or correct its `base_url`"
+            f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): {CORRECT}"
         )
     output, advice = managed.last_output().text, "raise `ready_timeout` if it needs longer"
     return StartFailed(

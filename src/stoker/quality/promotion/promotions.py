@@ -6,12 +6,13 @@ promote   1. the alias and the serve exist, and the serve may be used
 watch     for `watch` seconds; see `watch`
 roll back the model got worse, or the watch proved nothing and `if_undecided` is "back": the alias points again to the
           serve that it pointed to before
+end       a reload removed the serve or the alias: the promotion is forgotten
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from stoker.domain.decision import Decision
@@ -60,12 +61,37 @@ class Promotions:
     # -- configuration -----------------------------------------------------------------------------------------------
 
     def configure(self, aliases: tuple[Alias, ...], serves: tuple[Serve, ...], gates: tuple[Gate, ...]) -> None:
-        """An override stays as long as its alias and its serve are configured."""
+        """What was promoted to a serve that is gone is without effect, until `end_lost` ends it."""
         self._aliases = {alias.name: alias for alias in aliases}
         self._serves = {serve.name: serve for serve in serves}
         self._gates = {gate.name: gate for gate in gates}
-        for name in [name for name in self._watches if name not in self._aliases]:
-            self._watches.pop(name).close()
+        for one in self.lost(aliases, serves):
+            if one.alias in self._watches:
+                self._watches.pop(one.alias).close()
+
+    def lost(self, aliases: Iterable[Alias], serves: Iterable[Serve]) -> list[Override]:
+        """The promotions whose alias or serve is not among these."""
+        names, known = {alias.name for alias in aliases}, {serve.name for serve in serves}
+        return [one for one in self._overrides.values() if one.alias not in names or one.serve not in known]
+
+    async def end_lost(self) -> list[Override]:
+        """End those that `configure` has left without their alias or serve, with their watches. They do not come back
+        with it.
+        """
+        lost = self.lost(self._aliases.values(), self._serves.values())
+        if not lost:
+            return []
+        kept = {name: one for name, one in self._overrides.items() if one not in lost}
+        try:
+            await self._move(kept)
+        except StokerError as error:
+            self._overrides = kept
+            for one in lost:
+                self._notify(RollbackNotSaved(one.serve, error.message))
+        for one in lost:
+            if (alias := self._aliases.get(one.alias)) is not None:
+                self._notify(AliasMoved(one.alias, alias.serve, one.serve, MoveCause.ENDED))
+        return lost
 
     @property
     def serves(self) -> tuple[Serve, ...]:
@@ -183,16 +209,18 @@ class Promotions:
         )
         if goes_back:
             overrides = {name: one for name, one in self._overrides.items() if name != alias}
-            if override.previous != watch.alias.serve:
+            configured = self._aliases[alias].serve if alias in self._aliases else watch.alias.serve
+            previous = override.previous if override.previous in self._serves else configured
+            if previous != configured:
                 now = self._clock.wall()
-                overrides[alias] = Override(alias, override.previous, override.serve, now, "", finding.observed)
+                overrides[alias] = Override(alias, previous, override.serve, now, "", finding.observed)
             try:
                 await self._move(overrides)
             except StokerError as error:  # better a promotion that is forgotten at the next start than a broken alias
                 self._overrides = overrides
-                self._notify(RollbackNotSaved(override.previous, error.message))
+                self._notify(RollbackNotSaved(previous, error.message))
             reason = f"{finding.name}: {finding.observed}"
-            self._notify(AliasMoved(alias, override.previous, override.serve, MoveCause.ROLLED_BACK, reason))
+            self._notify(AliasMoved(alias, previous, override.serve, MoveCause.ROLLED_BACK, reason))
         self._notify(PromotionWatchEnded(override, finding, goes_back))
 
 

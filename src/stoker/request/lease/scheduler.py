@@ -453,7 +453,8 @@ class Scheduler(Reconciler):
             if isinstance(fit, Never):
                 return refusals.no_fit(fit), False  # 5
             remaining = state.backoff_until - now
-            if remaining > BACKOFF_WAIT and state.last_error is not None:
+            worth_waiting = 0.0 if serve.driver is Driver.EXTERNAL and state.failures else BACKOFF_WAIT
+            if remaining > worth_waiting and state.last_error is not None:
                 return refusals.backing_off(state.last_error, remaining), False  # 5
         return None, False  # 6
 

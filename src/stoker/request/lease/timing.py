@@ -17,7 +17,9 @@ MIN_MAX_WAIT = 15.0
 BACKOFF_BASE = 1.0
 BACKOFF_CAP = 60.0
 BACKOFF_WAIT = 5.0
-"""Seconds. A request waits for a back-off that ends within this; for a longer one it is refused with Retry-After."""
+"""Seconds. A request waits for a back-off that ends within this; for a longer one it is refused with Retry-After.
+One that runs elsewhere and was not there is not waited for: Stoker cannot start it, and something else may answer.
+"""
 IDLE_SERVE_CAP = 3600.0
 """Seconds. An `idle_serve` that fails to start is tried again at least this often, while its slot is idle."""
 STEADY_AFTER = 30.0

@@ -40,8 +40,9 @@ export function steps({ changed, added, removed, routing, settings }) {
   return found.length ? found : ["Nothing: the file says what already counts."];
 }
 
-function said({ settings, lapsed }) {
-  const words = settings.length ? `Reloaded; ${counted(settings.length, "setting")} changed.` : "Reloaded; nothing changed.";
+function said({ settings, lapsed, ended }) {
+  const changed = settings.length ? `Reloaded; ${counted(settings.length, "setting")} changed.` : "Reloaded; nothing changed.";
+  const words = [changed, ...ended.map((one) => `The promotion of ${one.alias} to ${one.serve} has ended.`)].join(" ");
   const again = [...new Set(lapsed.map((one) => one.tier))];
   return again.length ? `${words} Measure again, because they may have changed: ${list(again)} (stoker eval calibrate ${again[0]}).` : words;
 }
