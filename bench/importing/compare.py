@@ -83,14 +83,14 @@ def _names(models: Collection[str]) -> str:
 
 def unnamed(wrong: Sequence[str], report: Sequence[Mapping[str, Any]]) -> list[str]:
     """The differences that no row of the report names: an option by its name, what stays loaded by its groups."""
-    groups = any(row["key"].startswith("groups.") and row["outcome"] == "changed" for row in report)
+    together = any(row["key"].startswith(("groups.", "matrix")) and row["outcome"] == "changed" for row in report)
     kept = []
     for one in wrong:
         model, _, what = one.partition(": ")
         option = what.partition(":")[0]
         notes = [row["note"] or "" for row in report if row["model"] == model]
         is_named = option.startswith("--") and any(option in note for note in notes)
-        if not is_named and not (groups and what.startswith("loaded ")):
+        if not is_named and not (together and what.startswith("loaded ")):
             kept.append(one)
     return kept
 

@@ -212,7 +212,9 @@ def test_a_preset_whose_file_is_not_here_is_written_and_named(here: Path, capsys
     said = capsys.readouterr()
     assert "gone: " in said.err
     assert r"E:\models\gone.gguf does not exist: put the file there, or correct `model`" in said.err
-    gone, spark = sorted(tomllib.loads((here / "stoker.toml").read_text())["serve"], key=lambda serve: str(serve["name"]))
+    gone, spark = sorted(
+        tomllib.loads((here / "stoker.toml").read_text())["serve"], key=lambda serve: str(serve["name"])
+    )
     assert spark["name"] == "spark"
     assert (gone["context"], gone["parallel"], gone["kv_cache_type"]) == (4096, 2, "q8_0")
     assert gone["extra_args"] == ["--mlock"]
