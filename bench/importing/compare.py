@@ -82,13 +82,15 @@ def _names(models: Collection[str]) -> str:
 
 
 def unnamed(wrong: Sequence[str], report: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The differences that no row of the report names: its note has the option or what differs."""
+    """The differences that no row of the report names: an option by its name, what stays loaded by its groups."""
+    together = any(row["key"].startswith(("groups.", "matrix")) and row["outcome"] == "changed" for row in report)
     kept = []
     for one in wrong:
         model, _, what = one.partition(": ")
-        subject = what.partition(":")[0] if what.startswith("--") else what.split(" ")[0]
-        notes = [row["note"] or "" for row in report if row["model"] in (model, None)]
-        if not any(subject in note for note in notes):
+        option = what.partition(":")[0]
+        notes = [row["note"] or "" for row in report if row["model"] == model]
+        is_named = option.startswith("--") and any(option in note for note in notes)
+        if not is_named and not (together and what.startswith("loaded ")):
             kept.append(one)
     return kept
 

@@ -74,11 +74,12 @@ class Engine(BaseHTTPRequestHandler):
 
 
 def stop(name: str) -> None:
-    """As `docker stop NAME`: ends the last process that was started with `--name NAME`."""
+    """As `docker stop NAME`: ends the last process that was started with `--name NAME`, if there is one."""
     with open(RECORD) as file:
         rows = [json.loads(line) for line in file]
     started = [row for row in rows if row["kind"] == "start" and f" --name {name} " in f" {' '.join(row['argv'])} "]
-    os.kill(started[-1]["pid"], signal.SIGTERM)
+    for row in started[-1:]:
+        os.kill(row["pid"], signal.SIGTERM)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from tests.cli.importers.ollama_home import OllamaHome
 
 import stoker
 from stoker.cli.main import run
+from stoker.domain.access import Settings
 
 Captured = pytest.CaptureFixture[str]
 MODELS = Path(stoker.__file__).with_name("models")
@@ -201,3 +202,35 @@ def test_doctor_finds_a_script_where_it_runs(here: Path, capsys: Captured) -> No
     assert capsys.readouterr().out.endswith("next: stoker up\n")
     run(["doctor"])
     assert "no such command" not in capsys.readouterr().out
+
+
+def test_a_preset_whose_file_is_not_here_is_written_and_named(here: Path, capsys: Captured) -> None:
+    (here / "models.ini").write_text(
+        "[*]\nctk = q8_0\nctv = q8_0\n\n[gone]\nmodel = E:\\models\\gone.gguf\nctx-size = 8192\nnp = 2\ntemp = 0.5\n"
+        f"mlock = true\n\n[spark]\nmodel = {SPARK}\n"
+    )
+    assert run(["import", "llama.cpp", "models.ini"]) == 0
+    said = capsys.readouterr()
+    assert "gone: " in said.err
+    assert r"E:\models\gone.gguf does not exist: put the file there, or correct `model`" in said.err
+    gone, spark = sorted(
+        tomllib.loads((here / "stoker.toml").read_text())["serve"], key=lambda serve: str(serve["name"])
+    )
+    assert spark["name"] == "spark"
+    assert (gone["context"], gone["parallel"], gone["kv_cache_type"]) == (4096, 2, "q8_0")
+    assert gone["extra_args"] == ["--mlock"]
+
+
+def test_while_stoker_runs_with_this_file_reload_is_next(
+    here: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def is_running(settings: Settings) -> bool:
+        asked.append(settings.source)
+        return True
+
+    monkeypatch.setattr("stoker.cli.console.installation.is_running", is_running)
+    assert import_llama_swap(here, f"models:\n  a: {{cmd: 'llama-server --port ${{PORT}} -m {SPARK}'}}\n") == 0
+    assert capsys.readouterr().out.endswith("next: stoker reload\n")
+    assert asked == [str(here / "stoker.toml")]

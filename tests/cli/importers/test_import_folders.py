@@ -265,10 +265,11 @@ def test_presets_of_llama_cpps_router_become_serves(home: Path, tmp_path: Path, 
     rows = report(capsys, "llama.cpp", str(ini))
     assert rows[None, "version"]["outcome"] == "ignored"
     assert rows["fast", "port"]["note"] == "each start picks a free port"
-    assert rows["gone", "model"]["outcome"] == "failed"
+    assert rows["gone", "file"]["note"].startswith("is not here")
     assert rows["org/Nowhere-GGUF", "hf-repo"]["note"].startswith("not downloaded yet")
-    assert run(["import", "llama.cpp", str(ini), "--partial"]) == 1
+    assert run(["import", "llama.cpp", str(ini)]) == 0
     found = serves()
+    assert found["gone"].model == str(ini.parent / "gone.gguf")
     serve = found["fast"]
     assert (serve.model, serve.context, serve.parallel, serve.gpu_layers) == (str(fast), 1024, 2, 12)
     assert (serve.preload, serve.tuning.kv_cache_type, serve.aliases) == (True, "q8_0", ("quick", "small"))
@@ -310,11 +311,35 @@ def test_a_preset_that_names_no_number_of_sequences_is_told_which_it_gets(home: 
     assert (small.context, small.parallel) == (2048, 2)
 
 
-def test_relative_paths_begin_where_llama_server_runs(home: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("fitt = 960", ["-fitt", "960"]),
+        ("rpc = 10.0.0.2:50052", ["--rpc", "10.0.0.2:50052"]),
+        ("no-mmproj = true", ["--no-mmproj"]),
+        ("no-mmproj = false", []),
+        ("spec-default = true", ["--spec-default"]),
+        ("spec-default = false", []),
+        ("flash-attn = true", ["--flash-attn", "true"]),
+        ("n-predict = 1", ["--n-predict", "1"]),
+        ("no-mmap = true", ["--no-mmap"]),
+        ("no-mmap = false", ["--mmap"]),
+    ],
+)
+def test_options_of_presets_are_written_as_llama_server_takes_them(home: Path, line: str, words: list[str]) -> None:
+    ini = home / "models.ini"
+    ini.write_text(f"[m]\nhf-repo = me/m-GGUF\n{line}\n")
+    assert run(["import", "llama.cpp", str(ini)]) == 0
+    (serve,) = serves().values()
+    command = list(serve.cmd or ())
+    assert command[command.index("--parallel") + 2 :] == words
+
+
+def test_relative_paths_begin_where_llama_server_runs(home: Path, capsys: Captured) -> None:
     model = put(home / "run" / "m.gguf")
     ini = home / "models.ini"
     ini.write_text("[m]\nmodel = m.gguf\n")
-    assert run(["import", "llama.cpp", str(ini)]) == 1
+    assert "--cwd" in report(capsys, "llama.cpp", str(ini))["m", "file"]["note"]
     assert run(["import", "llama.cpp", str(ini), "--cwd", str(home / "run")]) == 0
     assert serves()["m"].model == str(model)
 

@@ -141,8 +141,10 @@ def test_models_that_swap_share_a_slot_and_others_do_not(here: Path) -> None:
     assert [serve["name"] for serve in document(here)["serve"] if serve.get("preload")] == ["keep"]
 
 
-def test_a_matrix_becomes_sets(here: Path) -> None:
-    assert import_file(here, (FILES / "10-matrix.yaml").read_text()) == 0
+def test_a_matrix_becomes_sets(here: Path, capsys: Captured) -> None:
+    assert import_file(here, (FILES / "10-matrix.yaml").read_text(), "--json") == 0
+    (row,) = [row for row in report(capsys) if row["key"] == "matrix"]
+    assert "used last" in row["note"], "of sets that cost the same"
     found = document(here)
     [slot] = found["slots"].values()
     assert slot["together"] == [["gemma", "rerank", "voice"], ["qwen", "rerank", "voice"]]

@@ -41,6 +41,13 @@ _FLAGS = frozenset((
     "special", "spm-infill", "no-host", "offline", "verbose", "direct-io",
 ))  # fmt: skip
 """Options without a value and without a `--no-` form."""
+_WITH_STATE = frozenset(("flash-attn", "fit", "reasoning", "rea", "log-colors"))
+"""Options whose value may be `true`."""
+_SHORT = frozenset((
+    "fitt", "fitc", "fitp", "ngld", "devd", "cmoe", "ncmoe", "cmoed", "ncmoed", "ctkd", "ctvd", "cram", "ctxcp", "nkvo",
+    "hffv", "hfrv",
+))  # fmt: skip
+"""Short options of more than three letters; those of up to three are short but for `--rpc`."""
 _COUNTS = {"threads": "threads", "batch-size": "batched_tokens", "gpu-layers": "gpu_layers"}
 _SAMPLING = {
     "temp": "temperature", "top-k": "top_k", "top-p": "top_p", "min-p": "min_p", "repeat-penalty": "repetition_penalty",
@@ -115,7 +122,8 @@ def parse_presets(text: str, shown_as: str) -> dict[str, dict[str, str]]:
 def read_presets(
     sections: Mapping[str, Mapping[str, str]], base: Path, cached: Sequence[FolderModel] = ()
 ) -> tuple[list[FolderModel], list[EngineModel], list[KeyReport]]:
-    """A model for each section: those whose file is there, and those that llama-server downloads when it first starts.
+    """A model for each section: those whose file is there, and all others: llama-server downloads them when it first
+    starts, or their file is missing here.
     Relative paths are relative to `base`, llama-server's working directory. `cached`: the models of llama.cpp's caches,
     for sections that name one by its repository.
     """
@@ -144,9 +152,26 @@ def read_presets(
         elif model is None:
             note = "no model of this name is in llama.cpp's caches: give its file as `model`, or download it again"
             rows += [KeyReport(title, "model", KeyOutcome.FAILED, note=note), *options.report]
+        elif not model.path.exists():
+            remote.append(_absent_model(options, model))
         else:
             models.append(replace(model, report=tuple(options.report)))
     return models, remote, rows
+
+
+def _absent_model(options: PresetOptions, model: FolderModel) -> EngineModel:
+    """A model whose file is not on this machine: its keys stand as they are, for the file to come."""
+    projector = () if model.projector is None else ("--mmproj", str(model.projector))
+    arguments = [*(word for words in model.arguments for word in words), *projector]
+    keys: dict[str, Any] = {"model": str(model.path), "parallel": model.parallel}
+    if model.context is not None:
+        keys["context"] = model.context
+    keys |= {**model.keys, **({"extra_args": arguments} if arguments else {})}
+    note = "is not here: put it there, correct `model`, or say with --cwd where llama-server runs"
+    row = KeyReport(options.title, "file", KeyOutcome.CARRIED, shown("model", str(model.path)), note)
+    return EngineModel(
+        title=options.title, name=model.name, aliases=model.aliases, keys=keys, report=(row, *options.report)
+    )
 
 
 def _remote_model(options: PresetOptions) -> EngineModel:
@@ -206,7 +231,11 @@ def _words(option: str, value: str) -> tuple[str, ...]:
         if not is_on and positive in _FLAGS:
             return ()
         return (f"--{positive}" if is_on else f"--no-{positive}",)
-    return (f"{'-' if len(option) <= 3 else '--'}{option}", value)  # 4
+    name = f"-{option}" if option in _SHORT or (len(option) <= 3 and option != "rpc") else f"--{option}"
+    is_flag = option != positive or (value.lower() in ("true", "false") and option not in _WITH_STATE)
+    if is_flag:  # no option that begins with `no-` has a value
+        return (name,) if value.lower() not in _FALSE else ()
+    return (name, value)  # 4
 
 
 def _carry_key(options: PresetOptions, option: str, value: str) -> str | None:

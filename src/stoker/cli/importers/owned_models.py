@@ -62,7 +62,7 @@ class ExternalModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineModel:
-    """A model that another engine than llama.cpp loads; its memory is not planned."""
+    """A model that another engine than llama.cpp loads, or whose file is not here: its memory is not planned."""
 
     title: str
     name: str

@@ -312,7 +312,8 @@ def _file_rows(
 def _router_rows(settings: LlamaSwapSettings, slots: Coexistence) -> Iterator[KeyReport]:
     became = ", ".join(f"[slots.{slot.name}]" for slot in slots.slots) or "serves without a slot"
     if settings.matrix is not None:
-        yield KeyReport("", "matrix", CARRIED, became)
+        note = "of sets that cost the same, the one with what was used last stays loaded, not the first of the file"
+        yield KeyReport("", "matrix", CHANGED, became, note)
         return
     if settings.groups:
         yield KeyReport("", "groups", CARRIED, became)
