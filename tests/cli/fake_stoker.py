@@ -90,13 +90,26 @@ class FakeStoker:
         self._thread.start()
 
     def status(self, *serves: dict[str, Any], **more: Any) -> None:
+        """Of these serves; whichever is ready would be stopped for any other."""
         self.answer("GET /status", status(*serves, **more))
+        ready = [serve["name"] for serve in serves if serve["state"] == "ready"]
+
+        def preview(body: Any) -> Answer:
+            name = body.get("serve")
+            if name is None:
+                return 200, {"serves": [serve["name"] for serve in serves if serve["state"] == "stopped"]}
+            victims = [] if name in ready else ready
+            return 200, {"serve": name, "ready": name in ready, "victims": victims, "waits": False, "refusal": None}
+
+        self.routes["POST /admin/preview"] = preview
 
     def answer(self, asked: str, document: Any, code: int = 200) -> None:
         self.routes[asked] = lambda body: (code, document)
 
     def posts(self) -> list[tuple[str, Any]]:
-        return [(asked, body) for asked, body in self.asked if asked.startswith("POST")]
+        """Without the questions that change nothing."""
+        questions = ("POST /admin/preview",)
+        return [(asked, body) for asked, body in self.asked if asked.startswith("POST") and asked not in questions]
 
     def close(self) -> None:
         self._server.shutdown()

@@ -121,6 +121,39 @@ def test_when_nothing_runs_the_file_is_read(config: Path, capsys: pytest.Capture
     assert run(["explain", "req-2"]) == 1
 
 
-def test_explain_without_an_id_says_where_ids_are_found(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["explain"]) == 2
-    assert "`stoker decisions` lists them" in capsys.readouterr().err
+def test_explain_without_an_id_takes_the_newest_and_failed_the_newest_failure(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain"]) == 1
+    assert "no request is recorded yet" in capsys.readouterr().err
+    log = DecisionLog(config.parent / "state" / "decisions.db", 10)
+    broken = Decision(
+        "req-0", 1.0, "/v1/messages", "coder", status=503, outcome="upstream_failed", reason="bad_weights"
+    )
+    for one in (broken, SERVED):
+        log.record(one)
+    log.close()
+    assert run(["explain"]) == 0
+    assert capsys.readouterr().out.startswith("request req-1\n")
+    assert run(["explain", "--failed"]) == 0
+    assert capsys.readouterr().out.startswith("request req-0\n")
+    assert run(["explain", "req-1", "--failed"]) == 2
+    assert "leave out one of them" in capsys.readouterr().err
+
+
+def test_a_running_stoker_is_asked_for_the_newest_failure(
+    stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = msgspec.to_builtins(SERVED)
+    failed = record | {"id": "req-9", "outcome": "cut"}
+    stoker.answer("GET /admin/decisions?limit=1", {"decisions": [record]})
+    stoker.answer("GET /admin/decisions?limit=1&failed=true", {"decisions": [failed]})
+    stoker.answer("GET /admin/decisions/req-1", {"decision": record})
+    stoker.answer("GET /admin/decisions/req-9", {"decision": failed})
+    assert run(["explain"]) == 0
+    assert capsys.readouterr().out.startswith("request req-1\n")
+    assert run(["explain", "--failed"]) == 0
+    assert capsys.readouterr().out.startswith("request req-9\n")
+    stoker.answer("GET /admin/decisions?limit=1&failed=true", {"decisions": []})
+    assert run(["explain", "--failed"]) == 1
+    assert "no failed request is recorded" in capsys.readouterr().err

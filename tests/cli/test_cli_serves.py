@@ -162,15 +162,53 @@ def test_up_leaves_a_ready_serve_alone(stoker: FakeStoker, capsys: Captured) -> 
     assert stoker.posts() == []
 
 
-def test_up_without_a_name_fills_empty_slots_with_their_baseline(stoker: FakeStoker, capsys: Captured) -> None:
+def test_up_without_a_name_loads_what_the_scheduler_names_and_stops_nothing(
+    stoker: FakeStoker, capsys: Captured
+) -> None:
     stoker.answer("POST /admin/switch", {"serve": "slow", "seconds": 1.0})
+    stoker.answer("POST /admin/preview", {"serves": []})
     assert run(["serves", "up"]) == 0
-    assert stoker.posts() == []  # the slot has a resident
+    assert stoker.posts() == []
     assert "slot switch" in capsys.readouterr().out
-    stoker.status(serve_status("fast"), serve_status("slow"), serve_status("odd", status="rejected", slot=None))
+    stoker.answer("POST /admin/preview", {"serves": ["slow"]})
     assert run(["serves", "up", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["done"] == [{"serve": "slow", "seconds": 1.0, "phases": {}}]
-    assert [body["serve"] for _, body in stoker.posts()] == ["slow"]
+    asked = {"serve": "slow", "force": False, "drain_timeout": None, "evict": False}
+    assert stoker.posts() == [("POST /admin/switch", asked)]
+
+
+def test_a_dry_run_says_what_the_running_scheduler_says(stoker: FakeStoker, capsys: Captured) -> None:
+    stoker.status(serve_status("fast", "ready"), serve_status("slow"))
+    answer = {"serve": "slow", "ready": False, "victims": [], "waits": True, "refusal": None}
+    stoker.answer("POST /admin/preview", answer)
+    assert run(["serves", "up", "slow", "--dry-run"]) == 0
+    assert "1. wait until what starts or stops in its slot now is done" in capsys.readouterr().out
+    refusal = {"message": "serve 'slow' cannot load: its weights are cut off", "code": "cannot_load"}
+    stoker.answer("POST /admin/preview", answer | {"refusal": refusal})
+    assert run(["serves", "up", "slow", "--dry-run"]) == 1
+    assert "1. refuse: serve 'slow' cannot load: its weights are cut off" in capsys.readouterr().out
+
+
+def test_a_dry_run_tells_who_sleeps_and_who_is_woken(stoker: FakeStoker, config: Path, capsys: Captured) -> None:
+    with config.open("a") as file:
+        for name in ("dozes", "naps"):
+            file.write(
+                f'[[serve]]\nname = "{name}"\nengine = "vllm"\nmodel = "org/{name}"\nslot = "gpu0"\nsleep_level = 1\n'
+            )
+    stoker.status(serve_status("naps", "ready"), serve_status("dozes", temperature="asleep"))
+    assert run(["slot", "switch", "dozes", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "drain naps (0 in flight, at most its slot's drain_timeout), then put it to sleep" in out
+    assert "wake it: it sleeps" in out
+    assert "start: " not in out
+
+
+def test_a_dry_run_of_down_names_every_replica(stoker: FakeStoker, capsys: Captured) -> None:
+    replicas = [serve_status(f"big@gpu{at}", "ready", replica_of="big", slot=f"gpu{at}") for at in range(2)]
+    stoker.status(*replicas)
+    assert run(["serves", "down", "big", "--dry-run", "--json"]) == 0
+    plans = json.loads(capsys.readouterr().out)
+    assert [plan["serve"] for plan in plans] == ["big@gpu0", "big@gpu1"]
 
 
 def test_a_failed_switch_is_told_and_is_exit_1(stoker: FakeStoker, capsys: Captured) -> None:

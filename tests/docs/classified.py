@@ -89,6 +89,8 @@ ELSEWHERE = {
     "test_the_plan_is_told_with_class_order_and_why",
     "stoker eval bootstrap": "tests/scenarios/test_routing.py::"
     "test_traffic_follows_what_was_measured_and_a_broken_build_is_found_out",
+    "stoker explain --failed": "tests/scenarios/test_cannot_load.py::"
+    "test_explain_still_knows_after_a_restart_what_a_request_waited_for_and_why_a_load_failed",
     "stoker explain req_bf715d7958a3_148": "tests/scenarios/test_command_line.py::"
     "test_decisions_and_explain_tell_what_became_of_a_request",
     "stoker decisions --trace --limit 1000 > trace.jsonl": REPLAYED,

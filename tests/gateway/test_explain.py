@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.domain.swap import EndedSwap
-from stoker.gateway.explain.explanation import explain
+from stoker.gateway.explain.explanation import explain, with_waits
 from stoker.gateway.explain.facts import as_text
 from stoker.gateway.explain.timeline import Span, SpanKind
 
@@ -136,3 +137,36 @@ def test_what_a_translation_lost_is_said_in_words_and_so_are_error_codes() -> No
     assert "lost         name: the participant's name is dropped, because only chat names participants" in text
     assert "slow: dropped: queue_full (its queue was full)" in text
     assert "'gpt-4o' is another name for it" in as_text("r", explain(request(model="gpt-4o")).facts)
+
+
+# -- what is kept of it ------------------------------------------------------------------------------------------------
+
+
+def test_what_it_waited_for_is_kept_with_the_decision_and_explains_it_without_any_memory() -> None:
+    user = request(id="u", serve="chat", at=995.0, queued=None, ttft=0.5, latency=6.0)
+    known = explain(request(), [SWAP], [user])
+    kept = msgspec.json.decode(msgspec.json.encode(with_waits(request(), [SWAP], [user])), type=Decision)
+    assert explain(kept).spans == known.spans
+    assert as_text("r", explain(kept).facts) == as_text("r", known.facts)
+    assert explain(kept, [EndedSwap(1003.0, 99, "coder", "gpu0")]).spans == known.spans, "swaps of another run"
+
+
+def test_a_request_that_did_not_wait_is_kept_as_it_is() -> None:
+    one = request(queued=None)
+    assert with_waits(one, [SWAP], []) is one
+
+
+def test_nothing_that_an_engine_printed_is_kept_but_what_to_do_is() -> None:
+    failed = EndedSwap(
+        1002.0, 5, "coder", "gpu0", (), "failed", {"start": 1.5}, error="the user said: my password is hunter2"
+    )
+    gone = request(
+        attempts=0, outcome="upstream_failed", reason="bad_weights", queued=None, latency=2.0, ttft=None, status=503,
+        remedy="download them again; `stoker serves logs coder` has its log",
+    )  # fmt: skip
+    kept = with_waits(gone, [failed], [])
+    assert kept.waits[0].words == "waited for coder, which did not start"
+    assert b"hunter2" not in msgspec.json.encode(kept)
+    text = as_text("r", explain(kept).facts)
+    assert "because bad_weights (the weights are damaged)" in text
+    assert "what to do   download them again; `stoker serves logs coder` has its log" in text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,3 +133,58 @@ async def test_a_file_that_was_mended_shows_without_a_request(plane: Plane) -> N
     assert plane.serve("cut")["state"] == "cannot_load", "a reload that does not touch it tells nothing new"
     replace_file(path, SPARK)
     poll(lambda: plane.serve("cut")["state"] == "stopped", "it may load")
+
+
+@story
+async def test_explain_still_knows_after_a_restart_what_a_request_waited_for_and_why_a_load_failed() -> None:
+    with running(llama("one"), llama("two"), llama("broken", model="../broken"), started=False) as plane:
+        path = plane.directory / "broken.gguf"
+        plane.write(plane.config.read_text().replace(str(MODELS / "../broken.gguf"), str(path)))
+        path.write_bytes(bad_numbers())
+        plane.start()
+        assert (await ask(plane, "one")).status == 200
+        waited = (await ask(plane, "two")).header("x-request-id") or ""
+        assert (await ask(plane, "broken")).status == 503
+        newest = (await ask(plane, "broken")).header("x-request-id") or ""
+        plane.decision(newest)
+        told = {name: plane.run("explain", *words).stdout for name, words in questions(waited).items()}
+        assert "until two was loaded" in told["id"]
+        assert "two started" in told["id"]
+        assert told["newest"].startswith(f"request {newest}\n")
+        assert told["failed"] == told["newest"]
+        assert "cannot_load" in told["failed"]
+        assert "`stoker serves logs broken` has its log" in told["failed"]
+        plane.signal(signal.SIGTERM)
+        assert plane.exit_code() == 0
+        assert {name: plane.run("explain", *words).stdout for name, words in questions(waited).items()} == told
+        plane.start()
+        assert {name: plane.run("explain", *words).stdout for name, words in questions(waited).items()} == told
+
+
+def questions(id: str) -> dict[str, tuple[str, ...]]:
+    """The words after `stoker explain`."""
+    return {"id": (id,), "newest": (), "failed": ("--failed",)}
+
+
+@story
+async def test_serves_up_takes_the_next_one_for_one_that_cannot_load_and_says_so() -> None:
+    slots = '[slots.gpu0]\nmemory = "2GiB"'
+    given = {"memory": "1GiB", "context": 256}
+    with running(
+        llama("one", **given), llama("cut", model="../cut", **given), llama("two", **given), slots=slots, started=False
+    ) as plane:  # fmt: skip
+        path = plane.directory / "cut.gguf"
+        plane.write(plane.config.read_text().replace(str(MODELS / "../cut.gguf"), str(path)))
+        path.write_bytes(SPARK[:9000])
+        offline = plane.run("serves", "up", "--dry-run", "--json").stdout
+        assert [plan["serve"] for plan in json.loads(offline)] == ["one", "two"]
+        plane.start()
+        planned = plane.run("serves", "up", "--dry-run", "--json").stdout
+        assert [plan["serve"] for plan in json.loads(planned)] == ["one", "two"]
+        done = plane.run("serves", "up")
+        assert done.returncode == 0
+        assert "left out: cut cannot load: " in done.stderr
+        assert [one["state"] for one in plane.status()["serves"]] == ["ready", "cannot_load", "ready"]
+        refused = plane.run("serves", "up", "cut", "--dry-run")
+        assert refused.returncode == 1
+        assert "1. refuse: serve 'cut' cannot load: " in refused.stdout

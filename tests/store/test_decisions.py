@@ -15,11 +15,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from stoker.domain.decision import Candidate, Decision
+from stoker.domain.decision import Candidate, Decision, WaitPart
 from stoker.domain.errors import StokerError
 from stoker.store import database, decisions, writer
-from stoker.store.decisions import DecisionLog, read_one, read_recent
+from stoker.store.decisions import DecisionLog, read_newest_failed, read_one, read_recent
 
 FULL = Decision(
     id="req_full",
@@ -363,3 +364,44 @@ def test_a_running_log_that_cannot_read_its_file_answers_from_memory(
         assert log.recent(10) == [FULL]
         assert log.find("req_other") is None
     assert "only the newest decisions are shown" in caplog.text
+
+
+def test_a_record_is_completed_on_its_way_to_disk_and_a_failure_of_that_loses_nothing(path: Path) -> None:
+    log = DecisionLog(path, 10)
+
+    def complete(decision: Decision) -> Decision:
+        if decision.id == "req_1":
+            raise RuntimeError("no memory of it")
+        return replace(decision, waits=[WaitPart("wait", 0.0, 1.0, "waited for a place")])
+
+    log.complete_with(complete)
+    for number in range(3):
+        log.record(numbered(number))
+    assert log.recent(1)[0].waits == []
+    log.close()
+    assert [len(one.waits) for one in read_recent(path, 10)] == [1, 0, 1]
+
+
+def test_the_newest_failures_are_found_in_memory_and_on_disk(path: Path) -> None:
+    log = DecisionLog(path, 10)
+    for number, status, outcome in ((0, 503, "refused"), (1, 200, "served"), (2, 400, "refused"), (3, 0, "cut")):
+        log.record(replace(numbered(number), status=status, outcome=outcome))
+    assert ids(log.newest_failed(5)) == ["req_3", "req_0"]
+    log.close()
+    later = DecisionLog(path, 10)
+    later.record(replace(numbered(4), status=502, outcome="upstream_failed"))
+    assert ids(later.newest_failed(2)) == ["req_4", "req_3"]
+    later.close()
+    newest = read_newest_failed(path)
+    assert newest is not None
+    assert newest.id == "req_4"
+    assert read_newest_failed(path.with_name("none.db")) is None
+
+
+def test_those_that_ended_while_another_one_waited_are_found_without_looking_at_all(path: Path) -> None:
+    log = DecisionLog(path, 10)
+    for number in range(6):
+        log.record(replace(numbered(number), latency=0.5))
+    assert ids(log.overlapping(1_700_000_003.0, 10)) == ["req_5", "req_4", "req_3"]
+    assert ids(log.overlapping(0.0, 2)) == ["req_5", "req_4"]
+    log.close()

@@ -9,7 +9,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 from tests.store.test_metrics import STATUS, full
 
-from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed
+from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed, WaitPart
 from stoker.domain.usage import MediaUnits
 from stoker.store.exposition import expose
 from stoker.store.labels import OUTCOMES, STATES
@@ -49,6 +49,7 @@ def test_decisions_page_lists_every_field_and_only_those() -> None:
             ("routed.attempts", Attempt),
             ("orchestrated", OrchestratedRecord),
             ("media", MediaUnits),
+            ("waits", WaitPart),
         )
         for field in msgspec.structs.fields(kind)
     ]

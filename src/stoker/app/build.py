@@ -194,6 +194,7 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock
     decisions = DecisionPages(store.decisions, quality.grader.grade_of, swaps.last)
+    store.decisions.complete_with(decisions.with_waits)
     scratchpads = ScratchpadPages(parts.gateway.pads)
     keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow, store.responses.forget)
     results = ResultPages(Results(context.directory), lambda: context.active.settings.gates)

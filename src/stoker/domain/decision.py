@@ -80,6 +80,16 @@ class OrchestratedRecord(msgspec.Struct):
     """Output that is no part of the answer, estimated from its length."""
 
 
+class WaitPart(msgspec.Struct, frozen=True):
+    """What a request waited for, or a part of that. Times are seconds since its arrival."""
+
+    kind: str
+    """`wait` (the whole), `place` or `swap`."""
+    start: float
+    end: float
+    words: str
+
+
 FAILURES = frozenset({"upstream_failed", "stalled", "cut", "bug"})
 """Outcomes that are no caller's fault."""
 
@@ -123,6 +133,10 @@ class Decision(msgspec.Struct):
     """None: the request did not name an orchestrator."""
     media: MediaUnits | None = None
     """None: the request was about text."""
+    remedy: str = ""
+    """What to do about a serve that did not start, in Stoker's own words; empty: nothing is known, or all is well."""
+    waits: list[WaitPart] = []
+    """What it waited for: the whole, then its parts in order. Only in the file: memory knows more."""
     unrecorded: int = 0
     """How many requests with the same key were refused for the same reason before this one, without a record."""
 

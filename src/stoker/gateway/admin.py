@@ -38,6 +38,7 @@ class AdminRequest(msgspec.Struct, forbid_unknown_fields=True):
     serve: str | None = None
     force: bool = False
     drain_timeout: float | None = None
+    evict: bool = True
     alias: str | None = None
     evidence: str = ""
     reason: str = ""
@@ -50,7 +51,9 @@ class AdminRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/admin/switch", "Make a serve resident.", body=AdminRequest,
-              fields=("serve", "force", "drain_timeout"), required=("serve",)),
+              fields=("serve", "force", "drain_timeout", "evict"), required=("serve",)),
+    Operation("POST", "/admin/preview", "What a switch would stop; without a serve, which ones would stop nothing.",
+              body=AdminRequest, fields=("serve", "force")),
     Operation("POST", "/admin/unload", "Drain and stop a serve.", body=AdminRequest,
               fields=("serve", "drain_timeout"), required=("serve",)),
     Operation("POST", "/admin/drain", "Admit nothing new, on one serve or at the front door.", body=AdminRequest,
@@ -69,7 +72,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/admin/doctor", "What `stoker config check` and `doctor` find."),
     Operation("GET", "/admin/orchestrator/{request}", "What an orchestrator wrote down.", query=("offset",)),
     Operation("GET", "/admin/routing", "Tiers and classes with their evidence.", Scope.OBSERVE),
-    Operation("GET", "/admin/decisions", "The newest decisions.", Scope.OBSERVE, query=("limit",)),
+    Operation("GET", "/admin/decisions", "The newest decisions.", Scope.OBSERVE, query=("limit", "failed")),
     Operation("GET", "/admin/decisions/{request}", "One decision with its explanation.", Scope.OBSERVE),
 )  # fmt: skip
 """What is answered here; keys and results have their own."""
@@ -110,9 +113,9 @@ class Admin:
         self._routing = routing
         self._doctor = doctor
         self._verbs: dict[str, Callable[[AdminRequest], Awaitable[dict[str, Any]]]] = {
-            "switch": self._switch, "unload": self._unload, "drain": self._drain, "undrain": self._undrain,
-            "reload": self._reload_configuration, "cancel": self._cancel, "promote": self._promote,
-            "reset": self._reset_alias, "route": self._route,
+            "switch": self._switch, "preview": self._preview, "unload": self._unload,
+            "drain": self._drain, "undrain": self._undrain, "reload": self._reload_configuration,
+            "cancel": self._cancel, "promote": self._promote, "reset": self._reset_alias, "route": self._route,
         }  # fmt: skip
 
     async def handle(self, caller: Caller, method: str, verb: str, body: bytes, query: Mapping[str, str]) -> AdminReply:
@@ -151,8 +154,21 @@ class Admin:
     async def _switch(self, request: AdminRequest) -> dict[str, Any]:
         serve = self._serve(request)
         began = self._clock.now()
-        done = await self._conductor.switch(serve.name, request.drain_timeout, request.force)
+        done = await self._conductor.switch(serve.name, request.drain_timeout, request.force, request.evict)
         return {"serve": serve.name, "seconds": self._clock.now() - began, "phases": done.phases}
+
+    async def _preview(self, request: AdminRequest) -> dict[str, Any]:
+        if request.serve is None:
+            return {"serves": await self._conductor.loadable()}
+        found = await self._conductor.preview(self._serve(request).name, request.force)
+        refusal = found.refusal
+        return {
+            "serve": found.name,
+            "ready": found.is_ready,
+            "victims": list(found.victims),
+            "waits": found.waits,
+            "refusal": None if refusal is None else {"message": refusal.message, "code": refusal.code},
+        }
 
     async def _unload(self, request: AdminRequest) -> dict[str, Any]:
         serve = self._serve(request)

@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from stoker.domain.decision import Decision
 from stoker.domain.errors import ClientError
 from stoker.domain.swap import EndedSwap
-from stoker.gateway.explain.explanation import explain
+from stoker.gateway.explain.explanation import explain, with_waits
 from stoker.store.decisions import DecisionLog
 
 MAX_LISTED = 10_000
@@ -41,9 +42,21 @@ class DecisionPages:
         near = self._store.in_memory(CONSIDERED) if found.queued else ()
         return {"decision": found, "explanation": explain(found, self._swaps(), near)}
 
+    def with_waits(self, decision: Decision) -> Decision:
+        """The record as it is kept: with what the request waited for. From any thread."""
+        if decision.queued is None and decision.attempts:
+            return decision
+        return with_waits(decision, self._swaps(), self._store.overlapping(decision.at, CONSIDERED))
+
     def newest(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """The newest first; `?limit=N`, 50 by default. Raises ClientError 400."""
+        """The newest first; `?limit=N`, 50 by default; `?failed=true`: only those that failed. Raises ClientError
+        400.
+        """
         limit = query.get("limit", "50")
         if not (limit.isascii() and limit.isdigit()):
             raise ClientError("limit must be a number", code="bad_field", param="limit")
-        return {"decisions": self._store.recent(min(int(limit), MAX_LISTED))}
+        most = min(int(limit), MAX_LISTED)
+        wanted = query.get("failed", "false")
+        if wanted not in ("true", "false"):
+            raise ClientError("failed must be true or false", code="bad_field", param="failed")
+        return {"decisions": self._store.newest_failed(most) if wanted == "true" else self._store.recent(most)}

@@ -40,6 +40,8 @@ def report_failure(call: Call, error: StokerError) -> None:
     """The request failed. Record why, and tell the client, if it is still there."""
     decision: Decision = call.decision
     decision.reason = recorded_code(error)
+    if isinstance(error, StartFailed):
+        decision.remedy = error.remedy
     if call.is_abandoned:
         decision.outcome = "client_left"
         call.reply.abandon()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.domain.decision import Decision
+from stoker.domain.decision import FAILURES, Decision
 from stoker.domain.errors import StokerError
 from stoker.store.database import VERSION
 from stoker.store.refusal_sampling import RefusalSampling
@@ -25,6 +25,8 @@ QUEUE = 4096
 """Records that may wait for the disk. What comes on top is dropped and counted."""
 
 _log = logging.getLogger(__name__)
+_FAILED = f"(status >= 500 OR outcome IN ({', '.join(map(repr, sorted(FAILURES)))}))"
+"""`Decision.is_failed`, of a row."""
 _decoder = msgspec.json.Decoder(Decision)
 
 
@@ -70,6 +72,10 @@ class DecisionLog:
         self._writing = threading.Thread(target=self._writer.run, args=(self._stop,), name="decisions", daemon=True)
         self._writing.start()
 
+    def complete_with(self, complete: Callable[[Decision], Decision]) -> None:
+        """`complete` is called with each record before it is written, on another thread. Memory keeps it as it was."""
+        self._writer.complete = complete
+
     def record(self, decision: Decision) -> None:
         """Keep a sealed decision. No lock, no system call, never blocks; call it from one thread."""
         if not self._refused.keeps(decision):
@@ -96,6 +102,24 @@ class DecisionLog:
         newest = list(self._ring)[::-1]
         known = {(decision.id, decision.at) for decision in newest}
         return (newest + [decision for decision in older if (decision.id, decision.at) not in known])[:limit]
+
+    def newest_failed(self, limit: int) -> list[Decision]:
+        """As `recent`, of those for which `Decision.is_failed` holds."""
+        found = [one for one in list(self._ring)[::-1] if one.is_failed][:limit]
+        if len(found) == limit:
+            return found
+        known = {(one.id, one.at) for one in found}
+        older = self._on_disk(f"WHERE {_FAILED} ORDER BY seq DESC LIMIT ?", limit)
+        return (found + [one for one in older if (one.id, one.at) not in known])[:limit]
+
+    def overlapping(self, at: float, limit: int) -> list[Decision]:
+        """The newest `limit` of those in memory that ended after `at`, the newest first. From any thread."""
+        found: list[Decision] = []
+        for one in reversed(list(self._ring)):
+            if len(found) == limit or one.at + (one.latency or 0.0) <= at:
+                break  # they were recorded when they ended, so all others ended earlier
+            found.append(one)
+        return found
 
     def in_memory(self, limit: int) -> list[Decision]:
         """The newest of those that need no file, the oldest first."""
@@ -144,6 +168,12 @@ def read_recent(path: Path, limit: int) -> list[Decision]:
     Raises StokerError `decisions_unreadable`. A running `up` is not disturbed; its last half second may be missing.
     """
     return _read(path, "ORDER BY seq DESC LIMIT ?", max(limit, 0), wait=1.0)
+
+
+def read_newest_failed(path: Path) -> Decision | None:
+    """The newest record of a failed request; otherwise like `read_recent`."""
+    found = _read(path, f"WHERE {_FAILED} ORDER BY seq DESC LIMIT ?", 1, wait=1.0)
+    return found[0] if found else None
 
 
 def read_one(path: Path, request_id: str) -> Decision | None:

@@ -32,6 +32,10 @@ _log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
 
 
+def _as_it_is(decision: Decision) -> Decision:
+    return decision
+
+
 class DecisionWriter:
     """Empties `pending` into the file. All methods run on one thread; the figures may be read from any.
 
@@ -54,6 +58,8 @@ class DecisionWriter:
         self._database: Database | None = None
         self._last_aside = float("-inf")
         self._announce = announce
+        self.complete: Callable[[Decision], Decision] = _as_it_is
+        """Adds to a record what is only known, or only wanted, once it is written. It is called on this thread."""
         self.problem = ""
         """Why the file cannot be written, and what to do; empty: it can."""
         self.written = self.discarded = self.failed = self.kept = 0
@@ -111,6 +117,10 @@ class DecisionWriter:
         rows: list[Row] = []
         for _ in range(min(BATCH, len(self._pending))):
             decision = self._pending.popleft()
+            try:
+                decision = self.complete(decision)
+            except Exception:  # a record that says less is better than none
+                _log.exception("what request %s waited for is not kept", decision.id)
             try:
                 record = _encoder.encode(decision).decode()
                 decision.id.encode()

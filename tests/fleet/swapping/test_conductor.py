@@ -909,3 +909,38 @@ async def test_an_operator_tries_it_again_and_the_state_follows_what_comes_of_it
     await c.switch("b")
     (await leased(c.acquire("b"))).release()
     assert_nothing_left(c)
+
+
+@story
+async def test_one_that_is_to_be_kept_loaded_and_cannot_is_not_tried_again_and_again() -> None:
+    fleet = FakeFleet()
+    fleet.lasting["b"] = ["its weights are cut off"]
+    c = conductor(fleet, a(), a("b", keep_loaded=True))
+    await c.begin()
+    while status_report.serves(c, 0.0)[1]["state"] == "starting":
+        await asyncio.sleep(0)
+    shown = status_report.serves(c, 0.0)[1]
+    assert (shown["state"], shown["cannot_load"]) == ("cannot_load", "its weights are cut off")
+    assert c._timer is None, "nothing is to be tried later"
+    del fleet.lasting["b"]
+    (await leased(c.acquire("b"))).release()
+    assert fleet.journal == ["start b", "ready b"]
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_check_during_the_drain_that_finds_it_spares_the_resident() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a(), a("b"), drain_timeout=5.0)
+    running = await leased(c.acquire("a"))
+    switching = asyncio.get_running_loop().create_task(c.switch("b"))
+    fleet.reading["b"] = asyncio.Event()
+    await asyncio.sleep(0)
+    fleet.lasting["b"] = ["it was truncated meanwhile"]
+    fleet.reading["b"].set()
+    with pytest.raises(StartFailed, match="cannot load: it was truncated meanwhile"):
+        await switching
+    assert status_report.serves(c, 0.0)[1]["state"] == "cannot_load"
+    assert fleet.journal == ["start a", "ready a"]
+    running.release()
+    assert_nothing_left(c)

@@ -159,7 +159,8 @@ def test_nothing_is_wrong_with_a_serve_that_never_failed() -> None:
 
 def test_the_plan_of_a_load_says_that_it_was_tried_and_why_it_failed() -> None:
     serve = {"name": "bad", "state": "cannot_load", "cannot_load": "no such tensor", "slot": None}
-    first = told("plan.js", "it.loadPlan", status(serve, slots=[]), "bad")[0]
+    preview = {"ready": False, "refusal": None, "victims": [], "waits": False}
+    first = told("plan.js", "it.loadPlan", status(serve, slots=[]), "bad", preview)[0]
     assert first == "Try it again, although it could not load: no such tensor."
 
 

@@ -124,16 +124,21 @@ def _print_trace(found: list[Decision]) -> None:
 
 def explain(
     request_id: Annotated[
-        str | None, typer.Argument(metavar="REQUEST_ID", help="The x-request-id of a reply.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[REQUEST_ID]", help="The x-request-id of a reply. Default: the newest request.", show_default=False
+        ),
     ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Explain the newest request that failed.")] = False,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
     """Explain one request: what it asked for, which serves were considered, how it waited and ended."""
-    if request_id is None:
-        raise UsageError("name a request by its id, the x-request-id of its reply; `stoker decisions` lists them")
-    found, known = _one(find_installation(config, state), request_id)
+    if request_id is not None and failed:
+        raise UsageError("--failed takes the newest failure, and a request was named: leave out one of them")
+    installation = find_installation(config, state)
+    found, known = _one(installation, request_id or _newest(installation, failed))
     if json:
         terminal.emit(_document(found))
     else:
@@ -153,6 +158,25 @@ def _recent(installation: Installation, limit: int) -> list[Decision]:
 
         path = installation.state / "decisions.db"
         return read_recent(path, limit) if path.exists() else []
+
+
+def _newest(installation: Installation, failed: bool) -> str:
+    """The id of the newest request, or of the newest that failed. Raises RequestRefused if there is none."""
+    try:
+        with installation.control() as control:
+            newest = [one for one in control.decisions(1, failed) if one.is_failed or not failed]
+    except NotRunning:
+        from stoker.store.decisions import read_newest_failed, read_recent
+
+        path = installation.state / "decisions.db"
+        found = [read_newest_failed(path)] if failed else read_recent(path, 1)
+        newest = [one for one in found if one is not None]
+    if not newest:
+        what = "no failed request is recorded" if failed else "no request is recorded yet"
+        raise RequestRefused(
+            f"{what} under {installation.state}; `stoker decisions` lists requests", code="unknown_request", status=404
+        )
+    return newest[0].id
 
 
 def _one(installation: Installation, request_id: str) -> tuple[Decision, list[dict[str, str]] | None]:

@@ -1,4 +1,4 @@
-"""`--dry-run`: what would run, step by step. Reads the configuration and /status; changes nothing."""
+"""`--dry-run`: what would run, step by step. Who would be stopped, the running scheduler says; nothing is changed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ import typer
 from stoker.cli.console import figures, terminal
 from stoker.cli.console.errors import FAILED, NotRunning, RequestRefused, unknown_serve
 from stoker.cli.console.installation import Installation
-from stoker.cli.console.loading import serves_to_load
 from stoker.domain.figures import counted
 from stoker.domain.serve import IDENTITY_NOT_PROVED, ServeIdentity
 
 if TYPE_CHECKING:
-    from stoker.cli.console.answers import ServeStatus, SlotStatus, StatusAnswer
+    from stoker.cli.console.answers import ServeStatus, StatusAnswer, SwitchPreview
     from stoker.domain.access import Paths
     from stoker.domain.serve import JobPlace, Serve
     from stoker.fleet.engines.launch import Rank
@@ -39,20 +38,17 @@ class DryRunPlan:
     """The engine's command line, ready for a shell; None where nothing would start."""
     fails: bool = False
     """The command would refuse, or fail, as it is given now."""
+    victims: tuple[str, ...] = ()
+    """Who would be stopped for it."""
 
 
 def switch_plan(
     installation: Installation, names: list[str] | None, force: bool, drain_timeout: float | None
 ) -> list[DryRunPlan]:
-    """What bringing `names` up would do (None: what `serves up` picks). Raises UsageError for an unknown name."""
+    """What bringing `names` up would do (None: what `serves up` loads). Raises UsageError for an unknown name."""
     status = _status(installation)
     if names is None:
-        if status is None:
-            raise NotRunning(
-                "which serves would be loaded depends on the running Stoker, and none runs; start it: "
-                f"{installation.start}"
-            )
-        names = serves_to_load(installation.settings, status)
+        names = _loadable(installation, is_running=status is not None)
     return [_switch(installation, status, name, force, drain_timeout) for name in names]
 
 
@@ -64,7 +60,7 @@ def down_plan(installation: Installation, name: str | None, drain_timeout: float
     if name is None:
         chosen = [serve for serve in status.serves if not serve.is_gone]
     else:
-        chosen = [_known(status, name)]
+        chosen = status.replicas(name) or [_known(status, name)]
     plans = []
     for serve in chosen:
         body = {"serve": serve.name, "drain_timeout": drain_timeout}
@@ -76,11 +72,18 @@ def down_plan(installation: Installation, name: str | None, drain_timeout: float
 def show_plan(plans: list[DryRunPlan], as_json: bool) -> None:
     """Print plans for people or programs. Raises typer.Exit(1) if one would fail."""
     if as_json:
-        terminal.emit([{"serve": p.serve, "steps": p.steps, "command": p.command, "request": p.request} for p in plans])
+        terminal.emit([_document(plan) for plan in plans])
     else:
         _print_plans(plans)
     if any(plan.fails for plan in plans):
         raise typer.Exit(FAILED)
+
+
+def _document(plan: DryRunPlan) -> dict[str, object]:
+    return {
+        "serve": plan.serve, "steps": plan.steps, "victims": list(plan.victims), "command": plan.command,
+        "request": plan.request,
+    }  # fmt: skip
 
 
 def _print_plans(plans: list[DryRunPlan]) -> None:
@@ -101,9 +104,10 @@ def command_line(serve: Serve, rank: Rank | None = None) -> str:
     from stoker.cli.machine.ports import free_port
     from stoker.config.warnings import is_secret_variable, secret_words
     from stoker.fleet.engines.launch import LaunchPlace as Start
-    from stoker.fleet.engines.plan import plan, problems
+    from stoker.fleet.engines.plan import plan
+    from stoker.fleet.supervision.start_problems import lasting
 
-    missing = [] if serve.job_place is not None else problems(serve)  # its node has what it needs, or has not
+    missing = [] if serve.job_place is not None else lasting(serve)  # its node has what it needs, or has not
     if missing:
         raise RequestRefused("; ".join(missing), code="not_startable")
     launch = plan(serve, Start(serve.port or free_port(), KEY, rank=rank))
@@ -158,16 +162,21 @@ def _switch(
     configured = _configured(installation, name, is_known=running is not None)
     own = running.name if running else configured.name if configured else name
     request = _request("switch", {"serve": own, "force": force, "drain_timeout": drain_timeout})
-    if (end := _end_at_once(installation, running, configured, force)) is not None:  # 1
+    preview = _preview(installation, own, force) if running is not None else None
+    if (end := _end_at_once(installation, preview, configured, force)) is not None:  # 1
         return DryRunPlan(own, [end], request, fails=end.startswith("refuse: "))
     steps = [] if status is not None else [f"fail: Stoker does not run here; start it first: {installation.start}"]
-    victims = _in_the_way(status, running) if status is not None and running is not None else []
+    if preview is not None and preview.waits:
+        steps.append("wait until what starts or stops in its slot now is done; who has to stop then shows")
+    found = [] if preview is None or status is None else [status.serve(name) for name in preview.victims]
+    victims = [one for one in found if one is not None]
     if configured is not None and configured.base_url is None:  # 2
         steps.append(_check(installation, configured, victims))
-    steps += [_leave(status, victim, drain_timeout) for victim in victims]
+    steps += [_leave(status, victim, drain_timeout, _may_sleep(installation, victim)) for victim in victims]
     steps += _stop_conflicts(configured)
     try:
-        start, command = _start(installation, configured)  # 3
+        is_asleep = running is not None and running.temperature == "asleep"
+        start, command = _wakes() if is_asleep else _start(installation, configured)  # 3
     except RequestRefused as error:
         return DryRunPlan(own, [f"refuse: {error.message}"], request, fails=True)
     steps += start
@@ -178,7 +187,7 @@ def _switch(
     if victims:
         baseline = _baseline(installation, own, victims)
         steps.append(f"if it does not become ready: start {' and '.join(v.name for v in victims)} again{baseline}")
-    return DryRunPlan(own, steps, request, command, fails=status is None)
+    return DryRunPlan(own, steps, request, command, status is None, tuple(victim.name for victim in victims))
 
 
 def _configured(installation: Installation, name: str, is_known: bool) -> Serve | None:
@@ -194,10 +203,13 @@ def _configured(installation: Installation, name: str, is_known: bool) -> Serve 
 
 
 def _end_at_once(
-    installation: Installation, running: ServeStatus | None, configured: Serve | None, force: bool
+    installation: Installation, preview: SwitchPreview | None, configured: Serve | None, force: bool
 ) -> str | None:
-    if running is not None and running.state == "ready":
+    """What the running Stoker says goes first: it may know another configuration."""
+    if preview is not None and preview.ready:
         return "do nothing: it is already ready"
+    if preview is not None and preview.refusal is not None:
+        return f"refuse: {preview.refusal.message}"
     if configured is not None and configured.needs_force and not force:
         return f"refuse: its status is {configured.status}; --force overrides that"
     if configured is not None and installation.settings is not None and installation.settings.paths.placement:
@@ -234,6 +246,16 @@ def _start(installation: Installation, serve: Serve | None) -> tuple[list[str], 
         return _submits(serve, place)
     command = command_line(serve)
     return [f"start: {command}"], command
+
+
+def _wakes() -> tuple[list[str], str | None]:
+    return ["wake it: it sleeps, and its process goes on"], None
+
+
+def _may_sleep(installation: Installation, serve: ServeStatus) -> bool:
+    """Whether it keeps its process when it makes room for another one."""
+    configured = _configured(installation, serve.replica_of or serve.name, is_known=True)
+    return configured is not None and configured.sleep_level is not None
 
 
 def _submits(serve: Serve, place: JobPlace) -> tuple[list[str], str]:
@@ -304,30 +326,6 @@ def _baseline(installation: Installation, target: str, victims: list[ServeStatus
     return f", and if that fails too: {known_good}, the baseline"
 
 
-def _in_the_way(status: StatusAnswer, target: ServeStatus) -> list[ServeStatus]:
-    """Who would have to go from the slots of its place."""
-    found = [one for slot in status.slots_of(target) for one in _in_the_way_in(status, slot, target)]
-    return list({one.name: one for one in found}.values())
-
-
-def _in_the_way_in(status: StatusAnswer, slot: SlotStatus, target: ServeStatus) -> list[ServeStatus]:
-    """In a slot with a memory budget, these or as few of them as the budget asks for.
-
-    In a slot with `together`: those outside the set that costs the least.
-    """
-    residents = [s for s in status.serves if s.name in slot.resident and s.name != target.name]
-    outside: list[ServeStatus] = []
-    if slot.together:
-        groups = [group for group in slot.together if target.name in group] or [[]]
-        choices = [[s for s in residents if s.name not in group] for group in groups]
-        outside = min(choices, key=lambda found: sum(slot.evict_costs.get(s.name, s.swap_seconds or 0) for s in found))
-        residents = [s for s in residents if s not in outside]
-    if slot.memory is None:
-        return outside if slot.together else residents
-    free = slot.memory - sum(s.memory or 0 for s in residents)
-    return outside if (target.memory or 0) <= free else [*outside, *residents]
-
-
 def _stay(status: StatusAnswer, serve: ServeStatus) -> list[str]:
     """An operator's switch or stop cancels the return of a slot to its `idle_serve`."""
     return [
@@ -337,13 +335,44 @@ def _stay(status: StatusAnswer, serve: ServeStatus) -> list[str]:
     ]
 
 
-def _leave(status: StatusAnswer | None, serve: ServeStatus, drain_timeout: float | None) -> str:
+def _leave(
+    status: StatusAnswer | None, serve: ServeStatus, drain_timeout: float | None, may_sleep: bool = False
+) -> str:
     grace = "its slot's drain_timeout" if drain_timeout is None else figures.seconds(drain_timeout)
+    end = "put it to sleep, or stop it if the warm pool has no room" if may_sleep else "stop it"
     pid = f" (pid {serve.pid})" if serve.pid else ""
     slots = status.slots_of(serve) if status is not None else []
     cost = next((slot.evict_costs[serve.name] for slot in slots if serve.name in slot.evict_costs), None)
     costs = "" if cost is None else f"; evict cost {cost:g}"
-    return f"drain {serve.name} ({serve.in_flight} in flight, at most {grace}), then stop it{pid}{costs}"
+    return f"drain {serve.name} ({serve.in_flight} in flight, at most {grace}), then {end}{pid}{costs}"
+
+
+def _preview(installation: Installation, name: str, force: bool) -> SwitchPreview:
+    with installation.control() as control:
+        return control.preview(name, force)
+
+
+def _loadable(installation: Installation, is_running: bool) -> list[str]:
+    """What `serves up` loads: the running scheduler knows, else one that has the configuration and nothing loaded."""
+    if is_running:
+        with installation.control() as control:
+            return control.loadable()
+    if installation.settings is None:
+        raise NotRunning(f"Stoker does not run, and no configuration was given; start it: {installation.start}")
+    from stoker.app.configuration import placed_serves, placed_slots
+    from stoker.fleet.supervision import start_problems
+    from stoker.request.lease.preview import loadable
+    from stoker.request.lease.scheduler import Scheduler
+
+    serves = {serve.name: serve for serve in placed_serves(installation.settings)}
+    scheduler = Scheduler(placed_slots(installation.settings), serves.values())
+    checked: set[str] = set()
+    while new := [name for name in loadable(scheduler) if name not in checked]:
+        checked.update(new)
+        for name in new:
+            if problems := start_problems.lasting(serves[name]):
+                scheduler.on_cannot_load(name, 0.0, "; ".join(problems))
+    return loadable(scheduler)
 
 
 def _status(installation: Installation) -> StatusAnswer | None:

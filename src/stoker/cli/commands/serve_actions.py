@@ -7,7 +7,7 @@ import typer
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED
 from stoker.cli.console.installation import Installation
-from stoker.cli.console.loading import LoadOutcome, load_serves, serves_to_load, unload_serves
+from stoker.cli.console.loading import LoadOutcome, load_serves, unload_serves
 
 
 def load(
@@ -24,10 +24,13 @@ def load(
         names = [installation.running_name(name)]
     else:
         with installation.control() as control:
-            names = serves_to_load(installation.settings, control.status())
+            names = control.loadable()
+            broken = {one.name: one.cannot_load for one in control.status().serves if one.cannot_load}
+        for one, why in broken.items():
+            terminal.note(f"left out: {one} cannot load: {why}")
         if not names and not json:
-            terminal.say("nothing to load: every slot has a resident; `stoker slot switch SERVE` changes it")
-    _finish(load_serves(installation, names, force, seconds, quiet=json), json)
+            terminal.say("nothing to load: nothing else fits beside what is loaded; `stoker slot switch SERVE` swaps")
+    _finish(load_serves(installation, names, force, seconds, quiet=json, evict=name is not None), json)
 
 
 def unload(installation: Installation, name: str | None, drain_timeout: str | None, dry_run: bool, json: bool) -> None:

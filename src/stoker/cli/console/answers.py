@@ -233,6 +233,28 @@ class StatusAnswer(msgspec.Struct, frozen=True):
         return [slot for slot in self.slots if slot.name in names]
 
 
+class Refusal(msgspec.Struct, frozen=True):
+    message: str = ""
+    code: str = ""
+
+
+class SwitchPreview(msgspec.Struct, frozen=True):
+    """POST /admin/preview with a serve: what a switch would do now."""
+
+    serve: str
+    """Of a serve with several places, the replica."""
+    ready: bool = False
+    victims: list[str] = []
+    waits: bool = False
+    refusal: Refusal | None = None
+
+
+class LoadableAnswer(msgspec.Struct, frozen=True):
+    """POST /admin/preview without a serve: the serves that would stop nothing."""
+
+    serves: list[str] = []
+
+
 class SwitchAnswer(msgspec.Struct, frozen=True):
     """POST /admin/switch: whole and per-phase seconds (drain, check, stop, start, ready)."""
 

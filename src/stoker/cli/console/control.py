@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from stoker.cli.console.answers import ReloadAnswer, StatusAnswer, SwitchAnswer
+from stoker.cli.console.answers import LoadableAnswer, ReloadAnswer, StatusAnswer, SwitchAnswer, SwitchPreview
 from stoker.cli.console.errors import NotRunning, RequestRefused, UnreadableAnswer
 from stoker.domain.decision import Decision
 
@@ -24,6 +24,8 @@ SILENCE = 40.0
 """Seconds after which events that stay away mean that Stoker does not answer: it sends a comment every 15."""
 ANSWER_TIMEOUT = 10.0
 """Seconds that an answer may take which needs no model to load."""
+CHECK_TIMEOUT = 60.0
+"""Of one for which the files of serves are looked at."""
 
 
 class ServerEvent(NamedTuple):
@@ -92,9 +94,22 @@ class Control:
         document = self.document("/status")
         return document, parse(document, StatusAnswer)
 
-    def switch(self, serve: str, force: bool = False, drain_timeout: float | None = None) -> SwitchAnswer:
-        """Load `serve` and wait until it is proved ready, however long that takes."""
-        body = {"serve": serve, "force": force, "drain_timeout": drain_timeout}
+    def preview(self, serve: str, force: bool = False) -> SwitchPreview:
+        """What a switch would do now."""
+        body = {"serve": serve, "force": force}
+        return parse(self._ask("POST", "/admin/preview", body, CHECK_TIMEOUT), SwitchPreview)
+
+    def loadable(self) -> list[str]:
+        """The serves that could be loaded now without stopping another one."""
+        return parse(self._ask("POST", "/admin/preview", {}, CHECK_TIMEOUT), LoadableAnswer).serves
+
+    def switch(
+        self, serve: str, force: bool = False, drain_timeout: float | None = None, evict: bool = True
+    ) -> SwitchAnswer:
+        """Load `serve` and wait until it is proved ready, however long that takes. Without `evict`: only if nothing
+        has to stop for it.
+        """
+        body = {"serve": serve, "force": force, "drain_timeout": drain_timeout} | ({} if evict else {"evict": False})
         return parse(self._ask("POST", "/admin/switch", body, None), SwitchAnswer)
 
     def unload(self, serve: str, drain_timeout: float | None = None) -> dict[str, Any]:
@@ -125,9 +140,9 @@ class Control:
         """Read the configuration again; waits until what changed is carried out. `dry_run`: what would change."""
         return parse(self._ask("POST", "/admin/reload", {"dry_run": True} if dry_run else {}, None), ReloadAnswer)
 
-    def decisions(self, limit: int) -> list[Decision]:
-        """Newest first."""
-        answer = self.document(f"/admin/decisions?limit={limit}")
+    def decisions(self, limit: int, failed: bool = False) -> list[Decision]:
+        """Newest first. `failed`: only of requests that failed."""
+        answer = self.document(f"/admin/decisions?limit={limit}{'&failed=true' if failed else ''}")
         return parse(answer.get("decisions"), list[Decision])
 
     def decision(self, request_id: str) -> tuple[Decision, list[dict[str, str]] | None]:

@@ -9,13 +9,10 @@ from functools import partial
 import typer
 
 from stoker.cli.console import figures, load_progress, terminal
-from stoker.cli.console.answers import ServeStatus, StatusAnswer, SwitchAnswer
+from stoker.cli.console.answers import ServeStatus, SwitchAnswer
 from stoker.cli.console.control import Control
 from stoker.cli.console.installation import Installation
-from stoker.domain.access import Settings
 from stoker.domain.errors import StokerError
-from stoker.domain.serve import Status as Standing
-from stoker.domain.serve import slots_of
 
 INTERRUPTED = 130
 
@@ -46,14 +43,20 @@ class _Step:
 
 
 def load_serves(
-    installation: Installation, names: list[str], force: bool, drain_timeout: float | None, quiet: bool
+    installation: Installation,
+    names: list[str],
+    force: bool,
+    drain_timeout: float | None,
+    quiet: bool,
+    evict: bool = True,
 ) -> LoadOutcome:
-    """Load each of `names` in turn, with progress. A serve that is ready is left alone.
+    """Load each of `names` in turn, with progress. A serve that is ready is left alone. Without `evict`: only those for
+    which nothing has to stop.
 
     A failure of one does not stop the others. Raises NotRunning before the first.
     """
     step = _Step(
-        run=lambda worker, name: worker.switch(name, force, drain_timeout),
+        run=lambda worker, name: worker.switch(name, force, drain_timeout, evict),
         is_done=lambda replicas: any(serve.state == "ready" for serve in replicas),
         already="is already ready",
         watch_with="stoker slot status",
@@ -103,30 +106,6 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
 
 def _run(step: _Step, name: str, worker: Control) -> SwitchAnswer | None:
     return step.run(worker, name)
-
-
-def serves_to_load(settings: Settings | None, status: StatusAnswer) -> list[str]:
-    """What `serves up` loads without a name: every serve that fits without stopping another.
-
-    1. Serves without a slot, and those with `keep_loaded`.
-    2. For an empty slot: its baseline, else its first serve with status production.
-    Rejected and blocked serves have to be named.
-    """
-    kept = {s.name for s in settings.serves if s.keep_loaded} if settings else set()
-    baselines = {s.name: s.baseline for s in settings.slots} if settings else {}
-    willing = [s for s in status.serves if s.status not in (Standing.REJECTED, Standing.BLOCKED)]
-    names = [s.name for s in willing if s.slot is None or s.name in kept]
-    taken = {slot.name for slot in status.slots if slot.resident or slot.swap}
-    taken.update(name for s in willing if s.slot is not None and s.name in kept for name in slots_of(s.slot))
-    for slot in status.slots:
-        here = [s for s in willing if s.slot is not None and slot.name in slots_of(s.slot)]
-        free = [s for s in here if taken.isdisjoint(slots_of(str(s.slot)))]
-        first = [s for s in free if s.name == baselines.get(slot.name)]
-        first += [s for s in free if s.status == Standing.PRODUCTION]
-        for chosen in first[:1]:
-            names.append(chosen.name)
-            taken.update(slots_of(str(chosen.slot)))
-    return names
 
 
 def _ready_line(name: str, switched: SwitchAnswer) -> str:

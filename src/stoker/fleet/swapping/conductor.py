@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from stoker.domain.errors import StokerError
 from stoker.domain.events import (
     Notify,
     OperatorActed,
@@ -55,6 +56,7 @@ from stoker.request.lease.commands import (
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import can_answer
+from stoker.request.lease.preview import SwitchPreview, loadable, preview_switch
 from stoker.request.lease.refusals import cannot_load, forwarded_twice, removed
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import ServeState
@@ -314,8 +316,41 @@ class Conductor:
         """Allow these serves to run, although they are rejected or blocked."""
         self._forced.update(names)
 
-    async def switch(self, name: str, drain_timeout: float | None = None, force: bool = False) -> SwapReport:
-        """Make a serve resident; returns when it is proved ready. On cancel the switch goes on.
+    async def preview(self, name: str, force: bool = False) -> SwitchPreview:
+        """What a switch would do now, or why it would be refused. Changes nothing, but that a check may find out that
+        a serve cannot load.
+        """
+        state = self._state_of(name)
+        found = preview_switch(self.scheduler, state.name)
+        if found.refusal is not None or state.phase is not ServePhase.STOPPED:
+            return found
+        try:
+            if not force:
+                self._refuse_unforced(state)
+            check = self._fleet.quick_check(state.serve)
+            check = check if isinstance(check, QuickCheck) else await asyncio.shield(self._checking(check))
+            self._learn(state, check)
+            self._refuse_hopeless(state, check)
+        except StokerError as refusal:
+            return SwitchPreview(state.name, refusal=refusal)
+        return preview_switch(self.scheduler, state.name) if state.name in self.scheduler.serves else found
+
+    async def loadable(self) -> list[str]:
+        """See `request.lease.preview.loadable`. Without those of which a check finds that they cannot load."""
+        checked: set[str] = set()
+        while new := [name for name in loadable(self.scheduler) if name not in checked]:
+            for name in new:
+                checked.add(name)
+                if (state := self.scheduler.serves.get(name)) is not None and state.phase is ServePhase.STOPPED:
+                    check = self._fleet.quick_check(state.serve)
+                    self._learn(state, check if isinstance(check, QuickCheck) else await self._checking(check))
+        return loadable(self.scheduler)
+
+    async def switch(
+        self, name: str, drain_timeout: float | None = None, force: bool = False, evict: bool = True
+    ) -> SwapReport:
+        """Make a serve resident; returns when it is proved ready. On cancel the switch goes on. Without `evict`: only
+        if nothing has to stop for it.
 
         Raises StokerError if it does not start; then the previous resident is started again.
         """
@@ -336,7 +371,7 @@ class Conductor:
         before = self.last_swap.get(name)
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
-        self._carry_out(self.scheduler.on_switch(id, name, self._clock.now(), drain_timeout))
+        self._carry_out(self.scheduler.on_switch(id, name, self._clock.now(), drain_timeout, evict))
         await asyncio.shield(future)
         report = self.last_swap.get(name)
         if report is None or report is before:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stoker.domain.errors import ClientError, StartFailed
+from collections.abc import Sequence
+
+from stoker.domain.errors import CANNOT_LOAD, ClientError, StartFailed
 from stoker.domain.serve import Serve
 
 
@@ -16,6 +18,12 @@ def needs_force(serve: Serve) -> ClientError:
 def cannot_start(serve: Serve, problems: list[str]) -> StartFailed:
     text = "; ".join(without_name(serve, problem) for problem in problems)
     return StartFailed(f"serve '{serve.name}' cannot start: {text}", code="cannot_start", retry_after=30.0, remedy=text)
+
+
+def lasting_problems(serve: Serve, problems: Sequence[str]) -> StartFailed:
+    """A check found what time does not mend."""
+    text = "; ".join(without_name(serve, problem) for problem in problems)
+    return StartFailed(f"serve '{serve.name}' cannot load: {text}", code=CANNOT_LOAD, remedy=text)
 
 
 def without_name(serve: Serve, problem: str) -> str:

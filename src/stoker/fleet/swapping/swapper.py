@@ -13,7 +13,7 @@ from stoker.domain.errors import OurBug, StokerError
 from stoker.domain.protocols import FileMarks, Fleet, Journal, QuickCheck, Running, SwapEntry
 from stoker.domain.serve import Serve
 from stoker.domain.swap import SwapReport
-from stoker.fleet.swapping.refusals import cannot_start
+from stoker.fleet.swapping.refusals import cannot_start, lasting_problems
 from stoker.fleet.swapping.weight_fetching import WeightFetching
 from stoker.request.lease.commands import StartSwap
 from stoker.request.lease.scheduler import Scheduler
@@ -200,6 +200,9 @@ class Swapper:
 
     async def _full_check(self, serve: Serve, victims: tuple[str, ...]) -> None:
         """Raises StartFailed with every problem that prevents the start. Stops nothing."""
+        check = await self._quick_check(serve)
+        if check.lasting:
+            raise lasting_problems(serve, check.lasting)
         problems = await self._fleet.full_check(serve, victims)
         if problems:
             raise cannot_start(serve, problems)

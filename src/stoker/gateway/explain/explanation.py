@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
-from stoker.domain.decision import Decision
+from stoker.domain.decision import Decision, WaitPart
 from stoker.domain.swap import EndedSwap
 from stoker.gateway.explain.facts import Fact, facts
-from stoker.gateway.explain.timeline import Span, Use, timeline
+from stoker.gateway.explain.timeline import Span, SpanKind, Use, timeline
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -22,6 +23,18 @@ def explain(decision: Decision, swaps: Iterable[EndedSwap] = (), decisions: Iter
     uses = [use for one in decisions if (use := _use(one, decision)) is not None] if decision.queued else []
     spans = timeline(decision, swaps, uses)
     return Explanation(facts(decision, spans), spans)
+
+
+def with_waits(decision: Decision, swaps: Iterable[EndedSwap], decisions: Iterable[Decision]) -> Decision:
+    """The decision with what it waited for, as it is kept: it explains itself when nothing else is remembered. What an
+    engine printed is left out.
+    """
+    silent = [replace(one, error=None) for one in swaps]
+    spans = explain(decision, silent, decisions).spans
+    waits = [one for one in spans if one.kind in (SpanKind.WAIT, SpanKind.SWAP, SpanKind.PLACE)]
+    if not waits:
+        return decision
+    return replace(decision, waits=[WaitPart(one.kind.value, one.start, one.end, one.words) for one in waits])
 
 
 def _use(other: Decision, decision: Decision) -> Use | None:

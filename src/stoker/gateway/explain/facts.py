@@ -54,6 +54,7 @@ def facts(decision: Decision, spans: Sequence[Span] = ()) -> list[Fact]:
         ("tokens", _tokens(decision)),
         *_media(decision),
         ("outcome", _outcome(decision)),
+        *([("what to do", decision.remedy)] if decision.remedy else []),
         *_like_it(decision),
         ("edits made", _edits(decision)),
         *_lost(decision),

@@ -62,6 +62,9 @@ def timeline(decision: Decision, swaps: Iterable[EndedSwap] = (), uses: Sequence
     whole = decision.latency
     if whole is None:
         return []
+    if decision.waits:
+        waits = [Span(SpanKind(one.kind), one.start, one.end, one.words, one.kind != "wait") for one in decision.waits]
+        return waits + _answering(decision, waits[0].end, whole)
     waited = min(_waited(decision), whole)
     attempts = [] if decision.routed is None else decision.routed.attempts
     if len(attempts) > 1:
@@ -104,7 +107,8 @@ def _waited(decision: Decision) -> float:
     """Seconds. The wait of a request that never got a lease is not recorded: it is all of its time."""
     if decision.queued is not None:
         return decision.queued
-    gave_up = decision.outcome in ("client_left", "cut") or decision.reason in _REFUSED_WAITING
+    did_not_start = bool(decision.remedy) and (decision.latency or 0.0) > SHORTEST
+    gave_up = decision.outcome in ("client_left", "cut") or decision.reason in _REFUSED_WAITING or did_not_start
     return (decision.latency or 0.0) if gave_up and decision.serve and not decision.attempts else 0.0
 
 
@@ -140,7 +144,7 @@ def _why(serve: str, swaps: Sequence[EndedSwap], uses: Sequence[Use]) -> str:
         again = f", after {counted(len(failed), 'failed start')}" if failed else ""
         return f"waited until {serve} was loaded{again}"
     if failed:
-        return f"waited for {serve}, which did not start: {failed[-1].error}"
+        return f"waited for {serve}, which did not start" + (f": {failed[-1].error}" if failed[-1].error else "")
     if swaps:
         return f"waited for {serve}, while its slot was used by {_list([one.serve or '' for one in swaps])}"
     others = sum(one.serve == serve for one in uses)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stoker.domain.errors import LASTING, LASTING_HERE, StartFailed, did_not_start
+from stoker.domain.errors import CANNOT_LOAD, LASTING, LASTING_HERE, StartFailed, did_not_start
 from stoker.domain.protocols import FileMarks
 
 __all__ = ["LASTING", "LASTING_HERE", "CannotLoad", "from_failure", "is_lasting", "may_have_changed"]
@@ -33,11 +33,13 @@ class CannotLoad(NamedTuple):
 
 
 def from_failure(name: str, error: StartFailed, files: FileMarks) -> CannotLoad:
+    if error.code == CANNOT_LOAD:
+        return CannotLoad(error.remedy, error.remedy)
     return CannotLoad(error.message.removeprefix(did_not_start(name)), error.remedy, error.code, files)
 
 
 def is_lasting(error: StartFailed) -> bool:
-    return error.code in LASTING
+    return error.code in LASTING or error.code == CANNOT_LOAD
 
 
 def may_have_changed(before: FileMarks, now: FileMarks) -> bool:

@@ -35,13 +35,15 @@ class Never(NamedTuple):
     reason: str
 
 
-def fits(target: ServeState) -> bool:
-    """Whether the target can run beside everything that is loaded."""
-    return all(_fits_in(slot_state, target, ()) for slot_state in target.slot_states)
+def fits(target: ServeState, others: Collection[ServeState] = ()) -> bool:
+    """Whether the target can run beside everything that is loaded, and beside `others`, if these were loaded, too."""
+    return all(_fits_in(slot_state, target, others) for slot_state in target.slot_states)
 
 
-def _fits_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> bool:
-    return _missing(slot_state, target, gone) <= 0 and _may_join(slot_state, target, gone)
+def _fits_in(slot_state: SlotState, target: ServeState, others: Collection[ServeState]) -> bool:
+    here = [state for state in others if slot_state in state.slot_states] if others else []
+    missing = _missing(slot_state, target, ()) + slot_state.sizes(here)
+    return missing <= 0 and _may_join(slot_state, target, (), here)
 
 
 def _missing(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> int:
@@ -49,11 +51,13 @@ def _missing(slot_state: SlotState, target: ServeState, gone: Collection[ServeSt
     return slot_state.used - freed + target.size_in(slot_state) - slot_state.budget
 
 
-def _may_join(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> bool:
+def _may_join(
+    slot_state: SlotState, target: ServeState, gone: Collection[ServeState], more: Collection[ServeState] = ()
+) -> bool:
     if not slot_state.slot.together:
         return True
     loaded = {s.name for s in slot_state.live if s.phase is not ServePhase.STOPPED and s not in gone}
-    return slot_state.slot.allows(loaded | {target.name})
+    return slot_state.slot.allows(loaded | {state.name for state in more} | {target.name})
 
 
 def cost_decides(slot_state: SlotState) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stoker.domain.errors import CANNOT_LOAD, CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.figures import counted
 from stoker.domain.serve import Serve
@@ -50,6 +52,13 @@ def no_place(serve: Serve) -> StokerError:
 
 def no_fit(fit: Never) -> StokerError:
     return CapacityError(fit.reason, code="no_fit", retry_after=60.0)
+
+
+def no_room(name: str, victims: Sequence[str]) -> StokerError:
+    """A switch that may stop nothing cannot be done. `victims`: empty, if something starts or stops there."""
+    what = f"{' and '.join(victims)} would have to stop for it" if victims else "something else starts or stops there"
+    text = f"serve '{name}' does not fit beside what is loaded: {what}; `stoker slot switch {name}` loads it anyway"
+    return CapacityError(text, code="no_room")
 
 
 def unloaded(serve: Serve) -> StokerError:

@@ -20,7 +20,7 @@ from stoker.domain.serve import Driver, Serve, Slot
 from stoker.request.lease import refusals
 from stoker.request.lease.cannot_load import LASTING_HERE, CannotLoad, from_failure, is_lasting
 from stoker.request.lease.commands import Command, Grant, Reassign, Reject
-from stoker.request.lease.eviction import Never, victims_for
+from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
 from stoker.request.lease.reconcile import FOREVER, Reconciler
 from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
@@ -277,8 +277,12 @@ class Scheduler(Reconciler):
 
     # -- the operator --------------------------------------------------------------------------------------------
 
-    def on_switch(self, id: int, name: str, now: float, drain_timeout: float | None = None) -> list[Command]:
-        """Make this serve resident now, even if its residents are protected. Grant(id) when it is ready."""
+    def on_switch(
+        self, id: int, name: str, now: float, drain_timeout: float | None = None, evict: bool = True
+    ) -> list[Command]:
+        """Make this serve resident now, even if its residents are protected. Grant(id) when it is ready. Without
+        `evict`: only if nothing has to stop for it.
+        """
         state = self.serves[name]
         if self.closing:
             return [Reject(id, refusals.shutting_down())]
@@ -289,6 +293,9 @@ class Scheduler(Reconciler):
         fit = victims_for(state) if state.phase is ServePhase.STOPPED else None
         if isinstance(fit, Never):
             return [Reject(id, refusals.no_fit(fit))]
+        if not evict and not (isinstance(fit, Victims) and not fit.serves) and state.phase is not ServePhase.STARTING:
+            victims = [victim.name for victim in fit.serves] if isinstance(fit, Victims) else []
+            return [Reject(id, refusals.no_room(name, victims))]
         self._forgive(state)
         state.parked = ""
         self.keep_again(state)

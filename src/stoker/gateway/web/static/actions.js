@@ -1,5 +1,5 @@
 // What can be done to a serve: shown only to those who may.
-import { html, useState } from "./kit.js";
+import { html, useEffect, useState } from "./kit.js";
 import { ask } from "./api.js";
 import { seconds } from "./format.js";
 import { Confirm } from "./parts.js";
@@ -7,7 +7,7 @@ import { drainPlan, GONE, loadPlan, undrainPlan, unloadPlan } from "./plan.js";
 import { mayAct } from "./session.js";
 
 const ACTIONS = {
-  load: { verb: "Load", path: "admin/switch", plan: loadPlan, said: (answer, name) => `${name} is ready after ${seconds(answer.seconds)}.` },
+  load: { verb: "Load", path: "admin/switch", said: (answer, name) => `${name} is ready after ${seconds(answer.seconds)}.` },
   unload: { verb: "Unload", path: "admin/unload", plan: unloadPlan, said: (answer, name) => `${name} is unloaded after ${seconds(answer.seconds)}.` },
   drain: { verb: "Drain", path: "admin/drain", plan: drainPlan, said: (answer, name) => `${name} takes no new requests.` },
   undrain: { verb: "Admit again", path: "admin/undrain", plan: undrainPlan, said: (answer, name) => `${name} takes requests again.` },
@@ -36,11 +36,9 @@ export function Switch({ slot, members, status }) {
 
 function Switching({ slot, others, status, close }) {
   const [name, choose] = useState(others[0].name);
-  const [begun, begin] = useState(null);
-  const steps = begun ?? loadPlan(status, name);
+  const steps = useSteps(ACTIONS.load, status, name);
   const body = { serve: name };
   const act = async () => {
-    begin(steps);
     return ACTIONS.load.said(await ask(ACTIONS.load.path, { method: "POST", body }), name);
   };
   return html`<${Confirm} title=${`Switch ${slot.name}?`} steps=${steps} verb="Switch" act=${act} close=${close} request=${`POST /${ACTIONS.load.path} ${JSON.stringify(body)}`}>
@@ -49,8 +47,26 @@ function Switching({ slot, others, status, close }) {
   <//>`;
 }
 
+/** The steps of an action as they are when it is chosen. Who would be stopped, only the scheduler can say. */
+function useSteps(action, status, name) {
+  const [steps, setSteps] = useState(["Ask Stoker what it would do."]);
+  useEffect(() => {
+    let isThere = true;
+    const show = (found) => { if (isThere) setSteps(found); };
+    if (action !== ACTIONS.load) show(action.plan(status, name));
+    else {
+      ask("admin/preview", { method: "POST", body: { serve: name } }).then(
+        (preview) => show(loadPlan(status, name, preview)),
+        (error) => show([error.message]),
+      );
+    }
+    return () => { isThere = false; };
+  }, [name]);
+  return steps;
+}
+
 function Doing({ action, name, status, close }) {
-  const [steps] = useState(() => action.plan(status, name));
+  const steps = useSteps(action, status, name);
   const body = { serve: name };
   const act = async () => {
     const answer = await ask(action.path, { method: "POST", body });

@@ -9,12 +9,14 @@ export function slotsOf(serve) {
   return serve.slot == null ? [] : serve.slot.split("+");
 }
 
-/** Steps of making `name` resident. */
-export function loadPlan(status, name) {
+/** Steps of making `name` resident. `preview`: what the scheduler says about that, of POST /admin/preview. */
+export function loadPlan(status, name, preview) {
   const serve = status.serves.find((one) => one.name === name);
-  if (serve.state === "ready") return ["Nothing: it is already ready."];
-  const victims = inTheWay(status, serve);
+  if (preview.ready) return ["Nothing: it is already ready."];
+  if (preview.refusal) return [`Refuse: ${preview.refusal.message}`];
+  const victims = status.serves.filter((one) => preview.victims.includes(one.name));
   const steps = serve.cannot_load ? [`Try it again, although it could not load: ${serve.cannot_load.replace(/\.$/, "")}.`] : [];
+  if (preview.waits) steps.push("Wait until what starts or stops in its slot now is done; who has to stop then shows.");
   const needed = serve.memory ?? null;
   const looked = ["its command", ...(serve.model ? ["its weights"] : []), needed ? `memory for ${bytes(needed)}` : "memory"];
   const before = victims.length ? `, before ${list(victims.map((one) => one.name))} is stopped` : "";
@@ -54,27 +56,4 @@ function working(serve) {
 function leaving(serve) {
   const flight = serve.in_flight ? `${serve.in_flight} in flight, at most its slot's drain_timeout` : "nothing in flight";
   return `Drain ${serve.name} (${flight}), then stop it.`;
-}
-
-/** Who would have to go, in every slot that the serve takes. */
-function inTheWay(status, serve) {
-  const slots = status.slots.filter((slot) => slotsOf(serve).includes(slot.name));
-  return [...new Set(slots.flatMap((slot) => inTheWayIn(status, slot, serve)))];
-}
-
-/** In a slot with a memory budget: these or as few of them as the budget asks for. */
-function inTheWayIn(status, slot, serve) {
-  let residents = status.serves.filter((one) => slot.resident.includes(one.name) && one.name !== serve.name);
-  let outside = [];
-  if (slot.together.length) {
-    const groups = slot.together.filter((group) => group.includes(serve.name));
-    const cost = (one) => slot.evict_costs[one.name] ?? one.swap_seconds ?? 0;
-    const sum = (found) => found.reduce((total, one) => total + cost(one), 0);
-    const choices = (groups.length ? groups : [[]]).map((group) => residents.filter((one) => !group.includes(one.name)));
-    outside = choices.reduce((best, one) => (sum(one) < sum(best) ? one : best));
-    residents = residents.filter((one) => !outside.includes(one));
-  }
-  if (slot.memory == null) return slot.together.length ? outside : residents;
-  const free = slot.memory - residents.reduce((total, one) => total + (one.memory ?? 0), 0);
-  return (serve.memory ?? 0) <= free ? outside : [...outside, ...residents];
 }
