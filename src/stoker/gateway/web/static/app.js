@@ -55,7 +55,6 @@ function Navigation({ page }) {
   const [more, setMore] = useState("");
   useEffect(() => {
     const box = nav.current;
-    if (!box) return undefined; // the frame is gone already: somebody has to sign in
     const look = () => {
       const { scrollLeft: left, scrollWidth, clientWidth } = box;
       setMore([left > 1 && "before", left + clientWidth < scrollWidth - 1 && "after"].filter(Boolean).join(" "));
