@@ -121,6 +121,7 @@ def test_latency_and_speed_over_time_are_drawn_from_what_was_recorded(browser: B
         expect(page.locator("main")).to_contain_text("No request ended in the last 5 min: ")
 
 
+@pytest.mark.timeout(120)  # two parts of ten seconds have to end
 def test_curves_appear_as_wide_as_their_place_when_the_first_times_are_there(browser: Browser) -> None:
     unstreamed = {"model": "c", "messages": [{"role": "user", "content": "hello"}]}
     with running(serve("c", slot=None)) as plane, opened(browser, plane, "serves/c") as page:
