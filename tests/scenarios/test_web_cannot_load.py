@@ -21,7 +21,8 @@ def test_a_serve_that_cannot_load_says_why_and_a_load_is_refused_in_advance() ->
             expect(state).to_contain_text("cannot load")
             assert state.evaluate("one => getComputedStyle(one).color") == page.evaluate(
                 """() => { const one = document.createElement('i'); one.style.color = 'var(--bad)';
-                  document.body.append(one); const colour = getComputedStyle(one).color; one.remove(); return colour }"""
+                  document.body.append(one); const colour = getComputedStyle(one).color;
+                  one.remove(); return colour }"""
             )
             expect(page.get_by_text("It cannot load.")).to_be_visible()
             expect(page.locator("main")).to_contain_text("cut.gguf")
