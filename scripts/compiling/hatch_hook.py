@@ -1,4 +1,6 @@
-"""Compiles while a wheel is made, if STOKER_COMPILE=1. Without that, a wheel is pure and needs no compiler."""
+"""What a wheel gets besides the program: the pages of docs/, which the web page shows; with STOKER_COMPILE=1, compiled
+modules. Without that, a wheel is pure and needs no compiler.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ class CompileHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling ha
         return ["mypy[mypyc]>=2.4,<3", *self.metadata.core.dependencies] if _is_asked_for() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if version != "standard" or not _is_asked_for():  # an editable installation is pure
+        if version != "standard":  # an editable installation is pure, and has the checkout's pages
+            return
+        docs = Path(self.root) / "docs"
+        for page in docs.rglob("*.md"):
+            build_data["force_include"][str(page)] = f"stoker/docs/{page.relative_to(docs).as_posix()}"
+        if not _is_asked_for():
             return
         folder = Path(self.directory) / "compiled"
         command = [sys.executable, "-m", "scripts.compiling.compiler", str(folder)]

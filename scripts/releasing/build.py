@@ -51,7 +51,6 @@ def build_compiled(python: str, pure: Path) -> Path:
         source, made = Path(scratch) / "source", Path(scratch) / "dist"
         checkout(source)
         (source / "src" / inside).write_bytes(zipfile.ZipFile(pure).read(inside))
-        copy_pages(source)
         settings = {"SOURCE_DATE_EPOCH": epoch(), "PYTHONDONTWRITEBYTECODE": "1", "STOKER_COMPILE": "1"}
         run([compiling_python(python), "-m", "hatchling", "build", "-t", "wheel", "-d", str(made)], source, settings)
         (wheel,) = made.glob("*.whl")
@@ -74,14 +73,6 @@ def checkout(folder: Path) -> None:
     subprocess.run(["tar", "-x"], input=archive, cwd=folder, check=True)
 
 
-def copy_pages(source: Path) -> None:
-    """The pages of the documentation as files of the program, in a checkout."""
-    for page in (source / "docs").rglob("*.md"):
-        target = source / "src" / "stoker" / contents.PAGES / page.relative_to(source / "docs")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(page, target)
-
-
 def _documentation(folder: Path) -> Path:
     """The site that `stoker docs` serves, as one file; made with the generator of scripts/docs-site."""
     checkout(folder)
@@ -96,7 +87,6 @@ def _documentation(folder: Path) -> Path:
 def _built(folder: Path, docs: Path) -> Path:
     checkout(folder / "source")
     shutil.copyfile(docs, folder / "source" / "src" / "stoker" / contents.DOCUMENTATION)
-    copy_pages(folder / "source")
     command = [tool("python"), "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), "."]
     run(command, folder / "source", {"SOURCE_DATE_EPOCH": epoch(), "PYTHONDONTWRITEBYTECODE": "1"})
     return folder / "dist"

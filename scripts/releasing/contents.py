@@ -11,8 +11,6 @@ from scripts.compiling import compiler
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTATION = "docs.tar.xz"
 """In the program's folder of a release: what `stoker docs` serves. It is made for the release, and is not in git."""
-PAGES = "docs"
-"""In the program's folder of a release: docs/*.md, which the web page shows. In git they are elsewhere."""
 NEEDED = (
     "stoker/py.typed",
     "stoker/models/spark.gguf",
@@ -36,7 +34,7 @@ def expected(version: str, root: Path = ROOT) -> set[str]:
     program = {name.removeprefix("src/") for name in tracked("src/stoker", root)}
     data = {f"stoker-{version}.data/data/{name}" for name in tracked("share", root)}
     about = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
-    docs = {f"stoker/{PAGES}/{name.removeprefix('docs/')}" for name in tracked("docs", root) if name.endswith(".md")}
+    docs = {f"stoker/{name}" for name in tracked("docs", root) if name.endswith(".md")}
     return program | data | docs | {f"stoker-{version}.dist-info/{name}" for name in about}
 
 

@@ -118,7 +118,24 @@ def test_latency_and_speed_over_time_are_drawn_from_what_was_recorded(browser: B
         plots.last.get_by_text("As a table").click()
         expect(plots.last.get_by_role("table")).to_contain_text("all together")
         page.goto(f"http://127.0.0.1:{plane.port}/ui/#/serves/b")
-        expect(page.locator("main")).to_contain_text("No request ended in the last 5 minutes")
+        expect(page.locator("main")).to_contain_text("No request ended in the last 5 min: ")
+
+
+@pytest.mark.timeout(120)  # two parts of ten seconds have to end
+def test_curves_appear_as_wide_as_their_place_when_the_first_times_are_there(browser: Browser) -> None:
+    unstreamed = {"model": "c", "messages": [{"role": "user", "content": "hello"}]}
+    with running(serve("c", slot=None)) as plane, opened(browser, plane, "serves/c") as page:
+        page.get_by_role("button", name="5 min", exact=True).click()
+        expect(page.locator("main")).to_contain_text("No request ended")
+        assert plane.ask("POST", "/v1/chat/completions", unstreamed)[0] == 200
+        plot = page.locator(".plot").first  # that of tokens per second has no times of its own
+        expect(plot).to_be_visible()
+        assert ask(plane, "c") == 200
+        expect(plot.locator(".key")).to_have_count(2)
+        drawn, place = plot.locator("svg").bounding_box(), plot.locator("div").first.bounding_box()
+        assert drawn is not None
+        assert place is not None
+        assert drawn["width"] == pytest.approx(place["width"], abs=2)
 
 
 def test_the_table_of_serves_has_what_a_serve_is_and_why_it_failed_and_loads_it(browser: Browser, plane: Plane) -> None:

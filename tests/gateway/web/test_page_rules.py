@@ -81,6 +81,16 @@ def test_a_trend_has_the_median_of_each_part_and_what_it_did_not_see_is_unknown(
     assert (by_from[110]["requests"], by_from[110]["tokens"]) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [(250, ""), (301, "The times of the first request are drawn within 10 s."),
+     (-50, "No request ended in the last 5 min: there are no times to draw.")],
+)  # fmt: skip
+def test_where_nothing_is_drawn_the_page_says_why(at: float, words: str) -> None:
+    why = "(all, given) => it.nothingToDraw(it.trend(all, given), all)"
+    assert told("trend.js", why, [ended(at)], {"now": 303, "span": 300, "since": -100}) == words
+
+
 def test_tokens_count_when_they_were_written_and_not_all_at_the_end() -> None:
     (long,) = all_ = [ended(100, stream=True, ttft=10.0, latency=50.0, output_tokens=400)]
     assert long["at"] + long["latency"] == 150
@@ -149,7 +159,8 @@ def test_nothing_is_wrong_with_a_serve_that_never_failed() -> None:
 
 def test_the_plan_of_a_load_says_that_it_was_tried_and_why_it_failed() -> None:
     serve = {"name": "bad", "state": "cannot_load", "cannot_load": "no such tensor", "slot": None}
-    first = told("plan.js", "it.loadPlan", status(serve, slots=[]), "bad")[0]
+    preview = {"ready": False, "refusal": None, "victims": [], "waits": False}
+    first = told("plan.js", "it.loadPlan", status(serve, slots=[]), "bad", preview)[0]
     assert first == "Try it again, although it could not load: no such tensor."
 
 

@@ -10,7 +10,7 @@ const PATH = "admin/keys";
 const DAY = 86_400;
 const ENDS = [["", "never"], [7 * DAY, "in 7 days"], [30 * DAY, "in 30 days"], [90 * DAY, "in 90 days"], [365 * DAY, "in a year"]];
 const SCOPES = [
-  ["inference", "inference: use models"], ["observe", "observe: also look at this page"], ["admin", "admin: also act: load, unload, keys"],
+  ["inference", "inference: use models"], ["observe", "observe: also look at this page"], ["admin", "admin: also act on it"],
 ];
 
 /** `{ apps, isFirst, done() }` while the form or the value is shown. It outlives the page that opened it. */

@@ -13,11 +13,14 @@ const STEPS = 4;
  * begins at 0. The x axis doubles from mark to mark, or is the time: `time` is `{ from, to, ends, word(x) }` then, with the
  * words at its ends and those for one place.
  */
-export function Plot({ title, unit, across, lines, time }) {
+export function Plot({ lines, ...more }) {
+  const shown = lines.filter((line) => line.points.some((one) => one.y != null));
+  return shown.length > 0 && html`<${Drawn} shown=${shown} ...${more} />`;
+}
+
+function Drawn({ title, unit, across, shown, time }) {
   const [width, box] = useWidth(480);
   const [near, setNear] = useState(null);
-  const shown = lines.filter((line) => line.points.some((one) => one.y != null));
-  if (!shown.length) return null;
   const scale = scaleOf(shown, width, time);
   const at = time?.word ?? ((x) => x);
   const point = (event) => setNear(scale.nearest(event.clientX - event.currentTarget.getBoundingClientRect().left));

@@ -1,5 +1,6 @@
 // Requests over time: how long they took, and how fast they were answered, in equal parts of a span. Pure.
-import { isFailed } from "./outcomes.js";
+import { seconds } from "./format.js";
+import { endOf, isFailed } from "./outcomes.js";
 import { speedOf } from "./speed.js";
 
 /** Parts of a span. */
@@ -25,8 +26,16 @@ export function trend(all, { now, span, since }) {
   }));
 }
 
+/** Why there are no curves, as a sentence; empty: there are. */
+export function nothingToDraw(parts, all) {
+  if (parts.some((one) => one.requests > 0 || one.tokens > 0)) return "";
+  const { from, to } = parts.at(-1);
+  if (all.some((one) => endOf(one) >= to)) return `The times of the first request are drawn within ${seconds(to - from)}.`;
+  return `No request ended in the last ${seconds(to - parts[0].from)}: there are no times to draw.`;
+}
+
 function add(one, parts, length) {
-  const ended = one.at + (one.latency ?? 0);
+  const ended = endOf(one);
   const begin = parts[0].from;
   const part = parts[Math.floor((ended - begin) / length)];
   if (part) {

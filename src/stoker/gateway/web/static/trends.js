@@ -4,7 +4,7 @@ import { clock } from "./format.js";
 import { html, signal, useEffect, useMemo } from "./kit.js";
 import { decisions, fill, KEPT, now, status } from "./live.js";
 import { Plot } from "./plot.js";
-import { PARTS, trend } from "./trend.js";
+import { nothingToDraw, PARTS, trend } from "./trend.js";
 
 const SPANS = [[5, "5 min"], [15, "15 min"], [60, "1 h"]];
 
@@ -27,11 +27,12 @@ export function Trends({ serve }) {
   const canFill = isShort && since > now.value - span && all.length < KEPT;
   useEffect(() => { if (canFill) fill(KEPT); }, [minutes.value, canFill]);
   const step = Math.floor(now.value / (span / PARTS));
-  const parts = useMemo(() => trend(serve == null ? all : all.filter((one) => one.serve === serve || one.replica === serve), { now: now.value, span, since }), [all, serve, span, step]);
+  const mine = useMemo(() => (serve == null ? all : all.filter((one) => one.serve === serve || one.replica === serve)), [all, serve]);
+  const parts = useMemo(() => trend(mine, { now: now.value, span, since }), [mine, span, step]);
   const time = { from: parts[0].from, to: parts.at(-1).to, ends: [`${minutes.value} min ago`, "now"], word: clock };
   const line = (name, tone, field) => ({ name, tone, points: parts.map((one) => ({ x: one.to, y: one[field] })) });
-  const none = !parts.some((one) => one.requests > 0 || one.tokens > 0);
-  if (none) return html`<p class="dim small">No request ended in the last ${minutes.value} minutes: there are no times to draw.</p>`;
+  const why = nothingToDraw(parts, mine);
+  if (why) return html`<p class="dim small">${why}</p>`;
   return html`<div class="plots">
       <${Plot} title="Latency" unit="s, median" across="" time=${time} lines=${[line("whole request", 0, "whole"), line("first token", 1, "first")]} />
       <${Plot} title="Tokens per second" unit="tokens/s" across="" time=${time} lines=${[line("all together", 0, "tokens"), line("one answer, median", 1, "speed")]} />

@@ -26,7 +26,7 @@ export function UsageTable({ label, head, rows, first }) {
   if (!rows.length) return html`<p class="dim">Nothing was used in this time.</p>`;
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table class="wide used"><caption class="hidden">${label}</caption>
     <thead><tr><th scope="col">${head}</th><th scope="col" class="num">Requests</th><th scope="col" class="num">Prompt tokens</th><th scope="col" class="num">Answer tokens</th>
-      ${hasCost && html`<th scope="col" class="num">Cost</th>`}<th scope="col" class="num">Accelerator time</th><th class="share" aria-hidden="true" /></tr></thead>
+      ${hasCost && html`<th scope="col" class="num">Cost</th>`}<th scope="col" class="num">Accelerator time</th><th class="share" aria-hidden="true">All tokens, 0 to ${number(most)}</th></tr></thead>
     <tbody>${rows.map((row, index) => html`<tr key=${index}><th scope="row">${first(row)}</th><${UsageCells} row=${row} hasCost=${hasCost} />
       <td class="meter" aria-hidden="true"><i style=${{ width: `${(tokensOf(row) / most) * 100}%` }} /></td></tr>`)}</tbody></table></div>`;
 }
