@@ -65,6 +65,11 @@ def test_a_refusal_says_in_one_form_what_it_said(body: bytes, shown: tuple[Any, 
     assert tuple(told["error"][name] for name in ("message", "code", "param", "type")) == shown
 
 
+def test_a_refusal_that_belongs_to_no_request_names_none() -> None:
+    told = json.loads(error_message(400, [(b"x-request-id", b"")], b'{"error":{"message":"m"}}'))
+    assert told["headers"] == {}
+
+
 @pytest.mark.parametrize("status", ["completed", "incomplete", "failed"])
 def test_a_whole_response_has_the_events_of_its_stream(status: str) -> None:
     whole = {"id": "resp_1", "status": status, "output": [{"type": "message", "id": "m"}], "usage": {"total_tokens": 1}}

@@ -52,7 +52,7 @@ def error_message(status: int, headers: Iterable[tuple[bytes, bytes]], body: byt
     if not isinstance(error, dict):
         error = {"message": str(error)}
     error = {"type": "api_error", "code": None, "message": "", "param": None, **error}
-    told = {name.decode(): value.decode("latin-1") for name, value in headers if name in _TOLD}
+    told = {name.decode(): value.decode("latin-1") for name, value in headers if value and name in _TOLD}
     return _encode({"type": "error", "status": status, "error": error, "headers": told})
 
 
