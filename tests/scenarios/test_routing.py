@@ -15,6 +15,7 @@ from stoker.testing.script.script import Script
 
 TIERS = """
 [router]
+unmeasured = "cheapest"
 {router}
 [[tier]]
 name = "tiny"

@@ -38,6 +38,7 @@ IDENTITIES = tuple(one.value for one in ServeIdentity)
 CAUSES = tuple(cause.value for cause in FallbackCause)
 PICKS = tuple(pick.value for pick in Pick)
 VERIFY = tuple(mode.value for mode in Verify)
+UNMEASURED = ("trusted", "cheapest")
 STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
 
 
@@ -73,6 +74,7 @@ CloudDialectWord = Annotated[
 ]
 FallbackWord = Annotated[str, BeforeValidator(value_checks.one_of(CAUSES)), _schema(enum=list(CAUSES))]
 PickWord = Annotated[str, BeforeValidator(value_checks.one_of(PICKS)), _schema(enum=list(PICKS))]
+UnmeasuredWord = Annotated[str, BeforeValidator(value_checks.one_of(UNMEASURED)), _schema(enum=list(UNMEASURED))]
 VerifyWord = Annotated[str, BeforeValidator(value_checks.one_of(VERIFY)), _schema(enum=list(VERIFY))]
 IdentityWord = Annotated[str, BeforeValidator(value_checks.one_of(IDENTITIES)), _schema(enum=list(IDENTITIES))]
 StatusWord = Annotated[str, BeforeValidator(value_checks.status), _schema(pattern=STATUS_FORM)]
