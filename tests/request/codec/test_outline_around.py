@@ -97,3 +97,9 @@ def test_history_that_is_kept_elsewhere_is_cut() -> None:
         assert seen(Dialect.RESPONSES, {"input": "go on", **more}).is_cut
     assert not seen(Dialect.RESPONSES, {"input": "the conversation"}).is_cut
     assert not seen(Dialect.CHAT, {"messages": [user("x")], "context": [1]}).is_cut
+
+
+def test_results_of_no_request_say_that_the_beginning_is_lost() -> None:
+    assert chat([tool("one"), user("go on")]).is_cut
+    assert not chat([user("look"), tool("one"), user("go on")]).is_cut
+    assert not chat([tool("one"), user("go on")], READ).is_cut, "nothing can be changed there"

@@ -237,6 +237,11 @@ class _Surroundings:
         return tuple(found), is_whole
 
     @property
+    def has_lost_request(self) -> bool:
+        """Whether tool results precede the oldest request: the one that they belong to is not in the body."""
+        return bool(self._results)
+
+    @property
     def found(self) -> tuple[Around, ...]:
         return tuple(self._found)
 
@@ -303,7 +308,8 @@ def _talk(turns: list[_Turn], changes_files: bool = False) -> _Talk:
             return _Talk(tuple(requests), not found.requests, images, has_results, _found(around))  # 3
         if found.is_reset:
             break  # 4
-    return _Talk(tuple(requests), False, images, has_results, _found(around))
+    is_cut = around is not None and around.has_lost_request
+    return _Talk(tuple(requests), is_cut, images, has_results, _found(around))
 
 
 def _holds_any(raw: msgspec.Raw) -> bool:

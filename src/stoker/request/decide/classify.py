@@ -142,8 +142,8 @@ class Classifier:
             return self._without_request(outline, notes)  # 7
         if is_whole or not (outline.may_change_files or found.name == DEFAULT):
             return found  # 3, 4, 5
-        if outline.hides_tools and not found.back and found.sure is not None and found.sure >= SURELY:
-            return found  # 5: its own words say it, and only these may be told of tools
+        if outline.hides_tools and not found.back and languages.is_question(outline.text):
+            return found  # 5: it asks what is, not what is to be done
         return (
             found._replace(else_="") if found.name in HIGH_RISK else Task(UNKNOWN, ClassSource.DEFAULT, (*notes, "cut"))
         )  # 6
@@ -168,7 +168,8 @@ class Classifier:
             asked = outline if back == 0 else msgspec.structs.replace(outline, text=text)
             task, start = self._own(asked, (*notes, f"earlier:{back}") if back else notes, forms, signs, wary)
             if wary:
-                task = self._wary(task, asked, outline.around_request(back), forms, goes_on)
+                is_oldest = back == len(outline.earlier)
+                task = self._wary(task, asked, outline.around_request(back), forms, goes_on, is_oldest)
             leans = goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and _leans_on(task, back, outline))
             if leans and (task.else_ or task.name not in HIGH_RISK) and not _is_unseen(task):
                 is_newest = False
@@ -202,7 +203,15 @@ class Classifier:
             return Task(UNKNOWN, ClassSource.DEFAULT, (*notes, "unsure")), True
         return found or aside or unsure, not outline.is_cut  # 5
 
-    def _wary(self, task: Task, outline: Outline, around: Around, forms: tuple[str, ...], goes_on: Continues) -> Task:
+    def _wary(
+        self,
+        task: Task,
+        outline: Outline,
+        around: Around,
+        forms: tuple[str, ...],
+        goes_on: Continues,
+        is_oldest: bool,
+    ) -> Task:
         """The class of one request where tools can change files: `unknown`, if its work cannot be seen.
 
         | the request                                             | its class                                         |
@@ -213,7 +222,8 @@ class Classifier:
         |                                                         | is high-risk or plainly harmless; else `unknown`  |
         | is in a language that was not learned                   | its own, if it plainly asks for little; else      |
         |                                                         | `unknown`                                         |
-        | asks for nothing by name, and is not plain by itself    | `unknown`, unless it leans on a request before it |
+        | asks for nothing by name, and goes on with something    | `unknown`, unless there is a request before it    |
+        | or is not plain by itself                               |                                                   |
         | is anything else                                        | its own                                           |
         """
         if task.name in HIGH_RISK:
@@ -229,8 +239,9 @@ class Classifier:
             return task
         if not seen.is_learned:
             return _unseen((*notes, "language"))
-        is_unsure = task.sure is not None and task.sure < PLAIN and not seen.verbs and not seen.is_question
-        return _unseen((*notes, "unsure")) if is_unsure and not outline.earlier and goes_on is Continues.NO else task
+        is_unsure = task.sure is not None and task.sure < PLAIN and not seen.is_question
+        leans = is_oldest and not seen.verbs and (goes_on is not Continues.NO or is_unsure)
+        return _unseen((*notes, "unsure")) if leans else task
 
     def _of_results(self, around: Around, notes: tuple[str, ...]) -> Task:
         """The class of a request that points at a text, by the first tool results after it."""

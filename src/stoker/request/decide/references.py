@@ -16,6 +16,7 @@ It is asked only where tools that change files are offered. Whether the own word
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -92,8 +93,16 @@ def _clause(part: str) -> _Clause | None:
         not _REPORTS.isdisjoint(found) or _DENSE_REPORTS.search(part) is not None,
         acts or _DENSE_ACTS.search(part) is not None,
         not _TREATS.isdisjoint(found) or _DENSE_TREATS.search(part) is not None,
-        not _ABOUT.isdisjoint(found) or _DENSE_ABOUT.search(part) is not None,
+        _is_about(said) or _DENSE_ABOUT.search(part) is not None,
     )
+
+
+def _is_about(said: Sequence[str]) -> bool:
+    """Whether it is work on a text itself: it speaks of typos, or a verb of such work comes first."""
+    if not _MISTAKES.isdisjoint(said):
+        return True
+    first = next((word for word in said if word in _ABOUT or word in _ACTS or word in _TREATS), "")
+    return first in _ABOUT
 
 
 def _points(one: _Clause, is_few: bool, has_attachment: bool) -> bool:
@@ -188,15 +197,19 @@ _TREATS = _all(
 )
 """Verbs of what may also be done to a text itself."""
 _ABOUT = _all(
-    "write create draft summarise summarize translate explain review proofread edit rename typo typos spelling grammar "
-    "shorten count format tell show describe",
-    "schreib schreibe erstelle fasse zusammen übersetze erkläre prüfe korrigiere tippfehler rechtschreibung zeig",
-    "escribe crea resume resumen traduce explica revisa corrige errata erratas muestra",
-    "écris crée résume traduis explique relis faute fautes scrivi riassumi traduci spiega correggi escreva resuma "
+    "write create draft summarise summarize translate explain review proofread edit rename shorten count format tell "
+    "show describe",
+    "schreib schreibe erstelle fasse zusammen übersetze erkläre prüfe korrigiere zeig",
+    "escribe crea resume resumen traduce explica revisa corrige muestra",
+    "écris crée résume traduis explique relis scrivi riassumi traduci spiega correggi escreva resuma "
     "traduza explique corrija",
-    "напиши переведи объясни проверь опечатку опечатки перескажи",
+    "напиши переведи объясни проверь перескажи",
 )
-"""Words of work on a text itself."""
+"""Verbs of work on a text itself."""
+_MISTAKES = _all(
+    "typo typos spelling grammar misspelled misspelt wording tippfehler rechtschreibung schreibfehler errata erratas "
+    "ortografía faute fautes frappe orthographe refuso refusi опечатку опечатки орфографию"
+)
 _MAKES = _all("build make fix apply start try", "bau baue", "construye", "construis", "сделай")
 _THAT = _all(
     "it this that these those them everything all so", "das dies diese es alles so", "esto eso esos lo todo así",
