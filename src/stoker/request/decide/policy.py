@@ -17,7 +17,7 @@ doubt; those that displace no model; the cheaper; the faster; then the order of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from stoker.domain.task import UNKNOWN, Task
@@ -103,7 +103,7 @@ class RoutePlan(NamedTuple):
 
 def plan_route(
     task: Task,
-    views: Iterable[TierView],
+    views: Sequence[TierView],
     specialist: str = "",
     classes: tuple[str, ...] = (),
     trusted_first: bool = False,
@@ -117,7 +117,6 @@ def plan_route(
     failing: list[TierView] = []
     paused: list[TierView] = []
     excluded: list[ExcludedTier] = []
-    views = list(views)
     trusted_first = trusted_first and not any(view.standing.is_measured for view in views if not view.tier.cloud)
     for view in views:
         if view.excluded:

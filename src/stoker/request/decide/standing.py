@@ -59,25 +59,10 @@ def standing(
     result of a suite. `live`: the result of grading its live answers. `failed`: gates that failed in the preflight
     after an alarm.
     """
-    found = _standing(tier, task_class, row, now, high_risk, is_loaded, is_suspect, live, failed)
-    is_measured = row is not None or (live is not None and _takes_the_place(live, row, tier))
-    return found._replace(is_measured=True) if is_measured else found
-
-
-def _standing(
-    tier: Tier,
-    task_class: str,
-    row: ProfileRow | None,
-    now: Fingerprint | None,
-    high_risk: bool,
-    is_loaded: bool,
-    is_suspect: bool,
-    live: ProfileRow | None,
-    failed: tuple[str, ...],
-) -> Standing:
     doubt = Verdict.DENY if high_risk else Verdict.VERIFY
     if failed:  # 3
-        return Standing(Verdict.DENY, describe_demotion(failed), is_stale=True)
+        is_measured = row is not None or live is not None
+        return Standing(Verdict.DENY, describe_demotion(failed), is_stale=True, is_measured=is_measured)
     if live is not None and _takes_the_place(live, row, tier):
         row = live  # 0
     if row is None:
@@ -87,24 +72,30 @@ def _standing(
     seen = _seen(row)
     if now is not None and not _is_of(row, now, tier.cloud):  # 3
         if row.verdict is Verdict.DENY:
-            return Standing(Verdict.DENY, f"denied before it changed ({seen}): measure it again", is_stale=True)
-        return Standing(doubt, f"changed since it was measured ({seen})", is_stale=True)
+            return Standing(
+                Verdict.DENY, f"denied before it changed ({seen}): measure it again", is_stale=True, is_measured=True
+            )
+        return Standing(doubt, f"changed since it was measured ({seen})", is_stale=True, is_measured=True)
     if row.verdict is not Verdict.DENY and live is not None and _denies(live, row, now, tier.cloud):
         is_suspect, seen = True, _seen(live)
     if is_suspect and row.verdict is not Verdict.DENY:
-        return Standing(doubt, f"its answers became worse since it was measured ({seen})", is_stale=True)
+        return Standing(
+            doubt, f"its answers became worse since it was measured ({seen})", is_stale=True, is_measured=True
+        )
     if row.verdict is Verdict.DENY:
-        return Standing(Verdict.DENY, f"denied: {seen}")  # 4
+        return Standing(Verdict.DENY, f"denied: {seen}", is_measured=True)  # 4
     if not _is_decided(row):
-        return Standing(doubt, f"undecided: {seen}")  # 5
+        return Standing(doubt, f"undecided: {seen}", is_measured=True)  # 5
     if now is None and not tier.cloud:
         return Standing(
-            doubt, f"allowed ({seen}), but not identified as the measured model: it has to be loaded once"
+            doubt,
+            f"allowed ({seen}), but not identified as the measured model: it has to be loaded once",
+            is_measured=True,
         )  # 6
     if not is_loaded and not tier.cloud:
         why = f"allowed ({seen}), to be verified when it is loaded"
-        return Standing(Verdict.VERIFY, why, is_expected=True)  # 7
-    return Standing(Verdict.ALLOW, f"allowed: {seen}", is_proved=True)  # 8
+        return Standing(Verdict.VERIFY, why, is_expected=True, is_measured=True)  # 7
+    return Standing(Verdict.ALLOW, f"allowed: {seen}", is_proved=True, is_measured=True)  # 8
 
 
 def worst(standings: Sequence[Standing]) -> Standing:
