@@ -416,7 +416,7 @@ def _learned(name: str, sure: float, shown: float, risk: float, verbs: tuple[str
 
 _WORK = frozenset((*CODING, "tool-use", "json-extract", "summarise", "vision", "long-context"))
 """Classes of which a short request that is not plain may be a part."""
-_OWN_NAME = re.compile(r"^\W*(?:[A-Za-z][A-Za-z0-9]{1,9}-\d{1,7}|#\d{1,7})\b", re.MULTILINE)
+_OWN_NAME = re.compile(r"^[^\w\n]*(?:[A-Za-z][A-Za-z0-9]{1,9}-\d{1,7}|#\d{1,7})\b", re.MULTILINE)
 """The number of a ticket at the beginning of a line: its own."""
 _AS_WORDS = re.compile(r"[\W_]+")
 
