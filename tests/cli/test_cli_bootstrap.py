@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.cli.console.errors import UsageError
-from stoker.cli.evaluate.bootstrap import classes_served, describe_gap, print_tier
+from stoker.cli.evaluate.bootstrap import class_names, classes_served, describe_gap, print_tier
 from stoker.cli.evaluate.progress import ProgressLine
 from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import ProfileRow, Tier, Verdict
@@ -79,3 +79,8 @@ def test_progress_says_at_most_or_nothing_where_nobody_knows(capsys: pytest.Capt
         bar.show("small: chat", 0.1, None)
         bar.show("small: review", 0.2, 125.0)
     assert capsys.readouterr().err.splitlines() == ["small: chat", "small: review (at most 2m 05s left)"]
+
+
+def test_classes_may_be_given_in_several_options_or_between_commas() -> None:
+    assert class_names(["planning", "chat, review", "chat"]) == ["planning", "chat", "review"]
+    assert class_names([]) == []

@@ -22,6 +22,7 @@ from stoker.domain.spending import DailySpending
 from stoker.domain.tier import LIVE, ProfileRow, Verdict
 from stoker.store.decisions import DecisionLog
 from stoker.store.live_grades import encode
+from stoker.store.profile import encode as encode_profile
 
 TIERS = """
 [[tier]]
@@ -192,9 +193,10 @@ def kept(log: DecisionLog) -> None:
 
 
 def test_routes_are_told_by_class_and_tier_with_rates_and_money(
-    log: DecisionLog, capsys: pytest.CaptureFixture[str]
+    log: DecisionLog, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept(log)
+    measured(config)
     assert run(["decisions", "--routes"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == [
@@ -220,10 +222,12 @@ def test_routes_are_told_by_class_and_tier_with_rates_and_money(
         in lines
     )
     assert "saved            0.06 of the 0.08 that the most expensive cloud tier would have cost" in lines
+    assert lines[-1].startswith("costs beside it  escalations 0, repairs about 0 ")
 
 
-def test_the_same_for_programs(log: DecisionLog, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_for_programs(log: DecisionLog, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept(log)
+    measured(config)
     assert run(["decisions", "--routes", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["recorded"], found["routed"], found["untried"], found["silent_failures"]) == (6, 5, 1, None)
@@ -232,6 +236,35 @@ def test_the_same_for_programs(log: DecisionLog, capsys: pytest.CaptureFixture[s
     assert cheap["accept_interval"] == [pytest.approx(0.3006, abs=1e-4), pytest.approx(0.9544, abs=1e-4)]
     assert (dear["accept_rate"], dear["accept_interval"]) == (None, None)
     assert found["total"]["saved"] == pytest.approx(0.06)
+
+
+def measured(config: Path, verdict: Verdict = Verdict.ALLOW) -> None:
+    rows = [ProfileRow(tier, "chat", "i", "e", 30, 30, verdict) for tier in ("cheap", "dear")]
+    (config.parent / "state" / "profile.json").write_bytes(encode_profile(rows))
+
+
+def test_what_nobody_measured_has_no_rate_and_saves_nothing(
+    log: DecisionLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(log)
+    assert run(["decisions", "--routes"]) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[1].split()[5:7] == ["unmeasured", "1"]
+    assert (
+        "4 of 4 first tries: nobody knows how good these answers were; measure the tiers: stoker eval bootstrap" in told
+    )
+    assert "saved            unknown: nothing was measured at these classes" in told
+
+
+def test_a_profile_that_cannot_be_read_measures_nothing(
+    log: DecisionLog, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(log)
+    (config.parent / "state" / "profile.json").write_bytes(b"{")
+    assert run(["decisions", "--routes"]) == 0
+    said = capsys.readouterr()
+    assert "nothing counts as measured here" in said.err
+    assert "unmeasured" in said.out
 
 
 def grades(config: Path, *rows: tuple[str, str, int, int]) -> Path:

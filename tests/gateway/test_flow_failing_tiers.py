@@ -13,7 +13,7 @@ from tests.gateway.flow_stage import LoopClock, Stage, ask, story
 from tests.gateway.test_flow_routing import LARGE, SMALL, classify, piece, sealed, told, whole
 
 from stoker.domain.decision import Decision
-from stoker.domain.routing import BreakerLimits, RouterSettings
+from stoker.domain.routing import BreakerLimits, RouterSettings, Unmeasured
 from stoker.domain.tier import Cost, Tier, Verify
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
@@ -39,7 +39,9 @@ def route(stage: Stage, verify: Verify = Verify.OFF, now: Any = None, first: flo
         Tier("cheap", "small", verify=verify, first_byte_timeout=first),
         Tier("dear", "large", cloud=True, cost=Cost(1.0, 2.0), verify=verify),
     )
-    router = RouterSettings(tiers, breaker=BreakerLimits(failures=2, window=30.0, cool_down=60.0))
+    router = RouterSettings(
+        tiers, unmeasured=Unmeasured.CHEAPEST, breaker=BreakerLimits(failures=2, window=30.0, cool_down=60.0)
+    )
     sees = stage.conductor.residency
     made = TierRouter(router, stage.serves, TierQuality({}), sees, now or LoopClock().now, classify)
     stage.route(made)
@@ -330,7 +332,7 @@ def test_once_anything_of_an_answer_came_the_tier_has_its_time(verify: Verify) -
 async def test_the_last_tier_has_the_time_of_its_serve(stage: Stage) -> None:
     router = route(stage, first=0.05)
     tiers = tuple(tier for tier in router.settings.tiers if tier.name == "cheap")
-    router.configure(RouterSettings(tiers), stage.serves)
+    router.configure(RouterSettings(tiers, unmeasured=Unmeasured.CHEAPEST), stage.serves)
     client = await stage.client()
     await client.send(ask(model="auto", stream=True))
     talk = await stage.asked()

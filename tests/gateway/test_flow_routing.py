@@ -14,7 +14,7 @@ from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.key import Key
-from stoker.domain.routing import BreakerLimits, RouterSettings
+from stoker.domain.routing import BreakerLimits, RouterSettings, Unmeasured
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Secret
 from stoker.domain.task import ClassSource, Outline, Task
@@ -48,7 +48,7 @@ def route(
     )
     router = {"breaker": BreakerLimits(failures=2, window=30.0, cool_down=60.0), **router}
     sees = stage.conductor.residency
-    settings = RouterSettings(tiers, **router)
+    settings = RouterSettings(tiers, unmeasured=Unmeasured.CHEAPEST, **router)
     made = TierRouter(settings, stage.serves, TierQuality(rows or {}), sees, LoopClock().now, classify)
     stage.route(made)
     return made
@@ -577,10 +577,14 @@ async def test_new_settings_of_the_breaker_count_from_the_reload_on(stage: Stage
     router = route(stage)
     tiers = router.settings.tiers
     router.health.on_error("cheap", UpstreamError("x"))
-    router.configure(RouterSettings(tiers, breaker=router.settings.breaker), stage.serves)
+    router.configure(
+        RouterSettings(tiers, unmeasured=Unmeasured.CHEAPEST, breaker=router.settings.breaker), stage.serves
+    )
     router.health.on_error("cheap", UpstreamError("x"))
     assert router.health.state("cheap") == "open", "the same settings: what was counted still counts"
-    router.configure(RouterSettings(tiers, breaker=BreakerLimits(failures=1)), stage.serves)
+    router.configure(
+        RouterSettings(tiers, unmeasured=Unmeasured.CHEAPEST, breaker=BreakerLimits(failures=1)), stage.serves
+    )
     assert router.health.state("cheap") == "closed"
     router.health.on_error("cheap", UpstreamError("x"))
     assert router.health.state("cheap") == "open"

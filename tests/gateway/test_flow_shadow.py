@@ -15,7 +15,7 @@ from tests.gateway.flow_stage import PATIENCE, LoopClock, Stage, Talk, a_serve, 
 from tests.gateway.test_flow_routing import TOOL, a_call, piece, whole
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.routing import BreakerLimits, RouterSettings, ShadowSettings
+from stoker.domain.routing import BreakerLimits, RouterSettings, ShadowSettings, Unmeasured
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Cost, Tier, Verify
 from stoker.domain.usage import ServeUsage
@@ -52,7 +52,9 @@ class House:
         router = settings.pop("router", {})
         settings = {"rate": 1.0, "judge": "dear", **settings}
         sees = stage.conductor.residency
-        configured = RouterSettings(tiers, breaker=BreakerLimits(2), shadow=ShadowSettings(**settings), **router)
+        configured = RouterSettings(
+            tiers, unmeasured=Unmeasured.CHEAPEST, breaker=BreakerLimits(2), shadow=ShadowSettings(**settings), **router
+        )
         self.tier_quality = TierQuality({})
         self.router = TierRouter(configured, stage.serves, self.tier_quality, sees, LoopClock().now)
         self.know("i")
@@ -265,7 +267,9 @@ def test_the_end_takes_the_judges_place_back_at_once_and_drops_what_waits(how: s
             if how == "stop":
                 it.shadow.stop()
             else:
-                it.router.configure(RouterSettings(it.router.settings.tiers), stage.serves)
+                it.router.configure(
+                    RouterSettings(it.router.settings.tiers, unmeasured=Unmeasured.CHEAPEST), stage.serves
+                )
                 it.begin()
                 assert not it.is_on
             await asyncio.wait_for(talk.gone.wait(), PATIENCE)

@@ -16,6 +16,7 @@ from stoker.testing.script.script import Script
 
 TIERS = """
 [router]
+unmeasured = "cheapest"
 {router}
 [[tier]]
 name = "tiny"

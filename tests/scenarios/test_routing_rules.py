@@ -14,6 +14,7 @@ from stoker.testing.script.script import Script
 SECRET = "marker-5ecret-zebra"
 TIERS = """
 [router]
+unmeasured = "cheapest"
 high_risk = ["planning"]
 breaker_failures = 2
 breaker_cool_down = "1s"

@@ -32,6 +32,7 @@ classes = ["chat", "planning", "code-write"]
 cost = { input = 3.0, output = 15.0 }
 
 [router]
+unmeasured = "cheapest"
 breaker_failures = 1
 breaker_cool_down = "10m"
 """

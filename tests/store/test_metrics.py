@@ -38,7 +38,7 @@ def tried(
 
 def routed(*attempts: Attempt, task: str = "chat") -> Routed:
     answered = [attempt.tier for attempt in attempts if attempt.outcome == "served"]
-    return Routed(task, "rules", tier=answered[0] if answered else "", attempts=list(attempts))
+    return Routed(task, "rules", tier=answered[0] if answered else "", verdict="allow", attempts=list(attempts))
 
 
 def scrape(metrics: Metrics, status: Mapping[str, object] | None = None) -> dict[str, dict[Labels, float]]:
@@ -372,6 +372,15 @@ def test_what_is_not_known_is_neither_saved_nor_overspent() -> None:
     metrics.observe(sealed(routed=routed(tried("cheap", "unreachable")), outcome="upstream_failed"))
     assert value(scrape(metrics), "stoker_routed_cost_saved_total") == 0
     assert value(scrape(metrics), "stoker_routed_cost_overspent_total") == 0
+
+
+def test_an_answer_of_a_tier_that_nobody_measured_saves_nothing() -> None:
+    metrics = Metrics()
+    metrics.routed.set_clouds((Cost(100.0, 1000.0),))
+    route = routed(tried("cheap", "served", cost=0.0))
+    route.verdict = "allow-with-verify"
+    metrics.observe(sealed(routed=route, input_tokens=1000, output_tokens=100))
+    assert value(scrape(metrics), "stoker_routed_cost_saved_total") == 0
 
 
 def test_no_word_of_a_decision_makes_series_without_bound() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 import msgspec
 
@@ -29,6 +30,14 @@ class TaskClass(msgspec.Struct, frozen=True):
     """The specialist: the tier to prefer for this class, if the class may use it."""
     orchestrator: str | None = None
     """The orchestrator that answers `auto` requests of this class."""
+
+
+class Unmeasured(StrEnum):
+    """Which tier is asked first for a class at which no local tier was measured."""
+
+    TRUSTED = "trusted"
+    """The first one that is trusted without being measured: a cloud. Where none may be used, as `cheapest`."""
+    CHEAPEST = "cheapest"
 
 
 class BreakerLimits(msgspec.Struct, frozen=True):
@@ -77,6 +86,7 @@ class RouterSettings(msgspec.Struct, frozen=True):
     breaker: BreakerLimits = BreakerLimits()
     long_context: int = LONG
     """Tokens from which a prompt is long. A body of fewer bytes is not long, and its tokens are not counted."""
+    unmeasured: Unmeasured = Unmeasured.TRUSTED
     explore: float = 0.0
     """Share of the requests that go to another tier first, to one that was also measured to be good enough."""
     shadow: ShadowSettings = ShadowSettings()

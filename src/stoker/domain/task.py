@@ -45,6 +45,19 @@ class ClassSource(StrEnum):
     """The request gave no hint."""
 
 
+class Around(NamedTuple):
+    """What stands around one request of a conversation. Read only while tools that change files are offered."""
+
+    results: tuple[str, ...] = ()
+    """The first tool results after it, the oldest first: the beginning of each."""
+    is_whole: bool = True
+    """Whether `results` are whole, and not only their beginnings."""
+    said: str = ""
+    """The end of what the model wrote last before it."""
+    has_attachment: bool = False
+    """A file or an image came with it."""
+
+
 class Outline(msgspec.Struct, frozen=True):
     """What routing reads of a request. It is dropped with the request."""
 
@@ -56,6 +69,10 @@ class Outline(msgspec.Struct, frozen=True):
     """Earlier messages could not be read, or are not in the body."""
     changes_files: bool = False
     """Whether one of the offered tools can change files."""
+    hides_tools: bool = False
+    """The beginning of the conversation, which may have named tools, is not in the body (Ollama's `context`)."""
+    around: tuple[Around, ...] = ()
+    """For `text`, then each of `earlier`, as far as it was read."""
     systems: tuple[str, ...] = ()
     """System prompts of at most MAX_SYSTEM_WORDS words."""
     size: int = 0
@@ -82,10 +99,22 @@ class Outline(msgspec.Struct, frozen=True):
         """What the person wrote last (0), or that many requests before it."""
         return self.earlier[back - 1] if back else self.text
 
+    def around_request(self, back: int) -> Around:
+        """What stands around that request; empty if it was not read."""
+        return self.around[back] if back < len(self.around) else _NOTHING_AROUND
+
+    @property
+    def may_change_files(self) -> bool:
+        """Whether a tool that changes files is offered, or may be."""
+        return self.changes_files or self.hides_tools
+
     @property
     def estimated_tokens(self) -> int:
         """Tokens of the prompt: counted, else estimated by its size."""
         return self.tokens if self.tokens is not None else self.size // BYTES_PER_TOKEN
+
+
+_NOTHING_AROUND = Around()
 
 
 class Task(NamedTuple):

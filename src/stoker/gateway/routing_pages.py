@@ -11,7 +11,7 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.spending import cloud_costs
 from stoker.domain.tier import Demotion, ProfileRow, Tier
 from stoker.gateway.flow import Flow
-from stoker.measure.routing_report import report
+from stoker.measure.routing_report import report, verdicts_of
 from stoker.measure.statistics.stats import wilson
 from stoker.routing.router import TierRouter
 from stoker.store.decisions import DecisionLog
@@ -36,6 +36,7 @@ class RoutingPages:
             raise ClientError(text, code="no_tiers", status=404)
         router = dispatcher.router
         clouds, live = cloud_costs(router.settings), list(router.tier_quality.grades.values())
+        verdicts = verdicts_of(router.tier_quality.rows, live)
         recorded = await asyncio.to_thread(self._decisions.recent, CONSIDERED)
         return {
             "classes": [
@@ -46,7 +47,7 @@ class RoutingPages:
             "cells": [
                 _cell(router, tier, name) for name in router.settings.known for tier in router.settings.tiers
             ],
-            "report": await asyncio.to_thread(report, recorded, clouds, live),
+            "report": await asyncio.to_thread(report, recorded, clouds, verdicts, live),
         }  # fmt: skip
 
 

@@ -103,7 +103,7 @@ class TaskClasses:
             return self._classify(outline, declared, known)
         if name := self._own_class(outline.text):
             task = self._classify(outline, declared, known) if outline.earlier else None
-            if task is None or not task.back or task.name not in self._settings.high_risk:
+            if task is None or not task.back or task.name not in (*self._settings.high_risk, UNKNOWN):
                 return Task(name, ClassSource.RULES, ("own_word",))
             return task
         task = self._classify(outline, declared, known)
@@ -117,11 +117,11 @@ class TaskClasses:
 
     def required_for(self, task: Task, outline: Outline) -> tuple[str, ...]:
         """The classes that a tier must be good enough at to serve this task. For a task whose class is unknown: every
-        high-risk class if an offered tool can change files, else `chat`.
+        high-risk class if an offered tool can change files, or may, else `chat`.
         """
         if task.name != UNKNOWN:
             return (task.name,)
-        return (self._settings.high_risk if outline.changes_files else ()) or (DEFAULT,)
+        return (self._settings.high_risk if outline.may_change_files else ()) or (DEFAULT,)
 
     # -- long prompts --------------------------------------------------------------------------------------------------
 

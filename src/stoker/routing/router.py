@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from stoker.domain.routing import RouterSettings, includes_class
+from stoker.domain.routing import RouterSettings, Unmeasured, includes_class
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Task
@@ -115,9 +115,8 @@ class TierRouter:
     def _plan(self, task: Task, outline: Outline, constraints: RoutingConstraints) -> RoutePlan:
         classes = self.classes.required_for(task, outline)
         views = [self._view(*choice, classes, outline, constraints) for choice in self._choices]
-        return plan_route(
-            task, views, (self.settings.specialist(classes[0]) or "") if len(classes) == 1 else "", classes
-        )
+        specialist = (self.settings.specialist(classes[0]) or "") if len(classes) == 1 else ""
+        return plan_route(task, views, specialist, classes, self.settings.unmeasured is Unmeasured.TRUSTED)
 
     def _view(
         self,

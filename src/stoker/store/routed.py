@@ -7,7 +7,7 @@ from collections import Counter
 from stoker.domain.answer_check import CHECKS
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.spending import saved
-from stoker.domain.tier import Cost
+from stoker.domain.tier import Cost, Verdict
 from stoker.store import labels
 
 
@@ -57,7 +57,8 @@ class RoutedCounts:
         for attempt in routed.attempts:
             self._attempt(attempt)
         # Two counters: one of differences would go down, and a counter that goes down reads as a restart.
-        less = saved(decision, self._clouds)
+        # What nobody measured saves nothing.
+        less = saved(decision, self._clouds) if routed.verdict == Verdict.ALLOW.value else None
         if less is not None and less >= 0:
             self.saved += less
         elif less is not None:

@@ -45,7 +45,7 @@ def text(*texts: str) -> str:
         (f"Here is useful information about the environment you are running in:\n<env>\nPlatform: x\n</env>\n{ASKED}",),
         (f"<env>\nPlatform: linux\n</env>\n<files>\na.py\n</files>\n{ASKED}",),
         (f"# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nPlan first.\n</INSTRUCTIONS>\n{ASKED}",),
-        (f"<command-name>/do</command-name>\n<command-message>do</command-message>\n<command-args>{ASKED}</command-args>",),
+        (f"<command-name>/clear</command-name>\n<local-command-stdout></local-command-stdout>\n{ASKED}",),
         (f"[Request interrupted by user]\n{ASKED}",),
         (f"{ASKED}\n\n{RULES}",),
         (f'"{ASKED}"', "<file>\n00001| x\n</file>"),
@@ -151,3 +151,18 @@ def test_whatever_a_turn_holds_nothing_is_raised_and_no_other_part_is_lost(turn:
     read_user_turn([*turn, other])
     if not any(mark in part for part in turn for mark in ("Result:", "state_snapshot")):
         assert any(ASKED in request for request in read_user_turn([*turn, ASKED]).requests)
+
+
+@pytest.mark.parametrize("name", ["/refactor", "refactor"])
+def test_the_name_of_a_command_is_put_first_with_its_slash(name: str) -> None:
+    turn = f"<command-message>x is running</command-message>\n<command-name>{name}</command-name>\n"
+    assert read_user_turn([turn]).requests == ("/refactor",)
+    assert read_user_turn([turn + "<command-args>src</command-args>"]).requests == ("/refactor\nsrc",)
+    assert read_user_turn([turn, "Split the module."]).requests == ("/refactor\nSplit the module.",)
+
+
+def test_commands_that_ask_the_model_for_nothing_are_removed() -> None:
+    assert (
+        read_user_turn(["<command-name>/model</command-name>\n<local-command-stdout>ok</local-command-stdout>"])
+        == UserTurn()
+    )

@@ -7,7 +7,7 @@ import pytest
 from stoker.domain.task import CLASSES, HIGH_RISK, UNKNOWN, Outline, Task
 from stoker.request.decide.classify import MOST_TEXTS
 from stoker.request.decide.continuing import Continues, continues
-from stoker.request.decide.conversation import SingleRequest, starts_task
+from stoker.request.decide.conversation import SingleRequest, Starts, starts, starts_anew
 from stoker.routing.classifier import classifier, classify
 
 RENAME = "Rename OrderItem to OrderLine in every module and fix the imports."
@@ -90,24 +90,44 @@ def test_a_long_and_plainly_different_request_starts_another_task() -> None:
     assert task(RENAME, HAIKU).name == "multi-file-refactor"
 
 
+N, A, T = Starts.NOTHING, Starts.ASIDE, Starts.TASK
+
+
 @pytest.mark.parametrize(
-    ("own", "changes_files", "starts"),
+    ("own", "changes_files", "expected"),
     [
-        (SingleRequest("creative", 0.6, 0.04, 8, False), True, True),
-        (SingleRequest("creative", 0.6, 0.05, 8, False), True, False),
-        (SingleRequest("creative", 0.6, 0.04, 8, True), True, False),
-        (SingleRequest("creative", 0.6, 0.04, 7, False), True, False),
-        (SingleRequest("creative", 0.59, 0.04, 8, False), True, False),
-        (SingleRequest("code-write", 0.8, 0.04, 16, True), False, True),
-        (SingleRequest("code-write", 0.8, 0.04, 16, True), True, False),
-        (SingleRequest("code-write", 0.8, 0.04, 15, True), False, False),
-        (SingleRequest("chat", 0.8, 0.04, 16, True), False, False),
-        (SingleRequest("chat", 0.79, 0.04, 16, False), False, False),
-        (SingleRequest("tool-use", 1.0, 0.0, 99, False), False, False),
+        (SingleRequest("creative", 0.6, 0.04, 8, False), True, A),
+        (SingleRequest("creative", 0.6, 0.04, 8, False), False, T),
+        (SingleRequest("creative", 0.6, 0.05, 8, False), True, N),
+        (SingleRequest("creative", 0.6, 0.04, 8, True), True, N),
+        (SingleRequest("creative", 0.6, 0.04, 7, False), True, N),
+        (SingleRequest("creative", 0.59, 0.04, 8, False), True, N),
+        (SingleRequest("code-write", 0.8, 0.04, 16, True), False, T),
+        (SingleRequest("code-write", 0.8, 0.04, 16, True), True, N),
+        (SingleRequest("code-write", 0.8, 0.04, 15, True), False, N),
+        (SingleRequest("chat", 0.8, 0.04, 16, True), False, N),
+        (SingleRequest("chat", 0.79, 0.04, 16, False), False, N),
+        (SingleRequest("tool-use", 1.0, 0.0, 99, False), False, N),
+        (SingleRequest("code-edit", 0.6, 0.04, 4, True, is_anew=True), True, T),
+        (SingleRequest("code-edit", 0.6, 0.05, 4, True, is_anew=True), True, N),
+        (SingleRequest("code-edit", 0.59, 0.04, 4, True, is_anew=True), True, N),
+        (SingleRequest("code-edit", 0.6, 0.04, 3, True, is_anew=True), True, N),
     ],
 )
-def test_when_another_task_starts(own: SingleRequest, changes_files: bool, starts: bool) -> None:
-    assert starts_task(own, changes_files) is starts
+def test_when_another_task_starts(own: SingleRequest, changes_files: bool, expected: Starts) -> None:
+    assert starts(own, changes_files) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "anew"),
+    [
+        ("New task: fix the loop", True), ("Neue Aufgabe - behebe den Fehler", True), ("otra cosa: corrige esto", True),
+        ("新任务：修复错误", True), ("مهمة جديدة: صحح الخطأ", True), ("別件、これを直して", True),
+        ("new task runner for the build", False), ("rename the new task: field", False),
+    ],
+)  # fmt: skip
+def test_what_says_that_it_is_a_new_task(text: str, anew: bool) -> None:
+    assert starts_anew(text) is anew
 
 
 def test_what_is_cut_is_unknown_unless_a_request_plainly_says_what_it_is() -> None:

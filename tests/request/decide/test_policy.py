@@ -250,7 +250,7 @@ def test_whose_answers_became_worse_is_checked_again_until_it_is_measured_again(
     assert (found.verdict, found.is_stale) == (Verdict.VERIFY, True)
     assert standing(LOCAL, "chat", allowed, IS, high_risk=True, is_suspect=True).verdict is Verdict.DENY
     assert standing(LOCAL, "chat", denied, IS, high_risk=False, is_suspect=True) == Standing(
-        Verdict.DENY, "denied: 40 of 40 passed", False, False,
+        Verdict.DENY, "denied: 40 of 40 passed", False, False, is_measured=True,
     )  # fmt: skip
 
 
@@ -264,3 +264,33 @@ def test_few_samples_are_no_allow_and_undecided_is_a_deny_at_high_risk_only() ->
     undecided = row(Verdict.VERIFY)
     assert standing(LOCAL, "chat", undecided, IS, high_risk=False).verdict is Verdict.VERIFY
     assert standing(LOCAL, "chat", undecided, IS, high_risk=True).verdict is Verdict.DENY
+
+
+def test_a_cloud_whose_weights_nobody_sees_did_not_change_while_its_name_is_the_same() -> None:
+    seen = row(Verdict.DENY, passed=3, identity="")
+    now = Fingerprint("", "e")
+    assert standing(CLOUD, "chat", seen, now, False).why == "denied: 3 of 40 passed"
+    assert standing(CLOUD, "chat", row(Verdict.ALLOW, identity=""), now, False).is_proved
+    assert standing(CLOUD, "chat", seen, Fingerprint("", "other"), False).is_stale
+    assert standing(LOCAL, "chat", row(Verdict.ALLOW, identity=""), now, False).is_stale, "it may be anything"
+
+
+def test_where_nothing_is_measured_the_first_trusted_tier_is_asked_first() -> None:
+    local, cloud = TierView(LOCAL, DOUBTED), TierView(CLOUD, TRUSTED, cost=0.1)
+    assert [one.tier.name for one in plan_route(CHAT, (local, cloud), trusted_first=True).steps] == ["cloud", "local"]
+    measured = local._replace(standing=Standing(Verdict.VERIFY, "undecided: 10 of 11 passed", is_measured=True))
+    assert [one.tier.name for one in plan_route(CHAT, (measured, cloud), trusted_first=True).steps] == [
+        "local",
+        "cloud",
+    ]
+    steps = plan_route(CHAT, (local, cloud), specialist="local", trusted_first=True).steps
+    assert [one.tier.name for one in steps] == ["local", "cloud"], "the operator's word counts"
+    assert [one.tier.name for one in plan_route(CHAT, (local,), trusted_first=True).steps] == ["local"]
+
+
+def test_what_was_measured_is_said_of_a_standing() -> None:
+    assert not standing(LOCAL, "chat", None, IS, False).is_measured
+    assert not standing(CLOUD, "chat", None, None, False).is_measured
+    for verdict in Verdict:
+        assert standing(LOCAL, "chat", row(verdict), IS, False).is_measured
+    assert standing(LOCAL, "chat", row(Verdict.ALLOW), Fingerprint("j", "e"), False).is_measured, "once"

@@ -43,8 +43,10 @@ WRONG = live(DENY, 12, 20)
 
 @pytest.mark.parametrize("suite", [None, UNDECIDED, FEW, row(VERIFY, 9, 10, mark=OTHER)])
 def test_where_no_suite_has_decided_the_live_verdict_takes_its_place(suite: ProfileRow | None) -> None:
-    assert of(suite, live(ALLOW)) == Standing(ALLOW, "allowed: live answers: 27 of 27 passed", False, True)
-    assert of(suite, WRONG) == Standing(DENY, "denied: live answers: 12 of 20 passed", False, False)
+    assert of(suite, live(ALLOW)) == Standing(
+        ALLOW, "allowed: live answers: 27 of 27 passed", False, True, is_measured=True
+    )
+    assert of(suite, WRONG) == Standing(DENY, "denied: live answers: 12 of 20 passed", False, False, is_measured=True)
     assert of(suite, live(ALLOW), risky=True).verdict is ALLOW
 
 
@@ -56,7 +58,9 @@ def test_an_allow_of_few_live_answers_is_none() -> None:
 
 
 def test_undecided_grades_of_what_nobody_measured_are_told() -> None:
-    assert of(None, live(VERIFY, 5, 6)) == Standing(VERIFY, "undecided: live answers: 5 of 6 passed", False, False)
+    assert of(None, live(VERIFY, 5, 6)) == Standing(
+        VERIFY, "undecided: live answers: 5 of 6 passed", False, False, is_measured=True
+    )
 
 
 def test_a_suites_allow_and_live_answers_that_are_wrong_bring_the_checks_back() -> None:
@@ -80,7 +84,7 @@ def test_a_suites_allow_is_told_as_before_where_the_grades_agree_or_are_undecide
 
 def test_grades_of_something_else_count_as_a_suites_rows_of_it_do() -> None:
     assert of(None, live(ALLOW, mark=OTHER)) == Standing(
-        VERIFY, "changed since it was measured (live answers: 27 of 27 passed)", True, False,
+        VERIFY, "changed since it was measured (live answers: 27 of 27 passed)", True, False, is_measured=True,
     )  # fmt: skip
     assert of(None, live(DENY, 0, 3, OTHER)).verdict is DENY
     assert of(row(ALLOW), live(DENY, 0, 3, OTHER)) == of(row(ALLOW), None), "what was wrong was another one"

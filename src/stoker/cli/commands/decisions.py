@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.domain.errors import ConfigError
 from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
@@ -100,16 +102,25 @@ def _follow(installation: Installation, limit: int, json: bool) -> None:
 
 def _print_routes(installation: Installation, found: list[Decision], json: bool) -> None:
     from stoker.cli.commands import decisions_routes
-    from stoker.cli.commands.live_grades import live_rows
+    from stoker.cli.commands.live_grades import live_grades
     from stoker.domain.spending import cloud_costs
-    from stoker.measure.routing_report import report
+    from stoker.measure.routing_report import report, verdicts_of
+    from stoker.store.profile import configured_rows
 
-    clouds = cloud_costs(None if installation.settings is None else installation.settings.router)
-    live = list(live_rows(installation).values())
+    router = None if installation.settings is None else installation.settings.router
+    clouds = cloud_costs(router)
+    rows, spent = live_grades(installation)
+    live, judged = list(rows.values()), spent.amount_on(time.time())
+    try:
+        measured = configured_rows(router, installation.state)
+    except ConfigError as error:
+        terminal.note(f"stoker: {error.message}; nothing counts as measured here")
+        measured = {}
+    verdicts = verdicts_of(measured, live)
     if json:
-        terminal.emit(report(found, clouds, live))
+        terminal.emit(report(found, clouds, verdicts, live, judged))
     else:
-        decisions_routes.show(found, clouds, live)
+        decisions_routes.show(found, clouds, verdicts, live, judged)
 
 
 def _print_trace(found: list[Decision]) -> None:

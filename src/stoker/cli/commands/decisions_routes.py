@@ -11,15 +11,22 @@ if TYPE_CHECKING:
 
     from stoker.domain.decision import Decision
     from stoker.domain.tier import Cost, ProfileRow
-    from stoker.measure.routing_report import SilentFailures, TierRoute
+    from stoker.measure.routing_report import SilentFailures, TierRoute, Verdicts
 
 UNGRADED = "not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
-_COLUMNS = ("CLASS", "TIER", "TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED",
+UNMEASURED = "unmeasured"
+_COLUMNS = ("CLASS", "TIER", "TRIED", "FIRST", "ANSWERED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED",
             "FINDINGS")  # fmt: skip
-_RIGHT = ("TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED")
+_RIGHT = ("TRIED", "FIRST", "ANSWERED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED")
 
 
-def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[ProfileRow] = ()) -> None:
+def show(
+    decisions: Sequence[Decision],
+    clouds: Sequence[Cost],
+    verdicts: Verdicts,
+    live: Sequence[ProfileRow] = (),
+    judged_today: float = 0.0,
+) -> None:
     """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them. `live`: what was graded."""
     from stoker.measure.routing_report import (
         count_routed,
@@ -30,7 +37,7 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[P
         total_silent_failures,
     )  # fmt: skip
 
-    rows = tier_routes(decisions, clouds)
+    rows = tier_routes(decisions, clouds, verdicts)
     if not rows:
         terminal.say("no routed requests are recorded yet")
         terminal.note('requests for the model "auto" or "auto:CLASS" are routed; try it: stoker route "PROMPT"')
@@ -44,7 +51,16 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[P
     terminal.say(f"silent failures  {_wrong(total_silent_failures(classes.values()))}")
     for name, one in classes.items() if len(classes) > 1 else ():
         terminal.say(f"  {name:<15}{_wrong(one)}")
+    if whole.unmeasured:
+        terminal.say(
+            f"unmeasured       {whole.unmeasured} of {whole.first} first tries: nobody knows how good these answers "
+            "were; measure the tiers: stoker eval bootstrap"
+        )
     terminal.say(f"saved            {_saved_text(whole)}")
+    terminal.say(
+        f"costs beside it  escalations {_money(whole.escalations)}, repairs about {_money(whole.repaired)} (both are "
+        f"subtracted); judging today {_money(judged_today)} (is not); suites are not counted"
+    )
 
 
 def _wrong(one: SilentFailures) -> str:
@@ -55,7 +71,7 @@ def _wrong(one: SilentFailures) -> str:
 
 
 def _cells(row: TierRoute) -> tuple[str, ...]:
-    rate = figures.UNKNOWN
+    rate = UNMEASURED if row.unmeasured else figures.UNKNOWN
     if row.accept_rate is not None:
         rate = f"{row.accept_rate:.2f} ({row.accept_interval.low:.2f}-{row.accept_interval.high:.2f})"
     found = ", ".join(f"{check} {count}" for check, count in sorted(row.findings.items(), key=lambda one: -one[1]))
@@ -70,8 +86,12 @@ def _money(value: float | None) -> str:
 
 
 def _saved_text(whole: TierRoute) -> str:
+    if whole.unmeasured == whole.first and whole.first:
+        return "unknown: nothing was measured at these classes"
     if whole.saved is None or whole.always_cloud is None:
-        return "unknown: no tier of this configuration is a cloud, or no answer's tokens are known"
+        return (
+            "unknown: no tier of this configuration is a cloud, no answering tier has an allow, or no tokens are known"
+        )
     return (
         f"{_money(whole.saved)} of the {_money(whole.always_cloud)} that the most expensive cloud tier would have cost"
     )

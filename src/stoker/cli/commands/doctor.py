@@ -126,6 +126,7 @@ def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
     from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
     from stoker.cli.console.installation import config_warnings, load_beside_running
     from stoker.cli.console.uncounted import uncounted_warnings
+    from stoker.cli.console.unmeasured import unmeasured_warnings
 
     part = "configuration"
     try:
@@ -139,8 +140,12 @@ def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
             )
         return None, found
     said = missing + config_warnings(settings) + uncounted_warnings(settings)
+    if not said and (unmeasured := unmeasured_warnings(settings)):
+        return settings, DoctorFinding(
+            part, DoctorHealth.WARN, f"{settings.source}: {unmeasured[0]}", "measure the tiers", "stoker eval bootstrap"
+        )
     if said:
-        detail = f"{settings.source}: " + "; ".join(said)
+        detail = f"{settings.source}: " + "; ".join(said + unmeasured_warnings(settings))
         return settings, DoctorFinding(
             part, DoctorHealth.WARN, detail, "see docs/reference/configuration.md", "stoker config check"
         )

@@ -9,17 +9,26 @@ from stoker.cli.console.installation import Installation
 from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
+    from stoker.domain.spending import DailySpending
     from stoker.store.profile import Rows
 
 
 def live_rows(installation: Installation) -> Rows:
-    """Also works if Stoker does not run. A file that cannot be read is reported, and counts as empty."""
+    """As `live_grades`, without the costs."""
+    return live_grades(installation)[0]
+
+
+def live_grades(installation: Installation) -> tuple[Rows, DailySpending]:
+    """The grades, and what grading cost on its last day. Also works if Stoker does not run. A file that cannot be
+    read is reported, and counts as empty.
+    """
+    from stoker.domain.spending import DailySpending
     from stoker.store.live_grades import path_of, read
 
     try:
-        return read(path_of(installation.state))[0]
+        return read(path_of(installation.state))
     except ConfigError as error:
         terminal.note(f"stoker: {error.message}")
     except OSError as error:
         terminal.note(f"stoker: {path_of(installation.state)} cannot be read: {error.strerror}")
-    return {}
+    return {}, DailySpending()

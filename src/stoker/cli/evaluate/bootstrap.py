@@ -40,11 +40,11 @@ _Suites = Annotated[
 def bootstrap(
     tiers: _Tiers = None,
     classes: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--class",
             metavar="CLASS,...",
-            help="Only these classes. Default: all.",
+            help="Only these classes; may be given several times. Default: all.",
             autocompletion=options.class_lists,
             show_default=False,
         ),
@@ -71,7 +71,7 @@ def bootstrap(
     """
     installation = find_installation(config, state)
     router = _router(installation)
-    names = [name.strip() for name in (classes or "").split(",") if name.strip()]
+    names = class_names(classes or [])
     if unknown := [name for name in names if name not in router.known]:
         raise UsageError(f"--class: there is no class {unknown[0]!r}; known classes: {', '.join(router.known)}")
     if files:
@@ -126,6 +126,11 @@ def _from_files(
         _emit(done)
     else:
         terminal.say(f"wrote {path}")
+
+
+def class_names(given: Sequence[str]) -> list[str]:
+    """The classes that the options name, each once: an option may be repeated, and names may stand between commas."""
+    return list(dict.fromkeys(name.strip() for one in given for name in one.split(",") if name.strip()))
 
 
 def classes_served(router: RouterSettings, tier: Tier, names: Sequence[str]) -> list[str]:

@@ -19,9 +19,17 @@ from stoker.config.tables.value_types import (
     ServedName,
     SomeDuration,
     Text,
+    UnmeasuredWord,
     VerifyWord,
 )
-from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass
+from stoker.domain.routing import (
+    BreakerLimits,
+    ClassifierModelSettings,
+    RouterSettings,
+    ShadowSettings,
+    TaskClass,
+    Unmeasured,
+)
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK, LONG
 from stoker.domain.tier import Cost, Tier, Verify
@@ -83,6 +91,11 @@ class RouterTable(Section):
     breaker_window: SomeDuration = setting("30s", "See `breaker_failures`.")
     breaker_cool_down: SomeDuration = setting(
         "20s", "How long an open circuit gets no requests before one tries it again."
+    )
+    unmeasured: UnmeasuredWord = setting(
+        "trusted",
+        "Which tier is asked first for a class at which no local tier was measured: `trusted`, a cloud that may be "
+        "used; or `cheapest`, whatever it is worth. Without a cloud both are the same.",
     )
     explore: Few = setting(
         0.0,
@@ -178,6 +191,7 @@ def build_router(
         cloud_classes=tuple(dict.fromkeys(table.cloud_classes)),
         breaker=BreakerLimits(table.breaker_failures, table.breaker_window, table.breaker_cool_down),
         long_context=table.long_context,
+        unmeasured=Unmeasured(table.unmeasured),
         explore=table.explore,
         shadow=_shadow(table.shadow),
         classifier=_classifier(table.classifier),

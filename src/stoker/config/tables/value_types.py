@@ -40,6 +40,7 @@ CAUSES = tuple(cause.value for cause in FallbackCause)
 IF_UNDECIDED = tuple(one.value for one in IfUndecided)
 PICKS = tuple(pick.value for pick in Pick)
 VERIFY = tuple(mode.value for mode in Verify)
+UNMEASURED = ("trusted", "cheapest")
 STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
 
 
@@ -76,6 +77,7 @@ CloudDialectWord = Annotated[
 FallbackWord = Annotated[str, BeforeValidator(value_checks.one_of(CAUSES)), _schema(enum=list(CAUSES))]
 PickWord = Annotated[str, BeforeValidator(value_checks.one_of(PICKS)), _schema(enum=list(PICKS))]
 IfUndecidedWord = Annotated[str, BeforeValidator(value_checks.one_of(IF_UNDECIDED)), _schema(enum=list(IF_UNDECIDED))]
+UnmeasuredWord = Annotated[str, BeforeValidator(value_checks.one_of(UNMEASURED)), _schema(enum=list(UNMEASURED))]
 VerifyWord = Annotated[str, BeforeValidator(value_checks.one_of(VERIFY)), _schema(enum=list(VERIFY))]
 IdentityWord = Annotated[str, BeforeValidator(value_checks.one_of(IDENTITIES)), _schema(enum=list(IDENTITIES))]
 StatusWord = Annotated[str, BeforeValidator(value_checks.status), _schema(pattern=STATUS_FORM)]

@@ -6,7 +6,9 @@ An envelope is a pair of tags that a harness writes: its open tag begins a line 
 2. known as the harness's, or named like it         -> it is removed everywhere
 3. of a form that only harnesses use (lower case with `-` or `_`, or camel case), on lines of its own at the beginning
    or the end of the turn                           -> it is removed if a request is left; else its text stays
-4. anything else: HTML, code, a tag inside a line   -> it stays as it is
+4. the name of a command (`<command-name>`)         -> it is put first, with its slash; names of commands that ask the
+                                                       model for nothing are removed
+5. anything else: HTML, code, a tag inside a line   -> it stays as it is
 
 A known open tag without a close tag, alone on its line, is removed with its paragraph and nothing else.
 The shapes without tags, which `harness` lists, are removed afterwards.
@@ -91,7 +93,15 @@ def read_user_turn(texts: Iterable[str]) -> UserTurn:
     said = [text for text in plain if not text.startswith(harness.SUMMARIES)]
     if told:
         return UserTurn((*_joined(said), *requests_in(told)), is_summary=True)
+    if names := _inside(parts, Tag.COMMAND):
+        said = [*_commands(names), *said]
     return UserTurn(_joined(said))
+
+
+def _commands(tagged: Iterable[str]) -> list[str]:
+    """The names of commands that the model is asked to do, each with its slash."""
+    names = [name.strip().lstrip("/") for name in tagged]
+    return [f"/{name}" for name in dict.fromkeys(names) if name and name not in harness.LOCAL_COMMANDS]
 
 
 def is_bare(text: str) -> bool:
@@ -189,7 +199,7 @@ def _without(part: _Text, drops_likely: bool) -> str:
     for pair in part.pairs:
         if pair.start < end:
             continue  # inside a pair that is removed
-        if pair.kind in (Tag.HARNESS, Tag.SUMMARY):
+        if pair.kind in (Tag.HARNESS, Tag.SUMMARY, Tag.COMMAND):
             gone.append((pair.start, pair.end))
             end = pair.end
         elif pair.kind is Tag.SPOKEN or not drops_likely:

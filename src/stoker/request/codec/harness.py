@@ -19,6 +19,8 @@ class Tag(Enum):
     """The harness's words, wherever they stand."""
     SUMMARY = "summary"
     """A summary of earlier turns: the task is searched for in it."""
+    COMMAND = "command"
+    """The name of a command that the person typed; its text may follow, or be unknown."""
     LIKELY = "likely"
     """Most likely the harness's, if it begins or ends the turn on lines of its own."""
 
@@ -40,7 +42,7 @@ TAGS: dict[str, Tag] = {
     **_names(
         Tag.HARNESS,
         # Claude Code
-        "system-reminder command-name command-message local-command-stdout local-command-stderr local-command-caveat "
+        "system-reminder command-message local-command-stdout local-command-stderr local-command-caveat "
         "bash-stdout bash-stderr ide-selection ide-opened-file ide-diagnostics new-diagnostics task-notification "
         "user-prompt-submit-hook session-start-hook post-tool-use-hook "
         # Codex
@@ -54,9 +56,18 @@ TAGS: dict[str, Tag] = {
         "environment-info workspace-info editor-context editorcontext reminderinstructions toolreferences "
         "session-context info-msg env extremely-important ephemeral-message",
     ),
+    **_names(Tag.COMMAND, "command-name"),
     **_names(Tag.SUMMARY, "state-snapshot conversation-summary"),
     **_names(Tag.LIKELY, "file files context attachments environment reminder memory memories workspace"),
 }
+LOCAL_COMMANDS = _words(
+    "add-dir agents allowed-tools bashes bug clear color compact config context copy cost doctor effort exit export "
+    "extra-usage fast feedback fork help hooks ide install-github-app keybindings login logout mcp memory "
+    "migrate-installer "
+    "mobile model output-style passes permissions plugin privacy-settings quit release-notes reload-plugins rename "
+    "resume rewind sandbox skills stats status statusline stickers tasks terminal-setup theme todos upgrade usage vim"
+)
+"""Claude Code's own commands: they ask the model for nothing."""
 SPOKEN_WORDS = _words(
     "request query question message prompt task feedback answer args arguments input goal objective issue story"
 )

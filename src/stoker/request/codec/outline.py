@@ -7,17 +7,26 @@ ignored. The cost is two passes that skip most of the body; then the texts of th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.task import MAX_SYSTEM_WORDS, MAX_TEXT, Outline
+from stoker.domain.task import MAX_SYSTEM_WORDS, MAX_TEXT, Around, Outline
 from stoker.request.codec import harness
 from stoker.request.codec.envelopes import is_bare, read_user_turn
 from stoker.request.codec.summaries import requests_in
 from stoker.request.codec.toolbox import Toolbox, toolbox
-from stoker.request.codec.turn_content import decoded, first, shortened_text, turn_content
+from stoker.request.codec.turn_content import (
+    beginning,
+    decoded,
+    ending,
+    first,
+    results_of,
+    shortened_text,
+    turn_content,
+)
 
 _ABSENT = msgspec.Raw(b"")
 _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -36,12 +45,24 @@ MOST_REQUESTS = 256
 """How many requests of one conversation are read, newest first."""
 MOST_BYTES = 1_048_576
 """How many bytes of the user's texts are read, newest first."""
+FIRST_RESULTS = 3
+"""How many tool results after a request are read, the first ones."""
+MOST_RESULT = 4_096
+"""Bytes of JSON of each of them that are read."""
+MOST_SAID = 2_048
+"""Bytes of JSON that are read of the end of what the model wrote before a request."""
+MOST_POINTING = 1_024
+"""Only around requests of at most so many characters it is read what the model wrote, and what tools gave."""
+MOST_AROUND = 131_072
+"""Bytes that are read around all requests of a conversation, newest first."""
 
 
 class _Turn(msgspec.Struct, gc=False):
     role: Any = ""
     type: Any = ""
     content: msgspec.Raw = _ABSENT
+    output: msgspec.Raw = _ABSENT
+    """Of a tool's result in Responses."""
     tools: msgspec.Raw = _ABSENT
     """Codex offers some tools in an item of the input."""
 
@@ -68,14 +89,23 @@ class _Body(msgspec.Struct):
     previous_response_id: Any = None
 
 
+class _KeptElsewhere(msgspec.Struct):
+    """Earlier turns that are not in the body: of Responses; of Ollama, as tokens."""
+
+    conversation: Any = None
+    context: msgspec.Raw = _ABSENT
+
+
 class _Talk(NamedTuple):
     requests: tuple[str, ...] = ()
     is_cut: bool = False
     images: int = 0
     has_results: bool = False
+    around: tuple[Around, ...] = ()
 
 
 _body = msgspec.json.Decoder(_Body)
+_kept_elsewhere = msgspec.json.Decoder(_KeptElsewhere)
 _turns = msgspec.json.Decoder(list[_Turn])
 _turn = msgspec.json.Decoder(_Turn)
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
@@ -91,18 +121,22 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
     except _WRONG:
         return Outline(size=len(body), is_cut=True, changes_files=b'"tools"' in body), None
     turns, is_whole = _turns_of(fields)
-    talk = _talk(turns) if turns else _plain(fields)
     told = [*(turn.content for turn in turns if turn.role in _SYSTEMS), fields.system]
     systems = [decoded(text) for content in told for text in turn_content(content).texts if len(text) <= _MOST_SYSTEM]
     if isinstance(fields.instructions, str):
         systems.append(fields.instructions)
     declared = fields.metadata.get("stoker_class") if isinstance(fields.metadata, dict) else None
     tools = toolbox(fields.tools or fields.functions)
+    changes_files = tools.changes_files or _changes_otherwise(fields, turns, told, tools)
+    is_continued, hides_tools = _is_continued(dialect, fields, body)
+    talk = _talk(turns, changes_files) if turns else _plain(fields)
     seen = Outline(
         text=talk.requests[0] if talk.requests else "",
         earlier=talk.requests[1:],
-        is_cut=talk.is_cut or not is_whole or fields.previous_response_id is not None,
-        changes_files=tools.changes_files or _changes_otherwise(fields, turns, told, tools),
+        is_cut=talk.is_cut or not is_whole or is_continued,
+        changes_files=changes_files,
+        hides_tools=hides_tools,
+        around=talk.around,
         systems=tuple([text for text in systems if _is_short(text)][:_MOST_SYSTEMS]),
         size=len(body),
         turns=sum([turn.role == "user" for turn in turns]) or 1,
@@ -145,10 +179,78 @@ def _plain(fields: _Body) -> _Talk:
     one = turn_content(fields.input or fields.prompt)
     found = read_user_turn([shortened_text(text) for text in one.texts])
     requests = tuple(map(_cut, found.requests))
-    return _Talk(requests, found.is_summary and not requests, one.images)
+    around = (Around(has_attachment=True),) if one.files or one.images else ()
+    return _Talk(requests, found.is_summary and not requests, one.images, around=around)
 
 
-def _talk(turns: list[_Turn]) -> _Talk:
+def _is_continued(dialect: Dialect, fields: _Body, body: bytes) -> tuple[bool, bool]:
+    """Whether earlier turns, or the prompt itself, are kept elsewhere; and whether these may tell of tools."""
+    if dialect is Dialect.OLLAMA_GENERATE and b'"context"' in body:
+        is_given = _holds_any(_kept_elsewhere.decode(body).context)
+        return is_given, is_given
+    if dialect is not Dialect.RESPONSES:
+        return fields.previous_response_id is not None, False
+    if fields.previous_response_id is not None or first(fields.prompt) == b"{":
+        return True, False
+    return b'"conversation"' in body and _kept_elsewhere.decode(body).conversation is not None, False
+
+
+class _Surroundings:
+    """Collects what stands around the requests of a conversation, from its newest turn to its oldest."""
+
+    def __init__(self) -> None:
+        self._left = MOST_AROUND
+        self._results: list[msgspec.Raw] = []
+        """Contents of the tool results of newer turns, up to the request that they belong to, the newest first."""
+        self._wants_said = False
+        self._found: list[Around] = []
+
+    def on_results(self, contents: Iterable[msgspec.Raw]) -> None:
+        self._results += contents
+
+    def on_model(self, content: msgspec.Raw) -> None:
+        if self._wants_said and (texts := turn_content(content).texts):
+            said = "\n".join([ending(text, MOST_SAID) for text in texts[-2:]])
+            self._left -= len(said)
+            if said.strip():
+                self._wants_said = False
+                self._found[-1] = self._found[-1]._replace(said=said)
+
+    def on_requests(self, requests: Iterable[str], has_attachment: bool = False) -> None:
+        for request in requests:
+            self._wants_said = len(request) <= MOST_POINTING and self._left > 0
+            results, is_whole = self._first_results() if self._wants_said else ((), False)
+            self._found.append(Around(results, is_whole, "", has_attachment))
+            self._results = []
+
+    def _first_results(self) -> tuple[tuple[str, ...], bool]:
+        found: list[str] = []
+        is_whole = True
+        for raw in reversed(self._results[-FIRST_RESULTS:]):
+            texts = turn_content(raw).texts
+            for text in texts[:FIRST_RESULTS]:
+                begin, whole = beginning(text, MOST_RESULT)
+                found.append(begin)
+                is_whole = is_whole and whole
+                self._left -= len(begin)
+            is_whole = is_whole and len(texts) <= FIRST_RESULTS
+        return tuple(found), is_whole
+
+    @property
+    def has_lost_request(self) -> bool:
+        """Whether tool results precede the oldest request: the one that they belong to is not in the body."""
+        return bool(self._results)
+
+    @property
+    def found(self) -> tuple[Around, ...]:
+        return tuple(self._found)
+
+
+def _found(around: _Surroundings | None) -> tuple[Around, ...]:
+    return () if around is None else around.found
+
+
+def _talk(turns: list[_Turn], changes_files: bool = False) -> _Talk:
     """From the newest turn to the oldest.
 
     1. tool results, or text of the harness: the request that it belongs to is in an earlier turn
@@ -160,38 +262,59 @@ def _talk(turns: list[_Turn]) -> _Talk:
     requests: list[str] = []
     images, has_results, size, seen = 0, False, 0, 0
     models = _ABSENT
+    around = _Surroundings() if changes_files else None
     for turn in reversed(turns):
         if turn.role != "user":
-            models = turn.content if turn.role == "assistant" else models
-            has_results = has_results or (not requests and (turn.role == "tool" or turn.type in _RESULTS))
+            if turn.role == "assistant":
+                models = turn.content
+                if around is not None:
+                    around.on_model(models)
+            elif turn.role in ("tool", "function") or turn.type in _RESULTS:
+                has_results = has_results or not requests
+                if around is not None:
+                    around.on_results((turn.output or turn.content,))
             continue
         seen += 1
         if len(turn.content) <= _BRIEF and turn.content and is_bare(text := _brief(turn.content)):
             size += len(text)
             if size > MOST_BYTES or len(requests) > MOST_REQUESTS:
-                return _Talk(tuple(requests), True, images, has_results)  # 5
+                return _Talk(tuple(requests), True, images, has_results, _found(around))  # 5
             requests.append(text)  # 2, the usual case
+            if around is not None:
+                around.on_requests((text,))
             continue
         one = turn_content(turn.content)
         size += sum(map(len, one.texts))
         if seen > MOST_TURNS or len(requests) > MOST_REQUESTS or (size > MOST_BYTES and seen > 1):
-            return _Talk(tuple(requests), True, images, has_results)  # 5
+            return _Talk(tuple(requests), True, images, has_results, _found(around))  # 5
         if not requests:
             images = images or one.images
             has_results = has_results or one.results > 0
+        if one.results and around is not None:
+            around.on_results(reversed(results_of(turn.content)))
         if not one.texts:
             continue  # 1
         found = read_user_turn(map(shortened_text, one.texts))
         has_results = has_results or (not requests and found.has_results)
+        if found.has_results and around is not None:
+            around.on_results(reversed(one.texts))
         if found.is_recap:
             recap = requests_in(map(shortened_text, turn_content(models).texts))
-            return _Talk((*requests, *recap), not recap, images, has_results)  # 3
+            return _Talk((*requests, *recap), not recap, images, has_results, _found(around))  # 3
         requests += map(_cut, found.requests)  # 2
+        if around is not None:
+            around.on_requests(found.requests, one.files > 0 or one.images > 0)
         if found.is_summary:
-            return _Talk(tuple(requests), not found.requests, images, has_results)  # 3
+            return _Talk(tuple(requests), not found.requests, images, has_results, _found(around))  # 3
         if found.is_reset:
             break  # 4
-    return _Talk(tuple(requests), False, images, has_results)
+    is_cut = around is not None and around.has_lost_request
+    return _Talk(tuple(requests), is_cut, images, has_results, _found(around))
+
+
+def _holds_any(raw: msgspec.Raw) -> bool:
+    """Whether it is a list that is not empty."""
+    return first(raw) == b"[" and bytes(memoryview(raw)[1:64]).lstrip()[:1] != b"]"
 
 
 def _brief(content: msgspec.Raw) -> str:
@@ -203,7 +326,7 @@ def _brief(content: msgspec.Raw) -> str:
 
 def _changes_otherwise(fields: _Body, turns: list[_Turn], told: list[msgspec.Raw], tools: Toolbox) -> bool:
     """Tools of a server or of an item of the input; or none are offered, and the system prompt tells of some."""
-    if first(fields.mcp_servers) == b"[" and fields.mcp_servers != b"[]":
+    if _holds_any(fields.mcp_servers):
         return True
     if any(toolbox(turn.tools).changes_files for turn in turns if turn.tools):
         return True

@@ -15,9 +15,12 @@ _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _text = msgspec.json.Decoder(str)
 _RESULTS = ("tool_result", "function_call_output", "custom_tool_call_output")
 _IMAGES = ("image", "image_url", "input_image")
+_FILES = ("document", "file", "input_file", "container_upload")
 _TEXTS = ("text", "input_text", "output_text")
 _CLOSE = (MAX_TEXT, 3 * MAX_TEXT)
 """Bytes of JSON that usually hold MAX_TEXT / 2 characters; and bytes that always do, six for each character."""
+_MOST_CUT = 1_024
+"""Bytes among which a place to cut is searched."""
 _SAFE = re.compile(rb"[ \xc0-\xff]")
 """A JSON string may be cut before such a byte: it is not inside an escape or a character."""
 
@@ -29,6 +32,12 @@ class _Part(msgspec.Struct, gc=False):
     text: msgspec.Raw = _ABSENT
 
 
+class _Result(msgspec.Struct, gc=False):
+    type: Any = ""
+    content: msgspec.Raw = _ABSENT
+
+
+_results = msgspec.json.Decoder(list[_Result])
 _parts = msgspec.json.Decoder(list[_Part])
 _part = msgspec.json.Decoder(_Part)
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
@@ -39,6 +48,7 @@ class TurnContent(msgspec.Struct):
 
     texts: list[msgspec.Raw] = []
     images: int = 0
+    files: int = 0
     results: int = 0
 
 
@@ -56,6 +66,31 @@ def turn_content(raw: msgspec.Raw) -> TurnContent:
         for part in parts:
             _look(part, found)
     return found
+
+
+def results_of(raw: msgspec.Raw) -> list[msgspec.Raw]:
+    """The contents of the tool results in a list of parts."""
+    try:
+        return [part.content for part in _results.decode(raw) if part.type in _RESULTS]
+    except _WRONG:
+        return []
+
+
+def beginning(raw: msgspec.Raw, most: int) -> tuple[str, bool]:
+    """The text of a JSON string, or its beginning of about `most` bytes; and whether it is whole."""
+    if len(raw) <= most:
+        return decoded(raw), True
+    at = _SAFE.search(raw, most, most + _MOST_CUT)
+    return (decoded(bytes(memoryview(raw)[: at.start()]) + b'"') if at is not None else ""), False
+
+
+def ending(raw: msgspec.Raw, most: int) -> str:
+    """The text of a JSON string, or its end of about `most` bytes."""
+    if len(raw) <= most:
+        return decoded(raw)
+    size = len(raw)
+    at = _SAFE.search(raw, size - most, size)
+    return decoded(b'"' + bytes(memoryview(raw)[at.start() :])) if at is not None else ""
 
 
 def first(raw: msgspec.Raw) -> bytes:
@@ -107,4 +142,5 @@ def _look(part: _Part, found: TurnContent) -> None:
     if part.type in _TEXTS and first(part.text) == b'"':
         found.texts.append(part.text)
     found.images += part.type in _IMAGES
+    found.files += part.type in _FILES
     found.results += part.type in _RESULTS

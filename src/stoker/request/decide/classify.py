@@ -7,7 +7,7 @@ them on prompts that were not used for learning.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from operator import itemgetter
 from types import MappingProxyType
@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from stoker.domain.task import DEFAULT, HIGH_RISK, UNKNOWN, ClassSource, Outline, Task
+from stoker.domain.task import DEFAULT, HIGH_RISK, UNKNOWN, Around, ClassSource, Outline, Task
+from stoker.request.decide import languages
 from stoker.request.decide.asks import Reading, read
 from stoker.request.decide.continuing import MOST_CHARACTERS, Continues, continues
-from stoker.request.decide.conversation import SingleRequest, is_of_work, starts_task
+from stoker.request.decide.conversation import SingleRequest, Starts, is_of_work, starts, starts_anew
 from stoker.request.decide.features import features, form
+from stoker.request.decide.references import COMMAND, Says, says
 from stoker.request.decide.weights import Weights
 
 ALARM = 0.3
@@ -33,6 +35,16 @@ SIGNS = frozenset(("vision", "long-context", "tool-use"))
 _NONE: frozenset[str] = frozenset()
 PLAIN = 0.6
 """From this probability on, a class is plain: of a system prompt, or of work on code after something else."""
+LEARNED = 0.5
+"""If fewer of its words are known, a text is in a language that was not learned."""
+PROPOSED = 0.5
+"""From this probability on, a part of what the model wrote proposes high-risk work."""
+SURELY = 0.8
+"""From this probability on, a text that was read for a task says that it is harmless."""
+PART = 320
+"""Characters of such a text that are read as one part, if its lines are shorter."""
+FEWEST_WORDS = 4
+"""A shorter part says nothing."""
 MOST_SYSTEMS = 256
 MOST_TEXTS = 1024
 """How many texts and their results are cached: a conversation sends its texts again with each request."""
@@ -52,6 +64,13 @@ class _Seen(NamedTuple):
     words: int
     """How many different words were read."""
     is_of_work: bool
+    says: Says
+    is_anew: bool
+    """It begins by saying that it is a new task."""
+    is_question: bool
+    """It asks what is, not what is to be done."""
+    is_learned: bool
+    """It is in a language that was learned, or too short to tell."""
     passed_over: dict[tuple[frozenset[str], bool, bool], bool]
     """Cached results of `_is_passed_over`."""
 
@@ -74,7 +93,7 @@ class Classifier:
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
         self._systems: dict[int, str] = {}
-        self._texts: dict[tuple[int, int, tuple[str, ...]], _Seen] = {}
+        self._texts: dict[tuple[int, int, tuple[str, ...], bool], _Seen] = {}
         places = range(len(weights.classes))
         self._risky = tuple(at for at in places if weights.classes[at] in HIGH_RISK)
         self._risks = itemgetter(*self._risky)
@@ -92,7 +111,7 @@ class Classifier:
         return MappingProxyType(self._systems)
 
     @property
-    def remembered_texts(self) -> Mapping[tuple[int, int, tuple[str, ...]], object]:
+    def remembered_texts(self) -> Mapping[tuple[int, int, tuple[str, ...], bool], object]:
         """The results for texts, by hash, length and form: at most MOST_TEXTS."""
         return MappingProxyType(self._texts)
 
@@ -111,6 +130,9 @@ class Classifier:
            can change files or nothing indicates a class.
         7. No request has a class of its own: the class from the form or from a short system prompt, if no tool can
            change files; else `unknown`.
+
+        If tools that change files are offered, or may be, a request whose work cannot be seen is `unknown`, and counts
+        like high-risk work: see `_wary`.
         """
         if declared is not None and declared in known:  # 1
             return Task(declared, ClassSource.DECLARED, ("declared",))
@@ -118,8 +140,10 @@ class Classifier:
         found, is_whole = self._followed(outline, notes)
         if found is None:
             return self._without_request(outline, notes)  # 7
-        if is_whole or not (outline.changes_files or found.name == DEFAULT):
+        if is_whole or not (outline.may_change_files or found.name == DEFAULT):
             return found  # 3, 4, 5
+        if outline.hides_tools and not found.back and languages.is_question(outline.text):
+            return found  # 5: it asks what is, not what is to be done
         return (
             found._replace(else_="") if found.name in HIGH_RISK else Task(UNKNOWN, ClassSource.DEFAULT, (*notes, "cut"))
         )  # 6
@@ -128,38 +152,140 @@ class Classifier:
         """The current task of the conversation, and whether no earlier turn can change it."""
         found: Task | None = None
         unsure: Task | None = None
-        forms, signs = form(outline), _signs(outline)
+        aside: Task | None = None
+        is_newest = True
+        wary, forms, signs = outline.may_change_files, form(outline), _signs(outline)
         for back in range(1 + len(outline.earlier)):  # 2
             text = outline.request(back)
-            if found is not None and self._is_passed_over(text, forms, signs, outline):
+            if wary and (proposed := self._proposed(text, outline.around_request(back).said)):
+                return proposed._replace(notes=(*notes, f"earlier:{back}", "proposed"), back=back), True  # 3
+            if found is not None and self._is_passed_over(text, forms, signs, outline, wary):
                 continue
             goes_on = continues(text)
             if goes_on is Continues.ONLY:
+                is_newest = False
                 continue
             asked = outline if back == 0 else msgspec.structs.replace(outline, text=text)
-            task, starts = self._own(asked, (*notes, f"earlier:{back}") if back else notes, forms, signs)
+            task, start = self._own(asked, (*notes, f"earlier:{back}") if back else notes, forms, signs, wary)
+            if wary:
+                is_oldest = back == len(outline.earlier)
+                task = self._wary(task, asked, outline.around_request(back), forms, goes_on, is_oldest)
             leans = goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and _leans_on(task, back, outline))
-            if leans and (task.else_ or task.name not in HIGH_RISK):
+            if leans and (task.else_ or task.name not in HIGH_RISK) and not _is_unseen(task):
+                is_newest = False
                 continue
-            if found is None and goes_on is Continues.NO and _may_lean(task, text, back, outline):
-                unsure = unsure or task._replace(back=back)
+            if (
+                found is None
+                and goes_on is Continues.NO
+                and task.name != UNKNOWN
+                and _may_lean(task, text, back, outline)
+            ):
+                unsure, is_newest = unsure or task._replace(back=back), False
                 continue
+            task = task._replace(back=back) if back else task
             if task.name in HIGH_RISK:
-                found = _riskier(found, task._replace(back=back) if back else task)  # 3
+                found = _riskier(found, task)  # 3
                 if not found.else_:
                     return found, True
+            elif task.name == UNKNOWN:
+                found = found if found is not None and found.name == UNKNOWN else task  # 3
+            elif start is Starts.ASIDE:
+                if is_newest:
+                    return task, True
+                aside = aside or task
+                continue
             elif found is None:
-                found = task._replace(back=back) if back else task
-            if starts:
+                found = task
+            is_newest = False
+            if start is Starts.TASK:
                 return found, True  # 4
-        return found or unsure, not outline.is_cut  # 5
+        if wary and unsure is not None and (found is None or found.name not in _WORK):
+            return Task(UNKNOWN, ClassSource.DEFAULT, (*notes, "unsure")), True
+        return found or aside or unsure, not outline.is_cut  # 5
 
-    def _is_passed_over(self, text: str, forms: tuple[str, ...], signs: frozenset[str], outline: Outline) -> bool:
-        """Whether an earlier request can neither be high-risk work nor start a task. Cached, because a long
-        conversation has hundreds of them.
+    def _wary(
+        self,
+        task: Task,
+        outline: Outline,
+        around: Around,
+        forms: tuple[str, ...],
+        goes_on: Continues,
+        is_oldest: bool,
+    ) -> Task:
+        """The class of one request where tools can change files: `unknown`, if its work cannot be seen.
+
+        | the request                                             | its class                                         |
+        |---------------------------------------------------------|---------------------------------------------------|
+        | may be high-risk work                                   | that class, and no likelier one                   |
+        | is a command by name                                    | `unknown`; the high-risk class that its name says |
+        | points at a text, or came with one                      | that of the first tool results, if a part of them |
+        |                                                         | is high-risk or plainly harmless; else `unknown`  |
+        | is in a language that was not learned                   | its own, if it plainly asks for little; else      |
+        |                                                         | `unknown`                                         |
+        | asks for nothing by name, and goes on with something    | `unknown`, unless there is a request before it    |
+        | or is not plain by itself                               |                                                   |
+        | is anything else                                        | its own                                           |
         """
-        seen = self._seen(text, forms)
-        key = signs, outline.changes_files, bool(outline.systems)
+        if task.name in HIGH_RISK:
+            return task._replace(else_="")
+        notes = task.notes[: next((at for at, one in enumerate(task.notes) if not _is_kept(one)), len(task.notes))]
+        seen = self._seen(outline.text, forms, True, around.has_attachment)
+        if seen.says is Says.COMMAND:
+            named = self._riskiest(COMMAND.sub(lambda found: _AS_WORDS.sub(" ", found[1]), outline.text, count=1))
+            return named._replace(notes=(*notes, "command")) if named else _unseen((*notes, "command"))
+        if seen.says is Says.REFERENCE:
+            return self._of_results(around, notes)
+        if languages.is_small(outline.text):
+            return task
+        if not seen.is_learned:
+            return _unseen((*notes, "language"))
+        is_unsure = task.sure is not None and task.sure < PLAIN and not seen.is_question
+        leans = is_oldest and not seen.verbs and (goes_on is not Continues.NO or is_unsure)
+        return _unseen((*notes, "unsure")) if leans else task
+
+    def _of_results(self, around: Around, notes: tuple[str, ...]) -> Task:
+        """The class of a request that points at a text, by the first tool results after it."""
+        harmless: Task | None = None
+        is_clear = around.is_whole
+        for part in (part for result in around.results for part in _parts_of(_OWN_NAME.sub("", result))):
+            seen = self._seen(part, (), True)
+            likely = seen.likely[0]
+            risk = sum(self._risks(likely))
+            if risk >= ALARM and seen.words >= FEWEST_WORDS:
+                at = max(self._risky, key=likely.__getitem__)
+                return _learned(self._weights.classes[at], likely[at], risk, risk, (), (*notes, "results"))
+            is_clear = is_clear and seen.is_learned and seen.says is not Says.REFERENCE
+            other = self._others[_NONE].most_likely(likely)
+            if seen.verbs and seen.words >= FEWEST_WORDS and likely[other] >= SURELY and risk < HINT:
+                name = self._weights.classes[other]
+                harmless = harmless or _learned(name, likely[other], likely[other], risk, (), (*notes, "results"))
+        return harmless if harmless is not None and is_clear else _unseen((*notes, "reference"))
+
+    def _proposed(self, text: str, said: str) -> Task | None:
+        """The high-risk work that the model proposed, if the request only says yes to it; None: it proposed none."""
+        if not said or continues(text) is Continues.NO:
+            return None
+        found = (self._riskiest(part, PROPOSED) for part in _parts_of(said))
+        return next((task for task in found if task is not None), None)
+
+    def _riskiest(self, text: str, alarm: float = ALARM) -> Task | None:
+        """The high-risk class of a text; None: it is of another one."""
+        seen = self._seen(text, ())
+        likely = seen.likely[0]
+        risk = sum(self._risks(likely))
+        if risk < alarm or (alarm == PROPOSED and seen.words < FEWEST_WORDS):
+            return None
+        at = max(self._risky, key=likely.__getitem__)
+        return _learned(self._weights.classes[at], likely[at], risk, risk, (), ())
+
+    def _is_passed_over(
+        self, text: str, forms: tuple[str, ...], signs: frozenset[str], outline: Outline, wary: bool
+    ) -> bool:
+        """Whether an earlier request can neither be high-risk work, nor unknown, nor start a task. Cached, because a
+        long conversation has hundreds of them.
+        """
+        seen = self._seen(text, forms, wary)
+        key = signs, wary, bool(outline.systems)
         found = seen.passed_over.get(key)
         if found is None:
             risk = max([sum(self._risks(likely)) for likely in seen.likely])
@@ -168,18 +294,19 @@ class Classifier:
             found = (
                 risk < ALARM
                 and (risk < HINT or not outline.systems)
-                and not self._starts(seen, other, likely[other], sum(self._risks(likely)), outline)
+                and self._starts(seen, other, likely[other], sum(self._risks(likely)), wary) is not Starts.TASK
+                and not (wary and (seen.says is not Says.OWN or not seen.is_learned))
             )
             seen.passed_over[key] = found
         return found
 
-    def _starts(self, seen: _Seen, other: int, sure: float, risk: float, outline: Outline) -> bool:
+    def _starts(self, seen: _Seen, other: int, sure: float, risk: float, wary: bool) -> Starts:
         """`other`: index of the likeliest class that is not high-risk; `sure`: its probability."""
-        own = SingleRequest(self._weights.classes[other], sure, risk, seen.words, seen.is_of_work)
-        return starts_task(own, outline.changes_files)
+        own = SingleRequest(self._weights.classes[other], sure, risk, seen.words, seen.is_of_work, seen.is_anew)
+        return starts(own, wary)
 
     def _without_request(self, outline: Outline, notes: tuple[str, ...]) -> Task:
-        if not outline.changes_files:
+        if not outline.may_change_files:
             if shown := _form(outline, has_asks=False):
                 return Task(shown[0], ClassSource.RULES, (*notes, shown[1]))
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - _signs(outline))}
@@ -189,8 +316,8 @@ class Classifier:
         return Task(UNKNOWN, ClassSource.DEFAULT, (*notes, why))
 
     def _own(
-        self, outline: Outline, notes: tuple[str, ...], forms: tuple[str, ...], signs: frozenset[str]
-    ) -> tuple[Task, bool]:
+        self, outline: Outline, notes: tuple[str, ...], forms: tuple[str, ...], signs: frozenset[str], wary: bool
+    ) -> tuple[Task, Starts]:
         """The class of one request, and whether that request plainly starts a task.
 
         1. High-risk work is likely enough, by the text alone or with the form: the likelier high-risk class, whatever
@@ -203,32 +330,34 @@ class Classifier:
 
         What needs an outward sign (images, tools, length) is not found without it.
         """
-        seen, classes = self._seen(outline.text, forms), self._weights.classes
+        seen, classes = self._seen(outline.text, forms, wary), self._weights.classes
         others = self._others[signs]
         for likely in seen.likely:
             if (risk := sum(self._risks(likely))) >= ALARM:  # 1
                 at = max(self._risky, key=likely.__getitem__)
                 found = _learned(classes[at], likely[at], risk, risk, seen.verbs, notes)
-                return found._replace(else_=classes[others.most_likely(likely)]) if risk < 0.5 else found, False
+                return found._replace(
+                    else_=classes[others.most_likely(likely)]
+                ) if risk < 0.5 else found, Starts.NOTHING
         other = others.most_likely(likely)
         best, sure = classes[other], likely[other]
-        starts = self._starts(seen, other, sure, risk, outline)
+        start = self._starts(seen, other, sure, risk, wary)
         if shown := _form(outline, bool(seen.verbs), seen.shapes, seen.words):  # 2
-            return Task(shown[0], ClassSource.RULES, (*notes, shown[1])), starts
+            return Task(shown[0], ClassSource.RULES, (*notes, shown[1])), start
         is_coding = best in CODING and sure >= PLAIN and bool(seen.verbs or seen.shapes)
         if not is_coding and (came := _history(outline)):  # 3
-            return Task(came[0], ClassSource.RULES, (*notes, came[1])), starts
+            return Task(came[0], ClassSource.RULES, (*notes, came[1])), start
         if best == DEFAULT and outline.systems:  # 4
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - signs)}
             if len(asked) == 1 and (risk >= HINT or asked.isdisjoint(HIGH_RISK)):
-                return Task(asked.pop(), ClassSource.LEARNED, (*notes, "system")), False
-        return _learned(best, sure, sure, risk, seen.verbs, notes), starts  # 5
+                return Task(asked.pop(), ClassSource.LEARNED, (*notes, "system")), Starts.NOTHING
+        return _learned(best, sure, sure, risk, seen.verbs, notes), start  # 5
 
-    def _seen(self, text: str, forms: tuple[str, ...]) -> _Seen:
+    def _seen(self, text: str, forms: tuple[str, ...], wary: bool = False, has_attachment: bool = False) -> _Seen:
         """The result for a text. Cached, because a conversation sends its texts again with each request; the key is a
-        hash that is salted anew in each process.
+        hash that is salted anew in each process. `wary`: also what it points at.
         """
-        key = hash(text), len(text), forms
+        key = hash(text), len(text), forms, wary
         found = self._texts.get(key)
         if found is None:
             if len(self._texts) >= MOST_TEXTS:
@@ -236,8 +365,20 @@ class Classifier:
             reading = read(text)
             verbs = tuple([ask.verb for ask in reading.asks])
             likely = self._likely(reading, forms)
-            found = _Seen(likely, verbs, reading.shapes, len(reading.words), is_of_work(reading), {})
+            it_says, anew, asks, learned = Says.OWN, False, False, True
+            if wary:
+                it_says, anew, asks = (
+                    says(reading.prose, shows_code=bool(reading.shapes)),
+                    starts_anew(text),
+                    languages.is_question(text),
+                )
+                learned = self._weights.share_known(reading.words) >= LEARNED
+            found = _Seen(
+                likely, verbs, reading.shapes, len(reading.words), is_of_work(reading), it_says, anew, asks, learned, {}
+            )
             self._texts[key] = found
+        if has_attachment and found.says is Says.OWN:
+            return found._replace(says=says(text, True, bool(found.shapes)))
         return found
 
     def _likely(self, reading: Reading, forms: Collection[str]) -> tuple[list[float], ...]:
@@ -271,6 +412,39 @@ def _learned(name: str, sure: float, shown: float, risk: float, verbs: tuple[str
     """
     asks = dict.fromkeys([f"ask:{verb}" for verb in verbs[:2]])
     return Task(name, ClassSource.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
+
+
+_WORK = frozenset((*CODING, "tool-use", "json-extract", "summarise", "vision", "long-context"))
+"""Classes of which a short request that is not plain may be a part."""
+_OWN_NAME = re.compile(r"^[^\w\n]*(?:[A-Za-z][A-Za-z0-9]{1,9}-\d{1,7}|#\d{1,7})\b", re.MULTILINE)
+"""The number of a ticket at the beginning of a line: its own."""
+_AS_WORDS = re.compile(r"[\W_]+")
+
+
+def _is_kept(note: str) -> bool:
+    return note == "unknown_class" or note.startswith("earlier:")
+
+
+def _unseen(notes: tuple[str, ...]) -> Task:
+    return Task(UNKNOWN, ClassSource.DEFAULT, notes)
+
+
+def _is_unseen(task: Task) -> bool:
+    return task.name == UNKNOWN
+
+
+def _parts_of(text: str) -> Iterator[str]:
+    """The text in parts of whole lines, of about PART characters."""
+    part = ""
+    for line in text.split("\n"):
+        for at in range(0, len(line), 2 * PART):
+            piece = line[at : at + 2 * PART]
+            if part and len(part) + len(piece) > PART:
+                yield part
+                part = ""
+            part = f"{part}\n{piece}" if part else piece
+    if part.strip():
+        yield part
 
 
 def _riskier(found: Task | None, task: Task) -> Task:

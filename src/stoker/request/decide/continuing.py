@@ -66,7 +66,9 @@ WORDS = words(
     "ga verder door doorgaan prima goed graag nu dan de het volgende bestanden ook hetzelfde doe maar alsjeblieft "
     "kontynuuj dalej tak dobrze teraz reszta pozostałe następny proszę "
     "продолжай продолжайте продолжи дальше да хорошо ок давай теперь остальные остальное следующий "
-    "пожалуйста ещё и тоже"
+    "пожалуйста ещё и тоже "
+    # Arabic
+    "أكمل اكمل واصل استمر تابع نعم أجل حسنا حسناً طيب تمام موافق الباقي البقية الآن التالي الآخر الأخرى كل من فضلك"
 )
 """Words of agreeing and of going on, in several languages: a text of these alone asks for nothing."""
 GOES_ON = (

@@ -1,19 +1,23 @@
-"""Does a request start another task in a conversation whose task is high-risk work? Pure.
+"""Does a request start another task in a conversation whose task is high-risk work, or unknown? Pure.
 
-| the request                                                    | starts another task                              |
-|----------------------------------------------------------------|--------------------------------------------------|
-| may be high-risk itself (probability 0.05)                     | no                                               |
-| speaks of files, code, tests or changes, or shows some         | no                                               |
-| a poem, a sum, a puzzle, a translation                         | with 8 different words, if that is 0.6 sure      |
-| a summary, fields out of a text, talk, code                    | with 16, if that is 0.8 sure, and no tool that   |
-|                                                                | is offered can change files                      |
-| anything else                                                  | no                                               |
+| the request                                     | no tool can change files      | a tool can change files            |
+|-------------------------------------------------|-------------------------------|------------------------------------|
+| may be high-risk itself (probability 0.05)      | no                            | no                                 |
+| says that it is a new task ("new task: ...")    | as below                      | TASK: with 4 words, if 0.6 sure    |
+| speaks of files, code, tests or changes         | no (but a new summary, code)  | no                                 |
+| a poem, a sum, a puzzle, a translation          | TASK: with 8 different words, | ASIDE: with 8, if 0.6 sure         |
+|                                                 | if that is 0.6 sure           |                                    |
+| a summary, fields out of a text, talk, code     | TASK: with 16, if 0.8 sure    | no                                 |
+| anything else                                   | no                            | no                                 |
 
+An aside is served by itself and ends nothing: what continues after it continues the task before it.
 When in doubt, it belongs to the task before it: a false alarm costs less than a missed high-risk request.
 """
 
 from __future__ import annotations
 
+import re
+from enum import Enum
 from typing import NamedTuple
 
 from stoker.request.decide.asks import Reading
@@ -26,6 +30,20 @@ NEAR = ("summarise", "json-extract", "chat", "code-write", "code-edit", "review"
 """Classes that also occur as a step of an agent's work."""
 WORDS, SURE = 8, 0.6
 NEAR_WORDS, NEAR_SURE = 16, 0.8
+ANEW_WORDS = 4
+ANEW = re.compile(
+    r"\W{0,8}(?:(?:new|another|different|separate|unrelated) (?:task|topic|thing|question|request)"
+    r"|unrelated(?: to \w+)?"
+    r"|neue (?:aufgabe|frage)|andere(?:s)? (?:aufgabe|thema)|neues thema|etwas anderes"
+    r"|nueva (?:tarea|pregunta)|otra (?:tarea|cosa|pregunta)|otro tema|nouvelle (?:tâche|question)"
+    r"|autre (?:tâche|chose)"
+    r"|autre sujet|nuovo compito|altra cosa|nova tarefa|outra coisa|новая задача|другая задача|другой вопрос"
+    r"|新任务|新的任务|另一个任务|另外一件事|换个话题|新しいタスク|別のタスク|別件|새 작업|다른 작업"
+    r"|مهمة جديدة|مهمة أخرى|سؤال آخر)"
+    r"\s{0,4}[:：,、.，。!\n—-]",
+    re.IGNORECASE,
+)
+"""How people say that what follows is a task of its own."""
 OF_WORK = words(
     "file files folder folders module modules package packages import imports code codebase repo repository "
     "branch commit commits test tests build function functions class classes method methods variable variables "
@@ -45,6 +63,8 @@ class SingleRequest(NamedTuple):
     risk: float
     words: int
     is_of_work: bool
+    is_anew: bool = False
+    """It begins by saying that it is a new task."""
 
 
 def is_of_work(reading: Reading) -> bool:
@@ -52,11 +72,30 @@ def is_of_work(reading: Reading) -> bool:
     return bool(reading.shapes) or reading.paths > 0 or not OF_WORK.isdisjoint(reading.words)
 
 
-def starts_task(own: SingleRequest, changes_files: bool) -> bool:
+def starts_anew(text: str) -> bool:
+    """Whether the text begins by saying that it is a new task."""
+    return ANEW.match(text) is not None
+
+
+class Starts(Enum):
+    NOTHING = "nothing"
+    """It belongs to the task before it."""
+    ASIDE = "aside"
+    """It is served by itself, and the task before it goes on afterwards."""
+    TASK = "task"
+    """What came before it no longer counts."""
+
+
+def starts(own: SingleRequest, changes_files: bool) -> Starts:
     if own.risk >= MAY_BE_RISKY:
-        return False
+        return Starts.NOTHING
+    if changes_files and own.is_anew and own.words >= ANEW_WORDS and own.sure >= SURE:
+        return Starts.TASK
     if own.name in APART:
-        return own.words >= WORDS and own.sure >= SURE and not own.is_of_work
+        if own.words < WORDS or own.sure < SURE or own.is_of_work:
+            return Starts.NOTHING
+        return Starts.ASIDE if changes_files else Starts.TASK
     if own.name not in NEAR or changes_files:
-        return False
-    return own.words >= NEAR_WORDS and own.sure >= NEAR_SURE and not (own.is_of_work and own.name == "chat")
+        return Starts.NOTHING
+    is_plain = own.words >= NEAR_WORDS and own.sure >= NEAR_SURE
+    return Starts.TASK if is_plain and not (own.is_of_work and own.name == "chat") else Starts.NOTHING

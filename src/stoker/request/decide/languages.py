@@ -8,6 +8,8 @@ with which people give orders. Lower case, without accents (`asks` reads them so
 
 from __future__ import annotations
 
+import re
+
 ROLES: dict[str, str] = {
     "plan": (
         "planeje planifica planifier planifiez planen entwerfen pianifica organizza organiza organise "
@@ -144,3 +146,33 @@ WITHOUT_BLANKS: dict[str, str] = {
     "run": "查一下 打开 发给 运行 跑一下 提醒 预订 订 列出 搜 調べて 送って 実行 教えて",
 }
 """Words of scripts without blanks, which may occur anywhere in a text."""
+
+SMALL_ASKS = re.compile(
+    r"\s*(?:ما هي|ما هو|ما معنى|من هو|من هي|متى|أين|اين|كم|ترجم|لخص|لخّص|اشرح|صحح|صحّح|شكرا|مرحبا)(?:\s|$)"
+)
+"""How requests for little begin, in Arabic: too few prompts in it were learned."""
+LARGE_WORK = re.compile(
+    "خط[ةطو]|خارط|ترحيل|نقل|ننقل|انتقال|هجر|معمار|بني[ةت]|مراحل|مرحل|هيكل|تسمي|جميع|كل|وحد|ملفات|خدمات|خدمة|تقسيم|قسّ?م|تصميم|صمم"
+    "|استراتيج|جدول|فريق|نظام|استبد|كود|شيفر|مشروع"
+)
+"""Stems of what may be high-risk work, in Arabic."""
+MOST_SMALL = 160
+
+
+def is_small(text: str) -> bool:
+    """Whether a text in a language of which too little was learned plainly asks for little."""
+    return len(text) <= MOST_SMALL and SMALL_ASKS.match(text) is not None and LARGE_WORK.search(text) is None
+
+
+_QUESTION = re.compile(
+    r"\W*(?:what|why|who|whose|where|when|which|was|warum|wieso|wer|wo|wann|welche[rs]?|qué|que|cuál|quién"
+    r"|dónde|cuándo|por qué"
+    r"|quoi|pourquoi|qui|où|quand|quel(?:le)?s?|qu['’]est-ce|cosa|perché|chi|dove|quando|quale|qual|quem|onde|что|почему|кто|где"
+    r"|когда|wat|waarom|wie|waar|co|dlaczego|kto|gdzie)\b[^\n]{0,160}\?\s*",
+    re.IGNORECASE,
+)
+
+
+def is_question(text: str) -> bool:
+    """Whether the text is one question for what is, who or why; not how."""
+    return _QUESTION.fullmatch(text) is not None

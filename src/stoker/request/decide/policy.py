@@ -9,14 +9,15 @@ Each tier, in this order:
 4. it fails at present (circuit open, it does not start)   -> used only if no other tier is left
 5. otherwise                                               -> a step
 
-Steps go in this order: the class's own specialist; tiers proved good enough before those that are only trusted or in
+Steps go in this order: the class's own specialist; if no local tier was measured at the class, and the operator did not
+choose otherwise, those that are trusted; tiers proved good enough before those that are only trusted or in
 doubt; those that displace no model; the cheaper; the faster; then the order of the configuration.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from stoker.domain.task import UNKNOWN, Task
@@ -100,15 +101,23 @@ class RoutePlan(NamedTuple):
         )
 
 
-def plan_route(task: Task, views: Iterable[TierView], specialist: str = "", classes: tuple[str, ...] = ()) -> RoutePlan:
+def plan_route(
+    task: Task,
+    views: Sequence[TierView],
+    specialist: str = "",
+    classes: tuple[str, ...] = (),
+    trusted_first: bool = False,
+) -> RoutePlan:
     """`views` in the order of the configuration. `specialist`: the tier that the class recommends. `classes`: what a
-    tier has to be good enough at, if that is not the task's own class alone.
+    tier has to be good enough at, if that is not the task's own class alone. `trusted_first`: where no local tier was
+    measured, a trusted one is asked first.
     """
     classes = classes or (task.name,)
     available: list[TierView] = []
     failing: list[TierView] = []
     paused: list[TierView] = []
     excluded: list[ExcludedTier] = []
+    trusted_first = trusted_first and not any(view.standing.is_measured for view in views if not view.tier.cloud)
     for view in views:
         if view.excluded:
             excluded.append(
@@ -131,12 +140,21 @@ def plan_route(task: Task, views: Iterable[TierView], specialist: str = "", clas
             for view in failing
         ]
     chosen.sort(key=lambda view: _rank(view, specialist))
+    if trusted_first:
+        chosen.sort(key=lambda view: (view.tier.name != specialist, view.standing.verdict is not Verdict.ALLOW))
     steps = tuple(_step(view, classes) for view in chosen)
     first = min(paused, key=lambda view: view.pause, default=None)
     pause, status = (None, 429) if first is None else (first.pause, first.pause_status)
     is_last_resort = not available and bool(failing)
     return RoutePlan(
-        task, steps, tuple(excluded), is_last_resort, _ahead(available, specialist), classes, pause, status
+        task,
+        steps,
+        tuple(excluded),
+        is_last_resort,
+        None if trusted_first else _ahead(available, specialist),
+        classes,
+        pause,
+        status,
     )
 
 

@@ -37,6 +37,8 @@ class Standing(NamedTuple):
     """An allow, measured for what runs now."""
     is_expected: bool = False
     """An allow, measured for a serve that is not loaded: most likely `is_proved` once it is."""
+    is_measured: bool = False
+    """It rests on what a suite measured, or on graded answers; also if these no longer count."""
 
 
 def standing(
@@ -50,14 +52,17 @@ def standing(
     live: ProfileRow | None = None,
     failed: tuple[str, ...] = (),
 ) -> Standing:
-    """`now`: the fingerprint of the tier's serve when it last ran as configured; None if it never did. `is_loaded`:
+    """Cases 3 to 8 rest on measurements.
+
+    `now`: the fingerprint of the tier's serve when it last ran as configured; None if it never did. `is_loaded`:
     that was the process that runs now. `is_suspect`: its answers have become worse since it was measured. `row`: the
     result of a suite. `live`: the result of grading its live answers. `failed`: gates that failed in the preflight
     after an alarm.
     """
     doubt = Verdict.DENY if high_risk else Verdict.VERIFY
     if failed:  # 3
-        return Standing(Verdict.DENY, describe_demotion(failed), is_stale=True)
+        is_measured = row is not None or live is not None
+        return Standing(Verdict.DENY, describe_demotion(failed), is_stale=True, is_measured=is_measured)
     if live is not None and _takes_the_place(live, row, tier):
         row = live  # 0
     if row is None:
@@ -65,26 +70,32 @@ def standing(
             return Standing(Verdict.ALLOW, "trusted, not measured")  # 1
         return Standing(doubt, f"not measured at {task_class}")  # 2
     seen = _seen(row)
-    if now is not None and not _is_of(row, now):  # 3
+    if now is not None and not _is_of(row, now, tier.cloud):  # 3
         if row.verdict is Verdict.DENY:
-            return Standing(Verdict.DENY, f"denied before it changed ({seen}): measure it again", is_stale=True)
-        return Standing(doubt, f"changed since it was measured ({seen})", is_stale=True)
-    if row.verdict is not Verdict.DENY and live is not None and _denies(live, row, now):
+            return Standing(
+                Verdict.DENY, f"denied before it changed ({seen}): measure it again", is_stale=True, is_measured=True
+            )
+        return Standing(doubt, f"changed since it was measured ({seen})", is_stale=True, is_measured=True)
+    if row.verdict is not Verdict.DENY and live is not None and _denies(live, row, now, tier.cloud):
         is_suspect, seen = True, _seen(live)
     if is_suspect and row.verdict is not Verdict.DENY:
-        return Standing(doubt, f"its answers became worse since it was measured ({seen})", is_stale=True)
+        return Standing(
+            doubt, f"its answers became worse since it was measured ({seen})", is_stale=True, is_measured=True
+        )
     if row.verdict is Verdict.DENY:
-        return Standing(Verdict.DENY, f"denied: {seen}")  # 4
+        return Standing(Verdict.DENY, f"denied: {seen}", is_measured=True)  # 4
     if not _is_decided(row):
-        return Standing(doubt, f"undecided: {seen}")  # 5
+        return Standing(doubt, f"undecided: {seen}", is_measured=True)  # 5
     if now is None and not tier.cloud:
         return Standing(
-            doubt, f"allowed ({seen}), but not identified as the measured model: it has to be loaded once"
+            doubt,
+            f"allowed ({seen}), but not identified as the measured model: it has to be loaded once",
+            is_measured=True,
         )  # 6
     if not is_loaded and not tier.cloud:
         why = f"allowed ({seen}), to be verified when it is loaded"
-        return Standing(Verdict.VERIFY, why, is_expected=True)  # 7
-    return Standing(Verdict.ALLOW, f"allowed: {seen}", is_proved=True)  # 8
+        return Standing(Verdict.VERIFY, why, is_expected=True, is_measured=True)  # 7
+    return Standing(Verdict.ALLOW, f"allowed: {seen}", is_proved=True, is_measured=True)  # 8
 
 
 def worst(standings: Sequence[Standing]) -> Standing:
@@ -93,7 +104,8 @@ def worst(standings: Sequence[Standing]) -> Standing:
         return standings[0]
     found = min(standings, key=lambda one: (_ORDER.index(one.verdict), one.is_proved, one.is_expected))
     is_expected = all(one.is_proved or one.is_expected for one in standings)
-    return found._replace(is_expected=is_expected and not found.is_proved)
+    is_measured = all(one.is_measured for one in standings)
+    return found._replace(is_expected=is_expected and not found.is_proved, is_measured=is_measured)
 
 
 _ORDER = (Verdict.DENY, Verdict.VERIFY, Verdict.ALLOW)
@@ -106,8 +118,8 @@ def _takes_the_place(live: ProfileRow, row: ProfileRow | None, tier: Tier) -> bo
     return not _is_decided(row) and _is_decided(live)
 
 
-def _denies(live: ProfileRow, row: ProfileRow, now: Fingerprint | None) -> bool:
-    return live is not row and live.verdict is Verdict.DENY and (now is None or _is_of(live, now))
+def _denies(live: ProfileRow, row: ProfileRow, now: Fingerprint | None, is_cloud: bool) -> bool:
+    return live is not row and live.verdict is Verdict.DENY and (now is None or _is_of(live, now, is_cloud))
 
 
 def _is_decided(row: ProfileRow) -> bool:
@@ -118,6 +130,8 @@ def _seen(row: ProfileRow) -> str:
     return f"{'live answers: ' if row.source == LIVE else ''}{row.passed} of {row.n} passed"
 
 
-def _is_of(row: ProfileRow, now: Fingerprint) -> bool:
-    """Whether the row was measured on what runs now. An unknown identity equals no other."""
-    return bool(row.identity) and row.identity == now.identity and row.execution == now.execution
+def _is_of(row: ProfileRow, now: Fingerprint, is_cloud: bool) -> bool:
+    """Whether the row was measured on what runs now. An unknown identity equals no other; but that of a cloud is never
+    known, so only what is known of it can have changed.
+    """
+    return (bool(row.identity) or is_cloud) and row.identity == now.identity and row.execution == now.execution

@@ -29,6 +29,10 @@ SCALE = 24
 """The stored value of the weight 1: one signed byte holds weights up to 5.3."""
 USUAL = 100
 """Features of a text of usual length: each counts once."""
+LATIN = "\u036f"
+"""Letters beyond this character are of another script."""
+FEW = 4
+"""Of fewer words than this it cannot be told whether they are of a language that was learned."""
 _DIGIT = 4
 """Bytes of one digit: large enough for the sum of all weights that a text can have."""
 _ZEROS = repeat(0)
@@ -68,7 +72,8 @@ class _Words:
         made = {str(name): affixes[name] for name in affixes.places}
         self._begins = {name[:-1]: digits for name, digits in made.items() if name[-1] == AFFIX}
         self._ends = {name[1:]: digits for name, digits in made.items() if name[0] == AFFIX}
-        self._pairs = {name: digits for name, digits in made.items() if AFFIX not in name}
+        self.pairs = {name: digits for name, digits in made.items() if AFFIX not in name}
+        """Pairs of letters of scripts without blanks."""
 
     def of(self, words: frozenset[str]) -> int:
         met = self._met
@@ -86,7 +91,7 @@ class _Words:
 
     def _of_affixes(self, word: str) -> int:
         if word[0] > NO_BLANKS:
-            return sum(map(self._pairs.__getitem__, self._pairs.keys() & pairs(word)))
+            return sum(map(self.pairs.__getitem__, self.pairs.keys() & pairs(word)))
         return self._begins.get(word[:BEGIN], 0) + self._ends.get(word[-END:], 0) if len(word) >= HAS_AFFIXES else 0
 
 
@@ -112,6 +117,20 @@ class Weights:
         self._words = _Words(self._sums["word"], self._sums["affix"])
         self._usual = self._form.of(("usual",))
         self._no_form = self._read_form(self._usual)
+
+    def share_known(self, words: frozenset[str]) -> float:
+        """The share of these words that have weights, of at least FEW; else 1. Of scripts without blanks, pairs of
+        letters count, each known one for two: half of the pairs of a text are of no word.
+        """
+        total = known = 0
+        places, pairs_known = self._sums["word"].places, self._words.pairs
+        for word in [word for word in words if word[0] > LATIN] or words:  # names of code are of no language
+            if word[0] > NO_BLANKS:
+                found = [pair in pairs_known for pair in pairs(word)]
+                total, known = total + len(found), known + 2 * sum(found)
+            elif word[0].isalpha():
+                total, known = total + 1, known + (word in places)
+        return min(known / total, 1.0) if total >= FEW else 1.0
 
     def of_text(self, seen: Features) -> int:
         return self._words.of(seen.words) + self._next.of(neighbours(seen.sentences)) + self._signs.of(seen.signs)

@@ -47,9 +47,9 @@ function Routed({ report }) {
   const money = (value) => (value == null ? "–" : Number(value.toPrecision(3)).toString());
   const figures = [
     ["Routed", number(routed), `of ${number(recorded)}`],
-    ["First tier answered", total.accept_rate == null ? "–" : share(total.accept_rate), total.first ? `of ${number(total.first)}` : ""],
+    ["First tier answered", total.accept_rate == null ? (total.unmeasured ? "unmeasured" : "–") : share(total.accept_rate), total.first ? `of ${number(total.first - total.unmeasured)}${total.unmeasured ? `, ${number(total.unmeasured)} unmeasured` : ""}` : ""],
     ["Cost", money(total.cost), ""],
-    ["Saved", money(total.saved), total.always_cloud == null ? "no cloud tier" : `of ${money(total.always_cloud)}`],
+    ["Saved", money(total.saved), total.always_cloud == null ? (total.unmeasured ? "nothing measured" : "no cloud tier") : `of ${money(total.always_cloud)}`],
     ["Graded wrong", wrong?.rate == null ? "–" : share(wrong.rate), wrong?.graded ? `of ${number(wrong.graded)}` : "none graded"],
   ];
   return html`<dl class="figures routed">${figures.map(([name, value, of]) => html`<div><dt>${name}</dt><dd>${value}</dd><dd class="of">${of || "\u00a0"}</dd></div>`)}</dl>`;

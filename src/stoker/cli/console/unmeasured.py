@@ -1,0 +1,33 @@
+"""Tiers of which nothing was measured: `up` and `doctor` say whom `auto` asks then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stoker.domain.access import Settings
+
+
+def unmeasured_warnings(settings: Settings) -> list[str]:
+    """One sentence if there are local tiers and none of them was measured at any class."""
+    from stoker.domain.errors import ConfigError
+    from stoker.domain.routing import Unmeasured
+    from stoker.store.profile import configured_rows
+
+    router = settings.router
+    local = [] if router is None else [tier for tier in router.tiers if not tier.cloud]
+    if router is None or not local:
+        return []
+    try:
+        measured = {tier for tier, _ in configured_rows(router, settings.paths.state)}
+    except ConfigError:
+        return []  # the start says it
+    if measured.intersection(tier.name for tier in local):
+        return []
+    trusted = [tier for tier in router.tiers if tier.cloud and router.allow_cloud and router.cloud_classes]
+    first = trusted[0] if trusted and router.unmeasured is Unmeasured.TRUSTED else local[0]
+    why = "the first trusted tier that the class may use" if first.cloud else "the first local tier, unmeasured"
+    return [
+        f"nothing is measured yet, so `auto` asks '{first.name}', {why}; high-risk work goes to no local tier; "
+        "measure them: stoker eval bootstrap"
+    ]
