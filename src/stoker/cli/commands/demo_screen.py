@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.clients.facts import root_of
-
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
@@ -20,6 +18,8 @@ KEY = "STOKER_KEY"
 
 def base_url(settings: Settings) -> str:
     """What clients put in front of `/chat/completions`."""
+    from stoker.cli.clients.facts import root_of
+
     return f"{root_of(settings.front_door)}/v1"
 
 
