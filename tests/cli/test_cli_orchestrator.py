@@ -50,6 +50,11 @@ def test_saved_requests_are_listed_the_newest_first(orchestrated: Path, capsys: 
 
 def test_where_none_is_saved_the_way_to_one_is_shown(config: Path, capsys: Captured) -> None:
     assert run(["orchestrator", "list"]) == 0
+    said = capsys.readouterr().err
+    assert "docs/guides/orchestrator.md" in said
+    assert "stoker run" not in said, "it would be refused without an orchestrator"
+    config.write_text(f'{config.read_text()}\n[orchestrator.coder]\nworker = "fast"\n')
+    assert run(["orchestrator", "list"]) == 0
     assert 'stoker run "PROMPT"' in capsys.readouterr().err
 
 
