@@ -53,7 +53,7 @@ MOST_SAID = 2_048
 """Bytes of JSON that are read of the end of what the model wrote before a request."""
 MOST_POINTING = 1_024
 """Only around requests of at most so many characters it is read what the model wrote, and what tools gave."""
-MOST_AROUND = 131_072
+MOST_AROUND = 65_536
 """Bytes that are read around all requests of a conversation, newest first."""
 
 

@@ -436,7 +436,7 @@ def _is_unseen(task: Task) -> bool:
 def _parts_of(text: str) -> Iterator[str]:
     """The text in parts of whole lines, of about PART characters."""
     part = ""
-    for line in text.split("\n"):
+    for line in filter(None, text.split("\n")):
         for at in range(0, len(line), 2 * PART):
             piece = line[at : at + 2 * PART]
             if part and len(part) + len(piece) > PART:
