@@ -23,6 +23,7 @@ RUN apt-get update \
 WORKDIR /source
 COPY requirements-gateway.lock pyproject.toml README.md LICENSE ./
 RUN /opt/stoker/bin/pip install --no-cache-dir --require-hashes -r requirements-gateway.lock
+COPY docs docs
 COPY share share
 COPY src src
 RUN /opt/stoker/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
