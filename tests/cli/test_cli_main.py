@@ -275,6 +275,7 @@ READS_SECRETS = {
     "commands/read_again.py": "starts the serves with them",
     "commands/install.py": "checks that the service will have them",
     "commands/init.py": "checks the file that it has just written",
+    "importers/write.py": "says of an imported file which of them are not set",
     "commands/route_sync.py": "asks workers and public routes with them, where no Stoker may run",
     "console/installation.py": "for `config check` and `doctor`, which say what is missing",
 }
