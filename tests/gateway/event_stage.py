@@ -71,7 +71,7 @@ class EventStage(CompatStage):
     async def __aexit__(self, *exception: object) -> None:
         await super().__aexit__(*exception)
         self.store.close()
-        assert self.events.is_idle, "the task of the events still runs"
+        await self.until(lambda: self.events.is_idle, "the task of the events ends")
 
     async def reader(self, topics: str | None = None, last_id: str = "", **headers: str) -> Reader:
         reader = Reader(await self.client())

@@ -109,6 +109,6 @@ def test_the_page_needs_nothing_else_and_shows_names_as_they_are() -> None:
     assert tags.links == []
     assert "@media (prefers-color-scheme: dark)" in text
     assert "http" not in text
-    assert "1.00 GiB" in text
+    assert "1.0 GiB" in text
     assert "1 in, 2 out" in text
     assert "class='left worse'" in text

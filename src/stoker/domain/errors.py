@@ -156,9 +156,15 @@ class StartFailed(StokerError):
     code = "start_failed"
 
     def __init__(
-        self, message: str, *, code: str | None = None, retry_after: float | None = None, remedy: str = ""
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        status: int | None = None,
+        retry_after: float | None = None,
+        remedy: str = "",
     ) -> None:
-        super().__init__(message, code=code, retry_after=retry_after)
+        super().__init__(message, code=code, status=status, retry_after=retry_after)
         self.remedy = remedy
 
 
