@@ -8,7 +8,7 @@ import signal
 import pytest
 from tests.examples import load_profile
 from tests.order import place
-from tests.slow import is_slow
+from tests.slow import is_heavy, is_slow
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Begun in the background by a shell without job control: programs that the tests start would ignore Ctrl-C, too.
@@ -23,6 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item.nodeid):
             item.add_marker("slow")
+        if is_heavy(item.nodeid):
+            item.add_marker("heavy")
     items.sort(key=lambda item: place(item.nodeid))
 
 

@@ -20,18 +20,15 @@ SLOW = {
     "tests/edge/test_edge_ec2.py": PROXIES,
     "tests/edge/test_edge_failures.py": PROXIES,
     "tests/edge/test_edge_ingress.py": PROXIES,
-    "tests/edge/test_edge_load.py": PROXIES,
     "tests/fleet/conversations/test_conversation_llama.py": REAL_ENGINE,
     "tests/fleet/drivers/test_container_driver.py": CONTAINERS,
     "tests/fleet/drivers/test_docker_real.py": CONTAINERS,
-    "tests/fleet/drivers/test_ray_crashes.py": CRASHES,
     "tests/fleet/drivers/test_systemd_driver.py": EXAMPLES,
     "tests/fleet/engines/test_llama_options.py": REAL_ENGINE,
     "tests/fleet/supervision/test_supervisor_container.py": CONTAINERS,
     "tests/fleet/supervision/test_supervisor_engines.py": EXAMPLES,
     "tests/fleet/supervision/test_supervisor_identity.py": EXAMPLES,
     "tests/measure/preflight/test_assistant.py": EXAMPLES,
-    "tests/measure/preflight/test_checks_ember.py": REAL_ENGINE,
     "tests/orchestrate/checks/test_names.py::test_no_false_alarm_on_sources_cut_into_blocks": EXAMPLES,
     "tests/release/": EXAMPLES,
     "tests/request/translate/properties/test_translation_fuzz.py": EXAMPLES,
@@ -44,7 +41,6 @@ SLOW = {
     "tests/scenarios/test_gating.py": REAL_ENGINE,
     "tests/scenarios/test_gating_guarded.py": EXAMPLES,
     "tests/scenarios/test_measuring_models.py": REAL_ENGINE,
-    "tests/scenarios/test_measuring_soak.py": EXAMPLES,
     "tests/scenarios/test_moving_in.py": REAL_ENGINE,
     "tests/scenarios/test_orchestrating.py::test_a_crash": CRASHES,
     "tests/scenarios/test_orchestrating_leaving.py": CRASHES,
@@ -57,8 +53,23 @@ SLOW = {
 }
 """The beginning of a test's id, and what takes long. `pytest --durations=50` says what has become slow."""
 
+HEAVY = {
+    "tests/bench_smoke/test_bench_translation.py": EXAMPLES,
+    "tests/edge/test_edge_load.py": PROXIES,
+    "tests/fleet/drivers/test_ray_crashes.py": CRASHES,
+    "tests/measure/preflight/test_checks_ember.py": REAL_ENGINE,
+    "tests/measure/suites/test_suites_ember.py": REAL_ENGINE,
+    "tests/scenarios/test_measuring_soak.py": EXAMPLES,
+}
+"""What CI leaves out, too, to stay below fifteen minutes: `scripts/test --all` runs it."""
+
 _BEGINNINGS = tuple(SLOW)
+_HEAVIEST = tuple(HEAVY)
 
 
 def is_slow(node_id: str) -> bool:
     return node_id.startswith(_BEGINNINGS)
+
+
+def is_heavy(node_id: str) -> bool:
+    return node_id.startswith(_HEAVIEST)
