@@ -133,8 +133,7 @@ def require_port(settings: Settings, command: str = "stoker up") -> None:
         ) from error
     raise RequestRefused(
         f"port {port} on {host} is in use by {ports.holder(port)}; "
-        f"stop it, or listen elsewhere: {command} --port {port + 1 if port < 65535 else port - 1}; "
-        f"`{command} --replace` replaces a Stoker that runs there",
+        f"stop it, or listen elsewhere: {command} --port {port + 1 if port < 65535 else port - 1}",
         code="port_in_use",
     )
 
