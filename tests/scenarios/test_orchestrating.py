@@ -140,7 +140,7 @@ async def test_in_a_stream_the_error_comes_after_what_passed(plane: Plane, diale
 async def test_a_worker_that_hangs_is_given_up_after_its_time(plane: Plane) -> None:
     status, _, answer = await whole(plane, "hanging")
     assert status == 422
-    assert "did not end the block within 0.5 s" in answer["error"]["message"]
+    assert "the worker wrote nothing for 0.5" in answer["error"]["message"]
 
 
 @story

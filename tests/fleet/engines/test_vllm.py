@@ -134,7 +134,7 @@ def test_a_vllm_that_is_not_there_is_named_with_what_to_type(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("model", "said"),
-    [("org/model", None), ("/nowhere/model", "were not found"), ("{}/empty", "no config.json"), ("{}/whole", None)],
+    [("org/model", None), ("/nowhere/model", "does not exist"), ("{}/empty", "no config.json"), ("{}/whole", None)],
 )
 def test_a_model_on_disk_is_looked_at_and_a_hub_id_is_not(tmp_path: Path, model: str, said: str | None) -> None:
     (tmp_path / "empty").mkdir()

@@ -229,6 +229,7 @@ def test_a_block_that_takes_too_long_has_failed() -> None:
     stage = Stage(LoopRules(block_timeout=10.0, retries=0))
     stage.writes("```python\nx = 1\n")
     stage.now = 9.9
+    stage.writes("y = 2\n")
     assert stage.happens(TimePassed()) == []
     stage.now = 10.0
     commands = stage.happens(TimePassed())
@@ -242,7 +243,14 @@ def test_a_worker_that_writes_nothing_is_not_asked_again() -> None:
     stage.now = 10.0
     commands = stage.happens(TimePassed())
     assert isinstance(commands[-1], Fail)
-    assert commands[-1].error.message == "the worker wrote nothing for 10 s"
+    assert "once; the last time: the worker wrote nothing for 10 s" in commands[-1].error.message
+
+
+def test_a_worker_that_hangs_within_a_block_is_not_asked_again() -> None:
+    stage = Stage(LoopRules(block_timeout=10.0, retries=3))
+    stage.writes("```python\nx = 1\n")
+    stage.now = 10.0
+    assert isinstance(stage.happens(TimePassed())[-1], Fail)
 
 
 def test_a_block_that_is_too_long_has_failed() -> None:

@@ -233,11 +233,12 @@ def weights(serve: Serve) -> DoctorFinding:
             "stoker import ollama --force",
         )
     if problem := model_file.problem_of(str(path)):
+        what, _, remedy = problem.rpartition(": ")
         return DoctorFinding(
             part,
             DoctorHealth.FAIL,
-            problem,
-            "put a whole model file there, or correct `model`" + ("" if serve.cmd is None else " and `cmd`"),
+            what,
+            remedy.replace("the path", "`model`" if serve.cmd is None else "`model` and `cmd`"),
             f"stoker fit {shlex.quote(str(path))}",
         )
     return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
@@ -396,10 +397,11 @@ def container(serve: Serve, paths: Paths) -> DoctorFinding | None:
     note = container_note(serve, paths)
     if not note:
         return None
-    again = f"stoker serves down {serve.name} && stoker serves up {serve.name}"
     return DoctorFinding(
-        f"serve {serve.name}", DoctorHealth.WARN, note, "stop it and start it again: it is made anew", again
-    )
+        f"serve {serve.name}", DoctorHealth.WARN, note,
+        f"stop it, then start it again: it is made anew (stoker serves up {serve.name})",
+        f"stoker serves down {serve.name}",
+    )  # fmt: skip
 
 
 def _cannot_start(serve: Serve, problems: Sequence[str]) -> DoctorFinding:

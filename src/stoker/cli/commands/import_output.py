@@ -12,6 +12,7 @@ import typer
 from stoker.cli.console import terminal
 from stoker.cli.console.errors import FAILED, UsageError
 from stoker.domain.figures import counted
+from stoker.domain.host_port import host_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +114,7 @@ def _end(verdict: ConfigVerdict, files: Sequence[Path], options: ImportOptions) 
         if is_running(replace(settings, source=str(where))):
             command = "stoker reload"
         elif not ports.is_free(door.host, door.port):
-            holder = f"{door.host}:{door.port} is in use by {ports.holder(door.port)}: stop it first"
+            holder = f"{host_port(door.host, door.port)} is in use by {ports.holder(door.port)}: stop it first"
     if not_ready:
         command = "stoker doctor"
     is_default = options.path.name == "stoker.toml" and where.parent == Path.cwd()

@@ -146,8 +146,8 @@ class Loop:
         self._check = 0
         self._is_checking = False
         self._block_began = 0.0
-        self._has_written = False
-        """In this generation."""
+        self._heard_at = 0.0
+        """When the worker wrote something last, or its generation began."""
         self._at_limit_since: float | None = None
         """Since when the worker has been as far ahead as it may be; None: it is not."""
         self._is_late = False
@@ -210,7 +210,7 @@ class Loop:
         blocks = (*self.committed, *(pending.block for pending in self._pending))
         self._generation += 1
         self._is_generating = True
-        self._block_began, self._has_written = now, False
+        self._block_began = self._heard_at = now
         self._at_limit_since = None
         self._is_late = False
         self._cutter = Cutter(self._is_complete)
@@ -223,7 +223,7 @@ class Loop:
         return [StopGeneration(self._generation)]
 
     def _on_text(self, text: str, now: float) -> list[LoopCommand]:
-        self._has_written = True
+        self._heard_at = now
         cut = self._cutter.feed(text)
         if not cut:
             return []
@@ -271,11 +271,11 @@ class Loop:
         if self._pending:
             self._is_late = True  # those before the late block come first; then it is begun anew
             return [*commands, *self._next_commands(now)]
-        if not self._has_written:  # another attempt would hang, too
-            error = UpstreamError(
-                f"the worker wrote nothing for {self._rules.block_timeout:g} s", code="upstream_stalled"
-            )
-            return [*commands, *self._give_up(error)]
+        silent = now - self._heard_at
+        if silent >= self._rules.block_timeout / 2:  # it hangs, and would again
+            text = f"the worker wrote nothing for {silent:.3g} s"
+            result = LayerResult(CheckLayer.STRUCTURE, False, text)
+            return [*commands, *self._give_up(ValidationFailed(self.number, self._attempt, result))]
         text = f"the worker did not end the block within {self._rules.block_timeout:g} s"
         result = LayerResult(CheckLayer.STRUCTURE, False, text, f"{text}: write one short function or class.")
         return [*commands, *self._fail(WorkerBlock(""), BlockState.GENERATING, BlockEvent.OVERRAN, result, now)]
