@@ -179,6 +179,12 @@ def test_each_serve_needs_its_engine(serve: Serve, engines: list[InstalledEngine
     assert doctor_checks.engines([serve], engines).health is health
 
 
+def test_a_command_that_is_missing_is_checked_again_by_what_found_it() -> None:
+    own = Serve("own", engine="llama.cpp", model="x", cmd=("no-such-server", "{port}"))
+    found = doctor_checks.engines([own], [])
+    assert (found.health, found.next) == (DoctorHealth.FAIL, "stoker doctor")
+
+
 def test_a_directory_is_no_model(tmp_path: Path) -> None:
     assert "is a directory" in doctor_checks.weights(Serve("a", model=str(tmp_path))).detail
 

@@ -148,6 +148,16 @@ def test_before_the_first_key_closes_the_door_that_is_said_and_a_person_is_asked
     assert (QUESTION in said.err, said.out) == (True, "sk-stoker-x\n")
 
 
+def test_a_first_key_that_is_refused_changes_nothing_and_that_is_said(
+    config: Path, stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stoker.answer("POST /admin/keys", {"error": {"message": "no model has the name 'nope'", "code": "bad_key"}}, 400)
+    assert run(["keys", "create", "eve", "--models", "nope", "--yes"]) == 1
+    said = capsys.readouterr().err
+    assert said.index(QUESTION) < said.index("no key was made, so requests need none yet")
+    assert "no model has the name 'nope'" in said
+
+
 @pytest.mark.parametrize("words", [["--yes"], ["--json", "--yes"], ["--json"]])
 def test_a_script_is_not_asked(
     config: Path, stoker: FakeStoker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],

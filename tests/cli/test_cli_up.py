@@ -185,6 +185,7 @@ def test_a_port_that_is_taken_is_named_with_the_way_out(
     told = capsys.readouterr().err
     assert f"port {busy} on 127.0.0.1 is in use by " in told
     assert f"stoker up --port {busy + 1 if busy < 65535 else busy - 1}" in told
+    assert "--replace" not in told, "whoever holds it, no Stoker runs on this state directory"
     assert ran == []
 
 

@@ -8,7 +8,7 @@ import pytest
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.domain.swap import EndedSwap
 from stoker.gateway.explain.explanation import explain, with_waits
-from stoker.gateway.explain.facts import as_text
+from stoker.gateway.explain.facts import as_text, facts
 from stoker.gateway.explain.timeline import Span, SpanKind
 
 PHASES = {"drain": 1.0, "check": 0.01, "stop": 0.25, "start": 2.0, "ready": 0.5}
@@ -170,3 +170,8 @@ def test_nothing_that_an_engine_printed_is_kept_but_what_to_do_is() -> None:
     text = as_text("r", explain(kept).facts)
     assert "because bad_weights (the weights are damaged)" in text
     assert "what to do   download them again; `stoker serves logs coder` has its log" in text
+
+
+@pytest.mark.parametrize(("model", "words"), [("", "no model, without a key"), ("coder", "'coder', without a key")])
+def test_a_request_whose_model_was_not_read_asked_for_none(model: str, words: str) -> None:
+    assert f"  asked for    {words}\n" in as_text("r", facts(request(model=model)))

@@ -255,7 +255,7 @@ def _serve(serve: Serve, slots: Sequence[Slot]) -> Iterator[str]:
         )
     if serve.driver is Driver.EXTERNAL:
         return
-    if _needs_weights(serve) and runs_here(serve, slots):
+    if needs_weights(serve) and runs_here(serve, slots):
         path = Path(serve.model)
         try:
             if not waited_for(path.exists, f"the folder {path.parent}", LOOKED_FOR):
@@ -332,6 +332,7 @@ def _is_dearer(cost: Cost, other: Cost) -> bool:
     return cost != other and cost.input >= other.input and cost.output >= other.output
 
 
-def _needs_weights(serve: Serve) -> bool:
+def needs_weights(serve: Serve) -> bool:
+    """Whether Stoker gives llama.cpp the file that the configuration names."""
     is_told = serve.cmd is None or any("{model}" in word for word in serve.cmd)
     return serve.engine == "llama.cpp" and bool(serve.model) and is_told and serve.source is None

@@ -852,6 +852,7 @@ async def test_what_a_check_finds_is_the_same_state_and_ends_with_the_check() ->
     shown = {one["name"]: one for one in status_report.serves(c, 0.0)}
     assert (shown["b"]["state"], shown["b"]["cannot_load"]) == ("cannot_load", "its weights are cut off")
     assert (shown["a"]["state"], shown["a"]["cannot_load"]) == ("ready", None)
+    assert (c.failure_code("a"), c.failure_code("b")) == ("", "cannot_load"), "clients of llama.cpp's router see it"
     del fleet.lasting["b"]
     assert (await refused(c, "b")).code == "cannot_start", "that one may end by itself"
     assert status_report.serves(c, 0.0)[1]["state"] == "stopped"

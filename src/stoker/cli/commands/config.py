@@ -11,6 +11,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.installation import config_warnings, is_running, load_beside_running, load_settings
 from stoker.cli.console.uncounted import uncounted_warnings
+from stoker.cli.console.weights_warnings import weights_warnings
 from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def checked(config: str | None) -> tuple[Settings, list[str]]:
     settings, missing = load_beside_running(config)
     rows = configured_rows(settings.router, settings.paths.state)
     found = missing + config_warnings(settings) + validator_warnings(settings) + uncounted_warnings(settings)
-    found += _outside_the_vault(settings)
+    found += weights_warnings(settings) + _outside_the_vault(settings)
     if settings.router is not None:
         found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
     return settings, found

@@ -214,7 +214,7 @@ def engines(serves: Sequence[Serve], found: Sequence[discover.InstalledEngine]) 
     if missing:
         return DoctorFinding(
             "engines", DoctorHealth.FAIL, f"found: {names}; no such command: {', '.join(missing)}",
-            "install it, or write its full path into cmd", "stoker config check",
+            "install it, or write its full path into cmd", "stoker doctor",
         )  # fmt: skip
     return DoctorFinding("engines", DoctorHealth.OK, f"found: {names}")
 

@@ -69,12 +69,12 @@ def down_plan(installation: Installation, name: str | None, drain_timeout: float
     return plans
 
 
-def show_plan(plans: list[DryRunPlan], as_json: bool) -> None:
-    """Print plans for people or programs. Raises typer.Exit(1) if one would fail."""
+def show_plan(plans: list[DryRunPlan], as_json: bool, nothing: str) -> None:
+    """Print plans for people or programs, or `nothing` if there are none. Raises typer.Exit(1) if one would fail."""
     if as_json:
         terminal.emit([_document(plan) for plan in plans])
     else:
-        _print_plans(plans)
+        _print_plans(plans, nothing)
     if any(plan.fails for plan in plans):
         raise typer.Exit(FAILED)
 
@@ -86,9 +86,9 @@ def _document(plan: DryRunPlan) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _print_plans(plans: list[DryRunPlan]) -> None:
+def _print_plans(plans: list[DryRunPlan], nothing: str) -> None:
     if not plans:
-        terminal.say("nothing would run")
+        terminal.say(nothing)
     for plan in plans:
         terminal.say(f"{plan.serve}: would ask {plan.request}, which would")
         for number, step in enumerate(plan.steps, start=1):

@@ -94,22 +94,30 @@ def create(
     )  # fmt: skip
     seconds = None if expires is None else _seconds(expires, "--expires")
     with find_running(config, state).control() as control:
-        _confirm_closing(control, asks=not (yes or json))
-        answer = control.make_key(name, of_app, settings, seconds)
+        is_first = _confirm_closing(control, asks=not (yes or json))
+        try:
+            answer = control.make_key(name, of_app, settings, seconds)
+        except RequestRefused:
+            if is_first:
+                terminal.note("no key was made, so requests need none yet")
+            raise
     _show_value(answer, json, f"key '{name}' works now; keep it, it is not shown again")
 
 
-def _confirm_closing(control: Control, asks: bool) -> None:
-    """Say what the first key does to everybody else, and ask a person. Raises RequestRefused if the answer is no."""
+def _confirm_closing(control: Control, asks: bool) -> bool:
+    """Whether this is the first key. Says what that does to everybody else, and asks a person. Raises RequestRefused if
+    the answer is no.
+    """
     door = control.status().frontdoor
     if door.auth == "keys" or door.auth_configured is not None:
-        return
+        return False
     terminal.note("this is the first key: from then on every request needs a key, and all others get 401")
     if not asks or not sys.stdin.isatty():
-        return
+        return True
     terminal.note("make it? [y/N]")  # stdout is the key's alone
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise RequestRefused("no key was made; to be asked no more: --yes", code="not_confirmed")
+    return True
 
 
 @app.command("list")

@@ -73,6 +73,7 @@ def read_again(given: ReadOptions, old: Settings) -> tuple[Settings, list[str]]:
 def main() -> None:
     """In the process that reads."""
     from stoker.cli.console.installation import config_warnings
+    from stoker.cli.console.weights_warnings import weights_warnings
     from stoker.config.changes import changes_in_effect
 
     version, order = pickle.load(sys.stdin.buffer)
@@ -83,7 +84,7 @@ def main() -> None:
             raise ConfigError([problem])
         given, old = pickle.loads(order)
         settings = read_file(ReadOptions(*given))
-        settings = dataclasses.replace(settings, warnings=tuple(config_warnings(settings)))
+        settings = dataclasses.replace(settings, warnings=(*config_warnings(settings), *weights_warnings(settings)))
         answer = settings, changes_in_effect(old, settings)
     except ConfigError as error:
         answer = error.problems

@@ -9,7 +9,7 @@ import typer
 
 from stoker.cli.commands import serves_experiment
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import RequestRefused, unknown_serve
+from stoker.cli.console.errors import NotRunning, RequestRefused, unknown_serve
 from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import Installation, find_installation
 from stoker.domain.serve import IDENTITY_NOT_PROVED, ServeIdentity
@@ -200,6 +200,8 @@ def logs(
             raise RequestRefused(
                 f"{name} runs as a unit: type `journalctl -u {unit} -n {lines}`", code="no_log"
             ) from error
+        if reason := _cannot_load(installation, path.stem):
+            raise RequestRefused(f"{name} has no log: it cannot load: {reason}", code="no_log") from error
         raise RequestRefused(
             f"{name} has not written a log yet ({path}); it starts with its first request or `stoker serves up {name}`",
             code="no_log",
@@ -215,6 +217,15 @@ def logs(
                 terminal.say_log(text, end="")
         except KeyboardInterrupt:
             return  # how one ends a log that is followed
+
+
+def _cannot_load(installation: Installation, name: str) -> str | None:
+    """Why the Stoker that runs here does not start the serve; None: it would, or none runs."""
+    try:
+        with installation.control() as control:
+            return next((one.cannot_load for one in control.status().serves if one.name == name), None)
+    except NotRunning:
+        return None
 
 
 def _log_of_serve(installation: Installation, name: str) -> Path:

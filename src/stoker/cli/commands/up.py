@@ -14,6 +14,7 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
 from stoker.cli.console.installation import config_warnings, demo_state, is_answering, socket_of
 from stoker.cli.console.unmeasured import unmeasured_warnings
+from stoker.cli.console.weights_warnings import weights_warnings
 from stoker.domain.figures import counted
 from stoker.domain.host_port import host_port
 
@@ -92,7 +93,7 @@ def up(
 
 def warn(settings: Settings) -> None:
     """Print what is allowed but probably not meant."""
-    for warning in config_warnings(settings) + unmeasured_warnings(settings):
+    for warning in config_warnings(settings) + weights_warnings(settings) + unmeasured_warnings(settings):
         terminal.note(f"warning: {warning}")
 
 
@@ -132,8 +133,7 @@ def require_port(settings: Settings, command: str = "stoker up") -> None:
         ) from error
     raise RequestRefused(
         f"port {port} on {host} is in use by {ports.holder(port)}; "
-        f"stop it, or listen elsewhere: {command} --port {port + 1 if port < 65535 else port - 1}; "
-        f"`{command} --replace` replaces a Stoker that runs there",
+        f"stop it, or listen elsewhere: {command} --port {port + 1 if port < 65535 else port - 1}",
         code="port_in_use",
     )
 

@@ -51,7 +51,7 @@ def refusal(extra_args: Sequence[str]) -> str | None:
 
 
 def _advice(problem: str) -> str:
-    return f"{problem}; the embedded engine takes {_taken()}, a `llama-server` on PATH takes all of llama.cpp's options"
+    return f"{problem}; the embedded engine takes {_taken()}; a `llama-server` on PATH takes all of llama.cpp's options"
 
 
 def _taken() -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from stoker.domain.errors import StokerError
+from stoker.domain.errors import CANNOT_LOAD, StokerError
 from stoker.domain.events import (
     Notify,
     OperatorActed,
@@ -308,7 +308,11 @@ class Conductor:
     def failure_code(self, name: str) -> str:
         """The code of a serve's last failure; empty: it is ready, or never failed."""
         state = self._known(name)
-        return state.last_error.code if state is not None and state.last_error is not None else ""
+        if state is None:
+            return ""
+        if state.last_error is not None:
+            return state.last_error.code
+        return CANNOT_LOAD if state.cannot_load is not None else ""
 
     # -- the operator --------------------------------------------------------------------------------------------
 

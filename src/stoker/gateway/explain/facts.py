@@ -43,7 +43,11 @@ def facts(decision: Decision, spans: Sequence[Span] = ()) -> list[Fact]:
     """In the order in which they happened. `spans`: the request's `timeline`."""
     found = [
         ("arrived", f"{figures.moment(decision.at)}, {decision.endpoint}{' (streamed)' if decision.stream else ''}"),
-        ("asked for", f"'{decision.model}'" + (f", with key '{decision.key}'" if decision.key else ", without a key")),
+        (
+            "asked for",
+            (f"'{decision.model}'" if decision.model else "no model")
+            + (f", with key '{decision.key}'" if decision.key else ", without a key"),
+        ),
         *_routed(decision),
         *_orchestrated(decision),
         *_candidates(decision),
