@@ -74,7 +74,7 @@ class DecisionLog:
 
     def complete_with(self, complete: Callable[[Decision], Decision]) -> None:
         """`complete` is called with each record before it is written, on another thread. Memory keeps it as it was."""
-        self._writer.complete = complete
+        self._writer.complete_with(complete)
 
     def record(self, decision: Decision) -> None:
         """Keep a sealed decision. No lock, no system call, never blocks; call it from one thread."""

@@ -58,11 +58,15 @@ class DecisionWriter:
         self._database: Database | None = None
         self._last_aside = float("-inf")
         self._announce = announce
-        self.complete: Callable[[Decision], Decision] = _as_it_is
+        self._complete: Callable[[Decision], Decision] = _as_it_is
         """Adds to a record what is only known, or only wanted, once it is written. It is called on this thread."""
         self.problem = ""
         """Why the file cannot be written, and what to do; empty: it can."""
         self.written = self.discarded = self.failed = self.kept = 0
+
+    def complete_with(self, complete: Callable[[Decision], Decision]) -> None:
+        """`complete` is called with each record before it is written."""
+        self._complete = complete
 
     def run(self, stop: threading.Event) -> None:
         """Flush until `stop` is set, then once more, and close the file."""
@@ -118,7 +122,7 @@ class DecisionWriter:
         for _ in range(min(BATCH, len(self._pending))):
             decision = self._pending.popleft()
             try:
-                decision = self.complete(decision)
+                decision = self._complete(decision)
             except Exception:  # a record that says less is better than none
                 _log.exception("what request %s waited for is not kept", decision.id)
             try:

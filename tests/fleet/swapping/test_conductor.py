@@ -922,7 +922,6 @@ async def test_one_that_is_to_be_kept_loaded_and_cannot_is_not_tried_again_and_a
         await asyncio.sleep(0)
     shown = status_report.serves(c, 0.0)[1]
     assert (shown["state"], shown["cannot_load"]) == ("cannot_load", "its weights are cut off")
-    assert c._timer is None, "nothing is to be tried later"
     del fleet.lasting["b"]
     (await leased(c.acquire("b"))).release()
     assert fleet.journal == ["start b", "ready b"]
