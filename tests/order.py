@@ -129,7 +129,7 @@ LONGEST = (
     "request/translate/test_model_families.py",
 )
 """Those above about nine seconds on a busy machine. Processes that share the files take the next one when they are
-through with one: one of these at the end would leave the others idle. `pytest --durations=50` says what has become slow.
+through with one: one of these at the end would leave the others idle. `pytest --durations=50` tells what is slow now.
 """
 
 _PLACES = {f"tests/{name}": at for at, name in enumerate(LONGEST)}
