@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from bench.cost_guard import bytecode
 from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.domain.decision import Attempt, Decision, OrchestratedRecord, Routed
@@ -454,15 +454,12 @@ def test_no_family_appears_twice() -> None:
 # -- cost ---------------------------------------------------------------------------------------------------------
 
 
-def test_observing_costs_less_than_two_microseconds() -> None:
+def test_observing_costs_few_instructions() -> None:
+    """Python instructions, since a time depends on the machine; it was 273 on CPython 3.11 when this was written."""
     metrics, decision = Metrics(), sealed(**STREAMED, queued=0.1, input_tokens=1, cached_tokens=1)
-    best = float("inf")
-    for _ in range(30):
-        started = time.perf_counter()
-        for _ in range(200):
-            metrics.observe(decision)
-        best = min(best, (time.perf_counter() - started) / 200)
-    assert best < 2e-6
+    metrics.observe(decision)
+    counted = bytecode.count(lambda: metrics.observe(decision))
+    assert 0 < sum(counted.values()) < 350
 
 
 def test_the_prometheus_client_is_not_loaded_before_the_first_scrape() -> None:
