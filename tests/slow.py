@@ -34,7 +34,6 @@ SLOW = {
     "tests/request/translate/properties/test_translation_fuzz.py": EXAMPLES,
     "tests/request/translate/properties/test_translation_round_trip.py::test_there_and_back_is_the_identity": EXAMPLES,
     "tests/scenarios/test_browser.py": BROWSER,
-    "tests/scenarios/test_companion.py": EXAMPLES,
     "tests/scenarios/test_compose_example.py": CONTAINERS,
     "tests/scenarios/test_edges.py": PROXIES,
     "tests/scenarios/test_freed_memory.py": "hundreds of megabytes are sent",
@@ -43,7 +42,6 @@ SLOW = {
     "tests/scenarios/test_measuring_models.py": REAL_ENGINE,
     "tests/scenarios/test_moving_in.py": REAL_ENGINE,
     "tests/scenarios/test_orchestrating.py::test_a_crash": CRASHES,
-    "tests/scenarios/test_orchestrating_leaving.py": CRASHES,
     "tests/scenarios/test_prometheus.py": "a real Prometheus",
     "tests/scenarios/test_public_proxies.py": PROXIES,
     "tests/scenarios/test_real_models.py": REAL_ENGINE,
@@ -57,9 +55,12 @@ HEAVY = {
     "tests/bench_smoke/test_bench_translation.py": EXAMPLES,
     "tests/edge/test_edge_load.py": PROXIES,
     "tests/fleet/drivers/test_ray_crashes.py": CRASHES,
+    "tests/fleet/drivers/test_ray_ranks.py": CRASHES,
     "tests/measure/preflight/test_checks_ember.py": REAL_ENGINE,
     "tests/measure/suites/test_suites_ember.py": REAL_ENGINE,
+    "tests/scenarios/test_companion.py": EXAMPLES,
     "tests/scenarios/test_measuring_soak.py": EXAMPLES,
+    "tests/scenarios/test_orchestrating_leaving.py": CRASHES,
 }
 """What CI leaves out, too, to stay below fifteen minutes: `scripts/test --all` runs it."""
 
