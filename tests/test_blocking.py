@@ -11,7 +11,34 @@ import time
 import pytest
 import uvloop
 
-from stoker.blocking import StillBlocked, in_own_thread
+from stoker.blocking import StillBlocked, each_waited_for, in_own_thread
+
+
+def test_many_pieces_of_work_share_a_thread_and_one_that_blocks_holds_up_only_itself() -> None:
+    gate = threading.Event()
+    threads: list[int] = []
+
+    def quick() -> bool:
+        threads.append(threading.get_ident())
+        return True
+
+    works = [("a", quick), ("b", quick), ("dead", lambda: gate.wait(10)), ("c", quick), ("dead", quick), ("d", quick)]
+    a, b, dead, c, again, d = each_waited_for(works, 0.05)
+    assert (a, b, c, d) == (True, True, True, True)
+    assert isinstance(dead, StillBlocked)
+    assert isinstance(again, StillBlocked), "it is known to block"
+    assert threads[0] == threads[1], "one thread until one blocks"
+    gate.set()
+    until = time.monotonic() + 3
+    while isinstance(each_waited_for([("dead", quick)], 0.05)[0], StillBlocked):
+        assert time.monotonic() < until, "known to block only until it ends"
+        time.sleep(0.01)
+
+
+def test_what_one_piece_of_work_raises_is_its_outcome() -> None:
+    failed, worked = each_waited_for([("a", lambda: 1 // 0), ("b", lambda: 7)], 5)
+    assert isinstance(failed, ZeroDivisionError)
+    assert worked == 7
 
 
 def test_what_the_work_returns_and_raises_is_returned_and_raised() -> None:

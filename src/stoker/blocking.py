@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -75,27 +75,58 @@ def at_once(work: Callable[[], T], subject: str) -> T:
 
 def waited_for(work: Callable[[], T], subject: str, seconds: float) -> T:
     """As `at_once`, for callers beside the event loop."""
-    if subject in _left_behind:
-        raise StillBlocked(f"{subject} could not be read before, and still blocks")
-    results: list[T] = []
-    errors: list[Exception] = []
+    [outcome] = each_waited_for([(subject, work)], seconds)
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def each_waited_for(works: Sequence[tuple[str, Callable[[], T]]], seconds: float) -> list[T | Exception]:
+    """What each piece of work returns or raises, in order, with the subject of each. One thread does them all; what
+    takes longer than `seconds` is StillBlocked, and another thread goes on behind it. Raises nothing.
+    """
+    found: list[T | Exception] = []
+    while len(found) < len(works):
+        subject = works[len(found)][0]
+        if subject in _left_behind:
+            found.append(StillBlocked(f"{subject} could not be read before, and still blocks"))
+        else:
+            found += _until_one_blocks(works[len(found) :], seconds)
+    return found
+
+
+def _until_one_blocks(works: Sequence[tuple[str, Callable[[], T]]], seconds: float) -> list[T | Exception]:
+    """Those that were done, in order, and StillBlocked for the first that blocks, or ends before one that is known to
+    block. At least one.
+    """
+    done: list[T | Exception] = []
     is_over = threading.Event()
+    is_left_behind = False
 
     def run() -> None:
-        try:
-            results.append(work())
-        except Exception as error:
-            errors.append(error)
-        with _lock:
-            is_over.set()
-            _left_behind.discard(subject)
+        for subject, work in works:
+            if done and subject in _left_behind:
+                break
+            try:
+                outcome: T | Exception = work()
+            except Exception as error:
+                outcome = error
+            with _lock:
+                if is_left_behind:
+                    _left_behind.discard(subject)
+                    return
+                done.append(outcome)
+        is_over.set()
 
     threading.Thread(target=run, name="stoker-blocking", daemon=True).start()
-    is_over.wait(seconds)
-    with _lock:
-        if not is_over.is_set():
-            _left_behind.add(subject)
-            raise StillBlocked(f"{subject} could not be read within {seconds:g} s")
-    if errors:
-        raise errors[0]
-    return results[0]
+    before = 0
+    while not is_over.wait(seconds):
+        with _lock:
+            if before < len(done):  # it goes on
+                before = len(done)
+            elif before < len(works):
+                is_left_behind = True
+                subject = works[before][0]
+                _left_behind.add(subject)
+                return [*done, StillBlocked(f"{subject} could not be read within {seconds:g} s")]
+    return done

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from stoker.blocking import StillBlocked, waited_for
+from stoker.blocking import StillBlocked, each_waited_for
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
 from stoker.config.units import show_size
@@ -35,8 +35,10 @@ def warnings(settings: Settings) -> list[str]:
     """One sentence for each finding, in the order of the file. None contains a secret."""
     found = [*settings.renamed_keys, *_door(settings), *_secret_files(settings), *_certificate(settings)]
     found += _slots(settings)
+    missing = _missing_weights(settings)
     for serve in settings.serves:
-        found += [f"serve '{serve.name}': {text}" for text in _serve(serve, settings.slots)]
+        texts = [*([missing[serve.name]] if serve.name in missing else []), *_serve(serve)]
+        found += [f"serve '{serve.name}': {text}" for text in texts]
     found += _fallbacks(settings)
     if settings.router is not None:
         found += _routing(settings.router, settings.serves)
@@ -247,7 +249,20 @@ def _fallbacks(settings: Settings) -> Iterator[str]:
             )
 
 
-def _serve(serve: Serve, slots: Sequence[Slot]) -> Iterator[str]:
+def _missing_weights(settings: Settings) -> dict[str, str]:
+    """Of each serve whose weights are not there, by name, what comes of it."""
+    paths = {serve.name: Path(serve.model) for serve in serves_with_weights(settings)}
+    looked = each_waited_for([(f"the folder {path.parent}", path.exists) for path in paths.values()], LOOKED_FOR)
+    found = {}
+    for (name, path), is_there in zip(paths.items(), looked, strict=True):
+        if isinstance(is_there, StillBlocked):
+            found[name] = f"{is_there}: its file system does not answer, and switching to it is refused until it does"
+        elif not is_there or isinstance(is_there, Exception):
+            found[name] = f"the weights {path} do not exist; switching to it is refused until they do"
+    return found
+
+
+def _serve(serve: Serve) -> Iterator[str]:
     if serve.max_active > serve.parallel:
         yield (
             f"max_active {serve.max_active} is above parallel {serve.parallel}: "
@@ -255,13 +270,6 @@ def _serve(serve: Serve, slots: Sequence[Slot]) -> Iterator[str]:
         )
     if serve.driver is Driver.EXTERNAL:
         return
-    if needs_weights(serve) and runs_here(serve, slots):
-        path = Path(serve.model)
-        try:
-            if not waited_for(path.exists, f"the folder {path.parent}", LOOKED_FOR):
-                yield f"the weights {path} do not exist; switching to it is refused until they do"
-        except StillBlocked as problem:
-            yield f"{problem}: its file system does not answer, and switching to it is refused until it does"
     if serve.keep_loaded and serve.idle_unload is not None:
         yield "keep_loaded overrides idle_unload: it is never unloaded"
     if serve.identity is ServeIdentity.NONE and serve.engine != "openai":
@@ -332,7 +340,15 @@ def _is_dearer(cost: Cost, other: Cost) -> bool:
     return cost != other and cost.input >= other.input and cost.output >= other.output
 
 
-def needs_weights(serve: Serve) -> bool:
-    """Whether Stoker gives llama.cpp the file that the configuration names."""
-    is_told = serve.cmd is None or any("{model}" in word for word in serve.cmd)
-    return serve.engine == "llama.cpp" and bool(serve.model) and is_told and serve.source is None
+def serves_with_weights(settings: Settings) -> list[Serve]:
+    """Those for which Stoker gives a llama.cpp on this machine the file that the configuration names."""
+    return [
+        serve
+        for serve in settings.serves
+        if serve.engine == "llama.cpp"
+        and serve.model
+        and (serve.cmd is None or any("{model}" in word for word in serve.cmd))
+        and serve.source is None
+        and serve.driver is not Driver.EXTERNAL
+        and runs_here(serve, settings.slots)
+    ]

@@ -91,7 +91,7 @@ def _configured(settings: Settings, engines: list[InstalledEngine], probe: Devic
         doctor_checks.port(settings.front_door, process),
         doctor_checks.access(settings.front_door, None if running is None else running.frontdoor.auth == "keys"),
         doctor_checks.engines(here, engines),
-        *(doctor_checks.weights(serve) for serve in here if doctor_checks.needs_weights(serve)),
+        *(doctor_checks.weights(serve) for serve in here if doctor_checks.is_started_on_a_file(serve)),
         *(
             finding
             for serve in started

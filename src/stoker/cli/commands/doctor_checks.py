@@ -353,12 +353,12 @@ def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
 
 def serve_problems(serve: Serve, paths: Paths) -> list[str]:
     """All that would keep the serve from starting here, its weights included: what, and what to do about it."""
-    found = weights(serve) if needs_weights(serve) else None
+    found = weights(serve) if is_started_on_a_file(serve) else None
     of_weights = [f"{found.detail}: {found.fix}"] if found is not None and found.health is DoctorHealth.FAIL else []
     return [*of_weights, *_start_problems(serve, paths)]
 
 
-def needs_weights(serve: Serve) -> bool:
+def is_started_on_a_file(serve: Serve) -> bool:
     """Whether llama.cpp is started here on a file that the configuration names."""
     from stoker.domain.serve import Driver
 

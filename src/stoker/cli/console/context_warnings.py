@@ -18,27 +18,26 @@ READ_WITHIN = 3.0
 
 def context_warnings(settings: Settings) -> list[str]:
     """One sentence for each, with the place in the configuration file."""
+    from stoker.blocking import each_waited_for
     from stoker.domain.cluster import runs_here
-    from stoker.fleet.memory.fit.trained import caution
+    from stoker.fleet.memory.fit.trained import caution, excess
 
-    here = [serve for serve in settings.serves if runs_here(serve, settings.slots)]
-    found = [(serve, trained) for serve in here if (trained := _excess(serve)) is not None]
+    here = [
+        serve
+        for serve in settings.serves
+        if serve.context is not None and not serve.auto_context and runs_here(serve, settings.slots)
+    ]
+    works = [(f"the model of serve '{serve.name}'", partial(excess, serve)) for serve in here]
+    # What cannot be read is what another warning is about.
+    found = [
+        (serve, trained)
+        for serve, trained in zip(here, each_waited_for(works, READ_WITHIN), strict=True)
+        if isinstance(trained, int)
+    ]
     if not found:
         return []
     document = _document(settings)
     return [_placed(document, serve, caution(serve, trained)) for serve, trained in found]
-
-
-def _excess(serve: Serve) -> int | None:
-    from stoker.blocking import StillBlocked, waited_for
-    from stoker.fleet.memory.fit.trained import excess
-
-    if serve.context is None or serve.auto_context:
-        return None
-    try:
-        return waited_for(partial(excess, serve), f"the model of serve '{serve.name}'", READ_WITHIN)
-    except StillBlocked:
-        return None  # another warning says so
 
 
 def _document(settings: Settings) -> ConfigDocument | None:

@@ -15,22 +15,14 @@ READ_WITHIN = 3.0
 
 def weights_warnings(settings: Settings) -> list[str]:
     """One sentence for each serve whose file is there and broken. `stoker doctor` has a row for each instead."""
-    from stoker.blocking import StillBlocked, waited_for
-    from stoker.config.warnings import needs_weights
-    from stoker.domain.cluster import runs_here
-    from stoker.domain.serve import Driver
+    from stoker.blocking import each_waited_for
+    from stoker.config.warnings import serves_with_weights
 
-    found = []
-    for serve in settings.serves:
-        if serve.driver is Driver.EXTERNAL or not needs_weights(serve) or not runs_here(serve, settings.slots):
-            continue
-        try:
-            problem = waited_for(partial(_problem, serve.model), f"the model of serve '{serve.name}'", READ_WITHIN)
-        except StillBlocked:
-            continue  # another warning says so
-        if problem:
-            found.append(f"serve '{serve.name}': {problem}")
-    return found
+    here = serves_with_weights(settings)
+    works = [(f"the model of serve '{serve.name}'", partial(_problem, serve.model)) for serve in here]
+    found = zip(here, each_waited_for(works, READ_WITHIN), strict=True)
+    # What cannot be read is what another warning is about.
+    return [f"serve '{serve.name}': {text}" for serve, text in found if isinstance(text, str) and text]
 
 
 def _problem(model: str) -> str:
