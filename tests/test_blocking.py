@@ -23,7 +23,7 @@ def test_many_pieces_of_work_share_a_thread_and_one_that_blocks_holds_up_only_it
         return True
 
     works = [("a", quick), ("b", quick), ("dead", lambda: gate.wait(10)), ("c", quick), ("dead", quick), ("d", quick)]
-    a, b, dead, c, again, d = each_waited_for(works, 0.05)
+    a, b, dead, c, again, d = each_waited_for(works, 1.0)
     assert (a, b, c, d) == (True, True, True, True)
     assert isinstance(dead, StillBlocked)
     assert isinstance(again, StillBlocked), "it is known to block"

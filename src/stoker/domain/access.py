@@ -8,7 +8,7 @@ from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.cluster import Cluster
 from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
-from stoker.domain.host_port import host_port
+from stoker.domain.host_port import host_port, reachable
 from stoker.domain.key import App, Key
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
@@ -91,8 +91,7 @@ class FrontDoor(Bounds):
     @property
     def local_url(self) -> str:
         """Where this machine reaches it; a wildcard address is reached over loopback."""
-        host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        return f"{self.scheme}://{host_port(host, self.port)}"
+        return f"{self.scheme}://{host_port(reachable(self.host), self.port)}"
 
     @property
     def scheme(self) -> str:

@@ -123,7 +123,9 @@ class Admin:
         head, _, rest = verb.partition("/")
         if head == "decisions":
             require(caller, Scope.OBSERVE)
-            return AdminReply(self._decisions.by_id(rest) if rest else self._decisions.newest(query))
+            return AdminReply(
+                self._decisions.by_id(rest) if rest else await asyncio.to_thread(self._decisions.newest, query)
+            )
         if head == "results" and self._results is not None:
             return AdminReply(await self._results.handle(caller, method, rest, query))
         if head == "routing" and method == "GET" and self._routing is not None:

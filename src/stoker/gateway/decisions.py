@@ -17,6 +17,9 @@ MAX_LISTED = 10_000
 CONSIDERED = 4_000
 """Decisions among which an explanation looks for requests that were in the way; memory has that many."""
 
+KEPT_CONSIDERED = 256
+"""The same for a record on its way to disk: under load every request waits, and overlaps with all others."""
+
 
 class DecisionPages:
     """`grade_of(request_id)`: the shadow grade of a request; empty: it has none. `swaps()`: those that are known."""
@@ -46,7 +49,7 @@ class DecisionPages:
         """The record as it is kept: with what the request waited for. From any thread."""
         if decision.queued is None and decision.attempts:
             return decision
-        return with_waits(decision, self._swaps(), self._store.overlapping(decision.at, CONSIDERED))
+        return with_waits(decision, self._swaps(), self._store.overlapping(decision.at, KEPT_CONSIDERED))
 
     def newest(self, query: Mapping[str, str]) -> dict[str, Any]:
         """The newest first; `?limit=N`, 50 by default; `?failed=true`: only those that failed. Raises ClientError

@@ -81,7 +81,7 @@ class StatusReport:
                 "auth_configured": None if door.auth is None else "keys" if door.auth else "none",
                 "host": door.host,
                 "port": door.port,
-                "base_url": f"{door.scheme}://{_local(door.host)}:{door.port}/v1",
+                "base_url": f"{door.local_url}/v1",
                 "max_active_generations": sum(s.max_active for s in self._flow.settings.names.serves),
                 "in_flight": len(self._flow.active),
                 "bodies": {"held": bodies.held, "budget": bodies.limit, "refused": bodies.refused},
@@ -194,7 +194,3 @@ def _conversations(saved: conversations.ConversationStatistics | None) -> dict[s
         "restored": saved.restored,
         "not_restored": saved.not_restored,
     }
-
-
-def _local(host: str) -> str:
-    return "127.0.0.1" if host in ("0.0.0.0", "::") else host

@@ -105,11 +105,11 @@ class DecisionLog:
 
     def newest_failed(self, limit: int) -> list[Decision]:
         """As `recent`, of those for which `Decision.is_failed` holds."""
+        in_memory = sum(one.is_failed for one in list(self._ring))
+        # The file first, as in `recent`.
+        older = self._on_disk(f"WHERE {_FAILED} ORDER BY seq DESC LIMIT ?", limit) if limit > in_memory else []
         found = [one for one in list(self._ring)[::-1] if one.is_failed][:limit]
-        if len(found) == limit:
-            return found
         known = {(one.id, one.at) for one in found}
-        older = self._on_disk(f"WHERE {_FAILED} ORDER BY seq DESC LIMIT ?", limit)
         return (found + [one for one in older if (one.id, one.at) not in known])[:limit]
 
     def overlapping(self, at: float, limit: int) -> list[Decision]:

@@ -929,6 +929,21 @@ async def test_one_that_is_to_be_kept_loaded_and_cannot_is_not_tried_again_and_a
 
 
 @story
+async def test_a_check_that_a_reload_overtook_says_nothing_of_the_new_model() -> None:
+    fleet = FakeFleet()
+    fleet.lasting["b"], fleet.reading["b"] = ["its weights are cut off"], asyncio.Event()
+    c = conductor(fleet, a("b"))
+    waiting = asyncio.get_running_loop().create_task(leased(c.acquire("b")))
+    await asyncio.sleep(0)
+    c.reload([Slot("gpu")], [a("b", model="/whole.gguf")])
+    del fleet.lasting["b"]
+    fleet.reading.pop("b").set()
+    (await waiting).release()
+    assert fleet.journal == ["start b", "ready b"]
+    assert_nothing_left(c)
+
+
+@story
 async def test_a_check_during_the_drain_that_finds_it_spares_the_resident() -> None:
     fleet = FakeFleet()
     c = conductor(fleet, a(), a("b"), drain_timeout=5.0)

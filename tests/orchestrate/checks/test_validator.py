@@ -78,6 +78,7 @@ def judged(answer: str | StokerError | None, usage: Usage | None = None, timeout
         "[PASS]", " [pass]\n", "**[PASS]**", "The block returns the sum, as asked.\n\n[PASS]\n",
         "I find no errors in it.\n[PASS]", '{"verdict": "PASS", "reason": ""}', '{"verdict": "PASS"}',
         '{"verdict": "PASS", "reason": "It is correct and complete."}',
+        '{"verdict": "PASS", "reason": "The block adds two numbers."}', '{"verdict": "PASS", "reason": null}',
     ],
 )  # fmt: skip
 def test_a_block_passes_only_if_the_answer_says_so(answer: str) -> None:

@@ -387,6 +387,29 @@ async def test_requests_that_its_fallback_answered_are_its_failures(books: Books
     assert books.moves[-1].reason.startswith("live requests: ")
 
 
+@pytest.mark.parametrize(
+    "decision",
+    [
+        {"serve": "clever", "candidates": [Candidate("clever", "would_lose")], "outcome": "refused", "status": 400},
+        {"serve": "fast", "candidates": [Candidate("clever", "queue_full"), Candidate("fast")], "outcome": "served"},
+    ],
+    ids=["a wrong request", "no place, and a fallback"],
+)
+def test_what_says_nothing_against_the_model_takes_nothing_back(tmp_path: Path, decision: dict[str, Any]) -> None:
+    @story
+    async def tell(books: Books) -> None:
+        async with ScriptedServer(Script(text="one")) as server:
+            promotions = await watched(books, server, SHORT)
+            for _ in range(4):
+                promotions.observe(Decision("r", 1.0, "/p", model="coder", **decision))
+                promotions.observe(Decision("r", 1.0, "/p", model="coder", serve="clever", outcome="served"))
+            promotions.observe(Decision("r", 1.0, "/p", model="coder", serve="clever", outcome="served"))
+            await books.ended.wait()
+        assert books.closed == [("clever", Outcome.PASSED, False)]
+
+    tell(tmp_path)
+
+
 @story
 async def test_a_canary_that_hangs_asks_one_question_only(books: Books) -> None:
     async with ScriptedServer(Script(error_status=500)) as server:

@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 from tests.request.lease.stage import Stage, replicated, serve
 
-from stoker.domain.errors import StartFailed
+from stoker.domain.errors import LASTING, LASTING_HERE, StartFailed
 from stoker.domain.serve import Slot
-from stoker.request.lease.cannot_load import LASTING, LASTING_HERE, may_have_changed
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.timing import BACKOFF_CAP
 
@@ -165,22 +164,6 @@ def test_an_idle_slot_does_not_return_to_it() -> None:
     stage.to(stage.now + 1000.0)
     assert stage.swaps == []
     assert stage.phase("other") == "ready"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "is_changed"),
-    [
-        (BEFORE, BEFORE, False),
-        (BEFORE, AFTER, True),
-        (BEFORE, (), True),
-        (BEFORE, (("/m.gguf", 1, 10, 6),), True),
-        ((), (), False),
-    ],
-)
-def test_size_inode_and_time_of_change_say_whether_another_try_makes_sense(
-    before: tuple[tuple[str, int, int, int], ...], after: tuple[tuple[str, int, int, int], ...], is_changed: bool
-) -> None:
-    assert may_have_changed(before, after) is is_changed
 
 
 def test_what_concerns_one_device_lasts_too() -> None:

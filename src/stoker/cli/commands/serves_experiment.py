@@ -67,7 +67,7 @@ def experiment(
 
     state = Path(tempfile.mkdtemp(prefix="stoker-experiment-"))
     settings = settings_for(serve, port, gpu, state)
-    require_port(settings)
+    require_port(settings, f"stoker serves experiment --model {shlex.quote(model)}")
     code = 1
     try:
         code = run(

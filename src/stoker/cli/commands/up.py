@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -81,9 +82,10 @@ def up(
         if name not in {serve.name for serve in settings.serves}:
             raise unknown_serve(name, [s.name for s in settings.serves], settings.source or "the demo")
     warn(settings)
-    command = "stoker up --demo" if demo_ else "stoker up"
+    own = [*(("--demo",) if demo_ else ()), *(("--config", config) if config else ())]
+    command = shlex.join(["stoker", "up", *own])
     if not replace and "LISTEN_FDS" not in os.environ:
-        require_none(settings, command)
+        require_none(settings, command, demo_, shlex.join(["--state", where]) if where else "")
         require_port(settings, command)
     terminal.note(f"starting with {counted(len(settings.serves), 'serve')}; Ctrl-C ends it")
     start = up_start.Start(settings, given, demo_, leave_running, resume, replace, forced)
@@ -97,8 +99,10 @@ def warn(settings: Settings) -> None:
         terminal.note(f"warning: {warning}")
 
 
-def require_none(settings: Settings, command: str = "stoker up") -> None:
-    """Raises RequestRefused if one runs on this state directory: where it answers, and how to run another one."""
+def require_none(settings: Settings, command: str, is_demo: bool = False, state_option: str = "") -> None:
+    """Raises RequestRefused if one runs on this state directory: where it answers, and how to run another one.
+    `command`: what to type, without `state_option`.
+    """
     from stoker.cli.console.control import Control
 
     state = Path(settings.paths.state)
@@ -108,16 +112,17 @@ def require_none(settings: Settings, command: str = "stoker up") -> None:
         running = control.status()
     port, taken = settings.front_door.port, running.frontdoor.port
     port = port if port != taken else taken % 65535 + 1
-    which, code = ("a demo", "demo_runs") if command.endswith("--demo") else ("Stoker", "stoker_runs")
+    which, code = ("a demo", "demo_runs") if is_demo else ("Stoker", "stoker_runs")
+    replacing = " ".join(filter(None, (command, state_option, "--replace")))
     raise RequestRefused(
         f"{which} runs already: process {running.pid}, {running.frontdoor.base_url}; use it, replace it: "
-        f"`{command} --replace`, end it with `kill {running.pid}`, or run another one beside it: "
+        f"`{replacing}`, end it with `kill {running.pid}`, or run another one beside it: "
         f"{command} --port {port} --state DIR",
         code=code,
     )
 
 
-def require_port(settings: Settings, command: str = "stoker up") -> None:
+def require_port(settings: Settings, command: str) -> None:
     """Raises RequestRefused, naming who holds the front door's port and what to do, unless it is free."""
     from stoker.cli.machine import ports
 

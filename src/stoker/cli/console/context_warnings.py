@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ def context_warnings(settings: Settings) -> list[str]:
         for serve in settings.serves
         if serve.context is not None and not serve.auto_context and runs_here(serve, settings.slots)
     ]
-    works = [(f"the model of serve '{serve.name}'", partial(excess, serve)) for serve in here]
+    works = [(f"the folder {os.path.dirname(serve.model)}", partial(excess, serve)) for serve in here]
     # What cannot be read is what another warning is about.
     found = [
         (serve, trained)

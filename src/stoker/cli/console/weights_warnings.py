@@ -19,7 +19,7 @@ def weights_warnings(settings: Settings) -> list[str]:
     from stoker.config.warnings import serves_with_weights
 
     here = serves_with_weights(settings)
-    works = [(f"the model of serve '{serve.name}'", partial(_problem, serve.model)) for serve in here]
+    works = [(f"the folder {os.path.dirname(serve.model)}", partial(_problem, serve.model)) for serve in here]
     found = zip(here, each_waited_for(works, READ_WITHIN), strict=True)
     # What cannot be read is what another warning is about.
     return [f"serve '{serve.name}': {text}" for serve, text in found if isinstance(text, str) and text]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from stoker.cli.console.errors import NotRunning, UsageError, unknown_serve
 from stoker.cli.console.installation import Installation, find_installation
 from stoker.cli.evaluate.front_door_key import KEY, front_door_key
+from stoker.domain.host_port import reachable
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
 from stoker.domain.serve import Serve
@@ -18,8 +19,6 @@ from stoker.measure.requests.endpoint import MeasuredEndpoint
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import FrontDoorStatus, ServeStatus, StatusAnswer
-
-_NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ def running_at(installation: Installation, name: str | None, key_env: str | None
 
 def _front_door_target(installation: Installation, door: FrontDoorStatus, name: str, key: str | None) -> Target:
     """Over TLS, the certificate has to be for the first of `allowed_hosts`, else for `localhost`."""
-    address = _NOWHERE.get(door.host, door.host)
+    address = reachable(door.host)
     if not door.base_url.startswith("https:"):
         return Target(address, door.port, "", name, key)
     allowed = installation.settings.front_door.allowed_hosts if installation.settings is not None else ()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from stoker.domain.host_port import reachable
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.fleet.process import identity
 from stoker.fleet.process.launch_fingerprint import fingerprint
-from stoker.fleet.process.ports import reachable
 from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.process.start_records import StartRecord
 

@@ -58,11 +58,6 @@ def port_problem(host: str, port: int, is_here: bool = True) -> str | None:
     return f"port {port} on {host} cannot be used ({errno.errorcode.get(failure, failure)}): choose another `port`"
 
 
-def reachable(host: str) -> str:
-    """Where to ask for what listens on `host`."""
-    return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
-
-
 def _bind(host: str, port: int) -> int | None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Iterator
@@ -51,9 +52,7 @@ def _inside(path: str) -> Iterator[str]:
     """The files of a folder of weights."""
     if os.path.isdir(path):
         with os.scandir(path) as entries:
-            for place, entry in enumerate(entries):
-                if place < MOST_IN_A_FOLDER:
-                    yield entry.path
+            yield from (entry.path for entry in itertools.islice(entries, MOST_IN_A_FOLDER))
 
 
 def _stat(path: str) -> os.stat_result | None:

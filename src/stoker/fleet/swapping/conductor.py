@@ -41,7 +41,7 @@ from stoker.fleet.swapping.refusals import cannot_start, needs_force, without_na
 from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
 from stoker.fleet.swapping.weight_fetching import WeightFetching, acquire_after
-from stoker.request.lease.cannot_load import CannotLoad, may_have_changed
+from stoker.request.lease.cannot_load import CannotLoad
 from stoker.request.lease.commands import (
     CancelSwap,
     CheckStart,
@@ -180,10 +180,12 @@ class Conductor:
         self, state: ServeState, name: str, takes_place: bool, share: FairShare, body_bytes: int, wish: ReplicaWish
     ) -> Lease | asyncio.Future[Lease]:
         """As `acquire`, of a serve that has to be started, once it is known whether it can."""
-        details = takes_place, share, body_bytes, wish
+        details, serve = (takes_place, share, body_bytes, wish), state.serve
 
         def go_on(check: QuickCheck) -> Lease | asyncio.Future[Lease]:
-            self._learn(state, check)
+            self._learn(state, serve, check)
+            if state.serve is not serve:  # it was reloaded meanwhile: the check was of another model
+                return self.acquire(name, *details)
             self._refuse_hopeless(state, check)
             if check.lacks_weights:
                 return self._fetching.acquire_after_fetch(
@@ -331,10 +333,7 @@ class Conductor:
         try:
             if not force:
                 self._refuse_unforced(state)
-            check = self._fleet.quick_check(state.serve)
-            check = check if isinstance(check, QuickCheck) else await asyncio.shield(self._checking(check))
-            self._learn(state, check)
-            self._refuse_hopeless(state, check)
+            self._refuse_hopeless(state, await self._check_now(state))
         except StokerError as refusal:
             return SwitchPreview(state.name, refusal=refusal)
         return preview_switch(self.scheduler, state.name) if state.name in self.scheduler.serves else found
@@ -343,11 +342,10 @@ class Conductor:
         """See `request.lease.preview.loadable`. Without those of which a check finds that they cannot load."""
         checked: set[str] = set()
         while new := [name for name in loadable(self.scheduler) if name not in checked]:
-            for name in new:
-                checked.add(name)
-                if (state := self.scheduler.serves.get(name)) is not None and state.phase is ServePhase.STOPPED:
-                    check = self._fleet.quick_check(state.serve)
-                    self._learn(state, check if isinstance(check, QuickCheck) else await self._checking(check))
+            checked.update(new)
+            states = [self.scheduler.serves[name] for name in new]
+            # At once: a file system that does not answer holds up each check for seconds.
+            await asyncio.gather(*(self._check_now(state) for state in states if state.phase is ServePhase.STOPPED))
         return loadable(self.scheduler)
 
     async def switch(
@@ -365,9 +363,7 @@ class Conductor:
             self._forced.add(name)
         if state.phase is ServePhase.STOPPED:
             self._refuse_unforced(state)
-            found = self._fleet.quick_check(state.serve)
-            check = found if isinstance(found, QuickCheck) else await asyncio.shield(self._checking(found))
-            self._learn(state, check)
+            check = await self._check_now(state)
             self._refuse_hopeless(state, check)
             if check.lacks_weights:
                 await asyncio.shield(self._fetching.task(name))
@@ -583,8 +579,17 @@ class Conductor:
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    def _learn(self, state: ServeState, check: QuickCheck) -> None:
-        """What a check says about whether a stopped serve can load."""
+    async def _check_now(self, state: ServeState) -> QuickCheck:
+        serve = state.serve
+        found = self._fleet.quick_check(serve)
+        check = found if isinstance(found, QuickCheck) else await asyncio.shield(self._checking(found))
+        self._learn(state, serve, check)
+        return check
+
+    def _learn(self, state: ServeState, serve: Serve, check: QuickCheck) -> None:
+        """What a check of `serve` says about whether it can load; nothing, if it was reloaded or removed meanwhile."""
+        if self.scheduler.serves.get(state.name) is not state or state.serve is not serve:
+            return
         known, now = state.cannot_load, self._clock.now()
         if check.lasting:
             reason = "; ".join(without_name(state.serve, problem) for problem in check.lasting)
@@ -592,7 +597,7 @@ class Conductor:
                 log.warning("serve %s cannot load: %s", state.name, reason)
                 self._carry_out(self.scheduler.on_cannot_load(state.name, now, reason))
                 self._look_again_later()
-        elif known is not None and (not known.failure or may_have_changed(known.files, check.files)):
+        elif known is not None and (not known.failure or known.files != check.files):
             log.info("serve %s may be loaded again: what prevented it has changed", state.name)
             self._carry_out(self.scheduler.on_may_load(state.name, now))
 
@@ -606,15 +611,14 @@ class Conductor:
         for state in () if self._closing else self._broken():
             found = self._fleet.quick_check(state.serve)
             if isinstance(found, QuickCheck):
-                self._learn(state, found)
+                self._learn(state, state.serve, found)
             else:
                 self._checking(found).add_done_callback(partial(self._looked, state, state.serve))
         self._look_again_later()
 
     def _looked(self, state: ServeState, serve: Serve, done: asyncio.Task[QuickCheck]) -> None:
-        is_as_it_was = self.scheduler.serves.get(state.name) is state and state.serve is serve
-        if not done.cancelled() and done.exception() is None and is_as_it_was and not self._closing:
-            self._learn(state, done.result())
+        if not done.cancelled() and done.exception() is None and not self._closing:
+            self._learn(state, serve, done.result())
 
     def _broken(self) -> list[ServeState]:
         return [state for state in self.scheduler.serves.values() if state.cannot_load is not None]

@@ -20,8 +20,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain(decision: Decision, swaps: Iterable[EndedSwap] = (), decisions: Iterable[Decision] = ()) -> Explanation:
     """`swaps`, `decisions`: those that are remembered; which of them concern this request is found out here."""
-    uses = [use for one in decisions if (use := _use(one, decision)) is not None] if decision.queued else []
-    spans = timeline(decision, swaps, uses)
+    spans = _spans(decision, swaps, decisions)
     return Explanation(facts(decision, spans), spans)
 
 
@@ -30,11 +29,16 @@ def with_waits(decision: Decision, swaps: Iterable[EndedSwap], decisions: Iterab
     engine printed is left out.
     """
     silent = [replace(one, error=None) for one in swaps]
-    spans = explain(decision, silent, decisions).spans
+    spans = _spans(decision, silent, decisions)
     waits = [one for one in spans if one.kind in (SpanKind.WAIT, SpanKind.SWAP, SpanKind.PLACE)]
     if not waits:
         return decision
     return replace(decision, waits=[WaitPart(one.kind.value, one.start, one.end, one.words) for one in waits])
+
+
+def _spans(decision: Decision, swaps: Iterable[EndedSwap], decisions: Iterable[Decision]) -> list[Span]:
+    uses = [use for one in decisions if (use := _use(one, decision)) is not None] if decision.queued else []
+    return timeline(decision, swaps, uses)
 
 
 def _use(other: Decision, decision: Decision) -> Use | None:

@@ -41,7 +41,9 @@ _MAX_BEFORE = 8000
 _MAX_REASON = 500
 _PASS_LINE = re.compile(r"[\s*_`>-]*\[[ \t]*PASS[ \t]*\][\s*_`.!]*", re.IGNORECASE)
 _COMPLAINT = re.compile(
-    r"\b(?:although|bad|breaks?|broken|bugs?|bugg?y|but|cannot|crash(?:es)?|defects?|doubt\w*|errors?|except|fail(?:s|ed|ure)?"
+    r"\b(?:although|bad|endless\w*|erreur\w*|errore|falsch\w*|falta\w*|faux|fehler\w*|fehlt|forgets|ignores|infinite\w*"
+    r"|instead of|leaks?|manque\w*|off[- ]by|omits|overflow\w*|sbagliat\w*|skips|by zero"
+    r"|breaks?|broken|bugs?|bugg?y|but|cannot|crash(?:es)?|defects?|doubt\w*|errors?|except|fail(?:s|ed|ure)?"
     r"|faults?|faulty|flaw(?:s|ed)?|however|if|improper\w*|inaccura\w*|incomplete|inconsisten\w*|incorrect\w*|invalid|issues?|lacks?"
     r"|maybe|might|misses|missing|mistakes?|must|needs?|never|no|nor|not|only|ought|perhaps|problem\w*|questionable|reject\w*"
     r"|should|suspicious|though|unclear|undefined|unless|unsafe|unsure|untested|violat\w*|warn\w*|without|worr\w*|would|wrong\w*)\b"
@@ -165,8 +167,9 @@ def validator_question(
 def parse_verdict(text: str) -> ModelVerdict | None:
     """The verdict of an answer: its one JSON object, or its mark. None: it has none, or contradicts itself.
 
-    `[PASS]` stands alone on its line, once, and what is said beside it praises: an answer that only mentions the mark,
-    or gives any other reason, is no verdict. Praise is English, and has no word that doubts, denies or demands.
+    `[PASS]` stands alone on its line, once, and what is said beside it is praise, in English: an answer that only
+    mentions the mark, or gives any other reason, is no verdict. In JSON the verdict has a field of its own, so a reason
+    may be anything but a complaint: a word that doubts, denies or demands.
     """
     text = text.strip().removeprefix("```json").strip("` \n\t")
     if text.startswith("{"):
@@ -182,10 +185,14 @@ def parse_verdict(text: str) -> ModelVerdict | None:
     return ModelVerdict(False, _clean(reason)) if bracket and _clean(reason) else None
 
 
+def _complains(reason: str) -> bool:
+    return _COMPLAINT.search(_DENIED.sub(" fine ", reason)) is not None
+
+
 def _praises(reason: str) -> bool:
     """Whether a reason to accept is one. An empty one is."""
-    left = _DENIED.sub(" fine ", reason)
-    return not left.strip() or (_PRAISE.search(left) is not None and _COMPLAINT.search(left) is None)
+    is_praise = _PRAISE.search(_DENIED.sub(" fine ", reason)) is not None
+    return not reason.strip() or (is_praise and not _complains(reason))
 
 
 def _json_verdict(text: str) -> ModelVerdict | None:
@@ -195,7 +202,8 @@ def _json_verdict(text: str) -> ModelVerdict | None:
         return None
     verdict, reason = value.get("verdict"), value.get("reason", "")
     if verdict == "PASS":
-        return ModelVerdict(True) if isinstance(reason, str) and _praises(reason) else None
+        is_clear = reason is None or (isinstance(reason, str) and not _complains(reason))
+        return ModelVerdict(True) if is_clear else None
     if verdict == "FAIL" and isinstance(reason, str) and _clean(reason):
         return ModelVerdict(False, _clean(reason))
     return None

@@ -37,7 +37,8 @@ _BY_NAME = {"dockerfile": "dockerfile", "makefile": "makefile", "gemfile": "ruby
 _WORDS = frozenset(
     (*_BY_EXTENSION.values(), *_BY_NAME.values(), *DOCUMENTS, "py", "python3", "js", "jsx", "mjs", "cjs", "node", "ts",
      "mts", "golang", "rs", "h", "c++", "cc", "cxx", "hpp", "cs", "c#", "rb", "sh", "shell", "zsh", "patch", "kt",
-     "perl", "objective-c", "julia", "fortran", "cobol", "assembly", "asm", "jsonc", "json5", "proto", "graphql")
+     "perl", "objective-c", "julia", "fortran", "cobol", "assembly", "asm", "jsonc", "json5", "jsonl", "ndjson",
+     "cython", "batch", "fish", "proto", "graphql")
 )  # fmt: skip
 _LONG_ENOUGH = 4
 """Letters from which on a word may be mistyped: shorter ones are near too many others."""
@@ -101,4 +102,4 @@ def _fence_word(info: str) -> str:
 
 
 def _mistyped(word: str) -> str:
-    return (nearest(word, sorted(_WORDS)) or "") if len(word) >= _LONG_ENOUGH else ""
+    return (nearest(word, sorted(_WORDS - DOCUMENTS), cutoff=0.8) or "") if len(word) >= _LONG_ENOUGH else ""

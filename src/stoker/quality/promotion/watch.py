@@ -22,6 +22,7 @@ from stoker.exchange.leasing import leased
 from stoker.measure.canary.steadiness import SteadinessCheck
 from stoker.measure.requests.client import ModelClient
 from stoker.measure.statistics.stats import Cusum
+from stoker.request.decide.fallback import BUSY, TAKES_NONE
 
 SERVE_FAILURES = frozenset(("upstream_failed", "stalled", "bug"))
 """Outcomes of requests for which the serve is to blame."""
@@ -93,14 +94,17 @@ class PromotionWatch:
     def observe(self, decision: Decision) -> None:
         """Count one request of the alias. Returns at once: a decision is sealed where nothing may wait."""
         serve = self.override.serve
-        passed_over = any(one.dropped and one.serve == serve for one in decision.candidates)
-        if decision.serve != serve and not passed_over:
+        # The last candidate answered, or refused; those before it were passed over.
+        dropped = next((one.dropped for one in decision.candidates[:-1] if one.serve == serve), "")
+        if decision.serve != serve and not dropped:
             return
-        is_failure = passed_over or decision.outcome in SERVE_FAILURES
-        is_answer = decision.outcome == "served" and not is_failure
+        is_failure = decision.outcome in SERVE_FAILURES or (bool(dropped) and dropped not in BUSY | TAKES_NONE)
+        is_answer = decision.outcome == "served" and not dropped
         if is_answer:
             self._seen.answered += 1
-        elif is_failure or decision.is_failed or (decision.outcome == "client_left" and decision.ttft is None):
+        elif (
+            dropped or is_failure or decision.is_failed or (decision.outcome == "client_left" and decision.ttft is None)
+        ):
             self._seen.unanswered += 1
         if (is_failure or is_answer) and self._failures.feed(is_failure):
             self._alarm.set()

@@ -13,8 +13,9 @@ from stoker.domain.errors import BEYOND_THE_DEVICE, CapacityError, ClientError, 
 from stoker.domain.serve import FallbackCause
 from stoker.request.decide.failover import BY_STATUS, HealthEffect
 
-_BUSY = frozenset(("queue_full", "no_place", "queue_timeout", "swap_timeout", "busy", "upstream_busy"))
-_TAKES_NONE = frozenset(("draining", "unloaded", "fetching", "no_fit", "needs_force"))
+BUSY = frozenset(("queue_full", "no_place", "queue_timeout", "swap_timeout", "busy", "upstream_busy"))
+TAKES_NONE = frozenset(("draining", "unloaded", "fetching", "no_fit", "needs_force"))
+"""Codes of a serve that has no place now, and of one that takes no request."""
 _REQUEST_IS_WRONG = frozenset(("upstream_refused", "not_counted"))
 _UPSTREAMS = frozenset(("upstream_refused", "insufficient_quota"))
 """Codes of a serve's own refusal, where it gave no message."""
@@ -24,14 +25,14 @@ def fallback_cause(error: StokerError, code: str) -> FallbackCause | None:
     """Why the fallback would answer. `code`: of the error, or of the serve's failure that caused it."""
     if code in BEYOND_THE_DEVICE:
         return FallbackCause.MEMORY  # 1
-    if isinstance(error, CapacityError) and error.code in _BUSY:
+    if isinstance(error, CapacityError) and error.code in BUSY:
         return FallbackCause.BUSY  # 2
     if isinstance(error, ClientError) and (error.source == "upstream" or error.code in _UPSTREAMS):
         rule = BY_STATUS.get(error.status)
         is_serves_fault = rule is not None and rule.health is HealthEffect.FAULT
         return FallbackCause.UNAVAILABLE if is_serves_fault else None  # 4, 5
     if isinstance(error, CapacityError | ClientError):
-        return FallbackCause.UNAVAILABLE if error.code in _TAKES_NONE else None  # 3, 5
+        return FallbackCause.UNAVAILABLE if error.code in TAKES_NONE else None  # 3, 5
     if isinstance(error, UpstreamError) and error.code in _REQUEST_IS_WRONG:
         return None  # 5
     return FallbackCause.UNAVAILABLE if isinstance(error, UpstreamError | StartFailed) else None  # 3, 5

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stoker.domain.errors import CANNOT_LOAD, LASTING, LASTING_HERE, StartFailed, did_not_start
+from stoker.domain.errors import CANNOT_LOAD, LASTING, StartFailed, did_not_start
 from stoker.domain.protocols import FileMarks
-
-__all__ = ["LASTING", "LASTING_HERE", "CannotLoad", "from_failure", "is_lasting", "may_have_changed"]
 
 
 class CannotLoad(NamedTuple):
@@ -40,8 +38,3 @@ def from_failure(name: str, error: StartFailed, files: FileMarks) -> CannotLoad:
 
 def is_lasting(error: StartFailed) -> bool:
     return error.code in LASTING or error.code == CANNOT_LOAD
-
-
-def may_have_changed(before: FileMarks, now: FileMarks) -> bool:
-    """Whether a file that a start reads is another one, has other content, came or went."""
-    return before != now

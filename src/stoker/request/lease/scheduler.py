@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Final
 
-from stoker.domain.errors import BEYOND_THE_DEVICE, StartFailed, StokerError
+from stoker.domain.errors import BEYOND_THE_DEVICE, LASTING_HERE, StartFailed, StokerError
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.protocols import FileMarks
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.request.lease import refusals
-from stoker.request.lease.cannot_load import LASTING_HERE, CannotLoad, from_failure, is_lasting
+from stoker.request.lease.cannot_load import CannotLoad, from_failure, is_lasting
 from stoker.request.lease.commands import Command, Grant, Reassign, Reject
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
@@ -195,7 +195,7 @@ class Scheduler(Reconciler):
         return self.hand_over_waiting(state, refusals.cannot_load(state.serve, found), now) + self.reconcile(now)
 
     def on_may_load(self, name: str, now: float) -> list[Command]:
-        """What prevented that a serve could load is gone, or has changed."""
+        """What prevented a serve from loading is gone, or has changed."""
         state = self.serves.get(name)
         if state is None or state.cannot_load is None:
             return []

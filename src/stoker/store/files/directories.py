@@ -32,7 +32,7 @@ def make_directory(path: Path, other: str) -> None:
         path.mkdir(mode=0o700, exist_ok=True)
         found = os.stat(path)
     except OSError as error:
-        place = next((one for one in path.parents if one.is_dir()), path.parent)
+        place = next((one for one in path.parents if os.path.isdir(one)), path.parent)  # `is_dir` raises
         advice = remedy(error, place)
         raise unusable(f"the directory {path} cannot be created ({error.strerror}): {advice}, or {other}") from error
     if found.st_uid != os.geteuid():
