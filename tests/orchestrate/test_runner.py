@@ -91,26 +91,35 @@ async def run_on_a_full_disk(client: Client) -> None:
 
 
 class Notes:
+    """Each commit takes until `may_go_on` is set."""
+
     def __init__(self) -> None:
-        self.ends: list[str] = []
+        self.written: list[str] = []
+        self.commits, self.may_go_on = threading.Event(), threading.Event()
 
     def record(self, command: object) -> None:
+        if isinstance(command, Commit):
+            self.commits.set()
+            assert self.may_go_on.wait(10)
+            self.written.append("commit")
         if isinstance(command, Fail):
-            self.ends.append(command.error.code)
+            self.written.append(command.error.code)
 
 
-def test_a_request_whose_client_left_ends_as_cancelled() -> None:
+def test_a_request_that_is_cancelled_during_a_commit_ends_as_cancelled_after_it() -> None:
     async def story() -> None:
         notes = Notes()
         parts: Any = (Loop(LoopRules(), is_complete, ()), Worker(), Passes(), notes, Client())
         request = Prompt(Dialect.CHAT, "pair", [Turn(Role.USER, [Text("write it")])])
         run = OrchestratedRun(RunParts(*parts, now=asyncio.get_running_loop().time), request, "rules")
         task = asyncio.get_running_loop().create_task(run.run())
-        await asyncio.sleep(0.05)
+        assert await asyncio.to_thread(notes.commits.wait, 10)
         task.cancel()
+        await asyncio.sleep(0)
+        notes.may_go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert notes.ends == ["cancelled"]
+        assert notes.written == ["commit", "cancelled"]
 
     asyncio.run(story())
 

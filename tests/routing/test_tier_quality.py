@@ -68,6 +68,18 @@ def test_a_serve_that_is_configured_in_another_way_is_not_known() -> None:
     assert (tier_quality.fingerprints, tier_quality.is_verified("small")) == ({}, False)
 
 
+def test_a_replica_that_is_not_identified_yet_is_not_forgotten_by_a_reload() -> None:
+    tier_quality = TierQuality()
+    tier_quality.on_measured({KEY: row()})
+    for replica in ("small@0", "small@1"):
+        tier_quality.on_started("small", replica)
+    tier_quality.on_configured({}, ["small"])
+    tier_quality.on_identified("small", MODEL, "small@0")
+    assert "small" not in tier_quality.verified
+    tier_quality.on_identified("small", MODEL, "small@1")
+    assert "small" in tier_quality.verified
+
+
 def test_a_changed_row_replaces_grades_but_the_first_profile_only_older_ones() -> None:
     grades = row(at=5.0, source=LIVE)
     tier_quality = TierQuality()

@@ -141,6 +141,8 @@ class OrchestratedRun:
         self._generation: asyncio.Task[None] | None = None
         self._check: asyncio.Task[None] | None = None
         self._end: Finish | Fail | None = None
+        self._writing: asyncio.Task[None] | None = None
+        """The last write of the scratchpad."""
 
     async def run(self) -> None:
         """Until the answer is complete and sent. Raises StokerError; on cancel all that it holds is given back, and the
@@ -150,9 +152,21 @@ class OrchestratedRun:
             await self._run()
         except asyncio.CancelledError:
             if self._end is None:
-                ended = Fail(StokerError("the request was cancelled: its client left", code="cancelled"))
-                await asyncio.shield(asyncio.to_thread(self._parts.recorder.record, ended))
+                text = "the request was cancelled: its client left, or Stoker ended it"
+                await asyncio.shield(self._record_end(Fail(StokerError(text, code="cancelled"))))
             raise
+
+    async def _record(self, command: RecordBlock | RecordCheck | Commit | Finish | Fail) -> None:
+        """On cancel the write goes on; the end is written after it."""
+        self._writing = asyncio.get_running_loop().create_task(
+            asyncio.to_thread(self._parts.recorder.record, command), name="scratchpad"
+        )
+        await asyncio.shield(self._writing)
+
+    async def _record_end(self, command: Fail) -> None:
+        if self._writing is not None:
+            await asyncio.wait((self._writing,))
+        await asyncio.to_thread(self._parts.recorder.record, command)
 
     async def _run(self) -> None:
         parts = self._parts
@@ -249,7 +263,7 @@ class OrchestratedRun:
                     self._stop(self._check)
                 case Commit(block=block):
                     try:
-                        await asyncio.to_thread(self._parts.recorder.record, command)
+                        await self._record(command)
                     except StokerError as error:
                         # Before what arrived during the write, or the answer would end without this block.
                         self._events.appendleft(CommitFailed(error))
@@ -257,9 +271,9 @@ class OrchestratedRun:
                     self.usage.on_committed(len(self._as_written.add(block)))
                     self._parts.reply.add(self._blocks.add(block))
                 case RecordBlock() | RecordCheck():
-                    await asyncio.to_thread(self._parts.recorder.record, command)
+                    await self._record(command)
                 case Finish() | Fail():
-                    await asyncio.to_thread(self._parts.recorder.record, command)
+                    await self._record(command)
                     self._end = command
 
     async def _generate(self, generation: int, blocks: tuple[WorkerBlock, ...], correction: Correction | None) -> None:

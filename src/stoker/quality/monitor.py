@@ -59,7 +59,8 @@ class QualityMonitor:
             serves = [serve for name in router.settings.serves if (serve := router.serve(name)) is not None]
             self._serve_of |= {replica: serve.name for serve in serves for replica in replica_names(serve)}
             last = {serve.name: self._store.last(serve) for serve in serves}
-            self._tier_quality.on_configured({name: found for name, found in last.items() if found is not None})
+            unchanged = {name: found for name, found in last.items() if found is not None}
+            self._tier_quality.on_configured(unchanged, last.keys())
         self._demoter.use_router(router)
 
     def on_ready(self, name: str) -> None:

@@ -14,7 +14,7 @@ All methods belong to the event loop's thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from types import MappingProxyType
 
 from stoker.domain.run import Fingerprint
@@ -69,12 +69,18 @@ class TierQuality:
                 del self._grades[key]
         self._drop_old_grades()
 
-    def on_configured(self, unchanged: Mapping[str, Fingerprint]) -> None:
-        """Serves were configured. `unchanged`: those that are still started as they were when last identified."""
+    def on_configured(self, unchanged: Mapping[str, Fingerprint], names: Collection[str] = ()) -> None:
+        """Serves were configured. `unchanged`: those that are still started as they were when last identified; `names`:
+        all of them. What runs of the others is not known.
+        """
         self._fingerprints.clear()
         self._fingerprints.update(unchanged)
         self._verified.intersection_update(unchanged)
-        self._running = {serve: found for serve, found in self._running.items() if serve in unchanged}
+        self._running = {
+            serve: found if serve in unchanged else dict.fromkeys(found)
+            for serve, found in self._running.items()
+            if serve in unchanged or serve in names
+        }
         for serve in self._running:
             self._combine(serve)
 

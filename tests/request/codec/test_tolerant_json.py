@@ -57,7 +57,7 @@ WHOLE: dict[Dialect, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("dialect", WHOLE)
-@pytest.mark.parametrize("odd", [b"NaN", b"-Infinity", rb'"\ud83d"'])
+@pytest.mark.parametrize("odd", [b"NaN", b"-Infinity", rb'"\ud83d"', b'"\xff"'])
 def test_a_whole_answer_is_mended_in_every_dialect_and_a_strict_one_is_not_touched(
     dialect: Dialect, odd: bytes
 ) -> None:

@@ -4,6 +4,7 @@ of the same shapes still reaches the cheap one.
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.request.decide.agent_sessions import DIALECTS, Session, request, sessions
 
@@ -80,3 +81,24 @@ def test_harmless_work_of_the_same_shapes_reaches_the_cheap_tier(trick: str) -> 
     found = [(one, dialect, *asked(one, dialect)) for one in harmless for dialect in DIALECTS]
     closed = [one for one in found if one[3][0] != "cheap"]
     assert len(closed) <= len(found) / 6, closed
+
+
+def test_an_earlier_request_with_a_file_is_not_passed_over() -> None:
+    """What the file asks for cannot be seen, whatever is asked after it."""
+
+    def chosen(attached: bool) -> list[str]:
+        text = {"type": "text", "text": "Implement the login flow in the settings module"}
+        file = [{"type": "file", "file": {"filename": "a.md", "file_data": "data:text/plain;base64,YQ=="}}]
+        tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("read", "write_file")]
+        messages = [
+            {"role": "user", "content": [text, *(file if attached else ())]},
+            {"role": "assistant", "content": "Done."},
+            {"role": "user", "content": "Fix the typo in the button label in header.py"},
+        ]
+        body = msgspec.json.encode({"model": "auto", "messages": messages, "tools": tools})
+        seen = ROUTER.classes.with_tokens(outline(Dialect.CHAT, body)[0], None)
+        task = ROUTER.classes.classify_declared(seen, "auto", None)
+        return [step.tier.name for step in ROUTER.plan(task, seen, RoutingConstraints()).steps]
+
+    assert chosen(attached=False)[0] == "cheap"
+    assert chosen(attached=True) == ["strong"]

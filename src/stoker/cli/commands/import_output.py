@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from stoker.cli.importers.imported import ImportedConfig
     from stoker.cli.importers.write import ConfigVerdict
+    from stoker.domain.access import FrontDoor
 
 Target = Annotated[Path, typer.Option("--path", metavar="FILE", help="Where to write.")]
 DEFAULT_TARGET = Path("stoker.toml")
@@ -98,7 +99,6 @@ def _end(verdict: ConfigVerdict, files: Sequence[Path], options: ImportOptions) 
     """As `doctor` looks at each serve, and as the dry run of its start does."""
     from stoker.cli.commands import doctor_checks
     from stoker.cli.console.installation import is_running
-    from stoker.cli.machine import ports
 
     settings = verdict.settings
     not_ready = [("", problem) for problem in verdict.unset]
@@ -113,13 +113,25 @@ def _end(verdict: ConfigVerdict, files: Sequence[Path], options: ImportOptions) 
         door = settings.front_door
         if is_running(replace(settings, source=str(where))):
             command = "stoker reload"
-        elif not ports.is_free(door.host, door.port):
-            holder = f"{host_port(door.host, door.port)} is in use by {ports.holder(door.port)}: stop it first"
+        else:
+            holder = _port_problem(door)
     if not_ready:
         command = "stoker doctor"
     is_default = options.path.name == "stoker.toml" and where.parent == Path.cwd()
     following = command if is_default else f"{command} --config {shlex.quote(str(where))}"
     return ImportEnd(verdict.refusals, tuple(files), tuple(not_ready), holder, following if files else "")
+
+
+def _port_problem(door: FrontDoor) -> str:
+    """Why the front door cannot listen, and what to do; empty: it can."""
+    from stoker.cli.machine import ports
+
+    address = host_port(door.host, door.port)
+    try:
+        is_free = ports.is_free(door.host, door.port)
+    except OSError as error:
+        return f"cannot listen on {address}: {error.strerror or error}; change [front_door] port"
+    return "" if is_free else f"{address} is in use by {ports.holder(door.port)}: stop it first"
 
 
 def _report(imported: ImportedConfig) -> None:

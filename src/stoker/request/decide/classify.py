@@ -71,7 +71,7 @@ class _Seen(NamedTuple):
     """It asks what is, not what is to be done."""
     is_learned: bool
     """It is in a language that was learned, or too short to tell."""
-    passed_over: dict[tuple[frozenset[str], bool, bool], bool]
+    passed_over: dict[tuple[frozenset[str], bool, bool, Says], bool]
     """Cached results of `_is_passed_over`."""
 
 
@@ -159,7 +159,8 @@ class Classifier:
             text = outline.request(back)
             if wary and (proposed := self._proposed(text, outline.around_request(back).said)):
                 return proposed._replace(notes=(*notes, f"earlier:{back}", "proposed"), back=back), True  # 3
-            if found is not None and self._is_passed_over(text, forms, signs, outline, wary):
+            attached = wary and outline.around_request(back).has_attachment
+            if found is not None and self._is_passed_over(text, forms, signs, outline, wary, attached):
                 continue
             goes_on = continues(text)
             if goes_on is Continues.ONLY:
@@ -279,13 +280,13 @@ class Classifier:
         return _learned(self._weights.classes[at], likely[at], risk, risk, (), ())
 
     def _is_passed_over(
-        self, text: str, forms: tuple[str, ...], signs: frozenset[str], outline: Outline, wary: bool
+        self, text: str, forms: tuple[str, ...], signs: frozenset[str], outline: Outline, wary: bool, attached: bool
     ) -> bool:
         """Whether an earlier request can neither be high-risk work, nor unknown, nor start a task. Cached, because a
         long conversation has hundreds of them.
         """
-        seen = self._seen(text, forms, wary)
-        key = signs, wary, bool(outline.systems)
+        seen = self._seen(text, forms, wary, attached)
+        key = signs, wary, bool(outline.systems), seen.says
         found = seen.passed_over.get(key)
         if found is None:
             risk = max([sum(self._risks(likely)) for likely in seen.likely])
