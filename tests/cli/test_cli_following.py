@@ -222,7 +222,7 @@ def test_routes_are_told_by_class_and_tier_with_rates_and_money(
         in lines
     )
     assert "saved            0.06 of the 0.08 that the most expensive cloud tier would have cost" in lines
-    assert lines[-1].startswith("costs beside it  escalations 0, repairs about 0 ")
+    assert lines[-1].startswith("other costs      subtracted: escalations 0, repairs about 0; ")
 
 
 def test_the_same_for_programs(log: DecisionLog, config: Path, capsys: pytest.CaptureFixture[str]) -> None:

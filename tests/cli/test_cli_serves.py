@@ -245,7 +245,7 @@ def test_after_a_failed_switch_what_is_loaded_now_is_told_once_it_is_settled(
     stoker.routes["GET /status"] = status
     assert run(["serves", "up", "slow"]) == 1
     told = capsys.readouterr().err
-    assert "starting fast again" in told
+    assert "waiting until fast is loaded" in told
     assert "nothing is loaded in gpu0 now; fast did not start: no memory" in told
 
 

@@ -28,4 +28,4 @@ def test_a_serve_that_cannot_load_says_why_and_a_load_is_refused_in_advance() ->
             expect(page.locator("main")).to_contain_text("cut.gguf")
             assert faults(page) == []
             page.get_by_role("button", name="Load").click()
-            expect(page.get_by_role("dialog")).to_contain_text("Refuse: serve 'cut' cannot load: ")
+            expect(page.get_by_role("dialog")).to_contain_text("Stoker refuses: serve 'cut' cannot load: ")

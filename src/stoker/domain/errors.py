@@ -182,7 +182,7 @@ LASTING_HERE = frozenset(("unsupported_backend", "unsupported_quantization", "mi
 LASTING = LASTING_HERE | {
     "bad_weights", "unsupported_architecture", "context_too_long", "bad_option", "missing_weights",
 }  # fmt: skip
-"""Codes of StartFailed that time does not mend: the serve's files or its configuration have to change."""
+"""Codes of StartFailed for lasting failures: the serve's files or its configuration have to change."""
 CANNOT_LOAD = "cannot_load"
 """Code of StartFailed: it failed so, or a check found such a reason, and it is not started again."""
 

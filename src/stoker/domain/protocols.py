@@ -41,7 +41,7 @@ class QuickCheck(NamedTuple):
     lacks_weights: bool = False
     """Its weights are missing, and can be fetched from its `source`."""
     lasting: Sequence[str] = ()
-    """Those of `problems` that time does not mend: somebody has to change a file or the configuration."""
+    """Those of `problems` that are lasting: somebody has to change a file or the configuration."""
     files: FileMarks = ()
     """What a start reads: weights, engine, templates. Empty if there are such problems, or nothing of it is here."""
 

@@ -23,12 +23,12 @@ class _PrivateLog(RotatingFileHandler):
     errors go to stderr: whoever started Stoker may see them there.
     """
 
-    _is_ailing = False
+    _is_failing = False
 
     def emit(self, record: logging.LogRecord) -> None:
         super().emit(record)
         if self.stream is not None:  # `handleError` closes it
-            self._is_ailing = False
+            self._is_failing = False
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Called while the error is handled."""
@@ -38,8 +38,8 @@ class _PrivateLog(RotatingFileHandler):
             return
         self._drop_stream()  # what it has not written would be tried again with each record
         lines = []
-        if not self._is_ailing:
-            self._is_ailing = True
+        if not self._is_failing:
+            self._is_failing = True
             path = Path(self.baseFilename)
             lines.append(f"{path} cannot be written ({error.strerror}): {remedy(error, path.parent)}")
         if record.levelno >= logging.ERROR and not getattr(record, "is_announced", False):

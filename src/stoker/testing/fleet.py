@@ -25,7 +25,7 @@ class FakeFleet:
         self.broken: dict[str, str] = {}
         self.problems: dict[str, list[str]] = {}
         self.lasting: dict[str, list[str]] = {}
-        """Problems of its quick check that time does not mend."""
+        """Problems of its quick check that are lasting."""
         self.versions: dict[str, int] = {}
         """Of a serve's files: another number, other files."""
         self.failures: dict[str, str] = {}

@@ -313,7 +313,7 @@ def test_one_that_somebody_pauses_while_it_serves_goes_on_and_that_is_logged(
             while yard.status() != "running" or "was paused" not in caplog.text:
                 await asyncio.sleep(0.02)
         await yard.prove(serve, launched)
-        assert "container fast was paused by somebody and goes on: serve 'fast-serve' is loaded" in caplog.text
+        assert "container fast was paused, and Stoker resumed it, because serve 'fast-serve' is loaded" in caplog.text
         await unit.end(0.0)
 
     tell(story)

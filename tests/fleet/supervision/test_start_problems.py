@@ -11,9 +11,10 @@ import psutil
 import pytest
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.host_port import reachable
 from stoker.domain.serve import Driver, Requires, Secret, Serve, Status
 from stoker.fleet.process.launch_fingerprint import fingerprint
-from stoker.fleet.process.ports import free_port, port_problem, reachable
+from stoker.fleet.process.ports import free_port, port_problem
 from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.supervision import requirements
 from stoker.fleet.supervision.start_problems import problems

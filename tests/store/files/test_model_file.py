@@ -38,9 +38,9 @@ def test_a_dangling_link_is_not_a_missing_file(tmp_path: Path) -> None:
         (b"<html>", "is not a GGUF file (it begins with b'<htm'): "),
         (b"some notes\n", "is not a GGUF file (it begins with b'some'): "),
         (b"version https://git-lfs.github.com/spec/v1\n", "is a git-lfs pointer, not the weights: "),
-        (b"GGUF" + bytes(20), "is broken: its version is 0"),
-        ((MODELS / "spark.gguf").read_bytes()[:4000], "is broken: "),
-        ((MODELS / "spark.gguf").read_bytes()[:-1], "is cut off: "),
+        (b"GGUF" + bytes(20), "is broken (its version is 0, "),
+        ((MODELS / "spark.gguf").read_bytes()[:4000], "is broken ("),
+        ((MODELS / "spark.gguf").read_bytes()[:-1], "is cut off ("),
     ],
 )
 def test_a_file_that_is_no_whole_model_is_told_by_its_content(tmp_path: Path, content: bytes, said: str) -> None:
@@ -86,7 +86,7 @@ def test_a_split_model_needs_every_part_whole(tmp_path: Path) -> None:
     assert problem_of(first) == ""
     last = tmp_path / "big-00003-of-00003.gguf"
     last.write_bytes(last.read_bytes()[:-1])
-    assert problem_of(first).startswith(f"{last} is cut off: ")
+    assert problem_of(first).startswith(f"{last} is cut off (")
     (tmp_path / "big-00002-of-00003.gguf").unlink()
     assert problem_of(first).startswith(f"{tmp_path}/big-00002-of-00003.gguf, part 2 of 3, does not exist: ")
 
@@ -111,5 +111,5 @@ def test_a_file_is_read_again_once_it_has_changed(tmp_path: Path, monkeypatch: p
     assert [problem_of(str(path)), problem_of(str(path))] == ["", ""]
     assert len(read) == 1
     path.write_bytes(path.read_bytes()[:100])
-    assert "is broken: " in problem_of(str(path))
+    assert "is broken (" in problem_of(str(path))
     assert len(read) == 2

@@ -58,8 +58,8 @@ def show(
         )
     terminal.say(f"saved            {_saved_text(whole)}")
     terminal.say(
-        f"costs beside it  escalations {_money(whole.escalations)}, repairs about {_money(whole.repaired)} (both are "
-        f"subtracted); judging today {_money(judged_today)} (is not); suites are not counted"
+        f"other costs      subtracted: escalations {_money(whole.escalations)}, repairs about "
+        f"{_money(whole.repaired)}; not subtracted: judging today {_money(judged_today)}, and suites (not recorded)"
     )
 
 

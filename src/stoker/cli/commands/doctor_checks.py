@@ -399,7 +399,7 @@ def container(serve: Serve, paths: Paths) -> DoctorFinding | None:
         return None
     return DoctorFinding(
         f"serve {serve.name}", DoctorHealth.WARN, note,
-        f"stop it, then start it again: it is made anew (stoker serves up {serve.name})",
+        f"stop it, then create it again: stoker serves up {serve.name}",
         f"stoker serves down {serve.name}",
     )  # fmt: skip
 

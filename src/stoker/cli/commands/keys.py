@@ -94,7 +94,7 @@ def create(
     )  # fmt: skip
     seconds = None if expires is None else _seconds(expires, "--expires")
     with find_running(config, state).control() as control:
-        is_first = _confirm_closing(control, asks=not (yes or json))
+        is_first = _confirm_first_key(control, asks=not (yes or json))
         try:
             answer = control.make_key(name, of_app, settings, seconds)
         except RequestRefused:
@@ -104,7 +104,7 @@ def create(
     _show_value(answer, json, f"key '{name}' works now; keep it, it is not shown again")
 
 
-def _confirm_closing(control: Control, asks: bool) -> bool:
+def _confirm_first_key(control: Control, asks: bool) -> bool:
     """Whether this is the first key. Says what that does to everybody else, and asks a person. Raises RequestRefused if
     the answer is no.
     """
@@ -116,7 +116,7 @@ def _confirm_closing(control: Control, asks: bool) -> bool:
         return True
     terminal.note("make it? [y/N]")  # stdout is the key's alone
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise RequestRefused("no key was made; to be asked no more: --yes", code="not_confirmed")
+        raise RequestRefused("no key was made; add --yes to make it without being asked", code="not_confirmed")
     return True
 
 

@@ -52,7 +52,7 @@ def status(
     for serve in serves:
         if serve.cannot_load:
             terminal.say(f"\n{serve.name} cannot load: {serve.cannot_load}")
-            terminal.say(f"when that is mended: stoker serves up {serve.replica_of or serve.name}")
+            terminal.say(f"after fixing it: stoker serves up {serve.replica_of or serve.name}")
         elif serve.last_error:
             again = f" (next attempt in {figures.seconds(serve.backoff)})" if serve.backoff else ""
             terminal.say(f"\n{serve.name}, last failure{again}: {serve.last_error}")

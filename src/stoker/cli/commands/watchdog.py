@@ -56,7 +56,8 @@ def problem_of(serve: ServeStatus) -> str:
     if seen.parked is not None:  # 1
         return f"{serve.name} is parked: {seen.parked}"
     if serve.cannot_load is not None:
-        return f"{serve.name} cannot load: {serve.cannot_load}; then `stoker serves up {serve.name}`"
+        again = f"stoker serves up {serve.replica_of or serve.name}"
+        return f"{serve.name} cannot load: {serve.cannot_load}; after fixing it: {again}"
     if seen.health == "sick":  # 2
         log = (
             "its log is where it runs"

@@ -19,7 +19,7 @@ def container_note(serve: Serve, paths: Paths) -> str:
 
     found = asyncio.run(container_driver(paths).inspect(serve))
     if found.state is ContainerState.PAUSED:
-        return f"container '{serve.container}' is paused, so no request is answered: a running Stoker lets it go on"
+        return f"container '{serve.container}' is paused, so it answers no request; a running Stoker resumes it"
     if found.state is ContainerState.RUNNING and found.match is ContainerMatch.CHANGED:
         return f"container '{serve.container}' runs on, but {found.why}"
     return ""

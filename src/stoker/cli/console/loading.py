@@ -142,7 +142,7 @@ def _settled(control: Control, name: str, quiet: bool) -> list[SlotStatus]:
             swaps = [slot.swap for slot in slots if slot.swap is not None]
             if not swaps:
                 break
-            words = f"starting {swaps[0].target} again" if swaps[0].target else ""
+            words = f"waiting until {swaps[0].target} is loaded" if swaps[0].target else ""
             if not quiet and words and words != said:
                 terminal.note(said := words)
             time.sleep(SETTLED_POLL)
@@ -157,7 +157,11 @@ def _now_loaded(slot: SlotStatus, others: list[ServeStatus]) -> str:
     if slot.resident:
         return f"loaded in {slot.name} now: {', '.join(slot.resident)}"
     failed = [one for one in others if one.slot is not None and slot.name in slots_of(one.slot) and one.last_error]
-    why = "".join(f"; {one.name} did not start: {one.last_error}" for one in failed if one.state != "ready")
+    why = "".join(
+        f"; {one.name} did not start: {one.last_error}"
+        for one in failed
+        if one.state in ("backoff", "parked", "cannot_load")
+    )
     return f"nothing is loaded in {slot.name} now{why}"
 
 

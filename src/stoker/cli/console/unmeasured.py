@@ -25,9 +25,8 @@ def unmeasured_warnings(settings: Settings) -> list[str]:
     if measured.intersection(tier.name for tier in local):
         return []
     trusted = [tier for tier in router.tiers if tier.cloud and router.allow_cloud and router.cloud_classes]
-    first = trusted[0] if trusted and router.unmeasured is Unmeasured.TRUSTED else local[0]
-    why = "the first trusted tier that the class may use" if first.cloud else "the first local tier, unmeasured"
+    first = "a trusted cloud" if trusted and router.unmeasured is Unmeasured.TRUSTED else "the cheapest local tier"
     return [
-        f"nothing is measured yet, so `auto` asks '{first.name}', {why}; high-risk work goes to no local tier; "
+        f"nothing is measured yet, so `auto` asks {first} first; high-risk work goes to no local tier; "
         "measure them: stoker eval bootstrap"
     ]

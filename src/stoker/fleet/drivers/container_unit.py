@@ -163,8 +163,8 @@ class ContainerUnit:
                 if await self._docker.state(self._id) is ContainerState.PAUSED:
                     await self._docker.unpause(self._id)
                     self._log.warning(
-                        "container %s was paused by somebody and goes on: serve '%s' is loaded; to free its memory, "
-                        "type stoker serves down %s", self._name, self._record.name, self._record.name,
+                        "container %s was paused, and Stoker resumed it, because serve '%s' is loaded; to free its "
+                        "memory: stoker serves down %s", self._name, self._record.name, self._record.name,
                     )  # fmt: skip
 
     async def _report_end(self, found: Container | None) -> None:

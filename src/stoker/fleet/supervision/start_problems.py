@@ -22,7 +22,7 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
 
 
 def lasting(serve: Serve) -> list[str]:
-    """What time does not mend: weights, command or engine, files, packages."""
+    """Lasting problems, that another attempt cannot fix: weights, command or engine, files, packages."""
     if serve.driver is Driver.EXTERNAL:
         if edge_of(serve) is not None:
             return []  # where its worker is, the start finds out

@@ -21,7 +21,7 @@ def cannot_start(serve: Serve, problems: list[str]) -> StartFailed:
 
 
 def lasting_problems(serve: Serve, problems: Sequence[str]) -> StartFailed:
-    """A check found what time does not mend."""
+    """A check found lasting problems."""
     text = "; ".join(without_name(serve, problem) for problem in problems)
     return StartFailed(f"serve '{serve.name}' cannot load: {text}", code=CANNOT_LOAD, remedy=text)
 

@@ -377,7 +377,7 @@ class Scheduler(Reconciler):
     def _failed(
         self, target: ServeState, swap: Swap, now: float, error: StokerError, files: FileMarks
     ) -> list[Command]:
-        """A start failed: waiters get its error, the target backs off or, if time does not mend it, cannot load. The
+        """A start failed: waiters get its error, the target backs off or, after a lasting failure, cannot load. The
         previous residents come back.
 
         If the model does not fit on its device, the target's `fallback` is started first.

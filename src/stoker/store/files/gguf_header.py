@@ -143,8 +143,8 @@ class _Reader:
             length = -(-elements // block) * size if block else max(0, following[offset] - offset)
             if begin + offset + length > self._size:
                 raise UnreadableModel(
-                    f"{self._path} is cut off: it should have {begin + offset + length} bytes or more and has "
-                    f"{self._size}; download it again"
+                    f"{self._path} is cut off (it has {self._size} bytes, and should have {begin + offset + length} or "
+                    "more): download it again"
                 )
             sized.append((name, length, elements, label))
         return tuple(sized)
@@ -211,4 +211,4 @@ class _Reader:
         self._left -= count
 
     def _broken(self, what: str) -> UnreadableModel:
-        return UnreadableModel(f"{self._path} is broken: {what}; download it again")
+        return UnreadableModel(f"{self._path} is broken ({what}): download it again")

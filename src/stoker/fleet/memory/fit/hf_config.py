@@ -172,7 +172,7 @@ def _tensors(path: Path) -> list[tuple[str, int]]:
             raise UnreadableModel(f"{path} is broken: a tensor without an offset; download it again")
         begin, end = offsets
         if not 0 <= begin <= end <= size - 8 - length:
-            raise UnreadableModel(f"{path} is cut off: a tensor ends at {end} bytes of data; download it again")
+            raise UnreadableModel(f"{path} is cut off (a tensor ends at {end} bytes of data): download it again")
         found.append((str(entry.get("dtype"))[:16], end - begin))
     return found
 

@@ -1,4 +1,4 @@
-"""Whether a serve's context is above what its model was trained for, which engines do not give."""
+"""Whether a serve's context is above what its model was trained for, which engines refuse or cut."""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ function Dialog({ apps, isFirst, done }) {
             <${Field} id="key-scope" label="Scope"><select id="key-scope" value=${given.scope} onChange=${set("scope")}>${SCOPES.map(([value, word]) => html`<option key=${value} value=${value} selected=${value === given.scope}>${word}</option>`)}</select><//>
             <${Field} id="key-ends" label="Expires"><select id="key-ends" onChange=${set("expires")}>${ENDS.map(([value, word]) => html`<option key=${value} value=${value}>${word}</option>`)}</select><//>
             ${apps.length > 0 && html`<${Field} id="key-app" label="Application"><select id="key-app" onChange=${set("app")}><option value="">none</option>${apps.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select><//>`}
-            <${Field} id="key-rpm" label="Requests a minute"><input id="key-rpm" type="number" min="1" step="1" placeholder="any number" value=${given.requests ?? ""} onInput=${set("requests")} /><//>
-            <${Field} id="key-tpd" label="Tokens a day"><input id="key-tpd" type="number" min="1" step="1" placeholder="any number" value=${given.tokens ?? ""} onInput=${set("tokens")} /><//>
+            <${Field} id="key-rpm" label="Requests a minute"><input id="key-rpm" type="number" min="1" step="1" placeholder="no limit" value=${given.requests ?? ""} onInput=${set("requests")} /><//>
+            <${Field} id="key-tpd" label="Tokens a day"><input id="key-tpd" type="number" min="1" step="1" placeholder="no limit" value=${given.tokens ?? ""} onInput=${set("tokens")} /><//>
             <${Field} id="key-models" label="Models"><input id="key-models" autocomplete="off" placeholder=${`all; or names, such as ${serves.value[0]?.name ?? "a, b"}`} value=${given.models ?? ""} onInput=${set("models")} /><//>
           </div>
           <ol class="steps">${stepsOf(given, isFirst).map((step) => html`<li key=${step}>${step}</li>`)}</ol>

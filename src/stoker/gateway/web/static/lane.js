@@ -85,7 +85,7 @@ function barWords({ state, from, to }) {
 /** What the signs of all lanes mean. */
 export function Legend() {
   return html`<p class="legend lanes dim small"><span><i class="bar starting" aria-hidden="true" /> loading</span><span><i class="bar" aria-hidden="true" /> ready</span>
-    <span><i class="bar draining" aria-hidden="true" /> draining or stopping</span><span><i class="came" aria-hidden="true" /> a request, where it came</span><span><i class="came bad" aria-hidden="true" /> one that failed</span></p>`;
+    <span><i class="bar draining" aria-hidden="true" /> draining or stopping</span><span><i class="came" aria-hidden="true" /> a request, when it arrived</span><span><i class="came bad" aria-hidden="true" /> a failed request</span></p>`;
 }
 
 function ticksOf(serve, from) {

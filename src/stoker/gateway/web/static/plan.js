@@ -13,7 +13,7 @@ export function slotsOf(serve) {
 export function loadPlan(status, name, preview) {
   const serve = status.serves.find((one) => one.name === name);
   if (preview.ready) return ["Nothing: it is already ready."];
-  if (preview.refusal) return [`Refuse: ${preview.refusal.message}`];
+  if (preview.refusal) return [`Stoker refuses: ${preview.refusal.message}`];
   const victims = status.serves.filter((one) => preview.victims.includes(one.name));
   const steps = serve.cannot_load ? [`Try it again, although it could not load: ${serve.cannot_load.replace(/\.$/, "")}.`] : [];
   if (preview.waits) steps.push("Wait until what starts or stops in its slot now is done; who has to stop then shows.");
