@@ -71,7 +71,7 @@ def test_files_are_private_and_no_draft_stays(directory: Path) -> None:
 
 def test_a_swap_that_cannot_be_written_down_says_where_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StokerError, match=r"was not begun.*a file is where a directory has to be"):
+    with pytest.raises(StokerError, match=r"was not begun.*is a file: remove it"):
         asyncio.run(SwapJournal(tmp_path / "file" / "swaps").begin(SWAP))
 
 

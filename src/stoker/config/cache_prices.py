@@ -1,8 +1,8 @@
 """What clouds charge for cached tokens of a prompt, in comparison with fresh ones: the defaults of a tier's `cost`.
 
-Prices of November 2026 per family of models, as secondary pages quote them. `read`: tokens that came from the cache.
-`write`: tokens that were written to it; Anthropic's for five minutes (one hour costs twice the input). The vendors' own
-pages, which were not read for this table and count if they differ:
+Prices of November 2026 per family of models, from secondary pages. `read`: tokens that came from the cache.
+`write`: tokens that were written to it; Anthropic's for five minutes (one hour costs twice the input). They were not
+compared with the vendors' own pages, which are right where they differ:
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 https://developers.openai.com/api/docs/guides/prompt-caching and https://developers.openai.com/api/docs/pricing
 https://ai.google.dev/gemini-api/docs/pricing

@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.memory.model_files import QWEN, hub
 
 from stoker.domain.errors import UnreadableModel
-from stoker.fleet.memory.fit.hf_config import read
+from stoker.fleet.memory.fit.hf_config import read, trained_context
 from stoker.fleet.memory.fit.shape import Layer
 
 
@@ -126,3 +126,20 @@ def test_files_without_tensors_are_no_model(tmp_path: Path, header: dict[str, An
     (folder / "model-0.safetensors").write_bytes(len(data).to_bytes(8, "little") + data)
     with pytest.raises(UnreadableModel, match="without a tensor"):
         read(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("rope", "trained"),
+    [
+        ({}, 4096),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}, 4096),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, None),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, None),
+        ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, None),
+    ],
+)
+def test_only_a_configuration_that_stretches_the_context_hides_what_the_model_was_trained_for(
+    tmp_path: Path, rope: dict[str, Any], trained: int | None
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 4096, **rope}))
+    assert trained_context(str(tmp_path)) == trained

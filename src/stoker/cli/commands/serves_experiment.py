@@ -116,7 +116,7 @@ def serve_for(
     else:
         devices = engines.container_devices(gpu, _vendors()) if image is not None else ()
         how = engines.command(kind, model, name, slug(name), context, parallel, image, devices)
-    is_fetched = cmd is None and not os.path.isabs(model)
+    is_fetched = image is not None or (cmd is None and not os.path.isabs(model))
     return Serve(
         name=slug(name),
         engine=kind,

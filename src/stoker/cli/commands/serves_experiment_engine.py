@@ -101,7 +101,8 @@ def _llama_words(model: str, name: str, host: str, port: str, context: int, para
 def container_devices(gpu: str | None, vendors: Sequence[str]) -> list[str]:
     """Options of `docker run` for one GPU, or for all that this machine has. `vendors`: of its GPUs."""
     if "amd" in vendors:
-        return ["--device", "/dev/kfd", "--device", "/dev/dri"]
+        one = [] if gpu is None else ["-e", "HIP_VISIBLE_DEVICES", "-e", "ROCR_VISIBLE_DEVICES"]
+        return ["--device", "/dev/kfd", "--device", "/dev/dri", *one]
     if gpu is not None:
         return ["--gpus", f"device={gpu}"]
     return ["--gpus", "all"] if "nvidia" in vendors else []

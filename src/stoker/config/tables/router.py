@@ -121,13 +121,13 @@ class CostTable(Section):
     output: Price | None = setting(None, "Required. Price of a million answer tokens.")
     cached_input: Price | None = setting(
         None,
-        "Price of a million prompt tokens that came from the cloud's cache. Default: what the vendor of a known model "
-        "publishes, else `input`.",
+        "Price of a million prompt tokens that came from the cloud's cache. By default Stoker's own table of November "
+        "2026 for known models, else `input`; compare it with your vendor's prices.",
     )
     cache_write: Price | None = setting(
         None,
-        "Price of a million prompt tokens that were written to the cloud's cache. Default: what the vendor of a known "
-        "model publishes (Anthropic: for five minutes; an hour costs twice `input`), else `input`.",
+        "Price of a million prompt tokens that were written to the cloud's cache. By default Stoker's own table of "
+        "November 2026 for known models (Anthropic: for five minutes; an hour costs twice `input`), else `input`.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What to do about a file that cannot be written: it depends on the cause. Pure."""
+"""What to do about a file that cannot be written: it depends on the cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BY_CAUSE = {
     errno.EACCES: "make {place} writable for the user of `stoker up`",
     errno.EPERM: "make {place} writable for the user of `stoker up`",
     errno.ENOENT: "{place} is gone: create it again, for the user of `stoker up`",
-    errno.ENOTDIR: "a file is where a directory has to be: remove it",
+    errno.ENOTDIR: "one of the directories of {place} is a file: remove it",
     errno.EISDIR: "a directory is where the file has to be: remove it",
     errno.EIO: "the disk of {place} reports errors: see `dmesg`",
     errno.EMFILE: "too many files are open: raise `ulimit -n`, or LimitNOFILE of the service",

@@ -63,7 +63,11 @@ def trained_context(directory: str) -> int | None:
         return None
     text = config.get("text_config")
     facts: dict[str, Any] = {**config, **text} if isinstance(text, dict) else config
-    return None if facts.get("rope_scaling") or facts.get("rope_parameters") else _context(facts)
+    rope = facts.get("rope_scaling") or facts.get("rope_parameters") or {}
+    # Since version 5 transformers writes `rope_parameters` into each configuration, of plain models too.
+    kind = rope.get("rope_type", rope.get("type", "default")) if isinstance(rope, dict) else ""
+    is_plain = kind == "default" and not any(isinstance(one, dict) for one in rope.values())
+    return _context(facts) if is_plain else None
 
 
 def _context(facts: Mapping[str, Any]) -> int | None:
