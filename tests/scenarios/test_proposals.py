@@ -120,7 +120,7 @@ def test_where_one_runs(plane: Plane, line: str, proposed: str) -> None:
 def test_where_one_runs_on_the_same_state_each_way_out_works(line: str) -> None:
     with running(serve("fast")) as plane:
         _, said = typed(plane, line)
-        (beside,) = (one for one in proposals(said) if "--state" in one)
+        (beside,) = (one for one in proposals(said) if "--port" in one)
         assert typed(plane, beside)[0] == 0, said
         assert plane.status()["serves"], "the first one goes on"
         (replacing,) = (one for one in proposals(said) if "--replace" in one)

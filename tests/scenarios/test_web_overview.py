@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 from tests.scenarios.plane import PATIENCE, Plane, llama, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
@@ -51,6 +51,7 @@ def ask(plane: Plane, model: str) -> int:
         connection.close()
 
 
+@pytest.mark.timeout(120)  # as for the curves below
 @pytest.mark.parametrize("look", LOOKS)
 def test_the_overview_and_the_serves_are_accessible_and_fit_when_there_is_much_to_show(
     browser: Browser, plane: Plane, look: str
@@ -186,14 +187,17 @@ def test_bars_of_requests_are_on_one_linear_scale_whose_end_is_shown(browser: Br
          "outcome": "served", "status": 200, "latency": latency, "stream": True, "ttft": 0.5}
         for number, (name, latency) in enumerate(lengths.items())
     ]  # fmt: skip
-    with opened(
-        browser, plane, "requests?q=",
-        before=lambda page: page.route("**/events?*", lambda route: route.fulfill(
-            content_type="text/event-stream",
-            body="".join(f"event: snapshot\ndata: {json.dumps(one)}\n\n" for one in (
-                {"topic": "status", **plane.status()}, {"topic": "decisions", "decisions": records},
-                {"topic": "requests", "count": 0, "requests": {}})))),
-    ) as page:  # fmt: skip
+    snapshots = (
+        {"topic": "status", **plane.status()}, {"topic": "decisions", "decisions": records},
+        {"topic": "requests", "count": 0, "requests": {}},
+    )  # fmt: skip
+    stream = "".join(f"event: snapshot\ndata: {json.dumps(one)}\n\n" for one in snapshots)
+
+    def told(page: Page) -> None:
+        page.route("**/events?*", lambda route: route.fulfill(content_type="text/event-stream", body=stream))
+        page.route("**/admin/decisions?*", lambda route: route.fulfill(json={"decisions": records}))
+
+    with opened(browser, plane, "requests?q=", before=told) as page:
         bars = page.locator("[data-row]")
         expect(bars.first).to_be_visible()
 
