@@ -15,6 +15,7 @@ from tests.fleet.memory.model_files import gguf, llama
 
 from stoker.cli.commands import doctor_checks
 from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+from stoker.cli.commands.read_again import ReadOptions
 from stoker.cli.commands.self_check import self_check
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine
@@ -113,9 +114,18 @@ def test_no_configuration_is_a_warning_that_names_init(home: Path, capsys: Captu
 
 
 def test_the_demo_needs_no_configuration(home: Path, port: int) -> None:
-    found = self_check(None, demo(home / "demo", port))
+    found = self_check(ReadOptions(None), demo(home / "demo", port))
     assert found["problems"] == []
     assert [one["health"] for one in found["findings"] if one["part"] == "configuration"] == [DoctorHealth.OK]
+
+
+def test_a_running_stoker_checks_itself_with_the_port_and_the_state_it_was_started_with(plain: Path) -> None:
+    elsewhere = plain.parent / "elsewhere"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        given = ReadOptions(str(plain), taken.getsockname()[1], str(elsewhere))
+        found = {one["part"]: one["detail"] for one in self_check(given)["findings"]}
+    assert str(given.port) in found["port"]
+    assert str(elsewhere) in found["state directory"]
 
 
 def test_what_the_running_stoker_holds_is_ours(stoker: FakeStoker, config: Path, port: int, capsys: Captured) -> None:

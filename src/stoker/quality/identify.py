@@ -11,8 +11,7 @@ from stoker.blocking import in_own_thread
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.launch import find_command
-from stoker.fleet.engines.llama_cpp import SERVER
+from stoker.fleet.engines.llama_cpp import uses_embedded
 from stoker.http import client
 from stoker.measure.artifacts import fingerprint as marks
 from stoker.measure.artifacts.fingerprint import EngineReport
@@ -55,7 +54,7 @@ async def _json(target: Target, page: str) -> Any:
 
 def packages(serve: Serve) -> dict[str, str]:
     """Versions of the packages that its engine consists of, if they are in our own environment."""
-    if serve.engine != "llama.cpp" or serve.cmd is not None or (not serve.embedded and find_command(serve, SERVER)):
+    if not uses_embedded(serve):
         return {}
     from importlib.metadata import PackageNotFoundError, version  # zipfile and email come with it
 

@@ -15,6 +15,7 @@ from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.commands.doctor_checks import DoctorFinding
+    from stoker.cli.commands.read_again import ReadOptions
     from stoker.cli.console.answers import StatusAnswer
     from stoker.cli.machine.discover import InstalledEngine
     from stoker.domain.access import Settings
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 def doctor(config: options.Config = None, json: options.Json = False) -> None:
     """Check every part of this machine. Each finding has its fix and the next command; exit 1 if one fails."""
     from stoker.cli.commands.doctor_checks import DoctorHealth
+    from stoker.cli.commands.read_again import ReadOptions
 
-    findings = examine(config)
+    findings = examine(ReadOptions(config))
     if json:
         terminal.emit([dataclasses.asdict(finding) for finding in findings])
     else:
@@ -36,16 +38,16 @@ def doctor(config: options.Config = None, json: options.Json = False) -> None:
         raise typer.Exit(FAILED)
 
 
-def examine(config: str | None, demo: Settings | None = None) -> list[DoctorFinding]:
+def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFinding]:
     """Every finding. Without a usable configuration: of this, and of the machine with the default places.
-    `demo`: the settings of the demo that runs; no file is read then.
+    `given`: the options that `up` was started with, or would be. `demo`: the settings of the demo that runs; no file is read then.
     """
     from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover
     from stoker.fleet.memory.host import host_memory
     from stoker.fleet.memory.probe import machine
 
-    settings, about = _configuration(config) if demo is None else _demo(demo)
+    settings, about = _configuration(given) if demo is None else _demo(demo)
     engines = discover.engines()
     probe = machine()
     findings = [
@@ -122,23 +124,25 @@ def _demo(settings: Settings) -> tuple[Settings, DoctorFinding]:
     return settings, DoctorFinding("configuration", DoctorHealth.OK, "the demo runs without a configuration file")
 
 
-def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
+def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
     from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+    from stoker.cli.commands.read_again import overridden
     from stoker.cli.console.installation import config_warnings, load_beside_running
     from stoker.cli.console.uncounted import uncounted_warnings
     from stoker.cli.console.unmeasured import unmeasured_warnings
 
     part = "configuration"
     try:
-        settings, missing = load_beside_running(config)
+        settings, missing = load_beside_running(given.config)
     except ConfigError as error:
-        if config is None and "no configuration file" in error.message:
+        if given.config is None and "no configuration file" in error.message:
             found = DoctorFinding(part, DoctorHealth.WARN, error.message, "write a first one", "stoker init")
         else:
             found = DoctorFinding(
                 part, DoctorHealth.FAIL, error.message, "correct each of these lines", "stoker config check"
             )
         return None, found
+    settings = overridden(settings, given)
     said = missing + config_warnings(settings) + uncounted_warnings(settings)
     if not said and (unmeasured := unmeasured_warnings(settings)):
         return settings, DoctorFinding(

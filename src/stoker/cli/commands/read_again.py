@@ -36,7 +36,11 @@ def read_file(given: ReadOptions) -> Settings:
     """The configuration with these options. Raises ConfigError with every problem."""
     from stoker.cli.console.installation import load_settings
 
-    settings = load_settings(given.config)
+    return overridden(load_settings(given.config), given)
+
+
+def overridden(settings: Settings, given: ReadOptions) -> Settings:
+    """The settings with these options instead of what the file says."""
     if given.port is not None:
         settings = dataclasses.replace(settings, front_door=dataclasses.replace(settings.front_door, port=given.port))
     if given.state is not None:

@@ -11,22 +11,23 @@ from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
     from stoker.cli.commands.doctor_checks import DoctorFinding
+    from stoker.cli.commands.read_again import ReadOptions
     from stoker.domain.access import Settings
 
 
-def self_check(config: str | None, demo: Settings | None = None) -> dict[str, Any]:
+def self_check(given: ReadOptions, demo: Settings | None = None) -> dict[str, Any]:
     """`problems` and `warnings` of the configuration; `findings` as `doctor --json` prints them. It takes seconds.
-    `demo`: the settings of the demo, which runs without a configuration file; then none is read.
+    `given`: the options that `up` was started with. `demo`: the settings of the demo, which runs without a configuration file; then none is read.
     """
     if demo is not None:
-        return {"problems": [], "warnings": [], "findings": _findings(doctor.examine(None, demo))}
+        return {"problems": [], "warnings": [], "findings": _findings(doctor.examine(given, demo))}
     problems: list[str] = []
     warnings: list[str] = []
     try:
-        _, warnings = config_commands.checked(config)
+        _, warnings = config_commands.checked(given.config)
     except ConfigError as error:
         problems = list(error.problems)
-    return {"problems": problems, "warnings": warnings, "findings": _findings(doctor.examine(config))}
+    return {"problems": problems, "warnings": warnings, "findings": _findings(doctor.examine(given))}
 
 
 def _findings(found: list[DoctorFinding]) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ class Start:
     def _self_check(self) -> dict[str, Any]:
         from stoker.cli.commands.self_check import self_check
 
-        return self_check(self.given.config, self.settings if self.is_demo else None)
+        return self_check(self.given, self.settings if self.is_demo else None)
 
     def _welcome(self, needs_key: bool) -> str:
         return demo_screen.screen(self.settings, needs_key) if self.is_demo else next_steps(self.settings)

@@ -73,7 +73,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
 
     The key travels in the environment: a command line can be read by every user of the machine.
     """
-    server = None if serve.embedded else find_command(serve, SERVER)
+    server = None if uses_embedded(serve) else find_command(serve, SERVER)
     if server is not None:
         return Launch((server, *_options(serve, place), *serve.extra_args), {"LLAMA_API_KEY": place.key})
     argv = [
@@ -91,6 +91,15 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     if "PYTHONPATH" in os.environ:  # the child imports Stoker from the same place
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     return Launch((*argv, *serve.extra_args), environment)
+
+
+def uses_embedded(serve: Serve) -> bool:
+    """Whether the embedded engine would run its model: what `embedded` says, else where `llama-server` is not on PATH.
+    Never for a serve with a command of its own or another engine. It looks at PATH.
+    """
+    if serve.engine != "llama.cpp" or serve.cmd is not None:
+        return False
+    return serve.embedded if serve.embedded is not None else find_command(serve, SERVER) is None
 
 
 def problems(serve: Serve) -> list[str]:
@@ -118,9 +127,9 @@ def unsupported(serve: Serve) -> list[str]:
 
 
 def _engine_problems(serve: Serve) -> list[str]:
-    if not serve.embedded and find_command(serve, SERVER) is not None:
-        return []
-    if serve.embedded is False:
+    if not uses_embedded(serve):
+        if find_command(serve, SERVER) is not None:
+            return []
         return [f"serve '{serve.name}' wants `{SERVER}`, which is not on PATH: install llama.cpp{_or_embedded(serve)}"]
     if find_spec("xllamacpp") is None:
         if serve.embedded:

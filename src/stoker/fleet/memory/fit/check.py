@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from stoker.domain import figures
 from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import Serve, Slot
-from stoker.fleet.engines.launch import find_command
-from stoker.fleet.engines.llama_cpp import SERVER
+from stoker.fleet.engines.llama_cpp import uses_embedded
 from stoker.fleet.memory.device import Accounting, Device, chosen
 from stoker.fleet.memory.fit import gguf, hf_config, rules, trained
 from stoker.fleet.memory.fit.comparison import FitAnswer, MemoryFit, judge, worst
@@ -93,10 +92,9 @@ def devices_for(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> l
 
     The embedded engine computes on processors, unless `gpu_layers` says that this build of it does not.
     """
-    if serve.engine == "llama.cpp" and serve.cmd is None:
-        is_embedded = serve.embedded or (serve.embedded is None and find_command(serve, SERVER) is None)
-        if serve.gpu_layers == 0 or (is_embedded and serve.gpu_layers is None):
-            return []
+    is_llama = serve.engine == "llama.cpp" and serve.cmd is None
+    if is_llama and (serve.gpu_layers == 0 or (serve.gpu_layers is None and uses_embedded(serve))):
+        return []
     return chosen(devices, slot.devices if slot is not None else ())
 
 

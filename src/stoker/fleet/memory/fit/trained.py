@@ -6,8 +6,7 @@ import os
 import re
 
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.engines.launch import find_command
-from stoker.fleet.engines.llama_cpp import SERVER
+from stoker.fleet.engines.llama_cpp import uses_embedded
 from stoker.fleet.memory.fit import hf_config
 from stoker.store.files import gguf_header
 
@@ -42,15 +41,7 @@ def excess(serve: Serve) -> int | None:
 def caution(serve: Serve, trained: int) -> str:
     """What comes of a context above `trained` tokens, and what to do."""
     effect = _REFUSAL.get(serve.engine, "longer requests are refused")
-    more = (
-        ", or give the engine options that stretch it (RoPE scaling) in `extra_args`" if _takes_options(serve) else ""
-    )
+    stretched = ", or give the engine options that stretch it (RoPE scaling) in `extra_args`"
+    more = "" if uses_embedded(serve) else stretched
     above = f"{serve.context} is above the {trained} tokens that the model was trained for"
     return f"{above}: {effect}; set at most {trained}{more}"
-
-
-def _takes_options(serve: Serve) -> bool:
-    """The embedded engine has no such options."""
-    if serve.cmd is not None or serve.engine != "llama.cpp":
-        return True
-    return not serve.embedded and find_command(serve, SERVER) is not None
