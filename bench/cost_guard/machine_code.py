@@ -25,7 +25,7 @@ def is_available() -> bool:
     return shutil.which("valgrind") is not None and shutil.which("setarch") is not None
 
 
-def count(work: Work, seconds: float = 600.0) -> float:
+def count(work: Work, seconds: float = 1800.0) -> float:
     """Instructions per unit of `work`. Raises RuntimeError if valgrind fails, subprocess.TimeoutExpired."""
     low, high = (times if work.units == 1 else times // 10 for times in REPEATS)
     return (_run(work, high, seconds) - _run(work, low, seconds)) / (high - low) / work.units

@@ -184,9 +184,16 @@ def test_a_port_that_is_taken_is_named_with_the_way_out(
     assert run(["up"]) == 1
     told = capsys.readouterr().err
     assert f"port {busy} on 127.0.0.1 is in use by " in told
-    assert f"stoker up --port {busy + 1 if busy < 65535 else busy - 1}" in told
+    assert re.search(r"stoker up --port \d+", told)
     assert "--replace" not in told, "whoever holds it, no Stoker runs on this state directory"
     assert ran == []
+
+
+def test_the_port_that_is_proposed_is_free(config: Path, ran: list[Ran], busy: int, capsys: Captured) -> None:
+    following = busy % 65535 + 1
+    with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", following)):
+        assert run(["up"]) == 1
+        assert f"--port {following}" not in capsys.readouterr().err
 
 
 def test_an_address_of_another_machine_is_told(config: Path, ran: list[Ran], capsys: Captured) -> None:

@@ -79,11 +79,11 @@ Story = Callable[[CompatStage], Coroutine[Any, Any, None]]
 
 
 def compat_story(compat: CompatPaths = BOTH, **front: Any) -> Callable[[Story], Callable[[Path], None]]:
-    """A test on a stage of its own; it has five seconds."""
+    """A test on a stage of its own; it has forty seconds."""
 
     def decorate(tell: Story) -> Callable[[Path], None]:
         async def played(path: Path) -> None:
-            async with CompatStage(path, compat, front) as stage, asyncio.timeout(5):
+            async with CompatStage(path, compat, front) as stage, asyncio.timeout(40):
                 await tell(stage)
 
         def run(tmp_path: Path) -> None:

@@ -99,11 +99,11 @@ Story = Callable[[EventStage], Coroutine[Any, Any, None]]
 
 
 def event_story(**front: Any) -> Callable[[Story], Callable[[Path], None]]:
-    """A test on a stage of its own; it has ten seconds."""
+    """A test on a stage of its own; it has forty seconds."""
 
     def decorate(tell: Story) -> Callable[[Path], None]:
         async def played(path: Path) -> None:
-            async with EventStage(path, front) as stage, asyncio.timeout(10):
+            async with EventStage(path, front) as stage, asyncio.timeout(40):
                 await tell(stage)
 
         def run(tmp_path: Path) -> None:

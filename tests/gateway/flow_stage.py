@@ -380,7 +380,7 @@ def story(
     def decorate(tell: Story) -> Callable[[], None]:
         async def played() -> None:
             stage = Stage(front, serves or (a_serve(),), slots, fleet(), pace, stores, lingering)
-            async with stage, asyncio.timeout(10):
+            async with stage, asyncio.timeout(40):
                 await tell(stage)
 
         def run() -> None:

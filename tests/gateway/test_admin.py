@@ -105,7 +105,10 @@ def office(**front: Any) -> Callable[[Story], Callable[[Path], None]]:
         async def played(path: Path) -> None:
             store = DecisionLog(path / "decisions.db", 100)
             try:
-                async with Office(store, path / "pads", front, SERVES, SLOTS, FakeFleet()) as stage, asyncio.timeout(5):
+                async with (
+                    Office(store, path / "pads", front, SERVES, SLOTS, FakeFleet()) as stage,
+                    asyncio.timeout(40),
+                ):
                     await tell(stage)
             finally:
                 store.close()

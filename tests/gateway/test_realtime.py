@@ -71,7 +71,7 @@ def session_story(handler: Handler = echo, **front: Any) -> Callable[[Story], Ca
             stage.engine_requests = []
             async with serve(handler, "127.0.0.1", 0, process_request=stage.look, max_size=None) as engine:
                 fleet.ports["voice"] = next(iter(engine.sockets)).getsockname()[1]
-                async with stage, asyncio.timeout(10):
+                async with stage, asyncio.timeout(40):
                     await tell(stage)
 
         def run() -> None:

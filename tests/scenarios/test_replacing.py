@@ -131,11 +131,11 @@ async def test_if_the_old_process_is_stopped_meanwhile_the_new_one_takes_over_wh
             await talk.event()
             new = tasks.create_task(asyncio.to_thread(plane.start, "--config", str(plane.config), "--replace"))
             await until(lambda: "no more connections are accepted" in plane.log("stoker"), "it is being replaced")
-            late = tasks.create_task(ask(plane, "a"))
-            old.terminate()
-            await talk.rest()
-            await new
-            assert (await late).status == 200
+            async with Talk(plane, "a") as late:
+                old.terminate()
+                await talk.rest()
+                await new
+                assert (await late.reply()).status == 200
         assert old.wait(PATIENCE) == 0
         assert plane.status()["serves"][0]["name"] == "a", "commands reach it"
 

@@ -40,7 +40,8 @@ def doctor(config: options.Config = None, json: options.Json = False) -> None:
 
 def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFinding]:
     """Every finding. Without a usable configuration: of this, and of the machine with the default places.
-    `given`: the options that `up` was started with, or would be. `demo`: the settings of the demo that runs; no file is read then.
+    `given`: the options that `up` was started with, or would be. `demo`: the settings of the demo that runs; no file is
+    read then.
     """
     from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover

@@ -170,7 +170,8 @@ def port(front_door: FrontDoor, running: int | None) -> DoctorFinding:
         return DoctorFinding("port", DoctorHealth.OK, f"{where} is used by the running Stoker (pid {running})")
     return DoctorFinding(
         "port", DoctorHealth.FAIL, f"{where} is in use by {ports.holder(front_door.port)}",
-        "stop that program, or listen elsewhere", f"stoker up --port {min(front_door.port + 1, 65535)}",
+        "stop that program, or listen elsewhere",
+        f"stoker up --port {ports.another_port(front_door.host, front_door.port)}",
     )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def self_check(given: ReadOptions, demo: Settings | None = None) -> dict[str, Any]:
     """`problems` and `warnings` of the configuration; `findings` as `doctor --json` prints them. It takes seconds.
-    `given`: the options that `up` was started with. `demo`: the settings of the demo, which runs without a configuration file; then none is read.
+    `given`: the options that `up` was started with. `demo`: the settings of the demo, which runs without a
+    configuration file; then none is read.
     """
     if demo is not None:
         return {"problems": [], "warnings": [], "findings": _findings(doctor.examine(given, demo))}

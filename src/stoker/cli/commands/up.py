@@ -104,6 +104,7 @@ def require_none(settings: Settings, command: str, is_demo: bool = False, state_
     `command`: what to type, without `state_option`.
     """
     from stoker.cli.console.control import Control
+    from stoker.cli.machine import ports
 
     state = Path(settings.paths.state)
     if not is_answering(state):
@@ -111,7 +112,7 @@ def require_none(settings: Settings, command: str, is_demo: bool = False, state_
     with Control(socket_of(state)) as control:
         running = control.status()
     port, taken = settings.front_door.port, running.frontdoor.port
-    port = port if port != taken else taken % 65535 + 1
+    port = port if port != taken else ports.another_port(settings.front_door.host, taken)
     which, code = ("a demo", "demo_runs") if is_demo else ("Stoker", "stoker_runs")
     replacing = " ".join(filter(None, (command, state_option, "--replace")))
     raise RequestRefused(
@@ -138,7 +139,7 @@ def require_port(settings: Settings, command: str) -> None:
         ) from error
     raise RequestRefused(
         f"port {port} on {host} is in use by {ports.holder(port)}; "
-        f"stop it, or listen elsewhere: {command} --port {port + 1 if port < 65535 else port - 1}",
+        f"stop it, or listen elsewhere: {command} --port {ports.another_port(host, port)}",
         code="port_in_use",
     )
 

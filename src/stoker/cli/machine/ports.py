@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import socket
 
+_LOOKED_AT = 100
+
 
 def is_free(host: str, port: int) -> bool:
     """Whether we could listen there. Raises OSError for an address that is not this machine's or not allowed."""
@@ -18,6 +20,19 @@ def is_free(host: str, port: int) -> bool:
                 return False
             raise
     return True
+
+
+def another_port(host: str, port: int) -> int:
+    """The next port after `port` that is free now, of a hundred; the next one if none is."""
+    following = [(port + step) % 65535 + 1 for step in range(_LOOKED_AT)]
+    return next((one for one in following if _is_certainly_free(host, one)), following[0])
+
+
+def _is_certainly_free(host: str, port: int) -> bool:
+    try:
+        return is_free(host, port)
+    except OSError:  # one that this user may not use
+        return False
 
 
 def free_port(host: str = "127.0.0.1") -> int:

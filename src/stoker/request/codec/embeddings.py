@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from stoker.domain.errors import UpstreamError
@@ -20,7 +18,7 @@ class Vector(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
-    input: str | list[Any] | None = None
+    input: str | list[msgspec.Raw] | None = None
 
 
 _request = msgspec.json.Decoder(_Request)
@@ -36,7 +34,7 @@ def count_inputs(body: bytes) -> int | None:
         return None
     if not isinstance(given, list):
         return None if given is None else 1
-    return 1 if given and isinstance(given[0], int) else len(given)
+    return 1 if given and bytes(given[0]).lstrip()[:1].isdigit() else len(given)
 
 
 def lacks_embeddings(vectors: list[Vector] | None, inputs: int | None) -> UpstreamError | None:

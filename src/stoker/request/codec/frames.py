@@ -29,11 +29,11 @@ from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage
 from stoker.request.codec.whole_answer import WholeAnswer
 
-_KEPT: Final = 65536
+_KEPT: Final = 16384
 """Bytes that are kept of a large read."""
 _AT_THE_END: Final = 3
 """Reads across which the dialect's end marker may be split."""
-_MOST_KEPT: Final = 12
+_MOST_KEPT: Final = 32
 _LAST_TYPES: Final = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
 _OPENING: Final = frozenset(
     ("message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",

@@ -71,18 +71,21 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_can_stay", "_ended", "_has_head", "_head_size", "_headers", "_is_full", "_is_large", "_is_paused", "_origin",
         "_parser", "_pieces", "_pool", "_receiver", "_unsent", "_yields_turn", "has_answered", "is_closed",
-        "is_reused", "transport", "was_seen_idle",
+        "is_reused", "on_body", "transport", "was_seen_idle",
     )  # fmt: skip
 
     def __init__(self, pool: ConnectionPool, origin: tuple[str, int]) -> None:
         self._pool = pool
         self._origin = origin
         self._receiver: ReplyReceiver | None = None
+        self._pieces: list[bytes] = []
+        """Of the body, as one read brought them; always this list."""
+        self.on_body = self._pieces.append
+        """The parser calls it; a method would be one more call for each event of a stream."""
         self._parser: Any = httptools.HttpResponseParser(self)
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_size = 0
         """Bytes read until the head was complete; some may be the body's."""
-        self._pieces: list[bytes] = []
         self._ended = False
         self._can_stay = False
         self._has_head = False
@@ -245,9 +248,6 @@ class UpstreamConnection(asyncio.Protocol):
         if status >= 200 and self._receiver is not None:
             self._has_head = True
             self._receiver.on_head(status, self._headers)
-
-    def on_body(self, body: bytes) -> None:
-        self._pieces.append(body)
 
     def on_message_complete(self) -> None:
         if self._parser.get_status_code() >= 200:
