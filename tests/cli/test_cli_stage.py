@@ -590,6 +590,7 @@ def test_a_digest_of_the_serve_that_does_not_match_is_refused(vault: Path, sourc
             "coder",
             "serve 'coder' has its model at /else/k.gguf, outside",
         ),
+        ("cmd = ['true', '{port}']", "coder", "serve 'coder' has no `model`, so there is nothing to stage for it"),
         ('model = "vault:k.gguf"', "codr", "there is no serve 'codr'; did you mean 'coder'?"),
     ],
 )

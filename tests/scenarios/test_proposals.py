@@ -12,7 +12,8 @@ from tests.docs.proposals import in_text
 from tests.scenarios import preloaded
 from tests.scenarios.plane import Plane, poll, running, serve
 
-FILLED = {"NAME": "fast", "SERVE": "fast", "PROMPT": "hello", "SOURCE": "fast", "FILE": "stoker.toml", "DIR": "second"}
+FILLED = {"NAME": "fast", "SERVE": "fast", "PROMPT": "hello", "SOURCE": "fast", "FILE": "stoker.toml", "DIR": "second",
+          "TEXT": "because"}  # fmt: skip
 """What a person puts where a proposal leaves a place open."""
 TABLES = """
 [[tier]]
@@ -110,6 +111,11 @@ def test_where_none_runs(stopped: Plane, line: str, proposed: str) -> None:
         ("stoker check", "stoker config check"),
         ("stoker ask", "stoker client curl"),
         ("stoker serves load", "stoker serves up NAME"),
+        ("stoker eval canary fast", "stoker eval canary fast"),
+        ("stoker results list --serve nothing", "stoker results list"),
+        ("stoker cluster status", "stoker cluster up-example"),
+        ("stoker fit fast", "stoker serves status"),
+        ("stoker promote main slow", "stoker promote main slow --force"),
     ],
 )
 def test_where_one_runs(plane: Plane, line: str, proposed: str) -> None:

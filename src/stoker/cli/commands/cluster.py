@@ -8,6 +8,7 @@ import typer
 
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import load_settings
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from stoker.domain.serve import Slot
     from stoker.fleet.cluster.examine import ClusterProblem, ClusterView
 
-app = typer.Typer(help="Ray clusters: their nodes, GPUs and jobs.", no_args_is_help=True)
+app = typer.Typer(cls=CommandsWithHints, help="Ray clusters: their nodes, GPUs and jobs.", no_args_is_help=True)
 
 EXAMPLE = """\
 # 1. Once: a token. Every machine of the cluster, and Stoker, need this file. Whoever has it can run commands there.

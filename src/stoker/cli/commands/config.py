@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import config_warnings, is_running, load_beside_running, load_settings
 from stoker.cli.console.uncounted import uncounted_warnings
 from stoker.cli.console.weights_warnings import weights_warnings
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from stoker.domain.runtime_key import SettingsOverride
     from stoker.domain.serve import Serve
 
-app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=True)
+app = typer.Typer(cls=CommandsWithHints, help="The configuration file, stoker.toml.", no_args_is_help=True)
 
 
 @app.command()

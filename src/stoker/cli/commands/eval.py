@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.evaluate import (
     benchmark,
     bootstrap,
@@ -18,7 +19,9 @@ from stoker.cli.evaluate import (
     validator,
 )
 
-app = typer.Typer(help="Measurements of a model: what it does, and what it costs.", no_args_is_help=True)
+app = typer.Typer(
+    cls=CommandsWithHints, help="Measurements of a model: what it does, and what it costs.", no_args_is_help=True
+)
 app.command()(preflight.preflight)
 app.command()(benchmark.benchmark)
 app.command()(canary.canary)

@@ -173,8 +173,14 @@ def _given(size: str | None) -> list[Device] | None:
 def _judge(serve: Serve, devices: list[Device], main: HostMemory, is_path: bool) -> FitReport:
     from dataclasses import replace
 
+    from stoker.domain.errors import UnreadableModel
     from stoker.fleet.memory.fit import check
 
+    if not serve.model:
+        raise UnreadableModel(
+            f"serve '{serve.name}' has no `model` that could be examined; what it takes is measured while it runs: "
+            "stoker serves status"
+        )
     shape = check.read(serve.model)
     if is_path and serve.context is None:
         serve = replace(serve, context=shape.context)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import typer
 
 from stoker.cli.commands import import_litellm, import_llama_swap, import_models
+from stoker.cli.console.hints import CommandsWithHints
 
 app = typer.Typer(
+    cls=CommandsWithHints,
     help="Move from another program: its models and its configuration, and a report of what became of each key.",
     no_args_is_help=True,
 )

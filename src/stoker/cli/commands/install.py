@@ -17,6 +17,7 @@ import typer
 
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
+from stoker.cli.console.hints import CommandsWithHints
 
 if TYPE_CHECKING:
     import pwd
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from stoker.fleet.systemd.install import Changes
     from stoker.fleet.systemd.units import InstallSite
 
-app = typer.Typer(help="Install Stoker as a service of this machine.", no_args_is_help=True)
+app = typer.Typer(cls=CommandsWithHints, help="Install Stoker as a service of this machine.", no_args_is_help=True)
 ROOT = Path("/")
 
 

@@ -10,13 +10,15 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError
-from stoker.cli.console.hints import CommandWithSettings
+from stoker.cli.console.hints import CommandsWithHints, CommandWithSettings
 from stoker.cli.console.installation import find_running
 
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control
 
-app = typer.Typer(help="Make, limit, disable and rotate the keys of callers.", no_args_is_help=True)
+app = typer.Typer(
+    cls=CommandsWithHints, help="Make, limit, disable and rotate the keys of callers.", no_args_is_help=True
+)
 
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The key's name.", autocompletion=options.key_names)]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the change.")]

@@ -9,6 +9,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError
+from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import Installation, find_installation
 from stoker.domain.errors import ConfigError
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from stoker.domain.orchestrator import Orchestrator
     from stoker.orchestrate.memory.pads import Scratchpads
 
-app = typer.Typer(help="Requests that were written block by block, and their prompts.", no_args_is_help=True)
+app = typer.Typer(
+    cls=CommandsWithHints, help="Requests that were written block by block, and their prompts.", no_args_is_help=True
+)
 _COLUMNS = ("REQUEST", "ORCHESTRATOR", "WORKER", "CLASS", "OUTCOME", "BLOCKS", "AGE")
 OPEN = "open"
 """The outcome of a request that is under way, or was broken off."""

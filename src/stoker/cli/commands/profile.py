@@ -9,6 +9,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import Installation, find_installation
 from stoker.domain.figures import counted
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from stoker.store.demotions import DemotionTable
     from stoker.store.profile import Rows
 
-app = typer.Typer(help="The quality profile: show, diff, import, export.", no_args_is_help=True)
+app = typer.Typer(cls=CommandsWithHints, help="The quality profile: show, diff, import, export.", no_args_is_help=True)
 _File = Annotated[
     Path,
     typer.Argument(

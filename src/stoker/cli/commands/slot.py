@@ -8,12 +8,13 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
+from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import find_installation, find_running
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import SlotStatus
 
-app = typer.Typer(help="Slots: devices, and the serves that share them.", no_args_is_help=True)
+app = typer.Typer(cls=CommandsWithHints, help="Slots: devices, and the serves that share them.", no_args_is_help=True)
 
 
 @app.command("list")

@@ -144,6 +144,8 @@ def _named(ground: Ground, text: str, name: str | None, digests: list[str]) -> t
         if hint := did_you_mean(text, [one.name for one in ground.serves]):
             raise UsageError(f"there is no file {text!r} here, and there is no serve {text!r}{hint}", code="bad_source")
         return text, name, digests
+    if not serve.model:
+        raise UsageError(f"serve '{text}' has no `model`, so there is nothing to stage for it", code="bad_source")
     where = os.path.relpath(serve.model, ground.vault)
     if not os.path.isabs(serve.model) or where.startswith(os.pardir):
         at = f"has its model at {serve.model}, outside the vault {ground.vault}"

@@ -33,35 +33,48 @@ _INSTEAD = {
     "help": "stoker --help",
 }
 
-_INSTEAD_OF_SERVES = {
-    "list": "stoker serves status",
-    "ls": "stoker serves status",
-    "ps": "stoker serves status",
-    "log": "stoker serves logs NAME",
-    "start": "stoker serves up NAME",
-    "load": "stoker serves up NAME",
-    "stop": "stoker serves down NAME",
-    "unload": "stoker serves down NAME",
-    "restart": "stoker serves down NAME, then stoker serves up NAME",
-    "show": "stoker serves status, or, for its settings, stoker config show",
-    "switch": "stoker slot switch NAME",
+_INSTEAD_IN = {
+    "serves": {
+        "list": "stoker serves status",
+        "ls": "stoker serves status",
+        "ps": "stoker serves status",
+        "log": "stoker serves logs NAME",
+        "start": "stoker serves up NAME",
+        "load": "stoker serves up NAME",
+        "stop": "stoker serves down NAME",
+        "unload": "stoker serves down NAME",
+        "restart": "stoker serves down NAME, then stoker serves up NAME",
+        "show": "stoker serves status, or, for its settings, stoker config show",
+        "switch": "stoker slot switch NAME",
+    },
+    "orchestrator": {"run": 'stoker run "PROMPT"'},
+    "eval": {"gate": "stoker gate SERVE"},
 }
+"""In a group of commands, by its name."""
 
 
 class CommandsWithHints(TyperGroup):
     """A group of commands. An unknown one is answered with the command that does what was probably meant."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        known = _INSTEAD_OF_SERVES if ctx.info_name == "serves" else _INSTEAD
-        instead = (known.get(args[0]) or self._in_groups(args[0])) if args else None
+        instead = self._instead(ctx, args[0]) if args else None
         if instead is not None and self.get_command(ctx, args[0]) is None:
             ctx.fail(f"No such command '{args[0]}'. Use: {instead}")
         return super().resolve_command(ctx, args)
 
-    def _in_groups(self, name: str) -> str | None:
-        """The commands of this name in its groups; None: there is none."""
-        groups = [group for group, one in self.commands.items() if isinstance(one, TyperGroup) and name in one.commands]
-        return ", ".join(f"stoker {group} {name}" for group in groups) or None
+    def _instead(self, ctx: Any, name: str) -> str | None:
+        """What people usually mean by it; else every command of this name, wherever it is."""
+        if ctx.parent is None:
+            return _INSTEAD.get(name) or _commands_called(name, self)
+        root = ctx.find_root().command
+        return _INSTEAD_IN.get(ctx.info_name, {}).get(name) or _commands_called(name, root) or _INSTEAD.get(name)
+
+
+def _commands_called(name: str, root: TyperGroup) -> str | None:
+    """None: there is none."""
+    whole = [f"stoker {name}"] if name in root.commands else []
+    groups = [group for group, one in root.commands.items() if isinstance(one, TyperGroup) and name in one.commands]
+    return ", ".join(whole + [f"stoker {group} {name}" for group in groups]) or None
 
 
 class CommandWithSettings(TyperCommand):

@@ -11,6 +11,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError
+from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import find_installation
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from stoker.store.results import ResultEntry, Results
 
 _E = TypeVar("_E", bound=StrEnum)
-app = typer.Typer(help="Results of measurements: list, show, compare.", no_args_is_help=True)
+app = typer.Typer(cls=CommandsWithHints, help="Results of measurements: list, show, compare.", no_args_is_help=True)
 
 
 def result_ids(context: typer.Context, incomplete: str) -> list[str]:
@@ -82,7 +83,9 @@ def list_(
         terminal.emit([entry._asdict() for entry in found])
         return
     if not found:
-        terminal.say("no results; `stoker eval canary SERVE --record` makes one")
+        is_filtered = any((kind, serve, outcome, since))
+        others = "no results like these; all of them: stoker results list"
+        terminal.say(others if is_filtered else "no results; `stoker eval canary SERVE --record` makes one")
         return
     columns = ("ID", "AT", "KIND", "SERVE", "OUTCOME", "TOOK", "FINDINGS", "FAILED", "BASELINE")
     terminal.table(columns, [_row(entry) for entry in found], right=("TOOK", "FINDINGS", "FAILED"))

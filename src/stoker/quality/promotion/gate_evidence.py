@@ -14,7 +14,8 @@ def check_evidence(alias: Alias, gate: Gate | None, serve: str, run_id: str, run
     or none was named.
     """
     if gate is None:
-        text = f"alias '{alias.name}' has no gate: give it one in the configuration, or use force and a reason"
+        forced = f"stoker promote {alias.name} {serve} --force --reason TEXT"
+        text = f"alias '{alias.name}' has no gate: give it one in the configuration, or promote without: `{forced}`"
         raise ClientError(text, code="no_gate", status=409)
     command = f"`stoker gate {serve} --for {alias.name}`"
     problem = _problem(gate.name, serve, run_id, run)

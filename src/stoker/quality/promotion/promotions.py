@@ -132,7 +132,7 @@ class Promotions:
         if before == serve:
             raise ClientError(f"alias '{alias}' already points to serve '{serve}'", code="no_change", status=409)
         if force and not reason:
-            text = "a forced promotion needs a reason, which is recorded with it"
+            text = "a forced promotion needs a reason, which is recorded with it: `--reason TEXT`"
             raise ClientError(text, code="reason_missing", param="reason")
         if target.needs_force and not force:
             state = f"{target.status.value} ({target.reason})"
