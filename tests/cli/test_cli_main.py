@@ -39,8 +39,8 @@ def test_help_imports_nothing_heavy() -> None:
      ("serve", "stoker up"), ("restart", "stoker up --replace"), ("chat", "stoker client NAME"),
      ("drain", "stoker serves drain"), ("serves list", "stoker serves status"),
      ("serves stop", "stoker serves down NAME"), ("slot drain", "stoker serves drain"),
-     ("eval gate", "stoker gate SERVE"), ("orchestrator run", 'stoker run "PROMPT"'), ("keys explain", "stoker explain"),
-     ("config pull", "stoker stage SOURCE")],
+     ("eval gate", "stoker gate SERVE"), ("orchestrator run", 'stoker run "PROMPT"'),
+     ("keys explain", "stoker explain"), ("config pull", "stoker stage SOURCE")],
 )  # fmt: skip
 def test_a_command_of_other_programs_is_answered_with_the_one_to_type(
     command: str, instead: str, capsys: pytest.CaptureFixture[str]
