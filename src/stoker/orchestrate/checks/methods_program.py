@@ -73,6 +73,8 @@ class _Class(NamedTuple):
     """A subclass may have more names, so that only a misspelt one is wrong."""
     methods: Mapping[str, set[str] | None] = {}
     """What they take by name; None: it is not sure."""
+    below: frozenset[str] = frozenset()
+    """Names that only subclasses have."""
 
 
 class MethodFinder:
@@ -119,7 +121,7 @@ class MethodFinder:
         name = attribute.attr
         line = attribute.end_lineno or attribute.lineno
         found = {"line": line, "shown": ast.unparse(attribute), "owner": owner.shown, "name": name}
-        if name not in owner.names:
+        if name not in owner.names | owner.below:
             if owner.may_be_more and not _is_misspelt(name, owner.names):
                 return None
             return {**found, "known": sorted(name for name in owner.names if not name.startswith("_"))}
@@ -167,8 +169,9 @@ class MethodFinder:
             found.append(owner)
         if len(found) < 2:
             return found[0] if found else None
-        together = frozenset().union(*(one.names for one in found))
-        return _Class(found[0].shown, together, any(one.may_be_more for one in found))
+        together = frozenset().union(*(one.names | one.below for one in found[1:]))
+        is_more = any(one.may_be_more for one in found)
+        return found[0]._replace(below=found[0].below | together, may_be_more=is_more, methods={})
 
     def _class_of(self, node: ast.expr, names: Origins, depth: int) -> _Class | None:
         match node:
@@ -279,7 +282,7 @@ def _parsed(path: str) -> ast.Module:
 
 def _is_misspelt(name: str, names: frozenset[str]) -> bool:
     near = difflib.get_close_matches(name, names, n=1, cutoff=_MISSPELT)
-    return bool(near) and near[0].strip("_") != name.strip("_")
+    return bool(near) and near[0].strip("_s") != name.strip("_s")  # `gate` beside `gates` is meant
 
 
 def _is_load(node: ast.Attribute) -> bool:
@@ -296,24 +299,24 @@ def _builtin_annotation(found: tuple[type, ...]) -> _Class | None:
     several = [one for one in owners if one is not None]
     if len(several) < len(found) or not several:
         return None
-    names = set().union(*(one.names for one in several))
-    below: type
+    below = frozenset().union(*(one.names for one in several[1:]))
+    inner: type
     for kind in found:
-        for below in type.__subclasses__(kind):
-            names |= set(dir(below))
-    return _Class(several[0].shown, frozenset(names), False, several[0].methods)
+        for inner in type.__subclasses__(kind):
+            below |= frozenset(dir(inner))
+    return several[0]._replace(below=below)
 
 
 def _with_subclasses(found: _Class, tree: ast.Module) -> _Class | None:
     """A value that is annotated with a class may be of one that is derived from it."""
-    names = set(found.names)
+    below: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and any(_word(base) == found.shown for base in node.bases):
             more = _names_in(node)
             if more is None:
                 return None
-            names |= more
-    return _Class(found.shown, frozenset(names), True)
+            below |= more
+    return found._replace(may_be_more=True, methods={}, below=frozenset(below))
 
 
 def _word(node: ast.expr) -> str:

@@ -33,7 +33,7 @@ class ValueUse(NamedTuple):
     origins: tuple[Origin, ...]
     """Of the value whose attribute it is: one of these."""
     names: Origins
-    """What is sure where it stands."""
+    """What is sure where the value comes from."""
     in_class: str = ""
     """Its value is `self`, of this class."""
 
@@ -42,13 +42,14 @@ def value_uses(tree: ast.Module) -> Iterator[ValueUse]:
     """Where the value's origin is sure."""
     stored = _stored(tree)
     classes = {node.name: _attributes(node, stored) for node in tree.body if isinstance(node, ast.ClassDef)}
+    at_top = {id(node) for node in tree.body}
     scopes: list[tuple[ast.AST, Origins, str, str]] = [(tree, {}, "", "")]
     while scopes:
         scope, around, self_name, owner = scopes.pop()
         names = {**around, **_origins(scope)}
         for node in _own_nodes(scope):
             if isinstance(node, ast.ClassDef):
-                inner = node.name if scope is tree else ""
+                inner = node.name if id(node) in at_top else ""
                 scopes += [(one, names, _self_of(one), inner) for one in node.body if isinstance(one, FUNCTIONS)]
             elif isinstance(node, FUNCTIONS):
                 is_another = any(one.arg == self_name for one in ast.walk(node.args) if isinstance(one, ast.arg))
@@ -67,7 +68,7 @@ def _use(
             yield ValueUse(node, (), names, owner)
         case ast.Attribute(value=ast.Name(id=name), attr=field) if owner and name == self_name:
             if field in classes[owner]:
-                yield ValueUse(node, classes[owner][field], names)
+                yield ValueUse(node, classes[owner][field], {})
         case ast.Name() | ast.Attribute():
             return
         case value:
