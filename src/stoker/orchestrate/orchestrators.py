@@ -26,6 +26,7 @@ from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
 from stoker.orchestrate import policy as policies
 from stoker.orchestrate.checks.checker import LayeredChecker, build_checker
+from stoker.orchestrate.checks.names import Asked
 from stoker.orchestrate.checks.structure import is_complete
 from stoker.orchestrate.checks.validator import Validator, ValidatorSettings
 from stoker.orchestrate.loop.loop import Loop, LoopRules
@@ -148,7 +149,7 @@ class Orchestrators:
         )
         call.raise_if_ended()
         worker = self._writer(call, serves)
-        run = self._run(orchestrator, call, prompt, serves, worker, memory, earlier)
+        run = self._run(orchestrator, call, prompt, task, serves, worker, memory, earlier)
         call.decision.orchestrated = record = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
         record.validator = "" if serves.validator is None else serves.validator.name
         await self._follow(run, call, worker, record)
@@ -241,6 +242,7 @@ class Orchestrators:
         orchestrator: Orchestrator,
         call: Call,
         prompt: Prompt,
+        task: str,
         serves: ChosenServes,
         worker: Worker,
         memory: RunFiles,
@@ -249,7 +251,10 @@ class Orchestrators:
         context = self._context
         committed, is_whole = (earlier.committed, earlier.outcome == "finished") if earlier else ((), False)
         writer = context.formatter.answer_writer(prompt, call.decision.id, orchestrator.name)
-        checker = self._checker(orchestrator, call, policies.task_text(prompt), serves.validator)
+        asked = Asked(
+            policies.task_text(prompt), policies.conversation(prompt), policies.asks_for_new_code(task, prompt)
+        )
+        checker = self._checker(orchestrator, call, asked, serves.validator)
         rules = self._rules(orchestrator, prompt, checker.layers, serves)
         parts = RunParts(
             Loop(rules, is_complete, committed, is_whole),
@@ -295,6 +300,7 @@ class Orchestrators:
             overlap=orchestrator.overlap,
             batch=self._must_swap(serves.workers[0].serve, serves.validator),
             block_timeout=orchestrator.block_timeout,
+            judges_end=CheckLayer.NAMES in layers,
             is_bounded=prompt.max_tokens is not None,
         )
 
@@ -306,13 +312,13 @@ class Orchestrators:
         slots = [self._context.slots.get(name) for name in shared]
         return any(slot is None or not slot.can_hold({worker.name, validator.name}) for slot in slots)
 
-    def _checker(self, orchestrator: Orchestrator, call: Call, task: str, serve: Serve | None) -> LayeredChecker:
+    def _checker(self, orchestrator: Orchestrator, call: Call, asked: Asked, serve: Serve | None) -> LayeredChecker:
         validator = None
         if serve is not None:
             rules = orchestrator.validator_prompt or VALIDATOR_PROMPT
-            settings = ValidatorSettings(serve, rules, task, orchestrator.validator_timeout)
+            settings = ValidatorSettings(serve, rules, asked.task, orchestrator.validator_timeout)
             validator = Validator(self._context.leases, self._context.client, settings, call.usages.append)
-        return build_checker(orchestrator, task, validator)
+        return build_checker(orchestrator, asked, validator)
 
     # -- the run -------------------------------------------------------------------------------------------------------
 

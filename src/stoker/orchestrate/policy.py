@@ -18,7 +18,8 @@ HEADER = "x-stoker-policy"
 """The request header by which a caller chooses the policy."""
 METADATA = "stoker_policy"
 """The same in the body's `metadata`."""
-CODE_CLASSES = frozenset(("code-write", "code-edit", "multi-file-refactor"))
+NEW_CODE = "code-write"
+CODE_CLASSES = frozenset((NEW_CODE, "code-edit", "multi-file-refactor"))
 
 
 class ChosenPolicy(NamedTuple):
@@ -71,6 +72,16 @@ def _unsuitable_form(prompt: Prompt) -> bool:
         or (prompt.settings.get("n") or 1) != 1
         or bool(prompt.settings.get("logprobs"))
     )
+
+
+def conversation(prompt: Prompt) -> tuple[str, ...]:
+    """All that was said so far, by anybody."""
+    return tuple(block.text for turn in prompt.turns for block in turn.blocks if isinstance(block, Text))
+
+
+def asks_for_new_code(task: str, prompt: Prompt) -> bool:
+    """Whether the answer's code builds on none but what the conversation shows."""
+    return task == NEW_CODE and all(isinstance(block, Text) for turn in prompt.turns for block in turn.blocks)
 
 
 def task_text(prompt: Prompt) -> str:

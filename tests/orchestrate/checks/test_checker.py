@@ -6,14 +6,15 @@ from typing import Any, cast
 
 from stoker.domain.orchestrator import CheckLayer, Orchestrator
 from stoker.orchestrate.checks.checker import build_checker, check_notes
+from stoker.orchestrate.checks.names import Asked
 
 
 def test_the_layers_are_those_that_are_configured_cheapest_first() -> None:
     plain = Orchestrator(name="pair", worker="w", check_names=False)
     full = Orchestrator(name="pair", worker="w", checks=("ruff check -",))
-    assert build_checker(plain, "", None).layers == (CheckLayer.STRUCTURE,)
+    assert build_checker(plain, Asked(), None).layers == (CheckLayer.STRUCTURE,)
     validator = cast(Any, type("Validator", (), {"check": None}))
-    assert build_checker(full, "", validator).layers == tuple(CheckLayer)
+    assert build_checker(full, Asked(), validator).layers == tuple(CheckLayer)
 
 
 def test_the_notes_name_commands_that_are_missing_and_what_is_not_judged() -> None:

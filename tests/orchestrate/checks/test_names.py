@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.orchestrate.checks.names import NameChecker
+from stoker.orchestrate.checks.names import Asked, NameChecker
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
 
@@ -23,7 +23,9 @@ def block(text: str, path: str = "", language: str = "python") -> WorkerBlock:
 def names_of(
     text: str, committed: Sequence[WorkerBlock] = (), *, project: str = "", task: str = "", language: str = "python"
 ) -> LayerResult:
-    return asyncio.run(NameChecker(sys.executable, project, task).check(block(text, language=language), committed))
+    return asyncio.run(
+        NameChecker(sys.executable, project, Asked(task)).check(block(text, language=language), committed)
+    )
 
 
 PLANTED = [
@@ -142,7 +144,7 @@ def test_the_lines_count_from_the_block_and_its_imports_may_be_committed() -> No
 
 
 def test_without_an_interpreter_a_package_that_is_not_here_is_taken_to_exist() -> None:
-    checker = NameChecker("", "", "")
+    checker = NameChecker("", "", Asked())
     assert asyncio.run(checker.check(block("import our_billing\nour_billing.anything()\n"), ())).passed
     assert not asyncio.run(checker.check(block("import os.pathh\n"), ())).passed
 
@@ -157,7 +159,7 @@ def test_another_interpreter_decides(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {os.path.realpath("/usr/bin/env")} python3 -S "$@"\n')
     python.chmod(0o700)
-    other = NameChecker(str(python), "", "")
+    other = NameChecker(str(python), "", Asked())
     assert not asyncio.run(other.check(block("import msgspec\n"), ())).passed
     assert names_of("import msgspec\n").passed
 
@@ -179,7 +181,9 @@ def test_a_cancelled_check_ends_its_process(tmp_path: Path) -> None:
         python = tmp_path / "python"
         python.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
         python.chmod(0o700)
-        check = asyncio.get_running_loop().create_task(NameChecker(str(python), "", "").check(block("import os\n"), ()))
+        check = asyncio.get_running_loop().create_task(
+            NameChecker(str(python), "", Asked()).check(block("import os\n"), ())
+        )
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
             await asyncio.sleep(0.01)
         check.cancel()
@@ -214,7 +218,7 @@ OF_PYTHON = [STANDARD / name for name in ("textwrap.py", "json/decoder.py", "que
 
 @pytest.mark.parametrize("path", [*OWN, *OF_PYTHON], ids=lambda path: path.name)
 def test_no_false_alarm_on_sources_cut_into_blocks(path: Path) -> None:
-    checker = NameChecker("", str(ROOT), "")
+    checker = NameChecker("", str(ROOT), Asked())
 
     async def story() -> None:
         committed: list[WorkerBlock] = []
@@ -230,7 +234,7 @@ def test_no_false_alarm_on_sources_cut_into_blocks(path: Path) -> None:
 @pytest.mark.timeout(1800)
 def test_no_false_alarm_on_all_sources() -> None:
     """`java` and `pynvml` are not installed here; two modules of Python for Windows only run there."""
-    checker = NameChecker("", str(ROOT), "java pynvml")
+    checker = NameChecker("", str(ROOT), Asked("java pynvml", is_new=True))
     paths = [*(ROOT / "src").rglob("*.py"), *STANDARD.glob("*.py"), *STANDARD.glob("[a-hj-su-z]*/*.py")]
     skipped = ("site-packages", "idlelib", "lib2to3", "/test", "windows_", "distutils", "/lib-")
 

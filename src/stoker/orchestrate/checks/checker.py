@@ -8,7 +8,7 @@ from stoker.domain.orchestrator import CheckLayer, Orchestrator, Unchecked
 from stoker.orchestrate.checks.commands import CommandChecker, CommandSettings, command_problems
 from stoker.orchestrate.checks.grammars import EXTRA, missing_languages
 from stoker.orchestrate.checks.methods import can_check_methods
-from stoker.orchestrate.checks.names import NameChecker, name_notes
+from stoker.orchestrate.checks.names import Asked, NameChecker, name_notes
 from stoker.orchestrate.checks.structure import check_code, prose_finding, understands
 from stoker.orchestrate.checks.validator import Validator
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
@@ -64,13 +64,13 @@ class StructureChecker:
         )
 
 
-def build_checker(orchestrator: Orchestrator, task: str, validator: Validator | None) -> LayeredChecker:
-    """The layers of one request. `task`: what the person asked."""
+def build_checker(orchestrator: Orchestrator, asked: Asked, validator: Validator | None) -> LayeredChecker:
+    """The layers of one request."""
     is_judged = bool(orchestrator.checks) or validator is not None
     structure = StructureChecker(Unchecked.COMMIT if is_judged else orchestrator.unchecked)
     layers: dict[CheckLayer, LayerCheck] = {CheckLayer.STRUCTURE: structure.check}
     if orchestrator.check_names:
-        names = NameChecker(orchestrator.python, orchestrator.project, task)
+        names = NameChecker(orchestrator.python, orchestrator.project, asked)
         layers[CheckLayer.NAMES] = names.check
     if orchestrator.checks:
         settings = CommandSettings(

@@ -1,4 +1,4 @@
-"""Which imports, and which attributes of imported modules, a Python source uses. Pure.
+"""Which imports, and which attributes of imported modules, a Python source uses, and with which keywords. Pure.
 
 Only what is sure: a name that anything but one import binds is left out, and so is what a guard protects (`try` with a
 handler that takes a missing name, tests of the platform or version).
@@ -7,23 +7,20 @@ handler that takes a missing name, tests of the platform or version).
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_HANDLED = frozenset(
-    ("ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "Exception", "BaseException")
-)
-_GUARDS = frozenset(
-    (
-        "sys", "platform", "hasattr", "TYPE_CHECKING", "version_info", "system", "getattr", "find_spec", "VERSION",
-        "skipif", "skipUnless", "skipIf", "importorskip", "suppress", "raises",
-    )
-)  # fmt: skip
-"""Words in a test, a decorator or a `with` that make what it protects unsure."""
+from stoker.orchestrate.checks.guards import is_guard, takes
+
+_HANDLED = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "TypeError"))
+
+Bindings = dict[str, tuple[str, tuple[str, ...]]]
+"""By name, the module and the attributes that it means."""
 
 
 class NameUse(NamedTuple):
-    """One import, or one chain of attributes that begins at an imported module."""
+    """One import, or one chain of attributes that begins at an imported module; `builtins` is one, too."""
 
     line: int
     module: str
@@ -31,14 +28,17 @@ class NameUse(NamedTuple):
     is_import: bool = False
     shown: str = ""
     """How the source writes it."""
+    keywords: tuple[str, ...] = ()
+    """With which it is called."""
 
 
 def name_uses(tree: ast.Module) -> list[NameUse]:
     """In the order of their lines. Relative imports are left out."""
     bindings = _bindings(tree)
+    given = _builtins(tree)
     found: list[NameUse] = []
     for statement in tree.body:
-        is_guarded = any(_is_guard(node) for node in ast.walk(statement))
+        is_guarded = any(is_guard(node) for node in ast.walk(statement))
         for node, place in _nodes(statement, _Place()):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 found += [] if any(place) or is_guarded else _imports(node)
@@ -49,6 +49,8 @@ def name_uses(tree: ast.Module) -> list[NameUse]:
                     found.append(
                         NameUse(node.lineno, module, (*names, *chain[1]), shown=f"{chain[0]}.{'.'.join(chain[1])}")
                     )
+            elif isinstance(node, ast.Call) and node.keywords and not is_guarded and not place.in_try:
+                found += _calls(node, bindings, given)
     stored = {use.names for use in _stored(tree, bindings)}
     return sorted((use for use in found if use.names not in stored or use.is_import), key=lambda use: use.line)
 
@@ -67,7 +69,34 @@ def _imports(node: ast.Import | ast.ImportFrom) -> list[NameUse]:
     return names or [whole]
 
 
-def _bindings(tree: ast.Module) -> dict[str, tuple[str, tuple[str, ...]]]:
+def _calls(node: ast.Call, bindings: Bindings, given: frozenset[str]) -> list[NameUse]:
+    """A call with keywords of what an import, or Python itself, gives."""
+    chain = _chain(node.func)
+    if chain is None:
+        return []
+    if chain[0] in bindings:
+        module, names = bindings[chain[0]]
+    elif chain[0] in given:
+        module, names = "builtins", (chain[0],)
+    else:
+        return []
+    path, shown = (*names, *chain[1]), ".".join((chain[0], *chain[1]))
+    return [NameUse(one.lineno, module, path, False, shown, (one.arg,)) for one in node.keywords if one.arg is not None]
+
+
+def _builtins(tree: ast.Module) -> frozenset[str]:
+    """The names of Python itself that nothing in the source binds."""
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        bound.update(bound_by(node))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound.update(one.asname or one.name.partition(".")[0] for one in node.names)
+            if any(one.name == "*" for one in node.names):
+                return frozenset()
+    return frozenset(dir(builtins)) - bound
+
+
+def _bindings(tree: ast.Module) -> Bindings:
     """Names that imports bind, and nothing else."""
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
     others: set[str] = set()
@@ -88,7 +117,7 @@ def _bindings(tree: ast.Module) -> dict[str, tuple[str, tuple[str, ...]]]:
                 else:
                     _bind(found, others, one.asname or one.name, meaning)
         else:
-            others.update(_bound_by(node))
+            others.update(bound_by(node))
     return {name: meaning for name, meaning in found.items() if name not in others}
 
 
@@ -99,7 +128,8 @@ def _bind(
         others.add(name)
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
+def bound_by(node: ast.AST) -> Iterator[str]:
+    """The names that a node other than an import binds."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name
@@ -131,39 +161,9 @@ def _nodes(node: ast.AST, place: _Place) -> Iterator[tuple[ast.AST, _Place]]:
     if isinstance(node, ast.If | ast.IfExp | ast.Match):
         place = place._replace(in_if=True)
     if isinstance(node, ast.Try | ast.TryStar):
-        place = place._replace(in_try=place.in_try or any(_takes_missing(one) for one in node.handlers))
+        place = place._replace(in_try=place.in_try or any(takes(one, _HANDLED) for one in node.handlers))
     for child in ast.iter_child_nodes(node):
         yield from _nodes(child, place)
-
-
-def _takes_missing(handler: ast.ExceptHandler) -> bool:
-    return handler.type is None or any(
-        isinstance(node, ast.Name) and node.id in _HANDLED for node in ast.walk(handler.type)
-    )
-
-
-def _is_guard(node: ast.AST) -> bool:
-    """Whether this makes the statement around it unsure."""
-    tests: list[ast.AST] = []
-    match node:
-        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.Assert(test=test):
-            tests = [test]
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            tests = [item.context_expr for item in items]
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            tests = list(node.decorator_list)
-        case ast.Match(subject=subject):
-            tests = [subject]
-    return any(_is_guard_word(one) for test in tests for one in ast.walk(test))
-
-
-def _is_guard_word(node: ast.AST) -> bool:
-    match node:
-        case ast.Name(id=word) | ast.Attribute(attr=word) if word in _GUARDS:
-            return True
-        case ast.Attribute(value=ast.Name(id="os"), attr="name"):
-            return True
-    return False
 
 
 def _chain(node: ast.expr) -> tuple[str, tuple[str, ...]] | None:
@@ -175,7 +175,7 @@ def _chain(node: ast.expr) -> tuple[str, tuple[str, ...]] | None:
     return (inner.id, tuple(reversed(names))) if isinstance(inner, ast.Name) else None
 
 
-def _stored(tree: ast.Module, bindings: dict[str, tuple[str, tuple[str, ...]]]) -> Iterator[NameUse]:
+def _stored(tree: ast.Module, bindings: Bindings) -> Iterator[NameUse]:
     """Attributes that the source itself sets."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):

@@ -1,7 +1,9 @@
 """Does what a block imports and calls exist? The second layer: only what is proved wrong fails.
 
-Python: the configured interpreter says which modules and names exist (`names_probe`), then `jedi` which methods
-(`methods`). JavaScript and TypeScript: the packages of the project's `node_modules` (`packages`).
+Python: the configured interpreter says which modules, names and keywords exist (`names_probe`), the source which of its
+own (`call_keywords`, `undefined`), then `jedi` which methods (`methods`). What functions use may be defined further
+down, so that is judged at the end of the answer (END_OF_ANSWER). JavaScript and TypeScript: the packages of the
+project's `node_modules` (`packages`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import sys
 import tempfile
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -26,17 +28,23 @@ from stoker.domain.nearest import nearest
 from stoker.domain.orchestrator import CheckLayer
 from stoker.measure.suites.sandbox.command import bounded_command
 from stoker.orchestrate.checks import packages
+from stoker.orchestrate.checks.call_keywords import unknown_keywords
 from stoker.orchestrate.checks.methods import missing_method
-from stoker.orchestrate.checks.name_uses import NameUse, name_uses
-from stoker.orchestrate.checks.source_files import source_before, write_committed
+from stoker.orchestrate.checks.name_uses import NameUse, bound_by, name_uses
+from stoker.orchestrate.checks.source_files import source_before, source_of, write_committed
 from stoker.orchestrate.checks.structure import PYTHON
-from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
+from stoker.orchestrate.checks.undefined import UndefinedName, undefined_names
+from stoker.orchestrate.loop.blocks import END_OF_ANSWER, LayerResult, WorkerBlock
 
 _SECONDS = 10.0
 """For the interpreter. What it does not answer by then is taken to exist."""
 _MAX_OFFERED = 8
 """Names that are offered where none is similar."""
 _SIMILAR = 0.75
+_NOWHERE = "nothing"
+"""The owner of a name that nothing defines."""
+_MAX_MISSING = 3
+"""Undefined names that the worker is told of at once."""
 _PASSED = LayerResult(CheckLayer.NAMES, True)
 
 
@@ -49,23 +57,39 @@ class MissingName(NamedTuple):
     name: str
     known: tuple[str, ...]
     """What the owner has."""
+    is_keyword: bool = False
+    """The owner is a function that does not take it."""
+
+
+class Asked(NamedTuple):
+    """What a request says of names."""
+
+    task: str = ""
+    """What the person asked last. A module that it names is taken to exist."""
+    texts: Sequence[str] = ()
+    """All of the conversation. Where an answer's file is not known to be whole, any name in it may be defined."""
+    is_new: bool = False
+    """New code was asked for, so that what the answer defines nowhere is defined nowhere."""
 
 
 class NameChecker:
     """The layer, for one request."""
 
-    def __init__(self, python: str, project: str, task: str) -> None:
+    def __init__(self, python: str, project: str, asked: Asked) -> None:
         """`python`: the interpreter whose modules count; empty: this one, and a package that is not installed beside
-        Stoker is taken to exist. `task`: what the person asked; a module that it names is taken to exist, too.
+        Stoker is taken to exist. `project`: where the files of the answer go, whole; empty: nowhere.
         """
         self._python = python or sys.executable
         self._knows_packages = bool(python)
         self._project = Path(project) if project else None
-        self._task = frozenset(re.findall(r"\w+", task))
+        self._task = frozenset(_words((asked.task,)))
+        self._asked = asked
 
     async def check(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
         """Raises nothing but CancelledError; no process is left then. What cannot be judged passes."""
         try:
+            if block is END_OF_ANSWER:
+                return await asyncio.to_thread(self._check_end, committed)
             if block.language in PYTHON:
                 found = await self._check_python(block, committed)
             elif block.language in packages.LANGUAGES and self._project is not None:
@@ -84,16 +108,65 @@ class NameChecker:
         tree, first = _parsed(before, text)
         if tree is None:
             return None
+        source = before + text if first else text
+        found = await asyncio.to_thread(self._check_source, block, source, tree, first, committed)
+        if found is not None:
+            return found
         uses = [use._replace(line=use.line - first) for use in name_uses(tree) if use.line > first]
         with tempfile.TemporaryDirectory(prefix="stoker-check-", ignore_cleanup_errors=True) as directory:
             await asyncio.to_thread(write_committed, Path(directory), committed)
             roots = [directory, *self._roots()]
             found = await self._missing(uses, roots, directory) if uses else None
             if found is None:
-                source = before + text if first else text
                 lacking = await missing_method(source, first, self._python, roots, Path(directory))
                 return None if lacking is None else _missing_attribute(lacking, first)
             return found
+
+    def _check_source(
+        self, block: WorkerBlock, source: str, tree: ast.Module, first: int, committed: Sequence[WorkerBlock]
+    ) -> MissingName | None:
+        """What the source itself shows."""
+        for call in unknown_keywords(tree):
+            if call.line > first:
+                known = tuple(sorted(call.known))
+                return MissingName(call.line - first, call.function, call.function, call.keyword, known, True)
+        if not self._is_whole(block) or not _defines(textwrap.dedent(block.text)):
+            return None
+        for use in self._undefined(block, source, tree, committed):
+            if use.line > first and (use.runs_at_once or _is_module(use)):
+                return MissingName(use.line - first, use.name, _NOWHERE, use.name, _bound_names(tree))
+        return None
+
+    # -- names that nothing defines ----------------------------------------------------------------------------------
+
+    def _is_whole(self, block: WorkerBlock) -> bool:
+        """Whether the file of this block has nothing but what the answer says: it is written whole to the project, or
+        the code is new.
+        """
+        return self._asked.is_new or (self._project is not None and bool(block.path))
+
+    def _undefined(
+        self, block: WorkerBlock, source: str, tree: ast.Module, committed: Sequence[WorkerBlock]
+    ) -> list[UndefinedName]:
+        found = undefined_names(source, tree)
+        if not found or (self._project is not None and block.path):
+            return found
+        said = _words([*self._asked.texts, *(one.text for one in committed if not one.is_code)])
+        return [use for use in found if use.name not in said]
+
+    def _check_end(self, committed: Sequence[WorkerBlock]) -> LayerResult:
+        """What the whole answer defines nowhere, though its functions use it."""
+        files = {(one.path, one.path or one.language): one for one in committed if one.language in PYTHON}
+        for block in files.values():
+            source = source_of(block, committed)
+            tree, _ = _parsed("", source)
+            if tree is None or not self._is_whole(block) or not _defines(source):
+                continue
+            found = self._undefined(block, source, tree, committed)[:_MAX_MISSING]
+            if found:
+                reason, correction = _worded_end(found, block.path, _bound_names(tree))
+                return LayerResult(CheckLayer.NAMES, False, reason, correction)
+        return _PASSED
 
     def _roots(self) -> list[str]:
         """Where the modules of the project are."""
@@ -102,7 +175,10 @@ class NameChecker:
         return [str(self._project), str(self._project / "src")]
 
     async def _missing(self, uses: list[NameUse], roots: list[str], directory: str) -> MissingName | None:
-        order = {"roots": roots, "uses": [{"module": use.module, "names": use.names} for use in uses]}
+        order = {
+            "roots": roots,
+            "uses": [{"module": use.module, "names": use.names, "keywords": use.keywords} for use in uses],
+        }
         # -I: nothing is imported from the directory or from below HOME, where files of the answer are.
         command = [self._python, "-I", "-B", "-c", _probe()]
         env = {"PATH": os.defpath, "HOME": directory, "LANG": "C.UTF-8"}
@@ -114,7 +190,9 @@ class NameChecker:
             return None
         for use, answer in zip(uses, answers, strict=False):
             if answer is not None and not self._is_meant(answer):
-                return MissingName(use.line, use.shown, answer["module"], answer["missing"], tuple(answer["known"]))
+                is_keyword = bool(answer.get("is_keyword"))
+                owner = use.shown if is_keyword else answer["module"]
+                return MissingName(use.line, use.shown, owner, answer["missing"], tuple(answer["known"]), is_keyword)
         return None
 
     def _is_meant(self, answer: dict[str, Any]) -> bool:
@@ -141,7 +219,8 @@ def _parsed(before: str, text: str) -> tuple[ast.Module | None, int]:
 
 def _missing_attribute(lacking: dict[str, Any], first: int) -> MissingName:
     line = lacking["line"] - first
-    return MissingName(line, lacking["shown"], lacking["owner"], lacking["name"], tuple(lacking["known"]))
+    known, is_keyword = tuple(lacking["known"]), bool(lacking.get("is_keyword"))
+    return MissingName(line, lacking["shown"], lacking["owner"], lacking["name"], known, is_keyword)
 
 
 def _check_packages(text: str, project: Path) -> MissingName | None:
@@ -151,6 +230,10 @@ def _check_packages(text: str, project: Path) -> MissingName | None:
 
 def _worded(missing: MissingName) -> tuple[str, str]:
     """Reason and correction."""
+    if missing.is_keyword:
+        return _worded_keyword(missing)
+    if missing.owner is _NOWHERE:
+        return _worded_undefined(missing.line, missing.name, missing.known)
     whole = f"{missing.owner}.{missing.name}" if missing.owner else missing.name
     what = f"`{whole}` does not exist" if missing.owner else f"there is no module `{whole}` here"
     reason = f"line {missing.line}: {what}"
@@ -164,6 +247,55 @@ def _worded(missing: MissingName) -> tuple[str, str]:
     if not ranked:
         return reason, f"{reason}; do without it."
     return reason, f"{reason}; `{missing.owner}` has {', '.join(f'`{name}`' for name in ranked)}."
+
+
+def _worded_keyword(missing: MissingName) -> tuple[str, str]:
+    reason = f"line {missing.line}: `{missing.owner}` takes no argument `{missing.name}`"
+    similar = _similar(missing.name, missing.known)
+    if similar is not None:
+        return reason, f"{reason}; use `{similar}`."
+    ranked = [name for name in _ranked(missing.name, missing.known) if name not in ("self", "cls")]
+    takes = ", ".join(f"`{name}`" for name in ranked)
+    return reason, f"{reason}; it takes {takes}." if takes else f"{reason}; do without it."
+
+
+def _worded_undefined(line: int, name: str, known: Sequence[str]) -> tuple[str, str]:
+    reason = f"line {line}: nothing defines or imports `{name}`"
+    similar = nearest(name, known, _SIMILAR)
+    if similar is not None:
+        return reason, f"{reason}; use `{similar}`."
+    if name in sys.stdlib_module_names:
+        return reason, f"{reason}; begin the block with `import {name}`."
+    return reason, f"{reason}; import it, or define it above."
+
+
+def _worded_end(found: Sequence[UndefinedName], path: str, known: Sequence[str]) -> tuple[str, str]:
+    names = ", ".join(f"`{use.name}`" for use in found)
+    where = f"{path}, line {found[0].line}" if path else f"line {found[0].line} of the answer's code"
+    reason = f"{where}: nothing defines or imports {names}"
+    return reason, f"{reason}. Write one more block that does{f', for {path}' if path else ''}, and nothing else."
+
+
+def _words(texts: Iterable[str]) -> set[str]:
+    return {word for text in texts for word in re.findall(r"\w+", text)}
+
+
+def _defines(text: str) -> bool:
+    """Whether this is more than an example of a call."""
+    return re.search(r"^(?:async\s+def|def|class)\b", text, re.MULTILINE) is not None
+
+
+def _is_module(use: UndefinedName) -> bool:
+    """Whether it is a module of the standard library that was not imported: imports come first in a file."""
+    return bool(use.attribute) and use.name in sys.stdlib_module_names
+
+
+def _bound_names(tree: ast.Module) -> tuple[str, ...]:
+    names = {name for node in tree.body for name in bound_by(node)}
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names.update(one.asname or one.name.partition(".")[0] for one in node.names)
+    return tuple(sorted(names))
 
 
 def _similar(name: str, known: Sequence[str]) -> str | None:

@@ -4,15 +4,19 @@ It gets `{"roots": [...], "uses": [...]}` as JSON on standard input, and writes 
 standard library are imported, because that alone shows all of their names. No other module is: its source is read.
 What cannot be known for sure is taken to exist. Runs on Python 3.8 and newer.
 
-A use is `{"module": "a.b", "names": ["c", "d"], "from": bool}`. Its answer is null, or
-`{"module": ..., "missing": ..., "known": [...]}`: what is missing, of which module; "" means the module itself.
+A use is `{"module": "a.b", "names": ["c", "d"], "keywords": ["e"]}`. Its answer is null, or
+`{"module": ..., "missing": ..., "known": [...], "is_keyword": bool}`: what is missing, of which module; "" means the
+module itself. With `is_keyword` it is an argument that the function `module` does not take.
 """
 
 # The configured interpreter may be older than the one that runs Stoker: no newer syntax, and only the standard library.
 from __future__ import annotations
 
+import abc
 import ast
+import builtins
 import importlib
+import inspect
 import json
 import os
 import sys
@@ -46,6 +50,9 @@ MODULE_NAMES = frozenset(
         "__builtins__ __author__ __annotations__ __class__ "
     ).split()
 )
+CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType)
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+MAKERS = ("__init__", "__new__")
 MAX_SOURCE = 2 * 2**20
 MAX_DEPTH = 8
 
@@ -139,8 +146,17 @@ class Source:
         """Functions may add names, so that importing the module does not show all of them either."""
         self._interpreter = interpreter
         self._package = package
+        self._tree = ast.Module([], [])
+        self._definitions: Definitions | None = None
+
+    def keywords(self, name: str) -> set[str] | None:
+        """What a function or class of this module takes by name; None: it is not sure."""
+        if self._definitions is None:
+            self._definitions = Definitions(self._tree)
+        return None if self.is_open else self._definitions.keywords(name)
 
     def read(self, tree: ast.Module) -> None:
+        self._tree = tree
         for node in ast.walk(tree):
             word = getattr(node, "id", None) or getattr(node, "attr", None)
             if isinstance(node, (ast.Name, ast.Attribute)) and (word in DYNAMIC or word == "modules"):
@@ -201,6 +217,93 @@ class Source:
             self._body(part.body)
 
 
+class Definitions:
+    """What the functions and classes at the top of a source take by name. Looks at each node once."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.nodes: dict[str, Any] = {}
+        """By name, if nothing else at the top binds it."""
+        self.known: dict[str, set[str] | None] = {}
+        times: dict[str, int] = {}
+        statements: list[ast.AST] = list(tree.body)
+        while statements:
+            node = statements.pop()
+            for word in words_bound(node):
+                times[word] = times.get(word, 0) + 1
+            if not isinstance(node, SCOPES):
+                statements.extend(ast.iter_child_nodes(node))
+        for node in ast.walk(tree):
+            for word in node.names if isinstance(node, ast.Global) else ():
+                times[word] = times.get(word, 0) + 2
+        for node in tree.body:
+            if isinstance(node, SCOPES) and times[node.name] == 1:
+                self.nodes[node.name] = node
+
+    def keywords(self, name: str, depth: int = 0) -> set[str] | None:
+        """None: it takes any, or it is not sure."""
+        if name not in self.known and depth <= MAX_DEPTH:
+            node, self.known[name] = self.nodes.get(name), None  # a class that is its own base
+            if isinstance(node, ast.ClassDef):
+                self.known[name] = self.constructor(node, depth)
+            elif node is not None and not node.decorator_list:
+                self.known[name] = parameters(node.args)
+        return self.known.get(name)
+
+    def constructor(self, node: ast.ClassDef, depth: int) -> set[str] | None:
+        decorators = [word_of(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list]
+        made: list[Any] = [one for one in node.body if isinstance(one, SCOPES) and one.name in MAKERS]
+        set_otherwise = any(word in MAKERS for one in node.body if one not in made for word in words_bound(one))
+        if node.keywords or set_otherwise or len(made) > 1 or set(decorators) - {"dataclass", "final"}:
+            return None
+        own: set[str] | None = set()
+        if made:
+            own = parameters(made[0].args) if made[0].name == "__init__" and not made[0].decorator_list else None
+        elif "dataclass" in decorators:
+            own = {
+                one.target.id
+                for one in node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            }
+        if own is None:
+            return None
+        for base in node.bases:
+            word = base.id if isinstance(base, ast.Name) else ""
+            if word in self.nodes:
+                above = self.keywords(word, depth + 1)
+            else:
+                above = set() if word in ("object", "ABC") or (made and is_error(word)) else None
+            if above is None:
+                return None
+            own = own if made else own | above
+        return own
+
+
+def words_bound(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        return [node.id]
+    if isinstance(node, SCOPES):
+        return [node.name]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [one.asname or one.name.partition(".")[0] for one in node.names]
+    return []
+
+
+def parameters(arguments: ast.arguments) -> set[str] | None:
+    """The names of parameters; None: any keyword is taken. Those that are positional only count, too."""
+    if arguments.kwarg is not None:
+        return None
+    return {one.arg for one in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
+
+
+def is_error(name: str) -> bool:
+    known = getattr(builtins, name, None)
+    return isinstance(known, type) and issubclass(known, BaseException)
+
+
+def word_of(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def writes_a_module(node: ast.AST) -> bool:
     """Whether this sets names of a module: `setattr(curses, ...)`, `globals()[...] = `, `vars(module).update(...)`."""
     if isinstance(node, ast.Call):
@@ -243,7 +346,64 @@ def judge(interpreter: Interpreter, use: dict[str, Any]) -> dict[str, Any] | Non
                 return None
             return missing("", here, set(interpreter.standard) | installed(interpreter))
         return judge_submodule(interpreter, above, parts[count - 1])
-    return walk(interpreter, name, use["names"], 0)
+    found = walk(interpreter, name, use["names"], 0)
+    return judge_keywords(interpreter, use) if found is None and use.get("keywords") else found
+
+
+def judge_keywords(interpreter: Interpreter, use: dict[str, Any]) -> dict[str, Any] | None:
+    """The first argument that a function does not take."""
+    module, names = use["module"], list(use["names"])
+    for _ in range(MAX_DEPTH):
+        if interpreter.is_standard(module):
+            taken = standard_keywords(interpreter, module, names)
+            break
+        source = interpreter.source(module)
+        if source is None or not names:
+            return None
+        if names[0] in source.bindings:
+            base, attribute = source.bindings[names[0]]
+            module, names = base, ([attribute] if attribute else []) + names[1:]
+        elif len(names) > 1 and names[0] not in source.names:
+            module, names = module + "." + names[0], names[1:]
+        else:
+            taken = source.keywords(names[0]) if len(names) == 1 else None
+            break
+    else:
+        return None
+    if taken is None:
+        return None
+    path = ".".join([module] * (module != "builtins") + names)
+    wrong = [one for one in use["keywords"] if one not in taken]
+    return {"module": path, "missing": wrong[0], "known": sorted(taken), "is_keyword": True} if wrong else None
+
+
+def standard_keywords(interpreter: Interpreter, module: str, names: list[str]) -> set[str] | None:
+    """What a function or class of the standard library takes by name; None: any, or it is not sure."""
+    found: Any = None if module.startswith("_") else interpreter.module(module)
+    for name in names:
+        if not isinstance(found, (types.ModuleType, type)):
+            return None
+        found = inspect.getattr_static(found, name, None) if isinstance(found, type) else getattr(found, name, None)
+    return callable_keywords(found)
+
+
+def callable_keywords(found: Any) -> set[str] | None:
+    """What a function, method or class takes by name. None: any, or it is not sure. Runs nothing of it."""
+    if isinstance(found, (classmethod, staticmethod)):
+        found = found.__func__
+    if isinstance(found, type):
+        made = [found.__dict__.get(name) for name in ("__init__", "__new__")]
+        if type(found) not in (type, abc.ABCMeta) or (made[0] is None) == (made[1] is None):
+            return None
+        found = next(one for one in made if one is not None)
+        found = found.__func__ if isinstance(found, staticmethod) else found
+    if not isinstance(found, CALLABLES) or hasattr(found, "__wrapped__"):
+        return None
+    try:
+        known = inspect.signature(found).parameters.values()
+    except (ValueError, TypeError):
+        return None
+    return None if any(one.kind is one.VAR_KEYWORD for one in known) else {one.name for one in known}
 
 
 def judge_submodule(interpreter: Interpreter, above: str, name: str) -> dict[str, Any] | None:

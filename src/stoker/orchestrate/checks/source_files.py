@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from stoker.orchestrate.loop.blocks import WorkerBlock
+from stoker.orchestrate.loop.blocks import WorkerBlock, file_text
 
 _MAX_PATH = 200
 
@@ -13,6 +13,11 @@ _MAX_PATH = 200
 def source_before(block: WorkerBlock, committed: Sequence[WorkerBlock]) -> str:
     """The committed text of the file that a block belongs to. Blocks without a file make one together, by language."""
     return "".join(one.text for one in committed if _is_same_file(one, block))
+
+
+def source_of(block: WorkerBlock, committed: Sequence[WorkerBlock]) -> str:
+    """The same with the blank lines that stand between blocks, as it is written to the project."""
+    return file_text(one.text for one in committed if _is_same_file(one, block))
 
 
 def write_committed(directory: Path, committed: Sequence[WorkerBlock]) -> None:

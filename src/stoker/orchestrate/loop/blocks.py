@@ -34,6 +34,10 @@ class WorkerBlock(msgspec.Struct, frozen=True):
         return before is not None and before.is_fenced and self.is_fenced and not self.opens_fence
 
 
+END_OF_ANSWER = WorkerBlock("", is_code=True)
+"""Stands for the end of the answer, where a layer judges all committed blocks together."""
+
+
 class LayerResult(msgspec.Struct, frozen=True):
     """What one layer found. `correction` is the one instruction that goes back to the worker."""
 

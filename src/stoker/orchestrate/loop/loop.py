@@ -8,6 +8,7 @@ Events and the time go in, commands come out; it does no IO and knows no dialect
 - With `batch` it writes everything before the validator is asked: for two that cannot be loaded together.
 - A block that fails ends the generation. What was written after it is thrown away, and the worker writes the block
   again, with the one finding as its correction, and goes on from there.
+- At the end of the answer the names layer judges all of it (END_OF_ANSWER). What is missing the worker adds.
 - Only a passed block is committed; only what is committed reaches the client.
 """
 
@@ -21,7 +22,7 @@ import msgspec
 from stoker.domain.answer import StopReason
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.orchestrator import CheckLayer
-from stoker.orchestrate.loop.blocks import Correction, LayerResult, WorkerBlock
+from stoker.orchestrate.loop.blocks import END_OF_ANSWER, Correction, LayerResult, WorkerBlock
 from stoker.orchestrate.loop.cutter import MAX_LINES, Cutter, IsComplete
 from stoker.orchestrate.loop.messages import (
     Cancelled,
@@ -70,6 +71,8 @@ class LoopRules(msgspec.Struct, frozen=True):
     overlap: bool = True
     batch: bool = False
     block_timeout: float = 300.0
+    judges_end: bool = False
+    """Whether the end of the answer is judged, by the names layer."""
     is_bounded: bool = False
     """The client set a limit of tokens: an answer that reaches it is over, and not wrong."""
 
@@ -137,6 +140,9 @@ class Loop:
         self._is_generating = False
         self._has_ended = has_ended
         """The worker has said all it wanted to say after the blocks that are there."""
+        self._ended_after = -1
+        """Blocks after which the end was judged last."""
+        self._end_attempt = 0
         self._stop = StopReason.END
         self._failure: StokerError | None = None
         """Why the worker broke off its answer."""
@@ -358,6 +364,10 @@ class Loop:
             return self._on_refused(self._correction, now)
         if not self.committed and self._stop is StopReason.END:
             return self._give_up(UpstreamError("the worker's answer is empty", code="upstream_empty"))
+        if self._rules.judges_end and self._stop is StopReason.END and self._ended_after < len(self.committed):
+            self._ended_after = len(self.committed)
+            self._pending.append(_Pending(END_OF_ANSWER, (CheckLayer.NAMES,)))
+            return self._check_first(now)
         self.state = next_run_state(self.state, RunEvent.ALL_BLOCKS_PASSED)
         return [Finish(self._stop)]
 
@@ -392,6 +402,8 @@ class Loop:
     def _on_checked(self, result: LayerResult, now: float) -> list[LoopCommand]:
         self._is_checking = False
         first = self._pending[0]
+        if first.block is END_OF_ANSWER:
+            return self._on_end_checked(result, now)
         record = RecordCheck(self.number, self._attempt, result)
         if result.passed:
             first.layers = first.layers[1:]
@@ -408,6 +420,18 @@ class Loop:
             return [record, *self._give_up(ValidationFailed(self.number, first.unreadable, result))]
         first.state = next_block_state(first.state, BlockEvent.CHECK_REPEATED)
         return [record, *self._next_commands(now)]
+
+    def _on_end_checked(self, result: LayerResult, now: float) -> list[LoopCommand]:
+        """Something is missing: the worker adds it. It is asked as often as for a block that fails."""
+        first = self._pending.popleft()
+        if result.passed:
+            return self._next_commands(now)
+        self._end_attempt += 1
+        record = RecordCheck(self.number, self._end_attempt, result)
+        if self._end_attempt > self._rules.retries:
+            self._count(result.layer.value)
+            return [record, *self._give_up(ValidationFailed(self.number, self._end_attempt, result))]
+        return [record, *self._fail(first.block, first.state, BlockEvent.CHECK_FAILED, result, now)]
 
     def _commit(self, now: float) -> list[LoopCommand]:
         first = self._pending.popleft()
