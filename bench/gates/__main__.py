@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,11 +18,16 @@ from bench.gates.subjects import RunningSubject
 from bench.processes import end_on_sigterm
 from stoker.domain.run import Outcome, Run
 from stoker.measure.preflight.run import PreflightOptions
+from stoker.testing.faults.fault import ServingFault
 from stoker.testing.faults.table import FAULTS, NONE
 
 GOAL = 0.97
 """Of the faults, how many must be named."""
-SUBJECTS = ("engine", "assistant")
+SUBJECTS = ("engine", "assistant", "embedder")
+
+
+_GAPS = {"parallel", "descriptions"}
+"""Abilities that close a known gap of the demo models."""
 
 
 class Row(NamedTuple):
@@ -47,8 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gates", description=__doc__)
     parser.add_argument("--clean", type=int, default=100, metavar="N", help="runs without a fault: default 100")
     parser.add_argument("--only", default="", metavar="FAULT,...", help="these faults only; `none`: no fault")
-    parser.add_argument("--subject", default=",".join(SUBJECTS), metavar="NAME,...", help="default engine,assistant")
+    parser.add_argument(
+        "--subject", default=",".join(SUBJECTS), metavar="NAME,...", help=f"default {','.join(SUBJECTS)}"
+    )
     parser.add_argument("--model", default="ember", choices=("ember", "spark"), help="of the engine: default ember")
+    parser.add_argument("--quick", action="store_true", help="of each fault, run only the checks that are about it")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was seen")
     found = parser.parse_args(argv)
     end_on_sigterm()
@@ -59,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds = [name for name in found.subject.split(",") if name]
     if unknown := [name for name in kinds if name not in SUBJECTS]:
         parser.error(f"no such subject: {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
-    rows, runs = asyncio.run(measure(found.model, kinds, names, found.clean))
+    rows, runs = asyncio.run(measure(found.model, kinds, names, found.clean, quick=found.quick))
     facts = machine.facts()
     print(machine.headline(facts))
     alarms = [alarm for run in runs for alarm in run.alarms]
@@ -86,17 +95,17 @@ def summary(rows: Sequence[Row], runs: Sequence[Clean]) -> list[str]:
 
 
 async def measure(
-    model: str, kinds: Sequence[str], names: Sequence[str], clean: int
+    model: str, kinds: Sequence[str], names: Sequence[str], clean: int, *, quick: bool = False
 ) -> tuple[list[Row], list[Clean]]:  # fmt: skip
     """Rows of the faults, printed as they come, and the runs without one, shared among the subjects."""
     rows: list[Row] = []
     runs: list[Clean] = []
     for kind in kinds:
-        here = [name for name in names if kind == "engine" or not FAULTS[name].needs_real_engine]
+        here = [name for name in names if shows(kind, FAULTS[name])]
         share = clean // len(kinds) + (clean % len(kinds) if kind == kinds[0] else 0)
-        async with subjects.engine(model) if kind == "engine" else subjects.assistant() as subject:
+        async with started(kind, model) as subject:
             for name in here:
-                rows.append(await under(subject, name))
+                rows.append(await under(subject, name, quick=quick))
             for turn in range(share):
                 runs.append(await clean_run(subject, turn))
                 if turn % 10 == 9:
@@ -105,14 +114,28 @@ async def measure(
     return rows, runs
 
 
-async def under(subject: RunningSubject, name: str) -> Row:
+def shows(kind: str, fault: ServingFault) -> bool:
+    """Whether the fault can be seen at this kind of subject. The embedder shows only what embeddings show."""
+    if kind == "embedder":
+        return fault.needs_embeddings
+    return not fault.needs_embeddings if kind == "engine" else not fault.needs_real_engine
+
+
+def started(kind: str, model: str) -> AbstractAsyncContextManager[RunningSubject]:
+    if kind == "assistant":
+        return subjects.assistant()
+    return subjects.engine(model, embeds=kind == "embedder")
+
+
+async def under(subject: RunningSubject, name: str, *, quick: bool = False) -> Row:
     """Preflight of a subject behind this fault."""
     fault = FAULTS[name]
+    plays_gap = bool(_GAPS & set(fault.needed_abilities))
     run = await subjects.behind(
-        subject, fault, PreflightOptions(ignore_known_gaps="parallel" in fault.needed_abilities)
+        subject, fault, PreflightOptions(sorted(fault.checks) if quick else (), ignore_known_gaps=plays_gap)
     )
     failed = [finding for finding in run.findings if finding.outcome is Outcome.FAILED]
-    failed = [one for one in failed if "parallel" not in fault.needed_abilities or one.name != "tool-none"]
+    failed = [one for one in failed if not plays_gap or one.name != "tool-none"]
     naming = [finding for finding in failed if finding.name in fault.checks]
     row = Row(
         subject.name,
@@ -135,7 +158,7 @@ async def clean_run(subject: RunningSubject, turn: int) -> Clean:
     options = PreflightOptions(seed=turn + 1)
     if subject.name == "engine" and turn % 3 == 0:
         run = await subjects.behind(subject, NONE, options, ["vision"])
-    elif subject.name == "engine":
+    elif subject.name != "assistant":
         run = await subjects.asked(subject.target, subject.target.port, options)
     else:
         async with subjects.assistant(subjects.variation(turn)) as other:

@@ -40,6 +40,9 @@ VARIATIONS: Sequence[dict[str, object]] = (
 """Habits of real servers that are no faults."""
 
 
+_PLAYED = ("parallel", "thinking", "descriptions")
+
+
 class RunningSubject(NamedTuple):
     """A subject that listens."""
 
@@ -50,14 +53,14 @@ class RunningSubject(NamedTuple):
 
 
 @asynccontextmanager
-async def engine(model: str) -> AsyncIterator[RunningSubject]:
+async def engine(model: str, *, embeds: bool = False) -> AsyncIterator[RunningSubject]:
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         port = free_port()
-        child = Child.start("engine", command(model, port), Path(folder) / "log")
+        child = Child.start("engine", command(model, port, embeds=embeds), Path(folder) / "log")
         try:
             target = Target("127.0.0.1", port, "", model)
             await _ready(target)
-            yield RunningSubject("engine", target, ())
+            yield RunningSubject("embedder" if embeds else "engine", target, ())
         finally:
             child.end()
 
@@ -65,18 +68,19 @@ async def engine(model: str) -> AsyncIterator[RunningSubject]:
 @asynccontextmanager
 async def assistant(script: Script = ASSISTANT) -> AsyncIterator[RunningSubject]:
     async with ScriptedServer(script) as server:
-        yield RunningSubject("assistant", Target("127.0.0.1", server.port, "", script.id), ("parallel", "thinking"))
+        yield RunningSubject("assistant", Target("127.0.0.1", server.port, "", script.id), _PLAYED)
 
 
 def variation(turn: int) -> Script:
     return ASSISTANT.amended(VARIATIONS[turn % len(VARIATIONS)])
 
 
-def command(model: str, port: int) -> list[str]:
+def command(model: str, port: int, *, embeds: bool = False) -> list[str]:
     weights = Path(stoker.__file__).parent / "models" / f"{model}.gguf"
     start = [sys.executable, "-m", "stoker.fleet.engines.embedded", "-m", str(weights), "--alias", model]
     shape = ["-np", "4", "-c", "8192", "-t", "1", "--temp", "0", "--cache-ram", "0"]
-    return [*start, "--port", str(port), *shape, "--metrics", "--slots"]
+    vectors = ["--embedding", "--pooling", "last"] if embeds else []
+    return [*start, "--port", str(port), *shape, *vectors, "--metrics", "--slots"]
 
 
 async def behind(

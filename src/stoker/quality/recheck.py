@@ -19,8 +19,11 @@ from stoker.request.decide.demotion import failures
 log = logging.getLogger("stoker.routing")
 RECHECK_COOLDOWN = 900.0
 """Seconds until an alarm about the same tier and class may start a preflight again: a suspect keeps failing."""
-LEFT_OUT = ("cancel", "determinism", "over-context", "even-times")
-"""Gates that need a serve without other requests, and the one that fills its context."""
+LEFT_OUT = (
+    "cancel", "determinism", "over-context", "even-times", "tool-descriptions", "logprobs", "ids", "embeddings",
+)  # fmt: skip
+"""Gates that need a serve without other requests, the one that fills its context, and those that say nothing of how
+good its answers are."""
 MAX_NEEDLE = 4096
 """Tokens of the longest needle in a long context: other requests wait meanwhile."""
 Key = tuple[str, str]

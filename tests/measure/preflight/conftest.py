@@ -15,6 +15,12 @@ def ember() -> Iterator[int]:
 
 
 @pytest.fixture(scope="session")
+def embedder() -> Iterator[int]:
+    with engine(MODELS / "ember.gguf", "--embedding", "--pooling", "last") as port:
+        yield port
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[int]:
     with engine(MODELS / "spark.gguf", name="spark") as port:
         yield port

@@ -12,20 +12,23 @@ from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Outcome, Run, Subject
 from stoker.measure.preflight.run import PreflightOptions, run_preflight
 from stoker.measure.preflight.table import CHECKS
+from stoker.testing.faults.answers import ANSWERS
 from stoker.testing.faults.calls import CALLS
 from stoker.testing.faults.fault import ServingFault
 from stoker.testing.faults.grafts import GRAFTS
 from stoker.testing.faults.pieces import PIECES
 from stoker.testing.faults.proxy import FaultProxy
 from stoker.testing.faults.table import FAULTS, NONE
+from stoker.testing.faults.vectors import VECTORS
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 ASSISTANT = Script(id="assistant", assistant=True, thinks=True, context=8192, engine="vllm")
-PLAYED = ("thinking", "parallel")
+PLAYED = ("thinking", "parallel", "descriptions")
 """What the assistant does by itself."""
+SHOWN = (*CALLS, *PIECES, *ANSWERS, *VECTORS, FAULTS["system-cut"], FAULTS["answers-dropped"])
 BROKEN = [pytest.param(fault, marks=[pytest.mark.heavy] if fault.share < 1 else [], id=fault.name)
-          for fault in (*CALLS, *PIECES) if not fault.needs_real_engine]  # fmt: skip
+          for fault in SHOWN if not fault.needs_real_engine]  # fmt: skip
 
 
 def behind(fault: ServingFault, only: Sequence[str] = (), **changes: Any) -> Run:
@@ -85,6 +88,26 @@ def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
         ("image-ignored", "image", "0 of 3 seen"),
         ("thoughts-last", "thinking", "after the text"),
         ("other-model", "model", "'another-model'"),
+        ("system-cut", "whole-prompt", "in a system prompt"),
+        ("answers-dropped", "whole-prompt", "costs 0 in an earlier answer"),
+        ("descriptions-dropped", "tool-descriptions", "costs 0 in a tool's description"),
+        ("count-plus-one", "max-tokens", "so +1 wherever an answer is cut"),
+        ("count-minus-one", "max-tokens", "so -1 wherever an answer is cut"),
+        ("limit-capped", "max-tokens", "max_tokens 512, not streamed: the answer was cut after 48 tokens"),
+        ("logprobs-missing-stream", "logprobs", "streamed: log probabilities were asked for, and none came"),
+        ("logprobs-linear", "logprobs", "above 0"),
+        ("logprobs-shifted", "logprobs", "the tokens that have log probabilities write"),
+        ("temperature-forced", "determinism", "differ with the seed"),
+        ("temperature-zero", "determinism", "4 seeds give the same answer"),
+        ("constant-ids", "ids", "each of 24 answers has the id 'chatcmpl-0'"),
+        ("constant-call-ids", "tool-batch", "all have the id 'call_0'"),
+        ("prefix-cache", "prefix", "with its word"),
+        ("thoughts-copied", "thinking", "repeats its thoughts"),
+        ("other-tokenizer-long", "long-prompts", "is counted as"),
+        ("other-name-long", "long-prompts", "'another-model'"),
+        ("vectors-reversed", "embeddings", "belong to another text"),
+        ("vectors-noisy", "embeddings", "another vector when it is asked again"),
+        ("vectors-mixed", "embeddings", "nearer to nearly the same text"),
     ],
 )
 def test_the_sentence_says_what_was_seen(name: str, check: str, word: str) -> None:
@@ -102,6 +125,25 @@ def test_a_server_that_refuses_tools_forms_and_pictures_is_told_so_and_not_blame
     assert alarms(run) == []
     refused = {one.name for one in run.findings if "it refuses" in one.observed}
     assert refused == {one.name for one in run.findings} - {"prompt-tokens"}
+
+
+def test_a_forced_temperature_is_taken_for_no_other_fault() -> None:
+    """What compares answers is not judged then: it would name another model, or lost pieces."""
+    run = behind(FAULTS["temperature-forced"], ["determinism", "frames", "chunks", "same-model"])
+    assert [one.name for one in alarms(run)] == ["determinism"]
+    assert "sampling is forced" in alarms(run)[0].cause
+
+
+def test_what_makes_embeddings_only_is_asked_for_nothing_else() -> None:
+    run = behind(NONE, absent="/v1/chat/completions")
+    assert alarms(run) == []
+    assert {one.name for one in run.findings if one.outcome is Outcome.PASSED} == {"model", "embeddings"}
+    assert all("it makes embeddings only" in one.observed for one in run.findings if one.name == "needle")
+
+
+def test_an_engine_that_may_have_no_log_probabilities_is_not_blamed_for_it() -> None:
+    run = behind(FAULTS["logprobs-missing"], ["logprobs"], engine="llama.cpp", absent="/props")
+    assert [one.outcome for one in run.findings] == [Outcome.NOT_APPLICABLE]
 
 
 def test_each_check_says_what_it_cannot_see() -> None:

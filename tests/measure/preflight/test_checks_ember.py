@@ -25,10 +25,10 @@ def test_ember_passes_every_gate_that_applies_within_a_minute(ember: int) -> Non
     assert (run.outcome, run.seconds < 60) == (Outcome.PASSED, True)
     assert list(outcomes(run)) == list(NAMES)
     none = {name for name, outcome in outcomes(run).items() if outcome == "not-applicable"}
-    assert none == {"tool-parallel", "tool-none", "image"}
+    assert none == {"tool-parallel", "tool-descriptions", "image", "embeddings"}
     assert run.numbers["needle.passed"] == run.numbers["needle.n"] == 18
     assert run.numbers["tools.passed"] == run.numbers["tools.n"]
-    assert run.numbers["gates.passed"] == run.numbers["gates.n"] == len(NAMES) - 3
+    assert run.numbers["gates.passed"] == run.numbers["gates.n"] == len(NAMES) - 4
 
 
 def test_spark_passes_what_it_was_taught_and_misses_long_needles(spark: int) -> None:
@@ -46,15 +46,21 @@ def test_a_plain_proxy_with_every_graft_is_no_fault(ember: int) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.share == 1])
-def test_each_fault_is_named_by_its_gate(name: str, ember: int) -> None:
+def test_each_fault_is_named_by_its_gate(name: str, request: pytest.FixtureRequest) -> None:
     """Only the checks that should name it are run: one of them fails, with a cause and a fix."""
     fault = FAULTS[name]
     fault = fault._replace(delay=0.25 if fault.delay else 0.0)
     grafts = [GRAFTS[graft] for graft in fault.needed_abilities]
-    run = behind(ember, fault, sorted(fault.checks), grafts, ignore_known_gaps="parallel" in fault.needed_abilities)
+    port: int = request.getfixturevalue("embedder" if fault.needs_embeddings else "ember")
+    closes_gap = bool({"parallel", "descriptions"} & set(fault.needed_abilities))
+    run = behind(port, fault, sorted(fault.checks), grafts, ignore_known_gaps=closes_gap)
     found = failed(run)
     assert found, {one.name: one.observed for one in run.findings}
     assert all(one.cause and one.fix and one.observed for one in found.values())
+
+
+def test_embeddings_of_the_engine_are_in_order_and_near_texts_are_nearer(embedder: int) -> None:
+    assert outcomes(prove(embedder, only=["embeddings"])) == {"embeddings": "passed"}
 
 
 # -- broken variants of the model itself ----------------------------------------------------------------------------

@@ -68,6 +68,52 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
         "chats go to another model than the one that renders, or are rewritten on the way", _ROUTED_FIX
     ),
     ("template", ""): Cause("the template is another model's, or turns are rewritten on the way", _TEMPLATE),
+    ("template", "usage"): Cause(_COUNTS, _COUNTS_FIX),
+    ("whole-prompt", "cut"): Cause(
+        "something cuts long parts of a prompt: a proxy with a limit of its own, or the template",
+        "ask the engine directly (--base-url); if the whole is read there, raise the proxy's limit",
+    ),
+    ("whole-prompt", ""): Cause("the template, or a proxy, drops turns of this kind", _TEMPLATE),
+    ("tool-descriptions", ""): Cause(
+        "the template writes names and parameters of tools only, or a proxy drops their descriptions", _TEMPLATE
+    ),
+    ("long-prompts", "other"): Cause(_ROUTED, _ROUTED_FIX),
+    ("long-prompts", ""): Cause(
+        "long prompts go to another model, with another tokenizer, or are changed or cut on the way", _ROUTED_FIX
+    ),
+    ("logprobs", "missing"): Cause(
+        "log probabilities are dropped on the way, or the engine has none for this model",
+        "ask the engine directly (--base-url); on vLLM see --max-logprobs",
+    ),
+    ("logprobs", ""): Cause(
+        "log probabilities are made up or mixed up on the way, or by the engine", "ask the engine directly (--base-url)"
+    ),
+    ("prefix", ""): Cause(
+        "a cache takes prompts that begin alike for equal",
+        "let the cache know a request by all of it (messages, tools, parameters), or switch it off; if the engine "
+        "itself does it, switch prefix_caching off",
+    ),
+    ("ids", ""): Cause(
+        "a proxy or a cache gives each answer the same id", "ask the engine directly (--base-url) to see who does it"
+    ),
+    ("embeddings", "length"): Cause(
+        "the engine does not normalise: clients that take the dot product for the cosine rank wrongly",
+        "switch normalisation on (vLLM: --override-pooler-config), or normalise in each client",
+    ),
+    ("embeddings", "order"): Cause(
+        "vectors of a batch are given to other texts", "ask for one text at a time until it is mended"
+    ),
+    ("embeddings", "count"): Cause("vectors of a batch are lost on the way", "ask the engine directly (--base-url)"),
+    ("embeddings", "same"): Cause(
+        "the vector of a text depends on the others in its batch, or on chance",
+        "ask the engine directly (--base-url); try float32 and another attention_backend",
+    ),
+    ("embeddings", "far"): Cause(
+        "wrong pooling, or a model that was not made for embeddings", "set the pooling that the model's card names"
+    ),
+    ("embeddings", ""): Cause(
+        "broken vectors: another model answers, or they are changed on the way", "ask the engine directly (--base-url)"
+    ),
     ("parts", ""): Cause(
         "only one text part of a message is read: by the template, or by a proxy that flattens messages",
         "ask the engine directly (--base-url); take a template that writes all parts, or send text as one string",
@@ -84,6 +130,7 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("special-tokens", ""): Cause("a stop id is missing, or special tokens are written out", _EOS_FIX),
     ("thinking", "always"): Cause("the template ignores enable_thinking", "take the model's own template"),
     ("thinking", "lost"): Cause(_HIDDEN, _REASONING_FIX),
+    ("thinking", "copied"): Cause("thoughts are sent twice: in their own field and in the text", _REASONING_FIX),
     ("thinking", "after"): Cause("the reasoning parser sends thoughts behind the answer", _REASONING_FIX),
     ("thinking", "late"): Cause(_FRAMES, _FRAMES_FIX),
     ("thinking", ""): Cause(_REASONING, _REASONING_FIX),
@@ -92,7 +139,10 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ),
     ("needle", "truncated"): Cause(_CUT, _CUT_FIX),
     ("needle", "uncounted"): Cause(_COUNTS, _COUNTS_FIX),
-    ("needle", ""): Cause("RoPE scaling, sliding window or KV cache is wrong, or the prompt is cut", _KERNEL_FIX),
+    ("needle", ""): Cause(
+        "RoPE scaling, sliding window or KV cache is wrong, the prompt is cut, or another model answers long prompts",
+        f"{_KERNEL_FIX}; ask each backend directly (--base-url)",
+    ),
     ("over-context", "near"): Cause("less context than advertised", "lower the serve's context to what the engine has"),
     ("over-context", "uncounted"): Cause(_COUNTS, _COUNTS_FIX),
     ("over-context", "status"): Cause(
@@ -108,6 +158,10 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ),
     ("tool-single", "id"): Cause(
         "calls have no id of their own: results cannot be matched", "update the engine or its tool parser"
+    ),
+    ("tool-single", "constant"): Cause(
+        "calls of all answers have the same id: in an agent's conversation results are given to the wrong call",
+        "update the engine or its tool parser",
     ),
     ("tool-single", "object"): Cause(
         "arguments are sent as an object where text belongs", f"update the engine or its tool parser; {_MENDED}"
@@ -138,6 +192,9 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
         "a tool chosen by name is not constrained (llama.cpp takes it as auto)",
         "offer that tool alone with tool_choice required",
     ),
+    ("tool-none", "called"): Cause(
+        "tool_choice is dropped on the way, or the engine ignores none", "omit the tools if none is wanted"
+    ),
     ("tool-none", ""): Cause(
         "tool_choice none still renders the tools into the prompt", "omit the tools if none is wanted"
     ),
@@ -153,6 +210,10 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("usage", ""): Cause(_COUNTS, _COUNTS_FIX),
     ("max-tokens", "ignored"): Cause(
         "max_tokens is dropped on the way, or the engine ignores it", "ask the engine directly (--base-url)"
+    ),
+    ("max-tokens", "capped"): Cause(
+        "a proxy or an option of the engine caps answers below max_tokens",
+        "look for a limit of output tokens in the engine's options and in proxies, and raise it",
     ),
     ("max-tokens", "reason"): Cause(
         "the finish reason is wrong where an answer is cut: clients take half an answer for a whole one", _FRAMES_FIX
@@ -195,6 +256,10 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("cancel", ""): Cause(
         "a proxy keeps reading after its client left, or the engine does not notice",
         "let the proxy close its upstream connection when the client's closes",
+    ),
+    ("determinism", "fixed"): Cause(
+        "the temperature is always 0, or a cache answers whatever the seed and the temperature are",
+        "look for sampling flags of the engine and of proxies, and for a cache",
     ),
     ("determinism", ""): Cause(
         "temperature 0 is ignored: sampling is forced by the server or changed on the way",

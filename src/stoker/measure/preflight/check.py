@@ -69,6 +69,12 @@ class CheckContext(msgspec.Struct):
     """Requests under way at once."""
     wire_flaws: list[tuple[str, str]] = []
     """The first few faults in the bytes of answers so far."""
+    prompt_tokens: dict[str, int] = {}
+    """Tokens of the fixed conversations, as they were counted, by name."""
+    per_sentence: tuple[float, float] | None = None
+    """Tokens of a sentence of filler, and of everything else in a prompt; None: not measured yet."""
+    is_sampled: bool = False
+    """Whether temperature 0 was seen not to be heeded: answers differ by themselves then."""
     repeats: list[RepeatedRequest] = []
     """The same short questions again and again, as `repeat` asked them."""
 
@@ -93,6 +99,17 @@ class PreflightCheck(NamedTuple):
     run: RunCheck
     applies: Applies | None = None
     seconds: float = 300.0
+    asks_chat: bool = True
+
+
+def why_skipped(check: PreflightCheck, ctx: CheckContext) -> str:
+    """1. what makes embeddings alone answers no chat  2. a known gap of the model  3. the check's own reason
+    Empty: the check is run."""
+    if ctx.facts.refuses_chat and check.asks_chat:  # 1
+        return ctx.facts.refuses_chat
+    if gap := ctx.wording.known_gaps.get(check.name, ""):  # 2
+        return gap
+    return check.applies(ctx) if check.applies else ""  # 3
 
 
 class RequestFailed(Exception):
@@ -162,6 +179,11 @@ async def run_concurrently(
         found = errors.subgroup(RequestFailed)
         raise (found.exceptions[0] if found is not None else errors.exceptions[0]) from None
     return [task.result() for task in tasks]
+
+
+def answers_vary(ctx: CheckContext) -> str:
+    """Why answers cannot be compared; empty: they can."""
+    return "temperature 0 is not heeded (determinism): answers to one question differ by themselves" * ctx.is_sampled
 
 
 def user_turn(text: str) -> dict[str, Any]:

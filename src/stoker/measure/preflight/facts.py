@@ -18,6 +18,8 @@ _RUNNING = re.compile(
     re.MULTILINE,
 )
 
+_OWNERS = {"llamacpp": "llama.cpp", "vllm": "vllm", "sglang": "sglang"}
+"""`owned_by` in the list of models, and which engine says so."""
 _HELLO = {"messages": [{"role": "user", "content": "hello"}], "temperature": 0, "max_tokens": 200}
 _OFF = {"enable_thinking": False}
 REFUSALS = (400, 404, 405, 415, 422, 501)
@@ -54,6 +56,11 @@ class ServeFacts(msgspec.Struct):
     speaks_messages: bool = False
     engine: str = ""
     """Path before the engine's own pages: empty, or Stoker's `/upstream/NAME`."""
+    engine_name: str = ""
+    """`llama.cpp`, `vllm` or `sglang`; empty: it does not say."""
+    makes_embeddings: bool = False
+    refuses_chat: str = ""
+    """Why it answers no chat, where it makes embeddings; empty: it does."""
     props: Mapping[str, Any] = {}
     refused_features: Mapping[str, str] = {}
     """Refused features (`tools`, `json_schema`) with the text of each refusal."""
@@ -86,11 +93,17 @@ async def find_facts(
     if "stoker" in entry and facts.configured_context is None:  # there it is what the configuration says
         facts.configured_context = entry.get("context_length")
     _read_modalities(facts, entry)
+    facts.engine_name = _engine_name(facts, entry)
     probe = await client.ask(_HELLO)
+    facts.makes_embeddings = await _embeds(pages, model)
+    if facts.makes_embeddings and probe.timing.status in REFUSALS:
+        facts.refuses_chat = f"it makes embeddings only: {probe.timing.status} {probe.error_message[:120]}".strip()
     facts.reported_models = wire_flaws.named_models(probe)
     facts.aliases = _aliases(facts, entry)
     if "stoker" in entry:  # behind the front door a model has the name of its serve, and answers bear the engine's
-        there = _ids((await pages.get(f"{facts.engine or _upstream(model)}/v1/models")).document)
+        document = (await pages.get(f"{facts.engine or _upstream(model)}/v1/models")).document
+        there = _ids(document)
+        facts.engine_name = facts.engine_name or _engine_name(facts, _first(document))
         facts.aliases |= frozenset(there)
         facts.reported_models = facts.reported_models if there else []
     template = facts.props.get("chat_template")
@@ -131,6 +144,23 @@ async def _refused(client: ModelClient) -> dict[str, str]:
         if reply.timing.status in REFUSALS:
             found[name] = f"{reply.timing.status} {reply.error_message[:160]}".strip()
     return found
+
+
+async def _embeds(pages: PageClient, model: str) -> bool:
+    document = (await pages.post("/v1/embeddings", {"model": model, "input": "hello"})).document
+    return isinstance(document, dict) and bool(_first(document).get("embedding"))
+
+
+def _engine_name(facts: ServeFacts, entry: Mapping[str, Any]) -> str:
+    if facts.props:
+        return "llama.cpp"
+    owner = entry.get("owned_by")
+    return _OWNERS.get(owner, "") if isinstance(owner, str) else ""
+
+
+def _first(document: Any) -> Mapping[str, Any]:
+    data = document.get("data") if isinstance(document, dict) else None
+    return next((entry for entry in data or [] if isinstance(entry, dict)), {})
 
 
 def _upstream(model: str) -> str:

@@ -13,7 +13,14 @@ from stoker.domain.run import Finding, Number, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts.result_file import new_id, raws
 from stoker.measure.preflight import facts
 from stoker.measure.preflight.causes import cause
-from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, RequestFailed, failed
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    RequestFailed,
+    failed,
+    why_skipped,
+)
 from stoker.measure.preflight.pages import PageClient
 from stoker.measure.preflight.table import CHECKS, NAMES
 from stoker.measure.preflight.wordings import WORDINGS, wording_for
@@ -137,7 +144,7 @@ async def _about(
 async def _run_check(check: PreflightCheck, client: ModelClient, ctx: CheckContext) -> Finding:
     """1. skipped: known gap or not applicable  2. run within its time limit  3. a timeout or failed request: failed"""
     began = time.monotonic()
-    reason = ctx.wording.known_gaps.get(check.name) or (check.applies(ctx) if check.applies else "")
+    reason = why_skipped(check, ctx)
     if reason:  # 1
         return Finding(check.name, Outcome.NOT_APPLICABLE, reason)
     try:

@@ -88,7 +88,7 @@ class Wording(NamedTuple):
     limit: int = 1024
     """The limit of tokens for an answer."""
     known_gaps: Mapping[str, str] = {}
-    """Checks that the model is known not to pass, and why."""
+    """Checks that the model is known not to pass, or `CHECK: CAUSE` of what is let pass, and why."""
     words: tuple[str, ...] = ()
     """Words to repeat: at least 32."""
     echo_words: int = 12
@@ -216,7 +216,8 @@ EMBER = Wording(
     limit=400,
     known_gaps={
         "tool-parallel": "it was taught single calls only (docs/reference/demo-models.md)",
-        "tool-none": "tool_choice none does not keep it from writing a call (docs/reference/demo-models.md)",
+        "tool-descriptions": "its template writes names and parameters only (training/chat_template.jinja)",
+        "tool-none: text": "tool_choice none does not keep it from writing a call (docs/reference/demo-models.md)",
     },
     words=_WORDS,
     echo_words=6,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, zip_longest
 from typing import Any
@@ -38,7 +40,10 @@ class RichChat(OpenAI):
                 message[field] = (message.get(field) or "") + text_in(block)
         if calls := [one for _, one in self._calls()]:
             message["tool_calls"] = [self._whole_call(*one) for one in calls]
-        choice = {"index": 0, "message": message, "logprobs": None} | self._finish()
+        texts = [
+            piece for block in self._reply.blocks if self._field(block) for piece in self._reply.pieces(text_in(block))
+        ]
+        choice = {"index": 0, "message": message, "logprobs": _logprobs(ask, texts)} | self._finish()
         return frame("chatcmpl", "chat.completion", facts) | {"choices": [choice]} | self._usage(facts)
 
     def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream:
@@ -51,7 +56,7 @@ class RichChat(OpenAI):
             opening = {"role": "assistant"} | deltas.pop(0)
         if "null_calls" in quirks:
             opening, *deltas = [{"tool_calls": None} | one for one in (opening, *deltas)]
-        choices = [chunk(one) for one in (opening, *deltas)] + [chunk({}) | self._finish()]
+        choices = [chunk(one) | self._logprobs(ask, one) for one in (opening, *deltas)] + [chunk({}) | self._finish()]
         chunks = [usual | {"choices": [one]} for one in choices]
         if "usage_each" in quirks:
             parts = [facts.completion * at // (len(chunks) - 1) for at in range(len(chunks))]
@@ -63,6 +68,10 @@ class RichChat(OpenAI):
         if "no_done" not in quirks:
             closing.append(b"data: [DONE]\n\n")
         return Stream([first], b"", rest, closing, data(self.refuse(500, "scripted failure")))
+
+    def _logprobs(self, ask: ScriptedRequest, delta: dict[str, Any]) -> dict[str, Any]:
+        texts = [delta[name] for name in (self._reply.reasoning_field, "content") if delta.get(name)]
+        return {"logprobs": _logprobs(ask, texts)} if texts else {}
 
     def _deltas(self) -> Iterator[dict[str, Any]]:
         deltas = self._plain_deltas()
@@ -151,6 +160,22 @@ class RichChat(OpenAI):
             "completion_tokens_details": {"reasoning_tokens": min(self._reply.reasoning, sent)},
         }
         return {"usage": usage}
+
+
+def _logprobs(ask: ScriptedRequest, tokens: Sequence[str]) -> dict[str, Any] | None:
+    """Of each token, with as many alternatives as were asked for: each half as likely as the one before."""
+    if ask.document.get("logprobs") is not True:
+        return None
+    count = ask.document.get("top_logprobs") or 0
+    found = []
+    for token in tokens:
+        first = 0.5 + zlib.crc32(token.encode()) % 49 / 100
+        shares = [first, *((1 - first) * 0.5**at for at in range(1, count))]
+        texts = [token, *(f"{token}~{at}" for at in range(1, count))]
+        entries = [{"token": text, "logprob": math.log(share), "bytes": list(text.encode())}
+                   for text, share in zip(texts, shares, strict=True)]  # fmt: skip
+        found.append(entries[0] | {"top_logprobs": entries[:count]})
+    return {"content": found}
 
 
 def _in_turn(parts: Iterable[Sequence[dict[str, Any]]]) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import struct
 from typing import Any
 
@@ -43,9 +44,20 @@ class Rerank(OpenAI):
 
 
 def embedding(text: object, dimensions: int) -> list[float]:
-    """`dimensions` numbers in [-1, 1] that follow from the input's SHA-256; exact in 32-bit floats."""
-    digest = hashlib.sha256(orjson.dumps(text)).digest()
-    return [(digest[at % len(digest)] - 128) / 128 for at in range(dimensions)]
+    """A vector of length 1 that follows from the input alone. Texts that share words are near each other; each text
+    has its own. Numbers are exact in 32-bit floats."""
+    whole = orjson.dumps(text)
+    words = text.lower().split() if isinstance(text, str) else []
+    vectors = [(_hashed(word.encode(), dimensions), 1.0) for word in words]
+    vectors.append((_hashed(whole, dimensions), 0.1))
+    total = [sum(vector[at] * weight for vector, weight in vectors) for at in range(dimensions)]
+    length = math.hypot(*total) or 1.0
+    return list(struct.unpack(f"<{dimensions}f", struct.pack(f"<{dimensions}f", *(one / length for one in total))))
+
+
+def _hashed(data: bytes, dimensions: int) -> list[float]:
+    digest = hashlib.sha256(data).digest()
+    return [(digest[at % len(digest)] - 127.5) / 127.5 for at in range(dimensions)]
 
 
 def _pack(vector: list[float]) -> str:

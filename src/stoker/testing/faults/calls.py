@@ -161,6 +161,21 @@ def _not_forced(path: str, document: Document) -> None:
         document.pop("tool_choice", None)
 
 
+def _none_ignored(path: str, document: Document) -> None:
+    if document.get("tool_choice") == "none":
+        document.pop("tool_choice")
+
+
+def _undescribed(path: str, document: Document) -> None:
+    for tool in document.get("tools") or ():
+        tool.get("function", {}).pop("description", None)
+
+
+def _constant_id(call: Document, whole: bool) -> None:
+    if call.get("id"):
+        call["id"] = f"call_{call.get('index', 0)}"
+
+
 def _invented(asked: Document) -> Document:
     function = asked["tools"][0]["function"]
     given = dict.fromkeys(function.get("parameters", {}).get("required", ()), "x")
@@ -222,6 +237,7 @@ def _stop_reason_stream(asked: Document, frames: Frames) -> Frames:
 _CALLS = frozenset(("tool-single", "tool-batch"))
 _no_id, _one_id = _each_call(_drop_id), _each_call(_same_id)
 _bare = _each_call(_nothing)
+_fixed = _each_call(_constant_id)
 _shared, _unnumbered, _shifted = _each_call(_one_index), _each_call(_no_index), _each_call(_from_one)
 CALLS = (
     ServingFault("parser-off", "calls come as text", _CALLS, whole=_as_text, stream=_as_text_stream),
@@ -250,6 +266,11 @@ CALLS = (
     ServingFault("always-calls", "a tool is called where none is needed", frozenset(("tool-abstain",)),
                  whole=_always_calls,
           stream=_always_calls_stream),
+    ServingFault("none-ignored", "tool_choice none is dropped", frozenset(("tool-none",)), request=_none_ignored),
+    ServingFault("descriptions-dropped", "descriptions of tools never reach the model",
+                 frozenset(("tool-descriptions",)), request=_undescribed, needed_abilities=("descriptions",)),
+    ServingFault("constant-call-ids", "the calls of all answers have the same ids", frozenset(("tool-batch",)),
+                 whole=_fixed[0], stream=_fixed[1]),
     ServingFault("bare-empty", "a tool without parameters gets empty arguments", frozenset(("tool-bare",)),
                  whole=_bare[0],
           stream=_empty_arguments),

@@ -44,12 +44,16 @@ class ServingFault(NamedTuple):
     """Only a real engine shows the fault: one that renders templates, samples, and counts its requests."""
     needed_abilities: tuple[str, ...] = ()
     """Grafts without which the fault cannot be seen."""
+    needs_embeddings: bool = False
+    """Only a server that makes embeddings shows the fault."""
 
 
 class PlayedAbility(NamedTuple):
-    """An ability that the proxy imitates. `answer` returns the message; None: ask the upstream."""
+    """An ability that the proxy imitates. `answer` returns the message; None: ask the upstream. `request` changes a
+    request behind the fault."""
 
     name: str
+    request: Callable[[str, Document], None] | None = None
     answer: Callable[[Document], Document | None] | None = None
     whole: Callable[[Document, Document], None] | None = None
     stream: Callable[[Document, Frames], Frames] | None = None

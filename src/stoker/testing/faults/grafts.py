@@ -59,6 +59,18 @@ def _calls_twice(document: Document) -> Document | None:
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
+def _describes(path: str, document: Document) -> None:
+    """As a template does that renders what tools are for."""
+    found = [f"{tool['function']['name']}: {tool['function']['description']}" for tool in document.get("tools") or ()
+             if tool.get("function", {}).get("description")]  # fmt: skip
+    if not found:
+        return
+    turns = document["messages"]
+    if turns and turns[0].get("role") == "system":
+        found.insert(0, turns.pop(0)["content"])
+    turns.insert(0, {"role": "system", "content": "\n".join(found)})
+
+
 def _is_on(document: Document) -> bool:
     return bool((document.get("chat_template_kwargs") or {}).get("enable_thinking", True))
 
@@ -95,6 +107,7 @@ GRAFTS: Mapping[str, PlayedAbility] = {
         PlayedAbility("vision", answer=_sees, page=_vision),
         PlayedAbility("blind", answer=_blind),
         PlayedAbility("parallel", answer=_calls_twice),
+        PlayedAbility("descriptions", request=_describes),
         PlayedAbility("thinking", whole=_thinks, stream=_thinks_stream, page=_switch),
     )
 }

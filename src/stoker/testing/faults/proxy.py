@@ -87,6 +87,9 @@ class FaultProxy:
         fault = self._due() if where == CHAT else self.fault
         if fault.request is not None:
             fault.request(where, asked)
+        for ability in self.abilities:
+            if ability.request is not None:
+                ability.request(where, asked)
         sent = msgspec.json.encode(asked)
         if where != CHAT:  # 2
             await self._page(writer, method, path, sent)

@@ -9,6 +9,8 @@ from stoker.testing.faults.fault import Document, Frames, ServingFault, both, de
 
 LONG = 900
 """A text of at least so many characters is cut."""
+_SYSTEM = 200
+"""Characters that are left of a system prompt."""
 
 
 def _first_text(document: Document, before: str) -> None:
@@ -40,6 +42,18 @@ def _wrong_template(path: str, document: Document) -> None:
 
 def _system_dropped(path: str, document: Document) -> None:
     document["messages"] = [t for t in document.get("messages") or [] if t.get("role") not in ("system", "developer")]
+
+
+def _system_cut(path: str, document: Document) -> None:
+    for turn in document.get("messages") or []:
+        if turn.get("role") in ("system", "developer") and isinstance(turn.get("content"), str):
+            turn["content"] = turn["content"][:_SYSTEM]
+
+
+def _answers_dropped(path: str, document: Document) -> None:
+    """Turns of the assistant that hold text alone: results would have no calls otherwise."""
+    document["messages"] = [turn for turn in document.get("messages") or []
+                            if turn.get("role") != "assistant" or turn.get("tool_calls")]  # fmt: skip
 
 
 def _results_dropped(path: str, document: Document) -> None:
@@ -160,6 +174,9 @@ TEXTS = (
                  needs_real_engine=True),
     ServingFault("system-dropped", "system turns are dropped", _of("template", "prompt-tokens"),
                  request=_system_dropped),
+    ServingFault("system-cut", "system prompts are cut short", _of("whole-prompt"), request=_system_cut),
+    ServingFault("answers-dropped", "turns of the assistant are dropped", _of("whole-prompt", "template"),
+                 request=_answers_dropped),
     ServingFault("results-dropped", "results of tools are dropped", _of("tool-round-trip", "prompt-tokens"),
           request=_results_dropped),
     ServingFault("silent-truncation", "long prompts lose their beginning", _of("needle"), request=_cut_short),

@@ -24,6 +24,8 @@ from stoker.testing.script.ask import ScriptedRequest, last_user_text, text_of
 
 TOKEN = 3
 """Characters."""
+_WARM = 0.5
+"""The temperature from which on a seed changes the prose."""
 _TURN = 4
 """Tokens of a turn in addition to its text."""
 _CAPITALS = {
@@ -177,7 +179,16 @@ def _text(document: Mapping[str, Any], asked: str) -> str:
         told_there = re.search(rf"{found[1]} is (\w+)", text_of(document.get("messages", document.get("input"))))
         return told_there[1] if told_there is not None else "Nobody said."
     topic = " ".join(asked.split()[-6:]).rstrip("?.")
-    return "Hello!" if asked.startswith(("hello", "Say hello")) else _PROSE.format(topic=topic)  # 6
+    return "Hello!" if asked.startswith(("hello", "Say hello")) else _prose(document).format(topic=topic)  # 6
+
+
+def _prose(document: Mapping[str, Any]) -> str:
+    """The same at temperature 0; at a high one its words go round by the seed, if there is one."""
+    temperature, seed = document.get("temperature"), document.get("seed")
+    words = _PROSE.split(" ")
+    hot = isinstance(temperature, int | float) and temperature >= _WARM and isinstance(seed, int)
+    start = seed % len(words) if hot and isinstance(seed, int) else 0
+    return " ".join(words[start:] + words[:start])
 
 
 def _schema(document: Mapping[str, Any]) -> Mapping[str, Any] | None:

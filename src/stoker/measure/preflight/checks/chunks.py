@@ -8,7 +8,16 @@ from typing import Any
 
 from stoker.domain.answer import StopReason
 from stoker.measure.preflight import text_damage, wire_flaws
-from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, ask, failed, passed, quoted
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    answers_vary,
+    ask,
+    failed,
+    passed,
+    quoted,
+)
 from stoker.measure.requests.client import ModelClient, ModelReply
 
 LONG, BRIEF = 96, 640
@@ -94,5 +103,6 @@ CHUNKS = (
         "a stream carries what the whole answer has, thoughts too: nothing lost, doubled or out of order",
         "damage that comes less than once in the six streams; damage of an engine whose answers vary at temperature 0",
         _chunks,
+        answers_vary,
     ),
 )

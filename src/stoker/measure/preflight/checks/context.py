@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from stoker.measure.preflight import filler
+from stoker.measure.preflight import filler, wire_flaws
 from stoker.measure.preflight.check import (
     CheckContext,
     CheckResult,
@@ -26,12 +26,20 @@ MAX_NEEDLE = 16_384
 """Prompt tokens of the longest needle, where nothing else is asked for."""
 _ROOM = 128
 """Tokens of the question, the facts and the answer."""
+_UNEVEN = 0.01
+"""The share of a long text by which its count may differ from what its parts cost."""
 _PROBE = 12
 """Sentences of the texts by which a sentence is measured."""
 
 
-async def _per_sentence(client: ModelClient, ctx: CheckContext) -> tuple[float, float]:
-    """(tokens of a sentence, tokens of everything else in a prompt), by the server's own count."""
+async def per_sentence(client: ModelClient, ctx: CheckContext) -> tuple[float, float]:
+    """(tokens of a sentence, tokens of everything else in a prompt), by the server's own count. Asked once."""
+    if ctx.per_sentence is None:
+        ctx.per_sentence = await _measured(client, ctx)
+    return ctx.per_sentence
+
+
+async def _measured(client: ModelClient, ctx: CheckContext) -> tuple[float, float]:
     dice = ctx.dice("measure")
     counts = []
     for size in (_PROBE, 3 * _PROBE):
@@ -59,7 +67,7 @@ async def _needle(client: ModelClient, ctx: CheckContext) -> CheckResult:
     context, dice = ctx.facts.context, ctx.dice("needle")
     if context and wanted[-1] + _ROOM > context:  # 1
         return failed("small", f"{wanted[-1]:,} tokens were asked for, the context is {context:,}", context=context)
-    tokens, rest = await _per_sentence(client, ctx)
+    tokens, rest = await per_sentence(client, ctx)
     if not tokens:
         return failed("uncounted", "usage.prompt_tokens is missing or constant: lengths cannot be checked")
     asks, words, at = [], [], []
@@ -101,7 +109,7 @@ async def _over(client: ModelClient, ctx: CheckContext) -> CheckResult:
     context = ctx.facts.context
     if context is None:
         return not_applicable("the serve does not report its context length")
-    tokens, rest = await _per_sentence(client, ctx)
+    tokens, rest = await per_sentence(client, ctx)
     if not tokens:
         return failed("uncounted", "usage.prompt_tokens is missing or constant: lengths cannot be checked")
     dice, near = ctx.dice("over"), ""
@@ -125,7 +133,38 @@ async def _over(client: ModelClient, ctx: CheckContext) -> CheckResult:
     return passed(f"{near}beyond it refused in {' and '.join(answers)}")
 
 
+async def _long(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    """1. a text again and again costs the same each time, in a long prompt too: tokenizers do not care how much stands
+    before  2. answers to short and to long prompts bear the same name"""
+    dice = ctx.dice("long")
+    tokens, rest = await per_sentence(client, ctx)
+    text = " ".join(filler.sentences(dice, _PROBE))
+    most = sizes(ctx)[-1]
+    times = int((most - rest) / (_PROBE * tokens)) if tokens else 0
+    if times < 3:
+        return not_applicable("its context is too short, or its prompts are not counted")
+    once, twice, long = [await ask(client, ctx, " ".join([text] * n), max_tokens=1) for n in (1, 2, times)]
+    names = {one: wire_flaws.named_models(reply) for one, reply in (("short", twice), ("long", long))}
+    if names["short"] and names["long"] and names["short"] != names["long"]:  # 2
+        return failed("other", f"answers to long prompts are from {names['long'][0]!r}, to short ones from "
+                      f"{names['short'][0]!r}")  # fmt: skip
+    first, second, counted = (one.timing.tokens.input or 0 for one in (once, twice, long))
+    wanted = first + (times - 1) * (second - first)
+    if abs(counted - wanted) > max(_PROBE, _UNEVEN * wanted):  # 1
+        said = f"a text of {second - first} tokens {times} times is counted as {counted:,} tokens, not {wanted:,}"
+        return failed("counts", said, tokens=counted)
+    return passed(f"{counted:,} tokens, counted like short prompts", tokens=counted)
+
+
 CONTEXT = (
+    PreflightCheck(
+        "long-prompts",
+        "long prompts are counted like short ones, and answered under the same name",
+        "another model with the same tokenizer and name (needle does, if that model finds fewer words); "
+        "lengths over those of needle",
+        _long,
+        seconds=900.0,
+    ),
     PreflightCheck(
         "needle",
         "words hidden in long texts are found, and the whole text is counted",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import combinations
 
+from stoker.measure.preflight import text_damage
 from stoker.measure.preflight.check import (
     CheckContext,
     CheckResult,
@@ -15,29 +18,85 @@ from stoker.measure.preflight.check import (
     quoted,
     run_concurrently,
 )
+from stoker.measure.preflight.checks.unicode import TEXTS
 from stoker.measure.requests.client import ModelClient
 
-ALONE, BATCH, NONCES = 5, 8, 8
-_GROSS = 0.5
-"""The share of the answers to one prompt at temperature 0 that must begin alike."""
-_BEGINNING = 16
+SEEDS = (7, 11, 13)
+BATCH, NONCES = 8, 8
+HOT = 1.5
+"""A temperature at which answers vary."""
+_SHORT, _LONG = 64, 160
+"""Tokens of an answer that is hard to foresee, and of prose."""
 
 
 async def _determinism(client: ModelClient, ctx: CheckContext) -> CheckResult:
-    """How long answers agree, alone and in a batch: recorded, not judged. Batches change the order of sums, and so the
-    last bits; answers that differ from their first words on are no rounding: the temperature is not heeded."""
-    question = ctx.wording.prose[1]
-    question_asked = partial(ask, client, ctx, question, seed=7, max_tokens=160)
-    alone = [(await question_asked()).text for _ in range(ALONE)]
+    """At temperature 0 the seed changes nothing, at a high one it does. 1. answers with other seeds part early, again
+    and again: sampled  2. they are the same at a high temperature, whatever is asked: not sampled
+
+    How long answers agree, alone and in a batch, is recorded, not judged: batches change the order of sums, and so the
+    last bits. Answers that part early on a hard question, each from each other, are no rounding.
+    """
+    cold = await _with_seeds(client, ctx, 0.0)
+    if apart := await _sampled(client, ctx, cold):  # 1
+        ctx.is_sampled = True
+        return failed("random", apart)
+    hot = await _with_seeds(client, ctx, HOT, SEEDS[:2])
+    if all(len(set(texts)) == 1 for texts in hot):  # 2
+        again = await _with_seeds(client, ctx, HOT, (17, 19))
+        texts = [text for answers in (*hot, *again) for text in answers]
+        if any(texts) and all(len(set(one + other)) == 1 for one, other in zip(hot, again, strict=True)):
+            return failed(
+                "fixed", f"temperature {HOT} and 4 seeds give the same answer each time: {quoted(texts[0], 40)}"
+            )
+    alone = cold[0]
+    question_asked = partial(ask, client, ctx, _questions(ctx)[0], seed=SEEDS[0], max_tokens=_LONG, is_cut=True)
     batch = [one.text for one in await run_concurrently(ctx, [question_asked] * BATCH, at_once=BATCH)]
     among, beside = _agreement(alone), _agreement([alone[-1], *batch])
     numbers = {"alone": among, "batch": beside, "characters": len(alone[-1])}
-    begins = max(sum(text[:_BEGINNING] == other[:_BEGINNING] for text in alone) for other in alone)
-    if begins <= _GROSS * ALONE:
-        text = f"{ALONE} answers to one prompt at temperature 0 differ from the first words on: {quoted(alone[0], 30)}"
-        return failed("random", f"{text}, {quoted(alone[1], 30)}", **numbers)
     summary = f"{among} characters agree alone, {beside} in a batch of {BATCH}, of {len(alone[-1])}"
-    return passed(f"{summary} (recorded, not judged)", **numbers)
+    return passed(f"{summary} (recorded, not judged); at temperature {HOT} they vary", **numbers)
+
+
+def _questions(ctx: CheckContext) -> tuple[str, str]:
+    """One that models answer in words of their own, one that is hard for those that know their answers by heart."""
+    return ctx.wording.prose[1], ctx.wording.echo.format(words=TEXTS[1])
+
+
+async def _with_seeds(
+    client: ModelClient, ctx: CheckContext, temperature: float, seeds: Sequence[int] = SEEDS
+) -> list[list[str]]:
+    """The answers to each question. Where the engine knows how, the hard one goes on beyond its end: no model is sure
+    of what comes there."""
+    found: list[list[str]] = []
+    beyond = {"ignore_eos": True} if ctx.facts.engine_name else {}
+    for question, limit, fields in zip(_questions(ctx), (_LONG, _SHORT), ({}, beyond), strict=True):
+        replies = [
+            await ask(
+                client, ctx, question, temperature=temperature, seed=seed, max_tokens=limit, is_cut=True, **fields
+            )
+            for seed in seeds
+        ]
+        found.append([one.visible_text for one in replies])
+    return found
+
+
+async def _sampled(client: ModelClient, ctx: CheckContext, cold: Sequence[Sequence[str]]) -> str:
+    """A sentence; empty: the answers agree. What is suspicious has to come again."""
+    if not any(map(part_early, cold)):
+        return ""
+    again = await _with_seeds(client, ctx, 0.0)
+    for texts, others in zip(cold, again, strict=True):
+        if part_early(texts) and part_early(others):
+            return (f"answers to one prompt at temperature 0 differ with the seed: {quoted(texts[0], 30)}, "
+                    f"{quoted(texts[1], 30)}, {quoted(texts[2], 30)}")  # fmt: skip
+    return ""
+
+
+def part_early(texts: Sequence[str]) -> bool:
+    """Whether each text parts from each other in its first half."""
+    return all(
+        text_damage.common_prefix(one, other) < min(len(one), len(other)) / 2 for one, other in combinations(texts, 2)
+    )
 
 
 def _agreement(texts: list[str]) -> int:
@@ -67,13 +126,15 @@ async def _bleed(client: ModelClient, ctx: CheckContext) -> CheckResult:
     return passed(f"{NONCES} at once, twice: no answer holds another's words", **numbers)
 
 
-STEADY = (
+DETERMINISM = (
     PreflightCheck(
         "determinism",
-        "answers agree at temperature 0 (recorded)",
-        "a temperature over 0 that is changed on the way",
+        "answers agree at temperature 0 whatever the seed (how far is recorded), and vary at a high one",
+        "a temperature that is changed a little, or only above 0; one that is forced together with the seed",
         _determinism,
     ),
+)
+STEADY = (
     PreflightCheck(
         "bleed",
         "concurrent requests do not mix",

@@ -53,5 +53,6 @@ IDENTITY = (
         "health, exact id and context in /v1/models",
         "another model that bears the right name everywhere",
         _model,
+        asks_chat=False,
     ),
 )

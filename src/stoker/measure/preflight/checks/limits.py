@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +20,9 @@ from stoker.measure.preflight.check import (
 from stoker.measure.requests.client import ModelClient, ModelReply
 
 LIMITS = (8, 16, 32)
+HIGH = 512
+"""Tokens of an answer that nothing should cut earlier."""
+_ENOUGH = 4
 SLACK = 2
 """Tokens over the limit that are let pass: some engines count an end token."""
 
@@ -48,7 +52,8 @@ class _Cut(NamedTuple):
 
 
 async def _limits(client: ModelClient, ctx: CheckContext) -> CheckResult:
-    """1. no more words than tokens allowed  2. no more tokens counted  3. what was cut says so  4. and counts so"""
+    """1. no more words than tokens allowed  2. no more tokens counted  3. what was cut says so  4. and counts so
+    5. exactly so  6. a high limit is not lowered"""
     cases = [(limit, stream) for limit in LIMITS for stream in (False, True)]
     asks = [partial(ask, client, ctx, ctx.wording.long, stream=s, max_tokens=n, is_cut=True) for n, s in cases]
     cuts = [_Cut(n, s, reply) for (n, s), reply in zip(cases, await run_concurrently(ctx, asks), strict=True)]
@@ -71,9 +76,24 @@ async def _limits(client: ModelClient, ctx: CheckContext) -> CheckResult:
     low = [one for one in surely if one.counted is not None and one.counted < one.limit // 2]
     if len(low) > len(surely) // 2:  # 4
         return failed("counts", f"{low[0].way}: it was cut there, but only {low[0].counted} tokens are counted")
+    cut_off = [one for one in cuts if one.reply.answer.stop is StopReason.LENGTH and one.counted is not None]
+    if (by := always_off([(one.counted or 0) - one.limit for one in cut_off])) != 0:  # 5
+        text = f"{cut_off[0].way}: {cut_off[0].counted} tokens are counted, and so {by:+} wherever an answer is cut"
+        return failed("counts", text)
+    high = min(HIGH, (ctx.facts.context or 4 * HIGH) // 2)
+    beyond = {"ignore_eos": True} if ctx.facts.engine_name else {}
+    one = _Cut(high, False, await ask(client, ctx, ctx.wording.long, max_tokens=high, is_cut=True, **beyond))
+    if one.reply.answer.stop is StopReason.LENGTH and (one.counted or high) < high - SLACK:  # 6
+        return failed("capped", f"{one.way}: the answer was cut after {one.counted} tokens")
     if not surely:
         return passed("answers ended before their limit: only that no limit was passed is proved")
     return passed(f"{len(surely)} answers cut at {', '.join(map(str, LIMITS))} tokens, each says length", n=len(surely))
+
+
+def always_off(differences: Sequence[int]) -> int:
+    """By how much all counts are off; 0: they are not, or not all alike, as those of engines that write in blocks."""
+    found = set(differences)
+    return found.pop() if len(found) == 1 and len(differences) >= _ENOUGH else 0
 
 
 def _was_cut(cut: _Cut, cuts: list[_Cut]) -> bool:
@@ -88,7 +108,8 @@ MAX_TOKENS = (
     PreflightCheck(
         "max-tokens",
         "max_tokens is heeded, the finish reason says length, the count fits",
-        "limits over 32 tokens; a wrong finish reason where the model ends before any limit",
+        "answers that something cuts after 512 tokens or more, or where the model ends before; "
+        "a wrong finish reason where the model ends before any limit",
         _limits,
     ),
 )

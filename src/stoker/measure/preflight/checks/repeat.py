@@ -12,8 +12,10 @@ from stoker.measure.preflight.check import (
     CheckResult,
     PreflightCheck,
     RepeatedRequest,
+    answers_vary,
     ask,
     failed,
+    not_applicable,
     passed,
     quoted,
 )
@@ -70,7 +72,7 @@ async def _same(client: ModelClient, ctx: CheckContext) -> CheckResult:
         if len(costs) > 1:  # 2
             return failed("tokens", f"one prompt costs {' or '.join(f'{cost} tokens' for cost in costs)}", n=n)
     odd = strangers([(one.prompt, one.reply.visible_text) for one in repeats])
-    if odd:  # 3
+    if odd and not ctx.is_sampled:  # 3
         one = repeats[odd[0]]
         usual = Counter(other.reply.visible_text for other in repeats if other.prompt == one.prompt).most_common(1)[0][
             0
@@ -79,9 +81,11 @@ async def _same(client: ModelClient, ctx: CheckContext) -> CheckResult:
         text = f"{len(odd)} of {n} answers are of another kind: {example}, mostly {quoted(usual, 40)}"
         return failed("answers", text, n=n, passed=n - len(odd))
     marks = _marks(repeats)
-    known = {name: mark for name, mark in marks.items() if name in ctx.baseline}
+    known = {name: mark for name, mark in marks.items() if name in ctx.baseline and not ctx.is_sampled}
     if known and all(ctx.baseline[name] != mark for name, mark in known.items()):  # 4
         return failed("changed", f"none of {len(known)} answers begins as it was recorded", n=n, **marks)
+    if why := answers_vary(ctx):
+        return passed(f"{n} identical requests under one name; {why}", n=n)
     remark = "; as recorded" if known else ""
     return passed(f"{n} identical requests, one model as far as answers show{remark}", n=n, passed=n, **marks)
 
@@ -111,6 +115,20 @@ def strangers(answers: Sequence[tuple[int, str]]) -> list[int]:
         found += [at for at, text in own if text_damage.common_prefix(text, usual) < len(usual) / 2]
     touched = {answers[at][0] for at in found}
     return sorted(found) if len(found) >= 2 and len(touched) >= min(2, len(prompts)) else []
+
+
+# -- ids -------------------------------------------------------------------------------------------------------------
+
+
+async def _own_ids(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    """Each answer is known by its id: in logs, in bills, and where a client reports it."""
+    ids = Counter(one.reply.answer.id for one in await _repeats(client, ctx) if one.reply.answer.id)
+    n = ids.total()
+    if not n:
+        return not_applicable("answers have no id")
+    if len(ids) == 1:
+        return failed("constant", f"each of {n} answers has the id {next(iter(ids))!r}", n=n)
+    return passed(f"{len(ids)} ids of {n} answers", n=n)
 
 
 # -- never much slower -----------------------------------------------------------------------------------------------
@@ -182,6 +200,12 @@ REPEAT = (
         "another model that answers every request in the same way and under the right name (--baseline does); "
         "one that answers fewer than one request in ten",
         _same,
+    ),
+    PreflightCheck(
+        "ids",
+        "answers have ids of their own",
+        "ids that come again now and then; the ids of other dialects",
+        _own_ids,
     ),
     PreflightCheck(
         "even-times",

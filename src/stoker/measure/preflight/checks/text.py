@@ -27,6 +27,8 @@ _SHORT = 12
 """Tokens within which a model that thinks is still thinking."""
 _SPARE = 8
 """Tokens of marks around thoughts that are empty, and of the end."""
+_COPIED = 24
+"""Characters of a thought that no answer to the question has by chance."""
 _SAME = 12
 """How many characters identify a thought."""
 
@@ -82,7 +84,7 @@ async def _special(client: ModelClient, ctx: CheckContext) -> CheckResult:
 
 async def _thinking(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. no tags in what is said  2. thoughts in a stream and not, and before the text  3. none that nobody sees
-    4. a model that thinks: off is off, on is on  5. cut while thinking, says nothing"""
+    4. a model that thinks: off is off, on is on  5. cut while thinking, says nothing  6. thoughts are not said again"""
     question = ctx.wording.brief[1]
 
     async def both(**fields: Any) -> list[ModelReply]:
@@ -105,6 +107,8 @@ async def _thinking(client: ModelClient, ctx: CheckContext) -> CheckResult:
         return failed("always", "asked not to think, it thinks")
     if any(_is_dumped(one, on[0]) for one in cut):  # 5
         return failed("dumped", "an answer that ended within its thoughts shows them as text")
+    if any(is_copied(one.thinking, one.text) for one in (*on, *off)):  # 6
+        return failed("copied", f"the answer repeats its thoughts: {quoted(on[0].text)}")
     switch = ", and off is off" if ctx.facts.has_thinking_switch else "; it has no switch for them"
     return passed(f"thoughts are in their own field, streamed and not{switch}")
 
@@ -137,6 +141,12 @@ async def _unseen(client: ModelClient, ctx: CheckContext, off: Sequence[ModelRep
     if on.timing.is_ok and not on.thinking and wanted - usual > max(_SPARE, grown):  # 3
         return failed("lost", f"asked to think, it writes {wanted} tokens in place of {usual}, and shows no thoughts")
     return None
+
+
+def is_copied(thought: str, text: str) -> bool:
+    """The whole thought stands in the text, and is too long for an answer that was thought in the same words."""
+    thought, text = " ".join(thought.split()), " ".join(text.split())
+    return len(thought) >= _COPIED and thought in text and thought != text
 
 
 def _is_dumped(cut: ModelReply, on: ModelReply) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -26,6 +27,8 @@ from stoker.measure.preflight.wordings import OfferedTool, ToolQuestion, weather
 from stoker.measure.requests.client import ModelClient, ModelReply
 
 BATCH = 8
+_COUNTED_ID = re.compile(r"functions\.\w+:\d+$")
+"""The ids of models that count the calls of a conversation (Kimi K2): the same in each first answer."""
 _NAMED = ("index", "ids", "id", "object", "double", "finish")
 """Flaws that keep their name even if only the stream has them."""
 
@@ -121,6 +124,9 @@ async def _batch(client: ModelClient, ctx: CheckContext) -> CheckResult:
         if why:
             return failed(why, f"in a batch of {BATCH}: {sentence}", passed=right, n=BATCH)
         right += is_right(one, case.name, case.arguments)
+    ids = {call.id for one in replies for call in one.calls[:1]}
+    if len(ids) == 1 and not _COUNTED_ID.match(next(iter(ids))):
+        return failed("constant", f"the calls of {BATCH} answers all have the id {next(iter(ids))!r}", n=BATCH)
     if is_rate_below(right, BATCH, 0.8):
         return failed("values", f"in a batch of {BATCH}: {right} calls had the right city", passed=right, n=BATCH)
     return passed(f"{right} of {BATCH} right, all at once", passed=right, n=BATCH)
@@ -170,11 +176,14 @@ async def _none(client: ModelClient, ctx: CheckContext) -> CheckResult:
     asks = [partial(ask, client, ctx, case.question, stream=s, tools=tools, tool_choice="none")
             for s in (False, True)]  # fmt: skip
     replies = await run_concurrently(ctx, asks)
+    gap = ctx.wording.known_gaps.get("tool-none: text", "")
     for one in replies:
         if one.calls:
             return failed("called", "tool_choice none, and it called a tool")
-        if text_damage.leaked_token(one.text):
+        if text_damage.leaked_token(one.text) and not gap:
             return failed("text", f"tool_choice none, and a call came as text: {quoted(one.text)}")
+    if gap:
+        return passed(f"no call, streamed and not; text that looks like one is let pass: {gap}")
     return passed("text alone, streamed and not")
 
 
@@ -286,7 +295,7 @@ TOOLS = (
     PreflightCheck(
         "tool-none",
         "tool_choice none gives text",
-        "a tool chosen later in the conversation",
+        "a tool chosen later in the conversation; a model that would not have called one anyway",
         _none,
         _has_tools,
     ),

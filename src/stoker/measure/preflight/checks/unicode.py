@@ -35,7 +35,7 @@ async def _letters(client: ModelClient, ctx: CheckContext) -> CheckResult:
         return failed(why, sentence, n=len(replies))
     beyond = sum(not one.text.isascii() for one in replies)
     for whole, flow in zip(replies[::2], replies[1::2], strict=True):
-        if "�" in flow.text and "�" not in whole.text:  # 2
+        if was_cut(flow.text, whole.text):  # 2
             return failed("cut", f"U+FFFD in a stream: {quoted(flow.text)}; not streamed {quoted(whole.text)}")
     for at, one in enumerate(replies[: 2 * len(TEXTS)]):
         if bad := mangled(TEXTS[at // 2], one.text):  # 3
@@ -57,6 +57,13 @@ async def _forced(client: ModelClient, ctx: CheckContext) -> Sequence[ModelReply
     asked = f"Answer in JSON: {json.dumps({'text': value['enum'][0]}, ensure_ascii=False)}"
     both = [await client.ask(chat_request(ctx, asked, stream=s, response_format=form)) for s in (False, True)]
     return both if all(one.timing.is_ok for one in both) else ()
+
+
+def was_cut(flow: str, whole: str) -> bool:
+    """Whether a letter of the whole answer is U+FFFD in the stream. Behind the place where two answers part, a model
+    may write half a letter of its own."""
+    at = flow.find("�")
+    return at >= 0 and "�" not in whole and len(whole) > at and whole.startswith(flow[:at])
 
 
 def mangled(wanted: str, text: str) -> str:
