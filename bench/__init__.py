@@ -3,6 +3,7 @@
 `python -m bench.overhead`  CPU, added time to first token and memory: direct, nginx, Stoker, other gateways
 `python -m bench.swap`      what a swap costs beyond the engine's own time; what hysteresis saves
 `python -m bench.warm`      a start with the weights on disk, in the page cache, and loaded
+`python -m bench.gpu`       what Stoker does on a GPU, by one prepared command (bench/gpu.md)
 `python -m bench.timer`     how far our timer is off a server of known timing
 `python -m bench.startup`   `stoker --help`, and the front door after `stoker up`
 `python -m bench.routing`   what routing by measured quality saves, and what it costs (bench/routing.md)

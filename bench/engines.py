@@ -17,6 +17,8 @@ class EngineSetup(NamedTuple):
     title: str
     serves: str
     weights: tuple[Path, ...] = ()
+    slot: str = ""
+    """More lines of the slot's table."""
 
 
 def llama(weights: tuple[Path, Path], about: str) -> EngineSetup:
@@ -97,4 +99,5 @@ logs = {json.dumps(str(folder / "logs"))}
 {swap}
 [slots.gpu0]
 devices = [0]
+{kind.slot}
 {kind.serves}"""

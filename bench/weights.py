@@ -20,6 +20,13 @@ class Shape(NamedTuple):
     heads: int
     hidden: int
     context: int
+    kv_heads: int | None = None
+    """None: as many as heads."""
+
+    @property
+    def of_keys(self) -> int:
+        """Rows of the matrices that make keys and values."""
+        return self.wide // self.heads * (self.kv_heads or self.heads)
 
 
 TINY = Shape(64, 2, 4, 192, 4096)
@@ -97,6 +104,61 @@ def write_large(path: Path, size: int) -> None:
         os.fsync(file.fileno())
 
 
+def write_quantized(path: Path, kind: str, size: int, shape: Shape) -> int:
+    """A Llama of about `size` bytes whose matrices are `q4_0`, `q8_0` or `f16`: random blocks, scaled so that
+    activations stay finite. `shape` without its layers, of which there are as many as it takes. Returns their number.
+
+    Written slice by slice from one tile, so that the disk sets the pace. Raises as `write_large` does.
+    """
+    import gguf
+    import numpy as np
+
+    quantized = {"q4_0": gguf.GGMLQuantizationType.Q4_0, "q8_0": gguf.GGMLQuantizationType.Q8_0}.get(kind)
+    numbers, length = gguf.GGML_QUANT_SIZES[quantized or gguf.GGMLQuantizationType.F16]
+    dice = np.random.default_rng(1)
+    scale = np.float16(shape.wide**-0.5 / {"q4_0": 4.6, "q8_0": 74.0, "f16": 1.0}[kind])
+    if quantized is None:
+        tile = memoryview((dice.standard_normal(_BLOCK) * scale).astype(np.float16).tobytes())
+    else:
+        blocks = dice.integers(0, 256, (_BLOCK // numbers, length), dtype=np.uint8)
+        blocks[:, :2] = np.frombuffer(scale.tobytes(), np.uint8)
+        tile = memoryview(blocks.tobytes())
+
+    def length_of(dimensions: tuple[int, ...]) -> int:
+        count = int(np.prod(dimensions))
+        return count * 4 if len(dimensions) == 1 else count // numbers * length
+
+    one = sum(length_of(d) for d in _tensors(shape._replace(layers=1)).values())
+    none = sum(length_of(d) for d in _tensors(shape._replace(layers=0)).values())
+    shape = shape._replace(layers=max(1, round((size - none) / (one - none))))
+    writer = _writer(path, shape, _ECHO)
+    tensors = _tensors(shape)
+    for name, dimensions in tensors.items():
+        if len(dimensions) == 1:
+            writer.add_tensor_info(name, dimensions, np.dtype(np.float32), length_of(dimensions))
+        elif quantized is None:
+            writer.add_tensor_info(name, dimensions, np.dtype(np.float16), length_of(dimensions))
+        else:
+            rows = (dimensions[0], dimensions[1] // numbers * length)
+            writer.add_tensor_info(name, rows, np.dtype(np.uint8), length_of(dimensions), raw_dtype=quantized)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    assert writer.fout is not None
+    file = writer.fout[0]
+    writer.write_padding(file, file.tell())
+    for dimensions in tensors.values():
+        left = length_of(dimensions)
+        if len(dimensions) == 1:
+            file.write(np.ones(dimensions, dtype=np.float32).tobytes())
+            left = 0
+        while left:
+            left -= file.write(tile[:left])
+        writer.write_padding(file, file.tell())
+    writer.close()
+    return shape.layers
+
+
 def _writer(path: Path, shape: Shape, template: str) -> GGUFWriter:
     """Knows everything but the tensors."""
     import gguf
@@ -109,7 +171,7 @@ def _writer(path: Path, shape: Shape, template: str) -> GGUFWriter:
     writer.add_block_count(shape.layers)
     writer.add_feed_forward_length(shape.hidden)
     writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads or shape.heads)
     writer.add_rope_dimension_count(shape.wide // shape.heads)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(len(_TOKENS))
@@ -130,8 +192,10 @@ def _tensors(shape: Shape) -> dict[str, tuple[int, ...]]:
     for block in range(shape.layers):
         for norm in ("attn_norm", "ffn_norm"):
             found[f"blk.{block}.{norm}.weight"] = (wide,)
-        for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
+        for part in ("attn_q", "attn_output"):
             found[f"blk.{block}.{part}.weight"] = (wide, wide)
+        for part in ("attn_k", "attn_v"):
+            found[f"blk.{block}.{part}.weight"] = (shape.of_keys, wide)
         found[f"blk.{block}.ffn_gate.weight"] = (hidden, wide)
         found[f"blk.{block}.ffn_up.weight"] = (hidden, wide)
         found[f"blk.{block}.ffn_down.weight"] = (wide, hidden)

@@ -9,7 +9,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,18 +63,35 @@ def key_in(env: Mapping[str, str]) -> str | None:
     return keys[0] if keys else None
 
 
-def measure(command: Command, model: str, log: Path, patience: float = 60.0) -> Own:
-    """Start, wait for health, ask, stop. Raises RuntimeError with its last words if it does not come up."""
+class Running(NamedTuple):
+    """An engine by itself. `healthy`: seconds from spawn to health 200."""
+
+    child: Child
+    command: Command
+    healthy: float
+
+
+@contextlib.contextmanager
+def running(command: Command, log: Path, patience: float = 60.0) -> Iterator[Running]:
+    """The same command on another port, until the block ends. Raises RuntimeError with its last words if it does not
+    come up.
+    """
     here = command.on(free_port())
     began = time.perf_counter()
     child = Child.start("engine alone", here.argv, log, here.env)
     try:
-        healthy = _await_health(child, here.port, began, patience)
-        asked = time.perf_counter() - began
-        first = asked + calls.chat(here.port, model, here.key).first
-        return Own(healthy, first, _stop(child))
+        yield Running(child, here, _await_health(child, here.port, began, patience))
     finally:
         child.end()
+
+
+def measure(command: Command, model: str, log: Path, patience: float = 60.0) -> Own:
+    """Start, wait for health, ask, stop. Raises as `running`."""
+    began = time.perf_counter()
+    with running(command, log, patience) as engine:
+        asked = time.perf_counter() - began
+        first = asked + calls.chat(engine.command.port, model, engine.command.key).first
+        return Own(engine.healthy, first, _stop(engine.child))
 
 
 def _await_health(child: Child, port: int, began: float, patience: float) -> float:

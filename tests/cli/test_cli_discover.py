@@ -65,9 +65,14 @@ def test_circles_and_places_that_are_not_there_do_no_harm(tmp_path: Path) -> Non
     assert names(tmp_path / "nowhere", tmp_path) == ["a.gguf"]
 
 
-def test_nvidia_smi_is_read_row_by_row() -> None:
-    text = "0, GPU-aa, NVIDIA H200, 143771\n1, GPU-bb, Odd One, [N/A]\nNo devices were found\n"
-    assert discover.parse_nvidia_smi(text) == [
+def test_nvidia_smi_is_read_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(
+        "#!/bin/sh\necho '0, GPU-aa, NVIDIA H200, 143771\n1, GPU-bb, Odd One, [N/A]\nNo devices were found'\n"
+    )
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert discover.gpus(tmp_path) == [
         Gpu(0, "GPU-aa", "NVIDIA H200", 143771 * 2**20, "nvidia"),
         Gpu(1, "GPU-bb", "Odd One", None, "nvidia"),
     ]

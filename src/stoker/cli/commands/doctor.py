@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,11 +23,25 @@ if TYPE_CHECKING:
     from stoker.fleet.memory.host import HostMemory
 
 
-def doctor(config: options.Config = None, json: options.Json = False) -> None:
+def doctor(
+    gpu: Annotated[
+        bool,
+        typer.Option(
+            "--gpu",
+            help="Instead: start a small model on each GPU, and compare what Stoker says of it with the driver. "
+            "It takes a minute.",
+        ),
+    ] = False,
+    config: options.Config = None,
+    json: options.Json = False,
+) -> None:
     """Check every part of this machine. Each finding has its fix and the next command; exit 1 if one fails."""
     from stoker.cli.commands.doctor_checks import DoctorHealth
     from stoker.cli.commands.read_again import ReadOptions
 
+    if gpu:
+        _prove_gpus(json)
+        return
     findings = examine(ReadOptions(config))
     if json:
         terminal.emit([dataclasses.asdict(finding) for finding in findings])
@@ -35,6 +49,31 @@ def doctor(config: options.Config = None, json: options.Json = False) -> None:
         terminal.table(("", "PART", "FOUND"), [(f.health, f.part, f.detail) for f in findings])
         _advise(findings)
     if any(finding.health is DoctorHealth.FAIL for finding in findings):
+        raise typer.Exit(FAILED)
+
+
+def _prove_gpus(json: bool) -> None:
+    from stoker.cli.commands import doctor_gpu
+    from stoker.cli.machine.gpu_proof import ProofResult
+    from stoker.fleet.memory.probe import machine
+
+    probe = machine()
+    proofs = doctor_gpu.prove(probe, terminal.note)
+    wrong = doctor_gpu.report(proofs, probe.devices())
+    if json:
+        terminal.emit([dataclasses.asdict(proof) for proof in proofs])
+    else:
+        rows = [(p.result, p.part, p.measured, p.expected, p.why) for p in proofs]
+        terminal.table(("", "PART", "MEASURED", "EXPECTED", "WHY"), rows)
+        if wrong:
+            terminal.say("\nsomething differs from what Stoker expects; please report these lines:")
+            for line in wrong:
+                terminal.say(f"  {line}")
+        elif any(proof.result is ProofResult.OK for proof in proofs):
+            terminal.say("\nall as expected")
+        else:
+            terminal.say("\nnothing was proved; the column WHY says why")
+    if wrong:
         raise typer.Exit(FAILED)
 
 

@@ -40,6 +40,17 @@ def running_stoker(installation: Installation) -> Iterator[StatusAnswer]:
     else:
         yield status
         return
+    terminal.note(f"stoker: none runs for {installation.configured().source}; one is started for this request")
+    with started_stoker(installation) as status:
+        yield status
+
+
+@contextmanager
+def started_stoker(installation: Installation) -> Iterator[StatusAnswer]:
+    """A Stoker of this configuration that nobody else runs, on a free port, until the block ends.
+
+    Raises RequestRefused if it does not start.
+    """
     with tempfile.TemporaryFile("w+") as log:
         child = _start(installation, log)
         try:
@@ -51,10 +62,7 @@ def running_stoker(installation: Installation) -> Iterator[StatusAnswer]:
 def _start(installation: Installation, log: IO[str]) -> subprocess.Popen[bytes]:
     from stoker.cli.machine.ports import free_port
 
-    settings = installation.settings
-    assert settings is not None
-    terminal.note(f"stoker: none runs for {settings.source}; one is started for this request")
-    words = ("up", "--config", settings.source, "--port", str(free_port()))
+    words = ("up", "--config", installation.configured().source, "--port", str(free_port()))
     # Its own session: Ctrl-C is for this command, which then ends it.
     return subprocess.Popen(
         [sys.executable, "-P", "-c", _ENTRY, *words],

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.cli.machine import nvidia_smi
 from stoker.store.files.model_file import is_later_part, problem_of
 
 DEPTH = 6
@@ -58,26 +58,11 @@ def gpus(system: Path = Path("/sys/class/drm")) -> list[Gpu]:
 
 
 def _from_nvidia_smi() -> list[Gpu]:
-    command = shutil.which("nvidia-smi")
-    if command is None:
-        return []
-    query = [command, "--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return []  # a driver that hangs is no GPU that could be used
-    return parse_nvidia_smi(answer.stdout) if answer.returncode == 0 else []
-
-
-def parse_nvidia_smi(text: str) -> list[Gpu]:
-    """Parses rows of `index, uuid, name, MiB`; other rows are skipped."""
-    found = []
-    for line in text.splitlines():
-        parts = [part.strip() for part in line.split(",")]
-        if len(parts) == 4 and parts[0].isdigit():
-            memory = int(parts[3]) * 2**20 if parts[3].isdigit() else None
-            found.append(Gpu(int(parts[0]), parts[1], parts[2], memory, "nvidia"))
-    return found
+    return [
+        Gpu(int(row["index"]), row["uuid"], row["name"], nvidia_smi.mebibytes(row["memory.total"]), "nvidia")
+        for row in nvidia_smi.query("gpu", ("index", "uuid", "name", "memory.total")) or ()
+        if row["index"].isdigit()
+    ]
 
 
 def _from_nvml() -> list[Gpu]:

@@ -1,0 +1,85 @@
+"""The models of the bench: GGUF files of random weights, and folders for the PyTorch engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+from bench import weights
+from bench.gpu.plan import Model, Width
+
+TOKENS = 512
+"""Of the PyTorch engine: words `t0 ` to `t511 `."""
+TRAINED = 32768
+"""Tokens of context."""
+_SLICE = 64 * 2**20
+
+
+def gguf_path(folder: Path, model: Model) -> Path:
+    return folder / f"{model.kind}-{model.size // 10**6}.gguf"
+
+
+def write_gguf(folder: Path, model: Model, width: Width) -> tuple[Path, float]:
+    """The file, and the bytes per second at which it was written, 0 if it was there.
+
+    Raises ModuleNotFoundError without `gguf`, OSError when the disk is full.
+    """
+    path = gguf_path(folder, model)
+    if path.exists():
+        return path, 0.0
+    shape = weights.Shape(width.wide, 1, width.heads, width.hidden, TRAINED, width.kv_heads)
+    partial = path.with_suffix(".part")
+    began = time.perf_counter()
+    weights.write_quantized(partial, model.kind, model.size, shape)
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    seconds = time.perf_counter() - began
+    partial.rename(path)
+    return path, path.stat().st_size / seconds
+
+
+def write_folder(folder: Path, name: str, size: int, width: Width, has_file: bool, limit: int | None = None) -> Path:
+    """A model of the PyTorch engine, about `size` bytes: config.json, and weights.bin if it has a file.
+
+    `limit`: bytes of address space that the engine gives itself, if there is no GPU: a device that is too small.
+    """
+    path = folder / name
+    path.mkdir(exist_ok=True)
+    layers = max(1, round(size / (4 * width.wide * width.hidden)))
+    config = {
+        "architectures": ["BenchForCausalLM"], "model_type": "bench", "torch_dtype": "bfloat16",
+        "num_hidden_layers": layers, "hidden_size": width.wide, "intermediate_size": width.hidden,
+        "num_attention_heads": width.heads, "num_key_value_heads": width.kv_heads, "vocab_size": TOKENS,
+        "max_position_embeddings": TRAINED, "bench_limit": limit,
+    }  # fmt: skip
+    (path / "config.json").write_text(json.dumps(config))
+    weights_file = path / "weights.bin"
+    if has_file and not weights_file.exists():
+        _write_random(weights_file, layers * 4 * width.wide * width.hidden)
+    return path
+
+
+def _write_random(path: Path, size: int) -> None:
+    """Small bf16 numbers: the high byte is that of about 0.01, of either sign."""
+    tile = bytearray(os.urandom(min(size, _SLICE) // 2 * 2))
+    tile[1::2] = _high(len(tile) // 2)
+    partial = path.with_suffix(".part")
+    with partial.open("wb") as file:
+        left = size
+        while left:
+            left -= file.write(memoryview(tile)[:left])
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)
+
+
+def _high(number: int) -> bytes:
+    pattern = bytes((0x3C, 0xBC, 0xBC, 0x3C, 0x3C, 0xBC, 0x3C))
+    return (pattern * (number // len(pattern) + 1))[:number]
+
+
+def write_small(path: Path) -> None:
+    """A GGUF file of half a megabyte."""
+    weights.write_random(path, 0)

