@@ -118,10 +118,15 @@ def test_no_text_closes_its_own_quotation_or_breaks_the_question(client: str, an
         ('{"verdict":"fail"}', JudgeGrade.FAIL),
         ('{"verdict": " Unsure "}', JudgeGrade.UNSURE),
         ('```json\n{"verdict": "pass"}\n```', JudgeGrade.PASS),
-        ('It is right. {"verdict": "pass", "why": {"a": 1}} I am sure.', JudgeGrade.PASS),
-        ('{"verdict": "pass"} {"verdict": "pass"}', JudgeGrade.PASS),
-        ('{"a": {"b": 1}} {"verdict": "fail"}', JudgeGrade.FAIL),
-        ('{{"verdict": "fail"}', JudgeGrade.FAIL),
+        ('It is right. {"verdict": "pass"}', None),
+        ('{"verdict": "pass"} I am not sure.', None),
+        ('I cannot answer {"verdict": "pass"} to this.', None),
+        ('See the form:\n```json\n{"verdict": "pass"}\n```', None),
+        ('{"verdict": "pass", "why": "although it is wrong"}', None),
+        ('{"verdict": "fail", "verdict": "pass"}', None),
+        ('{"verdict": "pass"} {"verdict": "pass"}', None),
+        ('{"a": {"b": 1}} {"verdict": "fail"}', None),
+        ('{{"verdict": "fail"}', None),
         ('{"verdict": "pass"} or {"verdict": "fail"}', None),
         ('{"verdict":"pass"|"fail"|"unsure"}', None),
         ('{"verdict": true}', None),
@@ -146,11 +151,11 @@ def test_nonsense_of_any_size_is_no_grade(said: str) -> None:
     assert parse_grade(said) is None
 
 
-@given(
-    st.sampled_from(JudgeGrade), st.text(alphabet="abc \n`'", max_size=50), st.text(alphabet="abc \n`'", max_size=50)
-)
-def test_words_around_the_object_do_not_matter(one: JudgeGrade, before: str, after: str) -> None:
-    assert parse_grade(before + json.dumps({"verdict": one.value}) + after) is one
+@given(st.sampled_from(JudgeGrade), st.text(min_size=1, max_size=50), st.booleans())
+def test_a_verdict_within_other_words_is_none(one: JudgeGrade, words: str, is_before: bool) -> None:
+    verdict = json.dumps({"verdict": one.value})
+    said = words + verdict if is_before else verdict + words
+    assert parse_grade(said) is (one if not words.strip() else None)
 
 
 # -- what they add up to ---------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def says(text: str, **more: str) -> dict[str, Any]:
 CHEAP = serve("a", Script(answers=[says(WRONG)]), slot=None, engine="llama.cpp", model=str(MODELS / "spark.gguf"))
 GRADES = Script(
     id="vendor/judge",
-    answers=[says('{"verdict": "pass"}', when=RIGHT), says('Well:\n```json\n{"verdict": "fail"}\n```')],
+    answers=[says('{"verdict": "pass"}', when=RIGHT), says('```json\n{"verdict": "fail"}\n```')],
     prompt_tokens=1000,
     completion_tokens=10,
 )

@@ -20,7 +20,7 @@ from stoker.domain.prompt import (
     ToolCall,
     ToolResult,
 )
-from stoker.domain.question import one_word, question, quoted
+from stoker.domain.question import question, quoted, whole_object
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, ProfileRow
 from stoker.measure.statistics import stats
@@ -81,9 +81,12 @@ def most_tokens(cloud: bool) -> int:
 
 
 def parse_grade(reply: str) -> JudgeGrade | None:
-    """The grade in a judge's reply; fences and words around it do not matter. None: no grade, or two different ones."""
-    found = one_word(reply, "verdict", _GRADES)
-    return None if found is None else _GRADES[found]
+    """The grade that a judge's reply is: one JSON object with the verdict and nothing else, maybe in a code fence.
+    None: it is none.
+    """
+    found = whole_object(reply)
+    word = found.get("verdict") if found is not None and len(found) == 1 else None
+    return _GRADES.get(word.strip().lower()) if isinstance(word, str) else None
 
 
 def merge_grade(
