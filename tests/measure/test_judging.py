@@ -29,7 +29,7 @@ from stoker.domain.prompt import (
     Turn,
 )
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import LIVE, ProfileRow, Verdict
+from stoker.domain.tier import LIVE, GradedRow, Verdict
 from stoker.measure.statistics.stats import Sprt
 from stoker.measure.statistics.stats import SprtResult as Decided
 from stoker.quality.judge_prompt import JudgeGrade, conversation_text, judge_question, merge_grade, parse_grade
@@ -161,9 +161,14 @@ def test_a_verdict_within_other_words_is_none(one: JudgeGrade, words: str, is_be
 # -- what they add up to ---------------------------------------------------------------------------------------------
 
 
-def added(row: ProfileRow | None, *passed: bool, mark: Fingerprint = MARK) -> ProfileRow:
+JUDGE = Fingerprint("j")
+
+
+def added(
+    row: GradedRow | None, *passed: bool, mark: Fingerprint = MARK, judge: str = "wise", model: Fingerprint = JUDGE
+) -> GradedRow:
     for one in passed:
-        row = merge_grade(row, "cheap", "chat", mark, one, 5.0)
+        row = merge_grade(row, "cheap", "chat", mark, one, 5.0, judge, model)
     assert row is not None
     return row
 
@@ -177,7 +182,19 @@ def test_grades_add_up_to_a_row_of_the_profile_with_its_own_source() -> None:
 def test_the_verdict_is_that_of_the_suites_test() -> None:
     assert added(None, *[True] * 26).verdict is Verdict.VERIFY
     assert added(None, *[True] * 27).verdict is Verdict.ALLOW
-    assert added(None, False, False, False).verdict is Verdict.DENY
+    assert added(None, *[False] * 20).verdict is Verdict.DENY
+
+
+def test_fewer_than_twenty_grades_decide_nothing() -> None:
+    assert added(None, *[False] * 3).verdict is Verdict.VERIFY
+    assert added(None, *[False] * 19).verdict is Verdict.VERIFY
+
+
+def test_grades_of_another_judge_or_another_model_of_it_begin_anew() -> None:
+    row = added(None, *[False] * 30)
+    assert (row.judge, row.judge_identity, row.judge_execution) == ("wise", "j", "")
+    for other in (added(row, True, judge="new"), added(row, True, model=Fingerprint("j", "e"))):
+        assert (other.n, other.passed) == (1, 1)
 
 
 def test_a_verdict_changes_with_what_comes_later() -> None:
