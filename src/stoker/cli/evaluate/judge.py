@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from stoker.cli.console import figures, terminal
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation
+from stoker.cli.evaluate.error_rates import rate_cells, rate_fields
+from stoker.cli.evaluate.questions import PATIENCE, ask_each
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -54,9 +56,7 @@ def measure_judge(
 def _rates(
     installation: Installation, name: str, task_class: str, cases: list[JudgeCase], fresh: bool, quiet: bool
 ) -> JudgeRates:
-    from stoker.cli.evaluate.questions import ask_each
     from stoker.cli.evaluate.running_serve import running_at
-    from stoker.cli.evaluate.validator import PATIENCE
     from stoker.domain.run import Fingerprint
     from stoker.measure.artifacts import record_file
     from stoker.measure.lock import hold_measurement_lock
@@ -110,8 +110,6 @@ async def _judge(client: InternalClient, known: RunningServe, case: JudgeCase, t
 
 
 def _show(name: str, task_class: str, rates: JudgeRates) -> None:
-    from stoker.cli.evaluate.validator import rate_cells
-
     took = "" if rates.seconds is None else f", {figures.seconds(rates.seconds)} each"
     terminal.say(f"{name} judged {rates.undecided.n} of {rates.total} answers of class {task_class}{took}")
     named = [("false alarms", rates.false_alarms), ("misses", rates.misses), ("undecided", rates.undecided)]
@@ -123,8 +121,6 @@ def _show(name: str, task_class: str, rates: JudgeRates) -> None:
 
 
 def _document(serve: str, task_class: str, rates: JudgeRates) -> dict[str, object]:
-    from stoker.cli.evaluate.validator import rate_fields
-
     return {
         "serve": serve, "class": task_class, "total": rates.total, "complete": rates.is_complete,
         "false_alarms": rate_fields(rates.false_alarms), "misses": rate_fields(rates.misses),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+PATIENCE = 60.0
+"""Seconds for one answer."""
 GIVE_UP = 5
 """Questions in a row to which no answer came at all."""
 

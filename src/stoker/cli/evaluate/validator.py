@@ -10,6 +10,8 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.evaluate.error_rates import rate_cells, rate_fields
+from stoker.cli.evaluate.questions import PATIENCE, ask_each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,10 +22,7 @@ if TYPE_CHECKING:
     from stoker.domain.serve import Serve
     from stoker.exchange.internal_client import InternalClient
     from stoker.measure.validator.planted_faults import BlockToJudge
-    from stoker.measure.validator.rates import ErrorRate, StoredVerdict, StoredVerdicts, ValidatorRates
-
-PATIENCE = 60.0
-"""Seconds for one verdict."""
+    from stoker.measure.validator.rates import StoredVerdict, StoredVerdicts, ValidatorRates
 
 
 class ValidatorToMeasure(NamedTuple):
@@ -34,7 +33,12 @@ class ValidatorToMeasure(NamedTuple):
 
 
 def validator(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An orchestrator with a validator, or a serve.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="An orchestrator with a validator, or a serve; with --class a tier or a serve."
+        ),
+    ],
     task_class: Annotated[
         str | None,
         typer.Option(
@@ -149,7 +153,6 @@ def _ask_all(
     known: RunningServe, measured: ValidatorToMeasure, path: Path, fresh: bool, quiet: bool
 ) -> Mapping[str, StoredVerdict]:
     """The blocks that have no verdict yet, one after the other; each verdict is written as it comes."""
-    from stoker.cli.evaluate.questions import ask_each
     from stoker.domain.run import Fingerprint
     from stoker.measure.artifacts import record_file
     from stoker.measure.validator import rates
@@ -216,24 +219,6 @@ def conclusion(serve: str, rates: ValidatorRates) -> str:
             "use another model, or remove it"
         )
     return f"'{serve}' tells wrong blocks from right ones better than chance"
-
-
-def rate_cells(what: str, rate: ErrorRate) -> tuple[str, str, str, str]:
-    """A line of the table."""
-    return what, f"{rate.errors} of {rate.n}", _percent(rate), _interval(rate)
-
-
-def _percent(rate: ErrorRate) -> str:
-    return figures.UNKNOWN if rate.value is None else f"{100 * rate.value:.0f} %"
-
-
-def _interval(rate: ErrorRate) -> str:
-    return figures.UNKNOWN if not rate.n else f"{100 * rate.interval.low:.0f} to {100 * rate.interval.high:.0f} %"
-
-
-def rate_fields(rate: ErrorRate) -> dict[str, object]:
-    return {"count": rate.errors, "n": rate.n, "rate": rate.value, "low": rate.interval.low,
-            "high": rate.interval.high}  # fmt: skip
 
 
 def _document(measured: ValidatorToMeasure, rates: ValidatorRates) -> dict[str, object]:

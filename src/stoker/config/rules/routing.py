@@ -149,7 +149,11 @@ def _check_classes(doc: ConfigDocument, file: File) -> None:
         places += [((*path, "verify_class", name), name) for name in tier.verify_class]
         only_judges = tier.name is not None and tier.name == file.router.shadow.judge
         if not tier.classes and not only_judges and not doc.is_spoiled((*path, "classes")):
-            doc.problem((*path, "classes"), 'is empty, so the tier serves nothing; list classes, or write ["*"]')
+            doc.problem(
+                (*path, "classes"),
+                'is empty, so the tier serves nothing; list classes, or write ["*"]; only the judge of [router.shadow] '
+                "may serve none",
+            )
     for place, name in places:
         _check_class(doc, place, name, known)
 
