@@ -12,7 +12,7 @@ from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.main import run
 from stoker.domain.spending import DailySpending
-from stoker.domain.tier import Demotion, ProfileRow, Verdict
+from stoker.domain.tier import Demotion, GradedRow, ProfileRow, Verdict
 from stoker.store.demotions import Demotions, path_of
 from stoker.store.live_grades import encode as live
 from stoker.store.profile import encode
@@ -81,7 +81,8 @@ def test_whether_rows_still_count_is_not_guessed_while_nothing_runs(
 
 def graded(profile: Path, *rows: ProfileRow) -> None:
     path = profile.with_name("live.json")
-    path.write_bytes(live({(one.tier, one.task_class): one for one in rows}, DailySpending()))
+    found = [GradedRow(*(getattr(one, name) for name in ProfileRow.__struct_fields__)) for one in rows]
+    path.write_bytes(live({(one.tier, one.task_class): one for one in found}, DailySpending()))
 
 
 def test_grades_of_live_answers_stand_beside_what_was_measured(
@@ -91,7 +92,9 @@ def test_grades_of_live_answers_stand_beside_what_was_measured(
     wrong = row("chat", 12, 20, verdict=Verdict.DENY)
     graded(profile, wrong, row("creative", 5, 6, verdict=Verdict.VERIFY))
     assert run(["profile", "show"]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    text = capsys.readouterr().out
+    assert "cheap at chat: its live grades do not count: they are of a judge that is not configured now" in text
+    lines = [line.replace(" (not counted)", "").split() for line in text.splitlines()]
     assert lines[0][-1] == "LIVE"
     assert lines[1][-4:] == ["deny,", "12", "of", "20"]
     assert lines[2] == ["cheap", "creative", "not", "measured", "-", "-", "-", "-", "-",

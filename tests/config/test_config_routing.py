@@ -211,6 +211,11 @@ class TestRouter:
         router = routed(LOCAL + f"[router]\nexplore = 0.05\n[router.shadow]\n{table}")
         assert (router.explore, router.shadow) == (0.05, ShadowSettings(1.0, "local", 0.0, 2, 5.0))
 
+    def test_a_tier_that_only_judges_serves_no_class(self, routed: Callable[[str], RouterSettings]) -> None:
+        router = routed(LOCAL + CLOUD + "classes = []\n" + SHADOW)
+        assert [tier.classes for tier in router.tiers] == [("*",), ()]
+        assert not any(router.permits(router.tiers[1], name) for name in router.known)
+
     def test_a_serve_or_a_cloud_tier_may_tell_classes(self, routed: Callable[[str], RouterSettings]) -> None:
         assert routed(LOCAL).classifier is None
         assert routed(LOCAL + "[router.classifier]\nserve = 'far'").classifier == ClassifierModelSettings(

@@ -95,6 +95,8 @@ ELSEWHERE = {
     "test_decisions_and_explain_tell_what_became_of_a_request",
     "stoker decisions --trace --limit 1000 > trace.jsonl": REPLAYED,
     "stoker eval benchmark fast --replay trace.jsonl --speed 2": REPLAYED,
+    "stoker eval validator judge --class review": "tests/scenarios/test_shadow.py::"
+    "test_a_tier_that_answers_wrong_in_good_form_is_found_out_by_a_judge_that_was_measured",
     "stoker eval validator pair": VALIDATED,
     "stoker eval validator small": VALIDATED,
     "stoker gate hosted --gate default --unknown-ok": "tests/scenarios/test_gating.py::"

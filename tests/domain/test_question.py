@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.prompt import Reasoning, Text
-from stoker.domain.question import one_word, question, quoted
+from stoker.domain.question import one_word, question, quoted, whole_object
 
 WORDS = ("chat", "code-write")
 
@@ -51,6 +51,25 @@ def test_whatever_object_comes_only_a_known_word_counts(document: dict[str, obje
     word = document.get("class")
     expected = word.strip().lower() if isinstance(word, str) else None
     assert one_word(json.dumps(document), "class", WORDS) == (expected if expected in WORDS else None)
+
+
+@pytest.mark.parametrize(
+    "reply", ['{"a": 1}', ' {"a": 1}\n', '```json\n{"a": 1}\n```', '```\n{\n"a": 1\n}\n```\n', '```json {"a": 1} ```']
+)
+def test_a_whole_reply_is_one_object_with_or_without_a_fence(reply: str) -> None:
+    assert whole_object(reply) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "", "[]", "1", 'It is {"a": 1}', '{"a": 1} so it is', '{"a": 1} {"a": 1}', '```json\n{"a": 1}\n``` I think',
+        'See:\n```json\n{"a": 1}\n```', '```python\n{"a": 1}\n```', '{"a": 1, "a": 2}', '{"a": 1', "{" * 9000,
+        '{"a":' * 100_000, "```" * 9000, "```{" + "}\n" * 100_000, '{"a":' + "1" * 10_000 + "}",
+    ],
+)  # fmt: skip
+def test_an_object_within_other_words_is_not_the_reply(reply: str) -> None:
+    assert whole_object(reply) is None
 
 
 def test_data_stands_between_marks_that_it_cannot_know() -> None:

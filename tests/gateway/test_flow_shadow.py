@@ -21,7 +21,11 @@ from stoker.domain.tier import Cost, Tier, Verify
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
+from stoker.measure.artifacts import record_file
+from stoker.measure.validator import judge_rates
+from stoker.measure.validator.judge_rates import JudgedCase
 from stoker.quality.judge import Judge
+from stoker.quality.judge_prompt import WORDING
 from stoker.quality.shadow import ShadowGrader
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.routing.router import TierRouter
@@ -47,7 +51,9 @@ class House:
         self.counts = RoutedCounts()
         tiers = (
             Tier("cheap", "small", verify=verify),
-            Tier("dear", "large", cloud=True, cost=cost, verify=Verify.OFF),
+            Tier(
+                "dear", "large", cloud=True, cost=cost, verify=Verify.OFF, classes=settings.pop("judge_classes", ("*",))
+            ),
         )
         router = settings.pop("router", {})
         settings = {"rate": 1.0, "judge": "dear", **settings}
@@ -61,12 +67,31 @@ class House:
         client = InternalClient(stage.pool, Formatter(ThinkingSigner((b"key" * 11,)), lambda: self.at))
         self.used: list[ServeUsage] = []
         judge = Judge(stage.conductor, client, LoopClock().now, self.used.append)
-        self.shadow = ShadowGrader(self.tier_quality, state, judge, self.counts, lambda: self.at, chance=lambda: 0.5)
+        self.notes: list[tuple[str, str, str]] = []
+        self.shadow = ShadowGrader(
+            self.tier_quality,
+            state,
+            judge,
+            self.counts,
+            lambda: self.at,
+            lambda: 0.5,
+            lambda *note: self.notes.append(note),
+        )
         self.begin()
 
     def begin(self) -> None:
         self.is_on = self.shadow.use_router(self.router)
         self.stage.route(self.router, grader=self.shadow if self.is_on else None)
+
+    def measure_judge(self, task: str = "chat", model: str = "large-1", wrong: int = 0) -> None:
+        """As `stoker eval validator` leaves it: so many right answers were failed."""
+        cases = [JudgedCase(f"{right}{at}", right, "pass" if right and at >= wrong else "fail", 1.0)
+                 for right in (True, False) for at in range(20)]  # fmt: skip
+        head = judge_rates.header_of(Fingerprint(model), WORDING, "cases", len(cases))
+        with record_file.writer(judge_rates.path_of(self.state, "large", task), head, is_continued=False) as write:
+            for one in cases:
+                write(one)
+        self.shadow.weigh()
 
     def know(self, identity: str) -> None:
         self.tier_quality.on_identified("small", Fingerprint(identity, "e", {"model": "x"}))
@@ -145,7 +170,8 @@ async def test_an_answer_that_the_client_has_is_graded_and_the_grade_is_kept_wit
         assert (status["graded"], status["passed"], status["dropped"]) == (1, 1, {})
         assert status["spent_today"] == pytest.approx(0.0012)
         decision = await stage.sealed()
-        assert it.shadow.grade_of(decision.id) == "pass by judge dear"
+        assert it.shadow.grade_of(decision.id).startswith("pass by judge dear; it does not count: the judge 'dear' may")
+        assert status["uncounted"][0]["class"] == "chat"
         assert it.shadow.grade_of("another") == ""
         await stage.until((it.state / "live.json").exists, "it is written")
 

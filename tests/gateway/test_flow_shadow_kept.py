@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.flow_stage import PATIENCE, Stage, story
 from tests.gateway.test_flow_shadow import DAY, LARGE, SMALL, House, house, served
 
-from stoker.domain.tier import Cost, ProfileRow, Verdict, Verify
+from stoker.domain.tier import Cost, GradedRow, ProfileRow, Verdict, Verify
 from stoker.quality import shadow
 from stoker.store.files import atomic
 from stoker.store.live_grades import read
@@ -97,11 +97,11 @@ async def test_only_so_many_grades_are_remembered_by_their_request(stage: Stage)
 @story(SMALL, LARGE)
 async def test_what_a_suite_measures_afterwards_takes_the_place_of_the_grades(stage: Stage) -> None:
     async with house(stage) as it:
-        it.tier_quality.on_graded(ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        it.tier_quality.on_graded(GradedRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
         before = {("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=1.0)}
         it.tier_quality.on_measured(before)
         assert it.tier_quality.grades == {}, "it is new to Stoker, however old it is"
-        it.tier_quality.on_graded(ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        it.tier_quality.on_graded(GradedRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
         it.tier_quality.on_measured(dict(before))
         assert len(it.tier_quality.grades) == 1, "nothing was measured since"
         it.begin()
@@ -114,22 +114,69 @@ async def test_what_a_suite_measures_afterwards_takes_the_place_of_the_grades(st
         await stage.until(lambda: read(it.state / "live.json")[0] == {}, "it is written")
 
 
+ALLOWED = {("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW)}
+
+
+async def fails(it: House, count: int) -> None:
+    """The judge fails so many answers."""
+    for number in range(1, count + 1):
+        await served(it.stage)
+        await it.grade("fail")
+        await it.graded(number)
+
+
+def verdict_of(it: House) -> str:
+    tier = it.router.tier("cheap")
+    assert tier is not None
+    return it.router.standing(tier, "chat").verdict.value
+
+
 @story(SMALL, LARGE)
-async def test_live_grades_bring_the_checks_back_where_the_suite_allowed(stage: Stage) -> None:
+async def test_three_fails_of_a_judge_that_answers_the_class_itself_change_nothing(stage: Stage) -> None:
     async with house(stage) as it:
-        allowed = ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW)
-        it.tier_quality.on_measured({("cheap", "chat"): allowed})
+        it.measure_judge()
+        it.tier_quality.on_measured(ALLOWED)
         await it.load()
+        await fails(it, 3)
+        assert (verdict_of(it), it.router.stale(), it.router.contradictions(), it.notes) == ("allow", [], [], [])
+        stage.decisions.clear()
+
+
+@story(SMALL, LARGE)
+async def test_only_a_judge_that_passed_for_the_class_denies_and_only_with_enough_grades(stage: Stage) -> None:
+    async with house(stage, judge_classes=()) as it:
+        await it.load()
+        await fails(it, 19)
+        it.measure_judge()
+        assert verdict_of(it) == "allow-with-verify", "too few"
         await served(stage)
-        for number in (1, 2, 3):
-            await it.grade("fail")
-            await it.graded(number)
-            if number < 3:
-                await served(stage)
+        await it.grade("fail")
+        await it.graded(20)
+        assert verdict_of(it) == "deny"
+        for wrong, model in ((0, "another"), (2, "large-1")):
+            it.measure_judge(model=model, wrong=wrong)
+            assert verdict_of(it) == "allow-with-verify"
+            assert "stoker eval validator dear --class chat" in it.shadow.status()["uncounted"][0]["why"]  # type: ignore[index]
+        stage.decisions.clear()
+
+
+@story(SMALL, LARGE)
+async def test_where_suite_and_judge_contradict_each_other_people_are_told_once_and_nothing_is_denied(
+    stage: Stage,
+) -> None:
+    async with house(stage, judge_classes=()) as it:
+        it.measure_judge()
+        it.tier_quality.on_measured(ALLOWED)
+        await it.load()
+        await fails(it, 22)
+        assert (verdict_of(it), it.router.stale()) == ("allow-with-verify", [])
+        why = "the judge contradicts the suite (live answers: 0 of 22 passed)"
+        assert it.router.contradictions() == [("cheap", "chat", why)]
+        [(kind, serve, text)] = it.notes
+        assert (kind, serve) == ("judge", "small")
+        assert text.endswith("`stoker eval calibrate cheap` measures it again")
         await served(stage)
-        verdicts = [decision.routed.verify for decision in stage.decisions if decision.routed]
-        assert verdicts == ["observe", "observe", "observe", "hold-tools"]
-        assert "live answers: 0 of 3 passed" in str(stage.decisions[-1].routed)
-        assert [one[:2] for one in it.router.stale()] == [("cheap", "chat")]
+        assert stage.decisions[-1].routed is not None
+        assert (stage.decisions[-1].routed.tier, stage.decisions[-1].routed.verify) == ("cheap", "hold-tools")
         await it.grade("pass")
         stage.decisions.clear()

@@ -29,7 +29,7 @@ from stoker.domain.prompt import (
     Turn,
 )
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import LIVE, ProfileRow, Verdict
+from stoker.domain.tier import LIVE, GradedRow, Verdict
 from stoker.measure.statistics.stats import Sprt
 from stoker.measure.statistics.stats import SprtResult as Decided
 from stoker.quality.judge_prompt import JudgeGrade, conversation_text, judge_question, merge_grade, parse_grade
@@ -118,10 +118,15 @@ def test_no_text_closes_its_own_quotation_or_breaks_the_question(client: str, an
         ('{"verdict":"fail"}', JudgeGrade.FAIL),
         ('{"verdict": " Unsure "}', JudgeGrade.UNSURE),
         ('```json\n{"verdict": "pass"}\n```', JudgeGrade.PASS),
-        ('It is right. {"verdict": "pass", "why": {"a": 1}} I am sure.', JudgeGrade.PASS),
-        ('{"verdict": "pass"} {"verdict": "pass"}', JudgeGrade.PASS),
-        ('{"a": {"b": 1}} {"verdict": "fail"}', JudgeGrade.FAIL),
-        ('{{"verdict": "fail"}', JudgeGrade.FAIL),
+        ('It is right. {"verdict": "pass"}', None),
+        ('{"verdict": "pass"} I am not sure.', None),
+        ('I cannot answer {"verdict": "pass"} to this.', None),
+        ('See the form:\n```json\n{"verdict": "pass"}\n```', None),
+        ('{"verdict": "pass", "why": "although it is wrong"}', None),
+        ('{"verdict": "fail", "verdict": "pass"}', None),
+        ('{"verdict": "pass"} {"verdict": "pass"}', None),
+        ('{"a": {"b": 1}} {"verdict": "fail"}', None),
+        ('{{"verdict": "fail"}', None),
         ('{"verdict": "pass"} or {"verdict": "fail"}', None),
         ('{"verdict":"pass"|"fail"|"unsure"}', None),
         ('{"verdict": true}', None),
@@ -146,19 +151,24 @@ def test_nonsense_of_any_size_is_no_grade(said: str) -> None:
     assert parse_grade(said) is None
 
 
-@given(
-    st.sampled_from(JudgeGrade), st.text(alphabet="abc \n`'", max_size=50), st.text(alphabet="abc \n`'", max_size=50)
-)
-def test_words_around_the_object_do_not_matter(one: JudgeGrade, before: str, after: str) -> None:
-    assert parse_grade(before + json.dumps({"verdict": one.value}) + after) is one
+@given(st.sampled_from(JudgeGrade), st.text(min_size=1, max_size=50), st.booleans())
+def test_a_verdict_within_other_words_is_none(one: JudgeGrade, words: str, is_before: bool) -> None:
+    verdict = json.dumps({"verdict": one.value})
+    said = words + verdict if is_before else verdict + words
+    assert parse_grade(said) is (one if not words.strip() else None)
 
 
 # -- what they add up to ---------------------------------------------------------------------------------------------
 
 
-def added(row: ProfileRow | None, *passed: bool, mark: Fingerprint = MARK) -> ProfileRow:
+JUDGE = Fingerprint("j")
+
+
+def added(
+    row: GradedRow | None, *passed: bool, mark: Fingerprint = MARK, judge: str = "wise", model: Fingerprint = JUDGE
+) -> GradedRow:
     for one in passed:
-        row = merge_grade(row, "cheap", "chat", mark, one, 5.0)
+        row = merge_grade(row, "cheap", "chat", mark, one, 5.0, judge, model)
     assert row is not None
     return row
 
@@ -172,7 +182,19 @@ def test_grades_add_up_to_a_row_of_the_profile_with_its_own_source() -> None:
 def test_the_verdict_is_that_of_the_suites_test() -> None:
     assert added(None, *[True] * 26).verdict is Verdict.VERIFY
     assert added(None, *[True] * 27).verdict is Verdict.ALLOW
-    assert added(None, False, False, False).verdict is Verdict.DENY
+    assert added(None, *[False] * 20).verdict is Verdict.DENY
+
+
+def test_fewer_than_twenty_grades_decide_nothing() -> None:
+    assert added(None, *[False] * 3).verdict is Verdict.VERIFY
+    assert added(None, *[False] * 19).verdict is Verdict.VERIFY
+
+
+def test_grades_of_another_judge_or_another_model_of_it_begin_anew() -> None:
+    row = added(None, *[False] * 30)
+    assert (row.judge, row.judge_identity, row.judge_execution) == ("wise", "j", "")
+    for other in (added(row, True, judge="new"), added(row, True, model=Fingerprint("j", "e"))):
+        assert (other.n, other.passed) == (1, 1)
 
 
 def test_a_verdict_changes_with_what_comes_later() -> None:

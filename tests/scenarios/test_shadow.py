@@ -28,7 +28,7 @@ def says(text: str, **more: str) -> dict[str, Any]:
 CHEAP = serve("a", Script(answers=[says(WRONG)]), slot=None, engine="llama.cpp", model=str(MODELS / "spark.gguf"))
 GRADES = Script(
     id="vendor/judge",
-    answers=[says('{"verdict": "pass"}', when=RIGHT), says('Well:\n```json\n{"verdict": "fail"}\n```')],
+    answers=[says('{"verdict": "pass"}', when=RIGHT), says('```json\n{"verdict": "fail"}\n```')],
     prompt_tokens=1000,
     completion_tokens=10,
 )
@@ -62,6 +62,7 @@ name = "judge"
 base_url = "http://127.0.0.1:{port}/v1"
 cloud = true
 model = "vendor/judge"
+{"classes = []" if "judge" in shadow else ""}
 cost = {{ input = 3.0, output = 15.0 }}"""
         with running(CHEAP, tiers, **options) as plane:
             assert plane.admin("switch", serve="a")[0] == 200
@@ -111,35 +112,59 @@ def plane() -> Iterator[Plane]:
         yield plane
 
 
-def test_a_tier_that_answers_wrong_in_good_form_is_found_out_by_the_judge(plane: Plane) -> None:
+def measure_the_judge(plane: Plane) -> str:
+    """On answers of which is known whether they are right."""
+    cases = plane.directory / "cases.jsonl"
+    asked = [{"role": "user", "content": "How?"}]
+    told = [(f"{number} {text}", text is RIGHT) for number in range(20) for text in (RIGHT, "in no way")]
+    lines = [{"task_class": "chat", "messages": asked, "answer": text, "right": right} for text, right in told]
+    cases.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    shown = said(plane, "eval", "validator", "judge", "--class", "chat", "--cases", str(cases))
+    cases.unlink()
+    return shown
+
+
+def test_a_tier_that_answers_wrong_in_good_form_is_found_out_by_a_judge_that_was_measured(plane: Plane) -> None:
     allow(plane)
     decisions = []
-    for number in (1, 2, 3):
+    for number in range(1, 20):
         decisions.append(asked(plane))
         wait(plane, number)
-    assert [one["routed"]["verify"] for one in decisions] == ["observe"] * 3, "it was allowed"
+    why = "nobody measured how often the judge 'judge' is wrong about chat: stoker eval validator judge --class chat"
+    assert f"fail by judge judge; it does not count: {why}" in said(plane, "explain", decisions[0]["id"])
+    [uncounted] = shadow(plane)["uncounted"]
+    assert (uncounted["tier"], uncounted["class"], uncounted["why"]) == ("cheap", "chat", why)
+    assert why in said(plane, "profile", "show")
+    assert why in str(json.loads(said(plane, "config", "check", "--json"))["warnings"])
+    assert "its grades count at chat" in measure_the_judge(plane)
+    assert shadow(plane)["uncounted"] == []
+    decisions.append(asked(plane))
+    wait(plane, 20)
+    assert [one["routed"]["verify"] for one in decisions] == ["observe"] * 20, "it was allowed"
     last = asked(plane, RIGHT)
-    wait(plane, 4)
-    assert last["routed"]["verify"] == "hold-tools", "it is checked again"
-    assert "live answers: 0 of 3 passed" in said(plane, "explain", last["id"])
-    assert "graded       pass by judge judge" in said(plane, "explain", last["id"])
-    assert "graded       fail by judge judge" in said(plane, "explain", decisions[0]["id"])
-    assert [one["class"] for one in plane.status()["routing"]["stale"]] == ["chat"]
+    wait(plane, 21)
+    assert (last["routed"]["tier"], last["routed"]["verify"]) == ("cheap", "hold-tools"), "it is checked again"
+    told = said(plane, "explain", last["id"])
+    assert "the judge contradicts the suite (live answers: 0 of 20 passed)" in told
+    assert "graded       pass by judge judge\n" in told
+    assert plane.status()["routing"]["stale"] == []
+    assert [one["class"] for one in plane.status()["routing"]["contradictions"]] == ["chat"]
+    assert "the judge contradicts the suite" in plane.run("doctor").stdout
 
     told = said(plane, "decisions", "--routes")
-    assert "silent failures  3 of 4 graded answers wrong: 0.750 (0.301-0.954)" in told
+    assert "silent failures  20 of 21 graded answers wrong" in told
     failures = json.loads(said(plane, "decisions", "--routes", "--json"))["silent_failures"]
-    assert (failures["wrong"], failures["graded"], set(failures["classes"])) == (3, 4, {"chat"})
+    assert (failures["wrong"], failures["graded"], set(failures["classes"])) == (20, 21, {"chat"})
     [row] = json.loads(said(plane, "profile", "show", "--json"))
-    assert (row["passed"], row["live"]["passed"], row["live"]["n"]) == (27, 1, 4)
-    assert re.search(r"LIVE\n.* deny, 1 of 4$", said(plane, "profile", "show"), re.MULTILINE)
+    assert (row["passed"], row["live"]["passed"], row["live"]["n"]) == (27, 1, 21)
+    assert re.search(r"LIVE\n.* deny, 1 of 21$", said(plane, "profile", "show"), re.MULTILINE)
 
     found = shadow(plane)
     assert (found["passed"], found["dropped"], found["queued"]) == (1, {}, 0)
-    assert found["spent_today"] == pytest.approx(4 * (1000 * 3.0 + 10 * 15.0) / 1e6)
+    assert found["spent_today"] == pytest.approx(21 * (1000 * 3.0 + 10 * 15.0) / 1e6)
     text = str(plane.ask("GET", "/metrics")[1])
-    assert 'stoker_shadow_graded_total{task="chat",tier="cheap",verdict="fail"} 3.0' in text
-    assert "stoker_shadow_cost_total 0.0126" in text
+    assert 'stoker_shadow_graded_total{task="chat",tier="cheap",verdict="fail"} 20.0' in text
+    assert 'stoker_tier_contradicted{task="chat",tier="cheap"} 1.0' in text
 
 
 def test_the_judge_was_shown_what_was_asked_and_answered_as_data(plane: Plane) -> None:

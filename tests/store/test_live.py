@@ -11,11 +11,24 @@ import pytest
 
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import DailySpending
-from stoker.domain.tier import LIVE, ProfileRow, Verdict
+from stoker.domain.tier import LIVE, GradedRow, Verdict
 from stoker.store.files import atomic
 from stoker.store.live_grades import encode, path_of, read, recover
 
-ROW = ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source=LIVE, at=5.0)
+ROW = GradedRow(
+    "cheap",
+    "chat",
+    "i",
+    "e",
+    20,
+    12,
+    Verdict.DENY,
+    source=LIVE,
+    at=5.0,
+    judge="far",
+    judge_identity="m",
+    judge_execution="x",
+)
 ROWS = {("cheap", "chat"): ROW}
 SPENT = DailySpending("2026-11-21", 0.25)
 
@@ -38,7 +51,7 @@ def test_where_nothing_was_graded_there_is_nothing(path: Path) -> None:
 
 
 def test_the_same_rows_are_the_same_bytes_in_whatever_order_they_came() -> None:
-    other = ProfileRow("cheap", "review", "i", "e", 1, 1, Verdict.VERIFY, source=LIVE)
+    other = GradedRow("cheap", "review", "i", "e", 1, 1, Verdict.VERIFY, source=LIVE)
     one = {("cheap", "chat"): ROW, ("cheap", "review"): other}
     assert encode(one, SPENT) == encode(dict(reversed(one.items())), SPENT)
     assert set(json.loads(encode(one, SPENT))) == {"version", "spent", "rows"}
@@ -54,7 +67,7 @@ def test_the_same_rows_are_the_same_bytes_in_whatever_order_they_came() -> None:
         b'{"version": 2}',
         b'{"version": 1, "rows": [{"tier": "a"}]}',
         encode({**ROWS, ("b", "c"): ROW}, SPENT),
-        encode({("a", "b"): ProfileRow("a", "b", "", "", 1, 2, Verdict.DENY)}, SPENT),
+        encode({("a", "b"): GradedRow("a", "b", "", "", 1, 2, Verdict.DENY)}, SPENT),
     ],
 )
 def test_a_file_that_is_none_is_put_aside_with_a_warning_by_its_owner_and_only_told_by_others(

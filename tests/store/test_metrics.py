@@ -252,7 +252,10 @@ STATUS: dict[str, object] = {
         {"name": "slow", "state": "starting", "in_flight": 0, "queued": 2},
     ],
     "decisions": {"kept": 7, "dropped": 4, "unrecorded": 5},
-    "routing": {"tiers": [{"tier": "cheap", "circuit": "half-open"}, {"tier": "dear", "circuit": "closed"}]},
+    "routing": {
+        "tiers": [{"tier": "cheap", "circuit": "half-open"}, {"tier": "dear", "circuit": "closed"}],
+        "contradictions": [{"tier": "cheap", "class": "chat", "why": "the judge contradicts the suite"}],
+    },
     "vram_used_bytes": 123,
     "ram_used_bytes": 456,
     "telemetry": {"sent": 6, "dropped": 1},
@@ -408,6 +411,7 @@ def test_gauges_come_from_the_status_document() -> None:
     samples = scrape(Metrics(), STATUS)
     assert value(samples, "stoker_in_flight", serve="fast") == 3
     assert value(samples, "stoker_queued", serve="slow") == 2
+    assert value(samples, "stoker_tier_contradicted", task="chat", tier="cheap") == 1
     assert value(samples, "stoker_serve_state", serve="slow", state="starting") == 1
     assert value(samples, "stoker_serve_state", serve="slow", state="ready") == 0
     assert sum(samples["stoker_serve_state"].values()) == 2

@@ -67,5 +67,6 @@ def build_quality(
     monitor = QualityMonitor(tier_quality, demoter, fingerprints, leases.target, note, on_identified)
     client = InternalClient(pool, Formatter(ThinkingSigner((context.state.signing_key(),)), clock.wall))
     model = ClassifierModel(directory, leases, client, counts.classifier, clock.now, on_usage)
-    grader = ShadowGrader(tier_quality, directory, Judge(leases, client, clock.now, on_usage), counts, clock.wall)
+    judge = Judge(leases, client, clock.now, on_usage)
+    grader = ShadowGrader(tier_quality, directory, judge, counts, clock.wall, note=note)
     return QualityParts(tier_quality, monitor, grader, model, ClassifierNotice(model, context.options.announce))

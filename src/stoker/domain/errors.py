@@ -196,6 +196,8 @@ class UpstreamError(StokerError):
 
 REJECTED = "failed_verification"
 """Code of an UpstreamError: the answer was proved wrong."""
+EMPTY_ANSWER = "empty_answer"
+"""Code of an UpstreamError: a routed request got an answer without text, call or refusal, and one was expected."""
 FIRST_BYTE = "first_byte_timeout"
 """Code of an UpstreamError: no byte of an answer came in time, and another tier is left."""
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Prompt, Reasoning, Role, Text, Turn
 
 _MAX_REPLY = 2048
 _OBJECT = re.compile(r"\{")
+_FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.IGNORECASE | re.DOTALL)
 
 
 def question(name: str, rules: str, data: str, max_tokens: int, cloud: bool = False, plain: bool = False) -> Prompt:
@@ -35,6 +37,26 @@ def question(name: str, rules: str, data: str, max_tokens: int, cloud: bool = Fa
 def quoted(name: str, text: str, nonce: str) -> str:
     """Foreign text between marks. `nonce`: a random word, new for each question."""
     return f"<{name} {nonce}>\n{text}\n</{name} {nonce}>"
+
+
+def whole_object(reply: str) -> dict[str, Any] | None:
+    """The JSON object that the whole reply is, with or without a code fence around it; for a verdict, which must not be
+    a quotation or an example within other words. None: it is none, or names a key twice. Never raises.
+    """
+    text = reply.strip()
+    fenced = _FENCED.fullmatch(text)
+    try:
+        value = json.loads(text if fenced is None else fenced[1], object_pairs_hook=_each_key_once)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")
+    return found
 
 
 def one_word(reply: str, key: str, words: Collection[str]) -> str | None:

@@ -87,6 +87,10 @@ class Outline(msgspec.Struct, frozen=True):
     """Whether `tool_choice` requires a call."""
     has_results: bool = False
     """Whether the last turn holds results of tools."""
+    may_be_empty: bool = False
+    """Whether the model may have nothing to say: after results of tools, with stop sequences, or where the request
+    holds the beginning of the answer.
+    """
     wants_json: bool = False
     """Whether the answer has to be JSON."""
     images: int = 0

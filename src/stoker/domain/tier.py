@@ -104,6 +104,16 @@ class ProfileRow(msgspec.Struct, frozen=True):
     """Unix time."""
 
 
+class GradedRow(ProfileRow, frozen=True):
+    """The grades of live answers of one tier at one class, all by one judge."""
+
+    judge: str = ""
+    """The judge's serve; empty: an earlier version graded, and did not say."""
+    judge_identity: str = ""
+    judge_execution: str = ""
+    """Fingerprint of the judge's model; empty: it was not known."""
+
+
 class Demotion(msgspec.Struct, frozen=True):
     """A tier that may not serve a class: its answers became worse, and then its preflight failed."""
 

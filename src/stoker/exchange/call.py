@@ -53,6 +53,7 @@ class Call:
         "passed_on",
         "received_at",
         "recorder",
+        "refuses_empty",
         "relay",
         "reply",
         "request",
@@ -129,6 +130,8 @@ class Call:
         """Seconds without an answer that end the attempt; None: there is no other tier to try, so the serve's own limit
         counts.
         """
+        self.refuses_empty = False
+        """An answer that says nothing is a failure of the tier that gave it."""
         self.upload: Upload | None = None
         """The form that the client sent; None: its body is no form."""
         self.is_heavy = False

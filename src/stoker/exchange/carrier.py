@@ -380,6 +380,8 @@ class Carrier:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
             self.formatter.upstream_messages.add_secret(lease.target.key)
         relay = call.relay = Relay(call.reply, self._pool, self._limits, may_escalate)
+        if call.refuses_empty:
+            relay.refuses_empty = call.continuation is None
         self.first_bytes.begin(call, serve)
         call.sent_at = self._clock.now()
         if call.trace is not None:

@@ -73,6 +73,7 @@ def _cell(router: TierRouter, tier: Tier, task_class: str) -> dict[str, Any]:
     return {
         "tier": tier.name, "class": task_class, "state": state, "verdict": found.verdict.value, "why": found.why,
         "checks": tier.mode(task_class).value, "measured": _evidence(row, now), "live": _evidence(live, now),
+        "live_problem": quality.grade_problem(key), "contradiction": found.contradiction,
         "became_worse": quality.is_suspect(key), "demotion": _demotion(demotion),
     }  # fmt: skip
 

@@ -20,10 +20,12 @@ from stoker.domain.prompt import (
     ToolCall,
     ToolResult,
 )
-from stoker.domain.question import one_word, question, quoted
+from stoker.domain.question import question, quoted, whole_object
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import LIVE, ProfileRow
+from stoker.domain.tier import LIVE, GradedRow, Verdict
 from stoker.measure.statistics import stats
+from stoker.measure.validator.rates import wording_of
+from stoker.request.decide.judging import MIN_GRADES
 
 MAX_TEXT = 32 * 1024
 """Characters of a conversation, and of an answer. Longer ones are not graded."""
@@ -41,6 +43,13 @@ A call of a tool is the right answer where the tool is what the task needs next.
 
 Answer with one JSON object and nothing else: {{"verdict": "pass"}}, {{"verdict": "fail"}}, or, where you cannot \
 tell, {{"verdict": "unsure"}}."""
+
+
+WORDING = wording_of(_RULES)
+"""Names the rules: how often a judge is wrong depends on them."""
+
+
+_UNKNOWN = Fingerprint()
 
 
 class JudgeGrade(StrEnum):
@@ -81,20 +90,38 @@ def most_tokens(cloud: bool) -> int:
 
 
 def parse_grade(reply: str) -> JudgeGrade | None:
-    """The grade in a judge's reply; fences and words around it do not matter. None: no grade, or two different ones."""
-    found = one_word(reply, "verdict", _GRADES)
-    return None if found is None else _GRADES[found]
+    """The grade that a judge's reply is: one JSON object with the verdict and nothing else, maybe in a code fence.
+    None: it is none.
+    """
+    found = whole_object(reply)
+    word = found.get("verdict") if found is not None and len(found) == 1 else None
+    return _GRADES.get(word.strip().lower()) if isinstance(word, str) else None
 
 
 def merge_grade(
-    row: ProfileRow | None, tier: str, task: str, fingerprint: Fingerprint, passed: bool, at: float
-) -> ProfileRow:
-    """The live row with one more grade. Grades of another fingerprint are dropped. `at`: Unix time."""
-    is_same = row is not None and (row.identity, row.execution) == (fingerprint.identity, fingerprint.execution)
+    row: GradedRow | None,
+    tier: str,
+    task: str,
+    fingerprint: Fingerprint,
+    passed: bool,
+    at: float,
+    judge: str = "",
+    judge_model: Fingerprint = _UNKNOWN,
+) -> GradedRow:
+    """The live row with one more grade, undecided until there are MIN_GRADES. Grades of another fingerprint, or by
+    another judge, are dropped. `at`: Unix time. `judge`: its serve.
+    """
+    head = fingerprint.identity, fingerprint.execution
+    judged_by = judge, judge_model.identity, judge_model.execution
+    is_same = (
+        row is not None
+        and (row.identity, row.execution) == head
+        and (row.judge, row.judge_identity, row.judge_execution) == judged_by
+    )
     n, good = (row.n, row.passed) if row is not None and is_same else (0, 0)
     n, good = n + 1, good + passed
-    verdict = stats.ROW_VERDICTS[stats.Sprt().result_for(good, n)]
-    return ProfileRow(tier, task, fingerprint.identity, fingerprint.execution, n, good, verdict, source=LIVE, at=at)
+    verdict = stats.ROW_VERDICTS[stats.Sprt().result_for(good, n)] if n >= MIN_GRADES else Verdict.VERIFY
+    return GradedRow(tier, task, *head, n, good, verdict, None, LIVE, "", at, *judged_by)
 
 
 def _text_of(blocks: Iterable[Block]) -> str | None:

@@ -3,7 +3,7 @@
 drawn      by chance, before the first attempt: the answer is then recorded on its way      `draw`
 offered    the client has its answer: into the queue, or dropped with a reason              `offer`
 graded     one at a time, and only while the judge has a free place                         the worker
-counted    into the tier quality that routing goes by, and STATE/live.json
+kept       in the tier quality and STATE/live.json; routing goes by those that count (`request.decide.judging`)
 
 Prompt and answer are kept in memory until they are graded, and nowhere else.
 """
@@ -27,6 +27,7 @@ from stoker.exchange.recorder import AnswerRecorder
 from stoker.quality import judge_prompt
 from stoker.quality.judge import Judge, JudgeReply
 from stoker.quality.judge_prompt import MAX_TEXT
+from stoker.quality.judge_trust import judging_of
 from stoker.request.decide.policy import RoutePlan
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
@@ -71,9 +72,13 @@ class ShadowGrader:
         counts: RoutedCounts,
         wall: Callable[[], float],
         chance: Callable[[], float] | None = None,
+        note: Callable[[str, str, str], None] = lambda kind, serve, text: None,
     ) -> None:
+        """`note(kind, serve, text)` tells people."""
         self._tier_quality = tier_quality
+        self._state = state
         self._path = live.path_of(state)
+        self._note = note
         self._judge = judge
         self._counts = counts
         self._wall = wall
@@ -89,6 +94,8 @@ class ShadowGrader:
         self._saving: asyncio.Task[None] | None = None
         self._grade_by_request: OrderedDict[str, str] = OrderedDict()
         self._has_complained = False
+        self._contradicted: set[tuple[str, str]] = set()
+        """Tier and class of which people were told."""
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -96,6 +103,7 @@ class ShadowGrader:
         """Use the router of another configuration or profile. Whether it grades anything."""
         self._router = router
         if router is not None:
+            self.weigh()
             self._save()  # a new profile may have replaced grades
         is_on = router is not None and router.settings.shadow.rate > 0
         if is_on and self._worker is None:
@@ -103,6 +111,26 @@ class ShadowGrader:
         elif not is_on:
             self.stop()
         return is_on
+
+    def weigh(self) -> None:
+        """Find out which grades count: the configuration or a measurement of the judge is new, or a serve was
+        identified.
+        """
+        router = self._router
+        if router is not None:
+            known = self._tier_quality.fingerprints
+            self._tier_quality.on_judging(judging_of(router.settings, router.serves, self._state, known))
+            self._report_contradictions(router)
+
+    def _report_contradictions(self, router: TierRouter) -> None:
+        found = {(tier, task): why for tier, task, why in router.contradictions()}
+        for (name, task), why in found.items():
+            tier = router.tier(name)
+            if (name, task) not in self._contradicted and tier is not None:
+                text = f"tier {name} at {task}: {why}: `stoker eval calibrate {name}` measures it again"
+                log.warning("%s", text)
+                self._note("judge", tier.serve, text)
+        self._contradicted = set(found)
 
     def stop(self) -> None:
         """Stop grading: answers that wait are dropped, the judge's place is freed. May be called twice."""
@@ -219,11 +247,20 @@ class ShadowGrader:
 
     def _count(self, job: GradingJob, judge: Tier, passed: bool, at: float) -> None:
         key = job.tier, job.task
-        before = self._tier_quality.grades.get(key)
-        self._tier_quality.on_graded(judge_prompt.merge_grade(before, job.tier, job.task, job.fingerprint, passed, at))
+        before, router = self._tier_quality.grades.get(key), self._router
+        model = None if router is None else router.current_fingerprint(judge.serve, judge.cloud)
+        merged = judge_prompt.merge_grade(
+            before, job.tier, job.task, job.fingerprint, passed, at, judge.serve, model or Fingerprint()
+        )
+        self._tier_quality.on_graded(merged)
+        if router is not None:
+            self._report_contradictions(router)
         word = "pass" if passed else "fail"
         self._counts.observe_grade(job.task, job.tier, word)
-        self._grade_by_request[job.request_id] = f"{word} by judge {judge.name}"
+        problem = self._tier_quality.grade_problem(key)
+        self._grade_by_request[job.request_id] = f"{word} by judge {judge.name}" + (
+            f"; it does not count: {problem}" if problem else ""
+        )
         if len(self._grade_by_request) > REMEMBERED:
             self._grade_by_request.popitem(last=False)
 
@@ -261,7 +298,10 @@ class ShadowGrader:
         if self._router is None or self._router.settings.shadow.rate == 0:
             return None
         spent = self.spent.amount_on(self._wall())
-        return status(self._router.settings.shadow, self._counts, self._queue.qsize(), spent)
+        found = status(self._router.settings.shadow, self._counts, self._queue.qsize(), spent)
+        problems = ((key, self._tier_quality.grade_problem(key)) for key in sorted(self._tier_quality.grades))
+        uncounted = [{"tier": tier, "class": task, "why": why} for (tier, task), why in problems if why]
+        return {**found, "uncounted": uncounted}
 
 
 def status(settings: ShadowSettings, counts: RoutedCounts, queued: int, spent: float) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from stoker.access.caller import Caller
 from stoker.access.quota import expected_cost
 from stoker.domain.decision import Attempt, Candidate, Routed
-from stoker.domain.dialect import Endpoint
+from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import REJECTED, CapacityError, ClientError, StokerError, UpstreamError
 from stoker.domain.routing import HEADER, UNKNOWN
 from stoker.domain.serve import Serve
@@ -108,6 +108,9 @@ class Dispatcher:
         if classes.may_be_long(outlined):
             tokens = await self._count(call, endpoint, fields, body) if classes.needs_count(outlined) else None
             outlined = classes.with_tokens(outlined, tokens)
+        budget = fields.output_budget()
+        is_spoken = endpoint.generates and endpoint.dialect is not Dialect.COMPLETIONS
+        call.refuses_empty = is_spoken and not outlined.may_be_empty and (budget is None or budget > 1)
         header = call.wire.headers.get(HEADER.encode())
         declaration = classes.declaration(fields.model, None if header is None else header.decode("latin-1"), declared)
         if declaration.unknown:
@@ -127,7 +130,7 @@ class Dispatcher:
                 return False
             return True
 
-        return self.router.plan(task, outlined, RoutingConstraints(may_use_cloud, speaks, fields.output_budget()))
+        return self.router.plan(task, outlined, RoutingConstraints(may_use_cloud, speaks, budget))
 
     async def _count(self, call: Call, endpoint: Endpoint, fields: BodyFields, body: bytes) -> int | None:
         """Prompt tokens, counted by the first loaded tier that has a place and a counter; None: there is none."""

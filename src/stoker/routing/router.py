@@ -5,7 +5,7 @@ Joins the pure rules (`standing`, `policy`, `breaker`) with what is known now: q
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from stoker.domain.routing import RouterSettings, Unmeasured, includes_class
@@ -94,6 +94,11 @@ class TierRouter:
     def serve(self, name: str) -> Serve | None:
         """None: it is not configured."""
         return self._serves.get(name)
+
+    @property
+    def serves(self) -> Mapping[str, Serve]:
+        """Those that are configured, by name."""
+        return self._serves
 
     def loaded(self) -> list[Serve]:
         found = [self._serves.get(tier.serve) for tier in self.settings.tiers if not tier.cloud]
@@ -227,6 +232,12 @@ class TierRouter:
                 found.append((tier_name, task_class, one.why))
         return found
 
+    def contradictions(self) -> list[tuple[str, str, str]]:
+        """Tier, class and words of each suite that the judge contradicts."""
+        found = ((key, self._tiers.get(key[0])) for key in sorted(self.tier_quality.grades))
+        standings = ((key, self.standing(tier, key[1])) for key, tier in found if tier is not None)
+        return [(*key, one.contradiction) for key, one in standings if one.contradiction]
+
     # -- for people --------------------------------------------------------------------------------------------------
 
     def outline_of(self, text: str) -> Outline:
@@ -260,6 +271,9 @@ class TierRouter:
             "rows": len(self.tier_quality.rows),
             "measured_at": max((row.at for row in self.tier_quality.rows.values()), default=None),
             "stale": [{"tier": tier, "class": name, "why": why} for tier, name, why in self.stale()],
+            "contradictions": [
+                {"tier": tier, "class": name, "why": why} for tier, name, why in self.contradictions()
+            ],
             "tiers": [
                 {"tier": tier.name, "serve": tier.serve, "cloud": tier.cloud,
                  "circuit": self.health.state(tier.name).value, "retry_in": self.health.pause(tier.name),

@@ -6,7 +6,7 @@ Everything that changes it is an event, a method named `on_...`. Everything else
     on_configured    serves were configured anew           on_demoted    after an alarm, its preflight failed
     on_started       a serve runs, and is looked at        on_graded     a live answer was graded
     on_identified    a running serve was fingerprinted     on_restored   grades and demotions of an earlier run
-    on_stopped       a serve stopped
+    on_stopped       a serve stopped                       on_judging    which grades of the judge count
 
 Of a serve with replicas each one is started, identified and stopped by itself. The serve is what all of them are.
 All methods belong to the event loop's thread.
@@ -18,8 +18,9 @@ from collections.abc import Collection, Mapping, Set
 from types import MappingProxyType
 
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Demotion, ProfileRow, Tier
+from stoker.domain.tier import Demotion, GradedRow, ProfileRow, Tier
 from stoker.request.decide.demotion import holds
+from stoker.request.decide.judging import Judging
 from stoker.request.decide.standing import Standing, standing
 
 Key = tuple[str, str]
@@ -38,7 +39,8 @@ class TierQuality:
         self._running: dict[str, dict[str, Fingerprint | None]] = {}
         """By serve and replica; None: not identified yet."""
         self._suspects: set[Key] = set()
-        self._grades: dict[Key, ProfileRow] = {}
+        self._grades: dict[Key, GradedRow] = {}
+        self._judging = Judging()
         self._demotions: dict[Key, Demotion] = {}
         self._slowest = _slowest(self._rows)
         self.rows: Mapping[Key, ProfileRow] = MappingProxyType(self._rows)
@@ -46,7 +48,8 @@ class TierQuality:
         """By serve: what it was when it was last identified, if it is still configured as it was then; the empty one
         if its replicas differ.
         """
-        self.grades: Mapping[Key, ProfileRow] = MappingProxyType(self._grades)
+        self.grades: Mapping[Key, GradedRow] = MappingProxyType(self._grades)
+        """Also those that do not count: see `grade_problem`."""
         self.demotions: Mapping[Key, Demotion] = MappingProxyType(self._demotions)
 
     @property
@@ -121,7 +124,11 @@ class TierQuality:
         """Checked answers of a tier became worse. It is suspect until it is measured again."""
         self._suspects.add((tier, task_class))
 
-    def on_graded(self, grades: ProfileRow) -> None:
+    def on_judging(self, judging: Judging) -> None:
+        """The judge was configured, identified or measured."""
+        self._judging = judging
+
+    def on_graded(self, grades: GradedRow) -> None:
         """A live answer was graded. `grades`: all grades of that tier and class so far."""
         self._grades[grades.tier, grades.task_class] = grades
 
@@ -129,7 +136,7 @@ class TierQuality:
         self._demotions[demotion.tier, demotion.task_class] = demotion
 
     def on_restored(
-        self, grades: Mapping[Key, ProfileRow] | None = None, demotions: Mapping[Key, Demotion] | None = None
+        self, grades: Mapping[Key, GradedRow] | None = None, demotions: Mapping[Key, Demotion] | None = None
     ) -> None:
         """These were on disk. Grades that are older than what a suite measured are dropped."""
         self._grades.update(grades or {})
@@ -151,7 +158,7 @@ class TierQuality:
         demotion = self._demotions.get(key) if self._demotions else None
         failed = demotion.checks if demotion is not None and holds(demotion, row, fingerprint) else ()
         grades = self._grades.get(key) if self._grades else None
-        if grades is not None and cloud_model and cloud_model != grades.identity:
+        if grades is not None and ((cloud_model and cloud_model != grades.identity) or self._judging.problem(grades)):
             grades = None
         is_suspect = key in self._suspects
         return standing(
@@ -172,6 +179,11 @@ class TierQuality:
         running = self._running.get(serve, {}).values()
         mine = found.identity, found.execution
         return next((one for one in running if one is not None and (one.identity, one.execution) != mine), None)
+
+    def grade_problem(self, key: Key) -> str:
+        """Why the grades of a tier at a class do not count; empty: they do, or there are none."""
+        grades = self._grades.get(key)
+        return "" if grades is None else self._judging.problem(grades)
 
     def is_suspect(self, key: Key) -> bool:
         return key in self._suspects

@@ -2,7 +2,8 @@
 
 live.json               {"version": 1, "spent": {"day": "2026-11-21", "amount": 0.01}, "rows": [...]}
 
-Rows are as in the quality profile, with the source `live`. There is no history: what a suite measures replaces them.
+Rows are as in the quality profile, with the source `live` and the judge. There is no history: what a suite measures
+replaces them.
 """
 
 from __future__ import annotations
@@ -14,30 +15,32 @@ import msgspec
 
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import DailySpending
-from stoker.domain.tier import ProfileRow
-from stoker.store.profile import MAX_BYTES, Rows, check_rows
+from stoker.domain.tier import GradedRow
+from stoker.store.profile import MAX_BYTES, check_rows
 
 log = logging.getLogger("stoker.store")
 VERSION = 1
+GradedRows = dict[tuple[str, str], GradedRow]
+"""By tier and class."""
 
 
 class LiveGradesDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int = VERSION
     spent: DailySpending = DailySpending()
-    rows: list[ProfileRow] = []
+    rows: list[GradedRow] = []
 
 
 def path_of(state: str | Path) -> Path:
     return Path(state) / "live.json"
 
 
-def encode(rows: Rows, spent: DailySpending) -> bytes:
+def encode(rows: GradedRows, spent: DailySpending) -> bytes:
     """The same bytes for the same rows, in any order."""
     ordered = [rows[key] for key in sorted(rows)]
     return msgspec.json.format(msgspec.json.encode(LiveGradesDocument(VERSION, spent, ordered)), indent=1) + b"\n"
 
 
-def read(path: Path) -> tuple[Rows, DailySpending]:
+def read(path: Path) -> tuple[GradedRows, DailySpending]:
     """Nothing if there is no file. Raises OSError, or ConfigError for a file that Stoker did not write."""
     try:
         with path.open("rb") as file:
@@ -50,10 +53,11 @@ def read(path: Path) -> tuple[Rows, DailySpending]:
         raise ConfigError([f"{path}: is not a file of live grades: {error}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{path}: is of version {found.version}; this Stoker reads version {VERSION}"])
-    return check_rows(found.rows, str(path)), found.spent
+    check_rows(found.rows, str(path))
+    return {(row.tier, row.task_class): row for row in found.rows}, found.spent
 
 
-def recover(path: Path) -> tuple[Rows, DailySpending]:
+def recover(path: Path) -> tuple[GradedRows, DailySpending]:
     """As `read`, for its owner: what cannot be read is put aside as `live.json.unreadable`, and nothing is known then.
     Grades are no reason not to start.
     """

@@ -82,6 +82,13 @@ def families(counts: RoutedCounts, status: Mapping[str, object]) -> Iterator[Met
     )
     routing = status.get("routing")
     tiers = records(routing.get("tiers"), "tier") if isinstance(routing, Mapping) else []
+    contradicted = records(routing.get("contradictions"), "tier") if isinstance(routing, Mapping) else []
+    yield gauge(
+        "stoker_tier_contradicted",
+        "1 while the judge of live answers contradicts what the suite measured of a tier.",
+        ("task", "tier"),
+        (((str(one["class"]), str(one["tier"])), 1.0) for one in contradicted),
+    )
     yield gauge(
         "stoker_tier_circuit",
         "1 for the state that a tier's circuit is in, 0 for the others.",

@@ -102,7 +102,9 @@ def test_a_reason_is_the_correction(answer: str) -> None:
     [
         "", "PASS", "It looks fine.", "[FAIL]", "[FAIL: ]", "[FAIL: never closed", "[PASS] or [FAIL: x]",
         '{"verdict": "MAYBE", "reason": ""}', '{"verdict": "PASS"', "[]", "[PASSED]",
-        '{"verdict": "FAIL", "reason": 3}',
+        '{"verdict": "FAIL", "reason": 3}', '{"verdict": "FAIL", "reason": "x", "verdict": "PASS"}',
+        'For example {"verdict": "PASS", "reason": ""}', '{"verdict": "PASS", "reason": ""} is what you want to read.',
+        '```json\n{"verdict": "PASS", "reason": ""}\n```\nIf it compiles.', '{"verdict": "PASS"}\n[PASS]',
     ],
 )  # fmt: skip
 def test_an_answer_that_cannot_be_read_is_no_pass(answer: str) -> None:

@@ -57,24 +57,49 @@ def test_an_allow_of_few_live_answers_is_none() -> None:
     assert of(UNDECIDED, few).why == "undecided: 9 of 10 passed"
 
 
+@pytest.mark.parametrize("suite", [None, row(ALLOW)])
+@pytest.mark.parametrize("tier", [LOCAL, CLOUD])
+def test_a_few_fails_of_a_judge_deny_nothing(suite: ProfileRow | None, tier: Tier) -> None:
+    now = IS if tier is LOCAL else None
+    few = live(DENY, 0, 3)
+    assert of(suite, few, tier, now=now).verdict is not DENY
+    if suite is not None:
+        assert of(suite, few, tier, now=now) == of(suite, None, tier, now=now)
+    assert of(None, live(DENY, 0, MIN_SAMPLES), tier, now=now).verdict is DENY
+
+
 def test_undecided_grades_of_what_nobody_measured_are_told() -> None:
     assert of(None, live(VERIFY, 5, 6)) == Standing(
         VERIFY, "undecided: live answers: 5 of 6 passed", False, False, is_measured=True
     )
 
 
-def test_a_suites_allow_and_live_answers_that_are_wrong_bring_the_checks_back() -> None:
-    found = of(row(ALLOW), WRONG)
-    assert (found.verdict, found.is_stale, found.is_proved) == (VERIFY, True, False)
-    assert found.why == "its answers became worse since it was measured (live answers: 12 of 20 passed)"
-    assert of(row(ALLOW), WRONG, risky=True).verdict is DENY
+def test_where_suite_and_judge_contradict_each_other_there_is_an_alarm_and_no_denial() -> None:
+    for risky in (False, True):
+        found = of(row(ALLOW), WRONG, risky=risky)
+        assert (found.verdict, found.is_stale, found.is_proved) == (VERIFY, False, True), "no tier gets before it"
+        assert found.contradiction == "the judge contradicts the suite (live answers: 12 of 20 passed)"
+        assert found.why == f"allowed: 27 of 27 passed; {found.contradiction}"
     assert of(row(ALLOW), WRONG, CLOUD, now=None).verdict is VERIFY
+    denied = of(row(DENY, 0, 3), live(ALLOW))
+    assert (denied.verdict, denied.is_proved) == (DENY, False)
+    assert denied.contradiction == "the judge contradicts the suite (live answers: 27 of 27 passed)"
+
+
+def test_grades_that_agree_or_are_of_another_model_contradict_nothing() -> None:
+    assert of(row(ALLOW), live(ALLOW)).contradiction == ""
+    assert of(row(ALLOW, mark=OTHER), WRONG).contradiction == ""
+    assert of(row(ALLOW), live(DENY, 0, 30, OTHER)).contradiction == ""
+    suspect = standing(LOCAL, "chat", row(ALLOW), IS, True, is_suspect=True, live=WRONG)
+    assert suspect.verdict is DENY, "its checked answers became worse, whatever a judge says"
 
 
 @pytest.mark.parametrize("graded", [live(ALLOW), live(VERIFY, 3, 4), WRONG])
 @pytest.mark.parametrize("mark", [IS, OTHER])
 def test_a_suites_deny_stays_one_whatever_the_grades_say(graded: ProfileRow, mark: Fingerprint) -> None:
-    assert of(row(DENY, 0, 3, mark=mark), graded) == of(row(DENY, 0, 3, mark=mark), None)
+    found, alone = of(row(DENY, 0, 3, mark=mark), graded), of(row(DENY, 0, 3, mark=mark), None)
+    assert (found.verdict, found.is_stale, found.is_measured) == (alone.verdict, alone.is_stale, alone.is_measured)
+    assert found.why.startswith(alone.why)
 
 
 def test_a_suites_allow_is_told_as_before_where_the_grades_agree_or_are_undecided() -> None:
@@ -86,7 +111,7 @@ def test_grades_of_something_else_count_as_a_suites_rows_of_it_do() -> None:
     assert of(None, live(ALLOW, mark=OTHER)) == Standing(
         VERIFY, "changed since it was measured (live answers: 27 of 27 passed)", True, False, is_measured=True,
     )  # fmt: skip
-    assert of(None, live(DENY, 0, 3, OTHER)).verdict is DENY
+    assert of(None, live(DENY, 0, 20, OTHER)).verdict is DENY
     assert of(row(ALLOW), live(DENY, 0, 3, OTHER)) == of(row(ALLOW), None), "what was wrong was another one"
 
 

@@ -143,6 +143,7 @@ def _configured(settings: Settings, engines: list[InstalledEngine], probe: Devic
         *([found] if (found := doctor_checks.images(settings.serves, settings.media)) is not None else []),
         *([found] if (found := doctor_checks.identities(settings.serves)) is not None else []),
         doctor_checks.stored_responses(settings.responses),
+        *([found] if (found := doctor_checks.judge(running)) is not None else []),
         doctor_checks.devices(settings, discover.gpus()),
         *doctor_clusters.clusters(settings),
     ]
@@ -170,6 +171,7 @@ def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
     from stoker.cli.console.installation import config_warnings, load_beside_running
     from stoker.cli.console.uncounted import uncounted_warnings
     from stoker.cli.console.unmeasured import unmeasured_warnings
+    from stoker.cli.evaluate.judge import judge_warnings
 
     part = "configuration"
     try:
@@ -183,7 +185,7 @@ def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
             )
         return None, found
     settings = overridden(settings, given)
-    said = missing + config_warnings(settings) + uncounted_warnings(settings)
+    said = missing + config_warnings(settings) + uncounted_warnings(settings) + judge_warnings(settings)
     if not said and (unmeasured := unmeasured_warnings(settings)):
         return settings, DoctorFinding(
             part, DoctorHealth.WARN, f"{settings.source}: {unmeasured[0]}", "measure the tiers", "stoker eval bootstrap"

@@ -22,6 +22,7 @@ from stoker.store.files import model_file
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stoker.cli.console.answers import StatusAnswer
     from stoker.domain.access import FrontDoor, Media, Paths, ResponseStorage, Settings
     from stoker.domain.serve import Serve, Slot
     from stoker.fleet.memory.device import DeviceProbe
@@ -290,6 +291,17 @@ def identities(serves: Sequence[Serve]) -> DoctorFinding | None:
 
     names = ", ".join(serve.name for serve in serves if serve.identity is ServeIdentity.NONE)
     return DoctorFinding("identity", DoctorHealth.OK, f"{names}: {IDENTITY_NOT_PROVED}") if names else None
+
+
+def judge(running: StatusAnswer | None) -> DoctorFinding | None:
+    """Where the judge of live answers contradicts what a suite measured; None: nowhere, or nothing runs."""
+    found = (running.routing or {}).get("contradictions", []) if running is not None else []
+    if not found:
+        return None
+    detail = "; ".join(f"tier {one['tier']} at {one['class']}: {one['why']}" for one in found)
+    tiers = " ".join(dict.fromkeys(str(one["tier"]) for one in found))
+    fix = "measure the tier again, and the judge (`stoker eval validator`); until then the suite's verdict stands"
+    return DoctorFinding("judge", DoctorHealth.WARN, detail, fix, f"stoker eval calibrate {tiers}")
 
 
 def stored_responses(storage: ResponseStorage) -> DoctorFinding:

@@ -10,15 +10,15 @@ from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
     from stoker.domain.spending import DailySpending
-    from stoker.store.profile import Rows
+    from stoker.store.live_grades import GradedRows
 
 
-def live_rows(installation: Installation) -> Rows:
+def live_rows(installation: Installation) -> GradedRows:
     """As `live_grades`, without the costs."""
     return live_grades(installation)[0]
 
 
-def live_grades(installation: Installation) -> tuple[Rows, DailySpending]:
+def live_grades(installation: Installation) -> tuple[GradedRows, DailySpending]:
     """The grades, and what grading cost on its last day. Also works if Stoker does not run. A file that cannot be
     read is reported, and counts as empty.
     """

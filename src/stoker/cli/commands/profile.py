@@ -16,6 +16,7 @@ from stoker.domain.figures import counted
 if TYPE_CHECKING:
     from stoker.domain.tier import ProfileRow
     from stoker.store.demotions import DemotionTable
+    from stoker.store.live_grades import GradedRows
     from stoker.store.profile import Rows
 
 app = typer.Typer(cls=CommandsWithHints, help="The quality profile: show, diff, import, export.", no_args_is_help=True)
@@ -38,12 +39,15 @@ def show(config: options.Config = None, state: options.State = None, json: optio
 
     installation = find_installation(config, state)
     rows, live = _own(installation), live_rows(installation)
-    demoted, stale = _demoted(installation, rows), _stale(installation)
+    demoted, stale, uncounted = _demoted(installation, rows), _stale(installation), _uncounted(installation, live)
     keys = sorted(rows.keys() | live.keys())
     if json:
         terminal.emit(
             [
-                _beside(key, rows.get(key), live.get(key)) | _of_demotion(key, demoted) | _of_age(key, stale)
+                _beside(key, rows.get(key), live.get(key))
+                | ({"live_problem": uncounted[key]} if key in uncounted else {})
+                | _of_demotion(key, demoted)
+                | _of_age(key, stale)
                 for key in keys
             ]
         )
@@ -58,6 +62,7 @@ def show(config: options.Config = None, state: options.State = None, json: optio
 
     def cells(key: tuple[str, str]) -> tuple[str, ...]:
         row, graded = rows.get(key), _word(live[key]) if key in live else "-"
+        graded = f"{graded} (not counted)" if key in uncounted else graded
         if row is None:
             return (*key, "not measured", "-", "-", "-", "-", "-", graded)
         verdict = f"{row.verdict.value} (stale)" if stale and key in stale else row.verdict.value
@@ -69,6 +74,8 @@ def show(config: options.Config = None, state: options.State = None, json: optio
     terminal.table(columns, [cells(key) for key in keys], right=("PASSED", "RATE AT LEAST", "LATENCY"))
     for one in demoted.values():
         terminal.say(f"{one.tier} at {one.task_class}: {describe_demotion(one.checks)}")
+    for (tier, name), why in uncounted.items():
+        terminal.say(f"{tier} at {name}: its live grades do not count: {why}")
     for (tier, name), why in (stale or {}).items():
         terminal.say(f"{tier} at {name}: {why}")
     if stale:
@@ -180,6 +187,18 @@ def _demoted(installation: Installation, rows: Rows) -> DemotionTable:
         for key, one in Demotions(path_of(installation.state)).read().items()
         if holds(one, rows.get(key), None)
     }
+
+
+def _uncounted(installation: Installation, live: GradedRows) -> dict[tuple[str, str], str]:
+    """Why live grades do not count. What models serves turned out to be, only a running Stoker knows."""
+    from stoker.quality.judge_trust import judging_of
+
+    settings = installation.configured()
+    if settings.router is None or not live:
+        return {}
+    serves = {serve.name: serve for serve in settings.serves}
+    judging = judging_of(settings.router, serves, installation.state, {})
+    return {key: problem for key, row in live.items() if (problem := judging.problem(row))}
 
 
 def _stale(installation: Installation) -> dict[tuple[str, str], str] | None:

@@ -220,6 +220,8 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     edges: list[EdgeStatus] = []
     responses: dict[str, Any] | None = None
     """What is stored of the Responses API; None: nothing is."""
+    routing: dict[str, Any] | None = None
+    """None: there are no tiers."""
 
     def serve(self, name: str) -> ServeStatus | None:
         """The serve with this name, served name or alias, or a replica of it, if possible one that is up; a serve's own

@@ -12,5 +12,6 @@ sweep_variant      one variant: started, measured, stopped        whole_suites  
 gate_measurements  measures what a gate needs                     drift_alarm       what canaries say over time
 save_run           the run, its file and the index                this_machine      facts about where it ran
 fixture_run        fixtures of a serve, graded with a progress line
+judge              validator --class                              questions  Stoker's own questions, one by one
 progress           progress with the time left                    interruptible     Ctrl-C and SIGTERM end it in order
 """

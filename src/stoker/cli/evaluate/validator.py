@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import RequestRefused, UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.evaluate.error_rates import rate_cells, rate_fields
+from stoker.cli.evaluate.questions import PATIENCE, ask_each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.access import Settings
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
     from stoker.domain.serve import Serve
     from stoker.exchange.internal_client import InternalClient
     from stoker.measure.validator.planted_faults import BlockToJudge
-    from stoker.measure.validator.rates import ErrorRate, StoredVerdict, StoredVerdicts, ValidatorRates
-
-PATIENCE = 60.0
-"""Seconds for one verdict."""
-GIVE_UP = 5
-"""Blocks in a row to which no answer came at all."""
+    from stoker.measure.validator.rates import StoredVerdict, StoredVerdicts, ValidatorRates
 
 
 class ValidatorToMeasure(NamedTuple):
@@ -37,7 +33,29 @@ class ValidatorToMeasure(NamedTuple):
 
 
 def validator(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An orchestrator with a validator, or a serve.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="An orchestrator with a validator, or a serve; with --class a tier or a serve."
+        ),
+    ],
+    task_class: Annotated[
+        str | None,
+        typer.Option(
+            "--class",
+            metavar="CLASS",
+            help="Measure NAME, a tier or a serve, as the judge of live answers of this class.",
+            show_default=False,
+        ),
+    ] = None,
+    cases: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --class: answers of known worth, for classes of which none ship.",
+            show_default=False,
+        ),
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ask everything again, whatever was answered before.")] = False,
     config: options.Config = None,
     state: options.State = None,
@@ -47,8 +65,18 @@ def validator(
 
     It judges 60 blocks of code that are right, and the same with one fault each. Interrupted with Ctrl-C, the next call
     resumes. `stoker config check` reads the result.
+
+    With --class: how often a judge of live answers (`[router.shadow] judge`) fails right answers of a class, and passes
+    wrong ones. Its grades count only at classes where it passed.
     """
     installation = find_installation(config, state)
+    if task_class is not None:
+        from stoker.cli.evaluate.judge import measure_judge
+
+        measure_judge(installation, name, task_class, cases, fresh, json)
+        return
+    if cases is not None:
+        raise UsageError("--cases needs --class CLASS: they are answers of a class")
     measured = _to_measure(installation, name)
     with installation.control() as control:
         control.switch(measured.serve)
@@ -125,12 +153,11 @@ def _ask_all(
     known: RunningServe, measured: ValidatorToMeasure, path: Path, fresh: bool, quiet: bool
 ) -> Mapping[str, StoredVerdict]:
     """The blocks that have no verdict yet, one after the other; each verdict is written as it comes."""
-    from stoker.cli.evaluate.interruptible import run_interruptible
-    from stoker.cli.evaluate.progress import ProgressLine
     from stoker.domain.run import Fingerprint
     from stoker.measure.artifacts import record_file
     from stoker.measure.validator import rates
     from stoker.measure.validator.planted_faults import blocks_to_judge
+    from stoker.measure.validator.rates import StoredVerdict
 
     serve = known.serve
     is_cloud = serve.translation.cloud
@@ -139,51 +166,17 @@ def _ask_all(
     kept = rates.load_verdicts(path)
     goes_on = kept.header is not None and kept.header.is_same_model(head) and not fresh
     left = [block for block in blocks_to_judge() if not goes_on or block.digest not in kept.verdicts]
-    with record_file.writer(path, head, goes_on) as write, ProgressLine(quiet or not left) as bar:
+    with record_file.writer(path, head, goes_on) as write:
 
-        def keep(verdict: StoredVerdict, done: int, spent: float) -> None:
-            write(verdict)
-            bar.show(f"{serve.name}: verdicts", done / len(left), spent / done * (len(left) - done))
+        def keep(block: BlockToJudge, said: tuple[str, int] | None, seconds: float) -> None:
+            outcome, tokens = said or ("unreadable", 0)
+            write(StoredVerdict(block.digest, outcome, seconds, tokens))
 
-        run_interruptible(_ask(known, measured, left, keep))
+        async def ask(client: InternalClient, block: BlockToJudge) -> tuple[str, int]:
+            return await _judge(client, known, measured, block)
+
+        ask_each(known, left, ask, keep, "verdicts", measured.timeout, quiet)
     return rates.load_verdicts(path).verdicts
-
-
-async def _ask(
-    known: RunningServe,
-    measured: ValidatorToMeasure,
-    blocks: Sequence[BlockToJudge],
-    keep: Callable[[StoredVerdict, int, float], None],
-) -> None:
-    """Through the front door, with the question that an orchestrator asks. Raises RequestRefused where it fails."""
-    import secrets
-
-    from stoker.domain.errors import StokerError
-    from stoker.exchange.formatter import Formatter
-    from stoker.exchange.internal_client import InternalClient
-    from stoker.measure.validator.rates import StoredVerdict
-    from stoker.request.relay.pool import ConnectionPool
-    from stoker.request.translate.neutral.thinking import ThinkingSigner
-
-    pool, began, misses = ConnectionPool(), time.perf_counter(), 0
-    client = InternalClient(pool, Formatter(ThinkingSigner((secrets.token_bytes(32),)), time.time))
-    try:
-        for done, block in enumerate(blocks, 1):
-            start, outcome, tokens = time.perf_counter(), "unreadable", 0
-            try:
-                outcome, tokens = await _judge(client, known, measured, block)
-                misses = 0
-            except (StokerError, TimeoutError) as error:
-                misses += 1
-                reason = error.message if isinstance(error, StokerError) else f"no answer within {measured.timeout:g} s"
-                if misses == GIVE_UP:
-                    raise RequestRefused(f"serve '{known.serve.name}' does not answer: {reason}") from error
-                if isinstance(error, StokerError):
-                    continue
-            now = time.perf_counter()
-            keep(StoredVerdict(block.digest, outcome, round(now - start, 6), tokens), done, now - began)
-    finally:
-        pool.close()
 
 
 async def _judge(
@@ -211,8 +204,7 @@ def _show(measured: ValidatorToMeasure, rates: ValidatorRates) -> None:
     named = [("false alarms", rates.false_alarms), ("misses", rates.misses)]
     named += [(f"misses, {kind}", rate) for kind, rate in rates.misses_by_kind.items()]
     named += [("unreadable", rates.unreadable)]
-    cells = [(what, f"{rate.errors} of {rate.n}", _percent(rate), _interval(rate)) for what, rate in named]
-    terminal.table(("", "COUNT", "RATE", "95 %"), cells, right=("COUNT", "RATE"))
+    terminal.table(("", "COUNT", "RATE", "95 %"), [rate_cells(*one) for one in named], right=("COUNT", "RATE"))
     terminal.say(conclusion(serve, rates))
 
 
@@ -229,24 +221,12 @@ def conclusion(serve: str, rates: ValidatorRates) -> str:
     return f"'{serve}' tells wrong blocks from right ones better than chance"
 
 
-def _percent(rate: ErrorRate) -> str:
-    return figures.UNKNOWN if rate.value is None else f"{100 * rate.value:.0f} %"
-
-
-def _interval(rate: ErrorRate) -> str:
-    return figures.UNKNOWN if not rate.n else f"{100 * rate.interval.low:.0f} to {100 * rate.interval.high:.0f} %"
-
-
 def _document(measured: ValidatorToMeasure, rates: ValidatorRates) -> dict[str, object]:
-    def fields_of(rate: ErrorRate) -> dict[str, object]:
-        return {"count": rate.errors, "n": rate.n, "rate": rate.value, "low": rate.interval.low,
-                "high": rate.interval.high}  # fmt: skip
-
     return {
         "serve": measured.serve, "total": rates.total, "complete": rates.is_complete,
-        "false_alarms": fields_of(rates.false_alarms), "misses": fields_of(rates.misses),
-        "misses_by_kind": {kind: fields_of(rate) for kind, rate in rates.misses_by_kind.items()},
-        "unreadable": fields_of(rates.unreadable), "seconds": rates.seconds, "better_than_chance":
+        "false_alarms": rate_fields(rates.false_alarms), "misses": rate_fields(rates.misses),
+        "misses_by_kind": {kind: rate_fields(rate) for kind, rate in rates.misses_by_kind.items()},
+        "unreadable": rate_fields(rates.unreadable), "seconds": rates.seconds, "better_than_chance":
         rates.is_complete and not rates.is_chance,
     }  # fmt: skip
 

@@ -147,8 +147,13 @@ def _check_classes(doc: ConfigDocument, file: File) -> None:
         path = ("tier", index)
         places += [((*path, "classes", i), name) for i, name in enumerate(tier.classes)]
         places += [((*path, "verify_class", name), name) for name in tier.verify_class]
-        if not tier.classes and not doc.is_spoiled((*path, "classes")):
-            doc.problem((*path, "classes"), 'is empty, so the tier serves nothing; list classes, or write ["*"]')
+        only_judges = tier.name is not None and tier.name == file.router.shadow.judge
+        if not tier.classes and not only_judges and not doc.is_spoiled((*path, "classes")):
+            doc.problem(
+                (*path, "classes"),
+                'is empty, so the tier serves nothing; list classes, or write ["*"]; only the judge of [router.shadow] '
+                "may serve none",
+            )
     for place, name in places:
         _check_class(doc, place, name, known)
 

@@ -55,7 +55,11 @@ class ShadowTable(Section):
     """Grades a share of the answers with another model, after the client has them."""
 
     rate: Chance = setting(0.0, "Share of routed requests whose answers are graded. 0: none.")
-    judge: Name | None = setting(None, "The tier that grades. Required if `rate` is above 0.")
+    judge: Name | None = setting(
+        None,
+        "The tier that grades. Required if `rate` is above 0. Its grades count only for classes that neither it nor "
+        "another tier with its model may answer, and about which it was measured (`stoker eval validator`).",
+    )
     cost_cap: Price = setting(1.0, "Most that grading may cost in a day (UTC), in the currency of the tiers.")
     queue: Count = setting(16, "Most answers that may wait to be graded. Further ones are not graded.")
     timeout: SomeDuration = setting("60s", "How long grading one answer may take.")
@@ -159,7 +163,7 @@ class TierTable(Section):
     verify_class: dict[str, VerifyWord] = setting(
         {}, 'Another `verify` for single classes: `{ planning = "hold-all" }`.'
     )
-    classes: list[Text] = setting(["*"], 'The classes that it may serve. `"*"`: all.')
+    classes: list[Text] = setting(["*"], 'The classes that it may serve. `"*"`: all. `[]`: none; it only judges.')
     first_byte_timeout: Duration | None = setting(
         None,
         "As [`first_byte_timeout` of its serve](#serve), while another tier could answer. Default: that of its serve, "

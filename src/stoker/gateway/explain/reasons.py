@@ -18,6 +18,7 @@ REASONS = {
     "cut": "Stoker ended it: its place was needed, or an operator cancelled it",
     "dialect_not_spoken": "the serve does not speak this API, and it cannot be translated",
     "draining": "Stoker or the serve was draining",
+    "empty_answer": "the answer had no text, no tool call and no refusal",
     "exited": "the engine exited",
     "failed_verification": "every tier's answer failed the checks",
     "first_byte_timeout": "no answer began in time",

@@ -1,5 +1,7 @@
-"""How often does a validator model judge wrongly?
+"""How often does a model judge wrongly: a validator of blocks, a judge of live answers?
 
 planted_faults  blocks of code that are right, and the same with one planted fault
 rates           the answers of a validator, kept on disk, and its false-alarm and miss rates
+judge_cases     for each class answers that are right, and answers that are wrong in one thing
+judge_rates     the verdicts of a judge on them, and whether it passed
 """

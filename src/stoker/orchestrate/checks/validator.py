@@ -17,7 +17,7 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ from stoker.domain.errors import CapacityError, ClientError, StokerError
 from stoker.domain.orchestrator import CheckLayer
 from stoker.domain.prompt import AnswerFormat, Prompt
 from stoker.domain.protocols import Leases
-from stoker.domain.question import question, quoted
+from stoker.domain.question import question, quoted, whole_object
 from stoker.domain.serve import Serve
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.internal_client import InternalClient
@@ -171,9 +171,9 @@ def parse_verdict(text: str) -> ModelVerdict | None:
     mentions the mark, or gives any other reason, is no verdict. In JSON the verdict has a field of its own, so a reason
     may be anything but a complaint: a word that doubts, denies or demands.
     """
-    text = text.strip().removeprefix("```json").strip("` \n\t")
-    if text.startswith("{"):
-        return _json_verdict(text)
+    found = whole_object(text)
+    if found is not None:
+        return _json_verdict(found)
     marks = list(_MARK.finditer(text))
     if not marks or len({bool(mark[1]) for mark in marks}) > 1:
         return None
@@ -195,11 +195,7 @@ def _praises(reason: str) -> bool:
     return not reason.strip() or (is_praise and not _complains(reason))
 
 
-def _json_verdict(text: str) -> ModelVerdict | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+def _json_verdict(value: dict[str, Any]) -> ModelVerdict | None:
     verdict, reason = value.get("verdict"), value.get("reason", "")
     if verdict == "PASS":
         is_clear = reason is None or (isinstance(reason, str) and not _complains(reason))

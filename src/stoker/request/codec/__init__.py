@@ -7,6 +7,7 @@ multipart          finds `model` and the parts of a form with files; form_parame
 edits              the only changes to a body that passes through: model, usage, engine-private parameters
 sse                server-sent events: frames, and their data
 frames             reads a stream as it passes: usage, the first meaningful frame, the proper end
+empty_answer       an answer that is complete and says nothing
 content_coding     compressed replies: which codings serves are asked for, and decoding them
 usage              the tokens that a serve counted; text_tokens: estimates of those that it did not
 upstream_errors    what an error frame, or a 200 that is no answer, means to the client

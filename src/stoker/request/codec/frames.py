@@ -16,6 +16,7 @@ import msgspec
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.embeddings import lacks_embeddings
+from stoker.request.codec.empty_answer import SilenceWatch, empty_answer
 from stoker.request.codec.endings import UNFINISHED, failed, is_failure
 from stoker.request.codec.media_units import seconds_of_usage
 from stoker.request.codec.message_events import TOOL_USE, completed_block
@@ -86,6 +87,7 @@ class StreamReader:
         "_recent",
         "_remove_usage",
         "_response",
+        "_silence",
         "_words",
         "dialect",
         "error",
@@ -124,6 +126,12 @@ class StreamReader:
         """What is in each event that may lack a required field; empty: none may."""
         self._response: dict[str, Any] | None = None
         """The response object that the stream began with, in that dialect."""
+        self._silence: SilenceWatch | None = None
+        """Until something is said; None: an empty answer is as good as any."""
+
+    def refuse_empty(self) -> None:
+        """Take an empty answer for a failure: `error` holds it. Called before anything is fed."""
+        self._silence = SilenceWatch(self.dialect)
 
     def feed(self, data: bytes) -> bytes:
         if self._partial or not data.endswith(b"\n\n"):  # usually, whole frames come
@@ -162,13 +170,17 @@ class StreamReader:
         """Whether the dialect's end marker (or a finish reason) was among the last frames.
 
         An end marker without any answer before it does not count. Frames are parsed for it: a
-        model may well write about `[DONE]` or `message_stop`.
+        model may well write about `[DONE]` or `message_stop`. An empty answer that is refused has ended with an error.
         """
         if self._is_media:
             return self._has_begun and not self._partial  # the engines do not agree on an end marker
         frames = split(b"".join(self._recent) + self._partial)
         if not any(_is_end(frame, self.dialect) for frame in reversed(frames)):
             return False
+        if self._silence is not None and not self.is_meaningful and self.error is None:
+            last = parse(bytes(self._partial))  # a last frame without its blank line was not read yet
+            if last is None or self._silence.says_nothing(last):
+                self.error = empty_answer()
         return self._has_begun or any(_is_of_answer(parse(frame), self.dialect) for frame in frames)
 
     def take_rest(self) -> bytes:
@@ -278,7 +290,12 @@ class StreamReader:
                 if self._may_fail_late and isinstance(payload.get("response"), dict):
                     self._response = payload["response"]
                 if not self.is_meaningful:
-                    self.is_meaningful = self._has_begun and is_meaningful(payload, self.dialect)
+                    is_silent = self._silence is not None and self._silence.says_nothing(payload)
+                    self.is_meaningful = self._has_begun and not is_silent and is_meaningful(payload, self.dialect)
+                    if is_silent and self._silence is not None and self._silence.is_over:
+                        self.error = empty_answer()
+                        self._take_usage(payload)
+                        break
                     if not self.is_meaningful:
                         self._openings += frame.count(self._piece)
                 if has_failed:
@@ -286,6 +303,9 @@ class StreamReader:
                 if self._take_usage(payload):
                     continue
             elif data_of(frame) == b"[DONE]":
+                if self._silence is not None and self._has_begun and not self.is_meaningful:
+                    self.error = empty_answer()
+                    break
                 self.is_meaningful = self._has_begun
             kept.append(frame)
         return b"".join(kept)

@@ -87,6 +87,11 @@ class _Body(msgspec.Struct):
     reasoning_effort: Any = None
     metadata: Any = None
     previous_response_id: Any = None
+    stop: Any = None
+    stop_sequences: Any = None
+    suffix: Any = None
+    options: Any = None
+    """Of Ollama."""
 
 
 class _KeptElsewhere(msgspec.Struct):
@@ -143,6 +148,7 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
         tools=tools.size,
         forces_tool=_forces(fields.tool_choice),
         has_results=talk.has_results,
+        may_be_empty=talk.has_results or _has_end_of_its_own(fields) or (bool(turns) and turns[-1].role == "assistant"),
         wants_json=_wants_json(fields),
         images=talk.images,
         wants_thinking=_wants_thinking(fields),
@@ -159,6 +165,12 @@ def _turns_of(fields: _Body) -> tuple[list[_Turn], bool]:
             except _WRONG:
                 return _odd_turns(raw), False
     return [], True
+
+
+def _has_end_of_its_own(fields: _Body) -> bool:
+    """Whether the client says where the answer ends: at a stop sequence, or before text that follows it."""
+    options = fields.options if isinstance(fields.options, dict) else {}
+    return bool(fields.stop or fields.stop_sequences or fields.suffix or options.get("stop"))
 
 
 def _odd_turns(raw: msgspec.Raw) -> list[_Turn]:

@@ -3,7 +3,7 @@
 The rule: the next tier is tried unless the request would fail there as well. The cases, in order:
 
 1. Stoker itself ended the request (drain, shutdown, operator)      -> stays; does not affect its health
-2. the answer was read and found wrong                              -> moves on; the tier counts as healthy
+2. the answer was read and found wrong, or is empty                 -> moves on; the tier counts as healthy
 3. no first byte in time                                            -> moves on; opens the tier's circuit at once
 4. this tier cannot serve the request, and another one may          -> moves on; the tier counts as healthy
 5. the tier refused the request with an HTTP status below 500       -> BY_STATUS
@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stoker.domain.errors import (
+    EMPTY_ANSWER,
     FIRST_BYTE,
     REJECTED,
     CapacityError,
@@ -75,7 +76,7 @@ BY_STATUS: Mapping[int, Rule] = {
 """HTTP statuses below 500. Every other status moves on."""
 _OTHER_STATUS = Rule(True, HealthEffect.UNKNOWN, "another tier may accept it")
 _OURS = Rule(False, HealthEffect.UNKNOWN, "Stoker itself ended the request")
-_WRONG = Rule(True, HealthEffect.WELL, "the answer was wrong, which says nothing about the tier's health")
+_WRONG = Rule(True, HealthEffect.WELL, "the answer was wrong or empty, which says nothing about the tier's health")
 _HUNG = Rule(True, HealthEffect.HANGS, "no byte of an answer came in time")
 _ELSEWHERE = Rule(True, HealthEffect.WELL, "this tier cannot serve the request; another tier may")
 _BUSY = Rule(True, HealthEffect.UNKNOWN, "the tier is busy")
@@ -88,7 +89,7 @@ def rule_for(error: StokerError) -> Rule:
         return _OURS  # 1
     if isinstance(error, CapacityError) and error.code in _ENDED_BY_US:
         return _OURS  # 1
-    if error.code == REJECTED:
+    if error.code in (REJECTED, EMPTY_ANSWER):
         return _WRONG  # 2
     if error.code == FIRST_BYTE:
         return _HUNG  # 3

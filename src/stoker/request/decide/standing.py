@@ -1,11 +1,13 @@
 """How far is a tier trusted at a class of tasks, by its measurements? Pure.
 
 0. no suite measured it, or the suite is undecided,
-   and there are live grades                       -> the live grades replace the suite in the cases below
+   and there are live grades that count            -> the live grades replace the suite in the cases below
+   the suite and the live grades have decided, and
+   contradict each other                           -> as the suite says, an allow with verification, and an alarm
 1. a cloud tier, never measured                    -> allow: the others are measured against it
 2. never measured                                  -> allow-with-verify; at high risk deny
 3. it changed since it was measured, or became
-   worse, by an alarm or by its live grades        -> stale: a deny stays a deny; the rest like 2
+   worse, by an alarm                              -> stale: a deny stays a deny; the rest like 2
    the preflight failed after that alarm           -> stale: deny, even if nothing is measured
 4. denied                                          -> deny: live grades cannot undo that
 5. undecided, or too few samples for an allow      -> like 2
@@ -23,9 +25,10 @@ from typing import NamedTuple
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, ProfileRow, Tier, Verdict
 from stoker.request.decide.demotion import describe_demotion
+from stoker.request.decide.judging import MIN_GRADES
 
-MIN_SAMPLES = 20
-"""An `allow` needs at least so many samples: with 20 of 20 passed, the rate is above 0.84 (Wilson, 95 %)."""
+MIN_SAMPLES = MIN_GRADES
+"""An `allow` needs at least so many samples, and so does a `deny` of live grades."""
 
 
 class Standing(NamedTuple):
@@ -39,6 +42,8 @@ class Standing(NamedTuple):
     """An allow, measured for a serve that is not loaded: most likely `is_proved` once it is."""
     is_measured: bool = False
     """It rests on what a suite measured, or on graded answers; also if these no longer count."""
+    contradiction: str = ""
+    """What the live grades say against the suite, in a few words; empty: they do not contradict it."""
 
 
 def standing(
@@ -56,9 +61,14 @@ def standing(
 
     `now`: the fingerprint of the tier's serve when it last ran as configured; None if it never did. `is_loaded`:
     that was the process that runs now. `is_suspect`: its answers have become worse since it was measured. `row`: the
-    result of a suite. `live`: the result of grading its live answers. `failed`: gates that failed in the preflight
-    after an alarm.
+    result of a suite. `live`: the result of grading its live answers, if it counts. `failed`: gates that failed in the
+    preflight after an alarm.
     """
+    if live is not None and row is not None and not failed and _contradict(live, row, now, tier.cloud):
+        found = standing(tier, task_class, row, now, high_risk, is_loaded, is_suspect)
+        said = f"the judge contradicts the suite ({_seen(live)})"
+        verdict = Verdict.VERIFY if found.verdict is Verdict.ALLOW else found.verdict
+        return found._replace(verdict=verdict, why=f"{found.why}; {said}", contradiction=said)  # 0
     doubt = Verdict.DENY if high_risk else Verdict.VERIFY
     if failed:  # 3
         is_measured = row is not None or live is not None
@@ -71,18 +81,16 @@ def standing(
         return Standing(doubt, f"not measured at {task_class}")  # 2
     seen = _seen(row)
     if now is not None and not _is_of(row, now, tier.cloud):  # 3
-        if row.verdict is Verdict.DENY:
+        if row.verdict is Verdict.DENY and _is_decided(row):
             return Standing(
                 Verdict.DENY, f"denied before it changed ({seen}): measure it again", is_stale=True, is_measured=True
             )
         return Standing(doubt, f"changed since it was measured ({seen})", is_stale=True, is_measured=True)
-    if row.verdict is not Verdict.DENY and live is not None and _denies(live, row, now, tier.cloud):
-        is_suspect, seen = True, _seen(live)
     if is_suspect and row.verdict is not Verdict.DENY:
         return Standing(
             doubt, f"its answers became worse since it was measured ({seen})", is_stale=True, is_measured=True
         )
-    if row.verdict is Verdict.DENY:
+    if row.verdict is Verdict.DENY and _is_decided(row):
         return Standing(Verdict.DENY, f"denied: {seen}", is_measured=True)  # 4
     if not _is_decided(row):
         return Standing(doubt, f"undecided: {seen}", is_measured=True)  # 5
@@ -118,12 +126,18 @@ def _takes_the_place(live: ProfileRow, row: ProfileRow | None, tier: Tier) -> bo
     return not _is_decided(row) and _is_decided(live)
 
 
-def _denies(live: ProfileRow, row: ProfileRow, now: Fingerprint | None, is_cloud: bool) -> bool:
-    return live is not row and live.verdict is Verdict.DENY and (now is None or _is_of(live, now, is_cloud))
+def _contradict(live: ProfileRow, row: ProfileRow, now: Fingerprint | None, is_cloud: bool) -> bool:
+    """Whether both have decided about what runs now, and not alike."""
+    are_of_now = now is None or (_is_of(live, now, is_cloud) and _is_of(row, now, is_cloud))
+    return _is_decided(live) and _is_decided(row) and live.verdict is not row.verdict and are_of_now
 
 
 def _is_decided(row: ProfileRow) -> bool:
-    return row.verdict is Verdict.DENY or (row.verdict is Verdict.ALLOW and row.n >= MIN_SAMPLES)
+    """One judge's word takes more of it than a suite's check, which a program makes."""
+    has_enough = row.n >= MIN_SAMPLES
+    return (row.verdict is Verdict.DENY and (has_enough or row.source != LIVE)) or (
+        row.verdict is Verdict.ALLOW and has_enough
+    )
 
 
 def _seen(row: ProfileRow) -> str:

@@ -22,6 +22,7 @@ from stoker.domain.errors import CapacityError, OutputLimitTooHigh, StokerError,
 from stoker.domain.lease import Target
 from stoker.request.codec.content_coding import PLAIN, READ, ContentDecoder, accepts, decoded
 from stoker.request.codec.context_overflow import CODE, is_recognised
+from stoker.request.codec.empty_answer import refuse_empty
 from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, read_engine_answer, read_usage
 from stoker.request.codec.media_answers import check_media_answer, is_binary
 from stoker.request.codec.media_units import seconds_of_answer
@@ -73,6 +74,9 @@ class ReplyReader(Protocol):
 
     @property
     def usage(self) -> Usage: ...
+
+    def refuse_empty(self) -> None:
+        """Take an empty answer for a failure."""
 
     def feed(self, data: bytes) -> bytes: ...
 
@@ -144,8 +148,8 @@ class Relay:
         "_body", "_coding", "_connection", "_decoder", "_dialect", "_head", "_headers", "_held", "_inputs",
         "_is_flowing", "_is_raw_stream", "_is_unusable", "_last_data", "_limits", "_loop", "_may_escalate",
         "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_requires_answer",
-        "_sent", "_size", "_target", "_timer", "is_complete", "received", "reply", "retry_after", "translator",
-        "upstream_status", "usage",
+        "_sent", "_size", "_target", "_timer", "is_complete", "received", "refuses_empty", "reply", "retry_after",
+        "translator", "upstream_status", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -166,6 +170,8 @@ class Relay:
         """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
         self.is_complete = False
         """Whether the reply came to its end, and the client got it."""
+        self.refuses_empty = False
+        """An empty answer is a failure: see `codec.empty_answer`."""
         self._on_flowing: Callable[[], None] | None = None
         self.retry_after: float | None = None
         """Seconds for which the serve asked for a pause; None: it did not."""
@@ -318,6 +324,8 @@ class Relay:
         dialect = self._dialect
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
             self._reader = self.translator or StreamReader(dialect, self._removes_usage, self.reply.upstream_messages)
+            if self.refuses_empty:
+                self._reader.refuse_empty()
             self.reply.position = self._reader.position
             self.usage = self._reader.usage
             if dialect not in MEDIA:
@@ -493,7 +501,10 @@ class Relay:
                 if self.translator.rejected is not None:
                     raise self.translator.rejected
             if not self._is_flowing:
-                if not reader.has_ended():
+                has_ended = reader.has_ended()
+                if reader.error is not None:
+                    raise reader.error
+                if not has_ended:
                     raise UpstreamError("the serve ended its stream before the first token", code="upstream_empty")
                 self._hold_or_flow(b"", _mark_meaningful(reader))
             if not reader.has_ended():
@@ -526,6 +537,8 @@ class Relay:
             else:
                 checked = check_answer(self._dialect, readable, self._inputs)
                 self.usage = checked.usage
+                if self.refuses_empty and self._dialect is not None:
+                    refuse_empty(self._dialect, readable)
                 if checked.mended is not None:
                     body = checked.mended
                     self._headers = [header for header in self._headers if header[0] != b"content-encoding"]
@@ -572,6 +585,8 @@ class Relay:
 
     def _rewrite(self, translator: ReplyTranslator, body: bytes) -> None:
         """A whole reply in the client's dialect. Raises UpstreamError."""
+        if self.refuses_empty:
+            translator.refuse_empty()
         try:
             written = translator.translate_whole(body)
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.domain.answer import Event
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
+from stoker.request.codec.empty_answer import refuse_empty
 from stoker.request.codec.frames import StreamReader, check_answer
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.response_object import completed_body
@@ -21,7 +22,17 @@ from stoker.request.translate.translate import READ_ANSWER
 class CheckedReply:
     """Takes the place of an `AnswerTranslator`, and changes nothing. Only `translate_whole` raises."""
 
-    __slots__ = ("_check", "_dialect", "_frames", "_inner", "_reader", "_sequence", "_usage", "rejected")
+    __slots__ = (
+        "_check",
+        "_dialect",
+        "_frames",
+        "_inner",
+        "_reader",
+        "_refuses_empty",
+        "_sequence",
+        "_usage",
+        "rejected",
+    )
     content_type = b"text/event-stream; charset=utf-8"
     includes_error = False
 
@@ -36,6 +47,12 @@ class CheckedReply:
         self._sequence = BlockSequencer()
         self._check = check
         self._usage: Usage | None = None
+        self._refuses_empty = False
+
+    def refuse_empty(self) -> None:
+        """Take an empty answer for a failure."""
+        self._refuses_empty = True
+        self._inner.refuse_empty()
 
     @property
     def is_meaningful(self) -> bool:
@@ -90,6 +107,8 @@ class CheckedReply:
         payload = loose(body)
         if isinstance(payload, dict):
             self._check.judge(self._reader.read_whole(payload))
+        if self._refuses_empty:
+            refuse_empty(self._dialect, body)
         return completed_body(body) if self._dialect is Dialect.RESPONSES else body
 
     def describe_changes(self) -> bytes:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
+    AnswerBlock,
     Began,
     BlockKind,
     Closed,
@@ -22,11 +23,13 @@ from stoker.domain.answer import (
     Grew,
     Opened,
     Signed,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import OLLAMA, Dialect
 from stoker.domain.errors import REJECTED, StokerError, UpstreamError
-from stoker.domain.prompt import Prompt
+from stoker.domain.prompt import Prompt, Text, Thinking
+from stoker.request.codec.empty_answer import empty_answer
 from stoker.request.codec.frames import ANSWERS, problem_of
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import FrameSplitter
@@ -136,6 +139,7 @@ class AnswerTranslator:
         "_pending",
         "_pieces",
         "_reader",
+        "_refuses_empty",
         "_restore",
         "_restored",
         "_sequence",
@@ -202,6 +206,11 @@ class AnswerTranslator:
         """When a second reply continues the answer: its blocks that are not calls, which are left out."""
         self._pending = b""
         self._is_over = False
+        self._refuses_empty = False
+
+    def refuse_empty(self) -> None:
+        """Take an empty answer for a failure: see `codec.empty_answer`."""
+        self._refuses_empty = True
 
     @property
     def can_continue(self) -> bool:
@@ -306,6 +315,8 @@ class AnswerTranslator:
             self._check.judge(answer)
             if self._check.is_failed:
                 raise rejection(self._check)
+        if self._refuses_empty and answer.stop is StopReason.END and not any(map(_is_said, answer.blocks)):
+            raise empty_answer()
         return encode(self._writer.write_whole(answer))
 
     def _write(self, events: Iterable[Event], out: list[bytes]) -> None:
@@ -315,9 +326,17 @@ class AnswerTranslator:
                 for restored in restore.feed(event):
                     self._tally(restored)
                     for passed in (restored,) if check is None else check.feed(restored):
+                        if self._refuses_empty and self._is_empty(passed):
+                            self.error = empty_answer()
+                            return
                         self._put(passed, out)
         if check is not None and check.is_failed and self.rejected is None:
             self.rejected = self.error = rejection(check)
+
+    def _is_empty(self, event: Event) -> bool:
+        """Whether the answer is complete with this event, and said nothing."""
+        is_end = isinstance(event, Finished) and event.stop is StopReason.END
+        return is_end and not self.is_meaningful and self._muted is None
 
     def _unmuted(self, events: Iterable[Event], muted: set[int]) -> Iterable[Event]:
         """Of a second reply that continues the answer: its calls, its end and its usage."""
@@ -381,6 +400,10 @@ class AnswerTranslator:
         self.usage.input, self.usage.output = self._tokens.input, self._tokens.output
         self.usage.cached, self.usage.cache_written = self._tokens.cached, self._tokens.written
         self.usage.reasoning = self._tokens.reasoning
+
+
+def _is_said(block: AnswerBlock) -> bool:
+    return not isinstance(block, Text | Thinking) or bool(block.text)
 
 
 def rejection(check: Check) -> UpstreamError:

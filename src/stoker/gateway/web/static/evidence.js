@@ -22,6 +22,8 @@ export function Evidence({ cell }) {
     measured && ["Model", html`<${Model} found=${measured} />`],
     live && ["Live grades", html`${number(live.passed)} of ${number(live.n)} graded answers right; the last <${Ago} at=${live.at} />`],
     live && ["Right at 95 %", html`<${Interval} found=${live} label=${`live answers of ${name}`} />`],
+    cell.live_problem && ["They do not count", cell.live_problem],
+    cell.contradiction && ["Alarm", `${cell.contradiction}; the suite's verdict stands, and the answers are checked`],
     cell.became_worse && ["Alarm", "its checked answers became worse since it was measured"],
     demotion && ["Demoted", html`<${Ago} at=${demotion.at} />: its answers became worse, and then the preflight failed at ${demotion.checks.join(", ")}`],
     cell.verdict === "allow-with-verify" && ["Checks", CHECKS[cell.checks] ?? cell.checks],

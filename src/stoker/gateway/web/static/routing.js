@@ -13,7 +13,7 @@ import { ageOf, STATES, wordOf } from "./verdicts.js";
 /** Changes when the evidence may have changed: a measurement, a load, a grade. Not with each request. */
 const changes = computed(() => {
   const routing = status.value?.routing;
-  return routing && JSON.stringify([routing.rows, routing.measured_at, routing.stale, routing.shadow?.graded, routing.tiers.map((one) => [one.loaded, one.known])]);
+  return routing && JSON.stringify([routing.rows, routing.measured_at, routing.stale, routing.contradictions, routing.shadow?.graded, routing.tiers.map((one) => [one.loaded, one.known])]);
 });
 
 export function Routing({ rest }) {

@@ -113,6 +113,9 @@ class EmbedReply:
     def describe_changes(self) -> bytes:
         return ",".join(self._changes).encode()
 
+    def refuse_empty(self) -> None:
+        """An answer without embeddings is always refused."""
+
     def feed(self, data: bytes) -> bytes:
         return b""
 

@@ -1,0 +1,64 @@
+"""Which grades of the judge count, by the configuration and by what `stoker eval validator --class` measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from stoker.domain.routing import RouterSettings
+from stoker.domain.run import Fingerprint
+from stoker.domain.serve import Serve
+from stoker.domain.tier import Tier
+from stoker.measure.validator import judge_rates
+from stoker.quality.judge_prompt import WORDING
+from stoker.request.decide.judging import Judging, judged_classes, measure_command, rival_of
+
+
+def judging_of(
+    settings: RouterSettings, serves: Mapping[str, Serve], state: Path, known: Mapping[str, Fingerprint]
+) -> Judging:
+    """`known`: what each serve is, as far as it ran. Reads a file for each class. Never raises."""
+    judge = next((tier for tier in settings.tiers if tier.name == settings.shadow.judge), None)
+    if judge is None:
+        return Judging()
+    passed: dict[str, Fingerprint] = {}
+    problems: dict[str, str] = {}
+    for name in judged_classes(judge, settings):
+        problem = _rivalry(judge, name, settings, serves, known)
+        if not problem:
+            judged = judge_rates.load(judge_rates.path_of(state, judge.serve, name))
+            problem = _not_measured(judge, name, judged)
+            if judged.header is not None:
+                passed[name] = Fingerprint(judged.header.identity, judged.header.execution)
+        if problem:
+            problems[name] = problem
+    return Judging(judge.name, judge.serve, passed, problems)
+
+
+def _rivalry(
+    judge: Tier,
+    task_class: str,
+    settings: RouterSettings,
+    serves: Mapping[str, Serve],
+    known: Mapping[str, Fingerprint],
+) -> str:
+    rival = rival_of(judge, task_class, settings, serves, known)
+    if rival is None:
+        return ""
+    who = f"the judge '{judge.name}'"
+    if rival.name != judge.name:
+        who += f" is the model of tier '{rival.name}', which"
+    return (
+        f"{who} may itself answer {task_class}, so each `fail` would send it requests: judge by a tier with other "
+        "`classes`; one with `classes = []` only judges"
+    )
+
+
+def _not_measured(judge: Tier, task_class: str, judged: judge_rates.JudgedCases) -> str:
+    command = measure_command(judge.name, task_class)
+    if judged.header is None:
+        return f"nobody measured how often the judge '{judge.name}' is wrong about {task_class}: {command}"
+    if judged.header.rules != WORDING:
+        return f"the judge '{judge.name}' was measured with other rules than it is given now: {command}"
+    problem = judge_rates.rates_of(judged).problem
+    return f"the judge '{judge.name}' did not pass at {task_class}: {problem}: {command}" if problem else ""
