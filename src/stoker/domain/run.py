@@ -32,6 +32,9 @@ class Outcome(StrEnum):
     """The measurement does not apply to this serve; the finding says why."""
 
 
+IDENTITY_PARTS = ("model", "revision", "quantisation", "template", "sampling")
+
+
 class Fingerprint(msgspec.Struct, frozen=True):
     """Which model was measured, and how it ran. A baseline stays comparable if `execution` changes, not if `identity`
     does.

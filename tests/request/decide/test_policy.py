@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -254,8 +255,17 @@ def test_whose_answers_became_worse_is_checked_again_until_it_is_measured_again(
     )  # fmt: skip
 
 
-def test_an_identity_that_is_not_known_is_nobodys() -> None:
-    assert standing(LOCAL, "chat", row(Verdict.ALLOW, identity=""), Fingerprint("", "e"), high_risk=False).is_stale
+@pytest.mark.parametrize("verdict", Verdict)
+def test_what_is_measured_of_a_model_that_cannot_be_identified_proves_nothing_and_did_not_change(
+    verdict: Verdict,
+) -> None:
+    now = Fingerprint("", "e", {"model": "sha256:1", "revision": "r", "quantisation": "q", "sampling": "default"})
+    found = standing(LOCAL, "chat", row(verdict, passed=3, identity=""), now, high_risk=False)
+    assert found == Standing(
+        Verdict.DENY if verdict is Verdict.DENY else Verdict.VERIFY,
+        "3 of 40 passed, but which model runs is not known (its template)", is_measured=True,
+    )  # fmt: skip
+    assert standing(LOCAL, "chat", row(verdict, identity=""), now, high_risk=True).verdict is Verdict.DENY
 
 
 def test_few_samples_are_no_allow_and_undecided_is_a_deny_at_high_risk_only() -> None:
@@ -272,7 +282,7 @@ def test_a_cloud_whose_weights_nobody_sees_did_not_change_while_its_name_is_the_
     assert standing(CLOUD, "chat", seen, now, False).why == "denied: 3 of 40 passed"
     assert standing(CLOUD, "chat", row(Verdict.ALLOW, identity=""), now, False).is_proved
     assert standing(CLOUD, "chat", seen, Fingerprint("", "other"), False).is_stale
-    assert standing(LOCAL, "chat", row(Verdict.ALLOW, identity=""), now, False).is_stale, "it may be anything"
+    assert not standing(LOCAL, "chat", row(Verdict.ALLOW, identity=""), now, False).is_proved, "it may be anything"
 
 
 def test_where_nothing_is_measured_the_first_trusted_tier_is_asked_first() -> None:

@@ -38,10 +38,10 @@ class GateMeasurement:
 
     @property
     def unknown_identity(self) -> list[str]:
-        from stoker.measure.artifacts.fingerprint import IDENTITY
+        from stoker.domain.run import IDENTITY_PARTS
 
         fingerprint = self.running.subject.fingerprint
-        return [] if fingerprint.identity else [name for name in IDENTITY if name not in fingerprint.parts]
+        return [] if fingerprint.identity else [name for name in IDENTITY_PARTS if name not in fingerprint.parts]
 
     def command(self, *options: str) -> str:
         from stoker.cli.evaluate.running_serve import command_for

@@ -101,13 +101,14 @@ def configured_model(serve: Serve, state: Path) -> str:
     import hashlib
     import json
 
+    from stoker.domain.run import IDENTITY_PARTS
     from stoker.measure.artifacts import fingerprint
     from stoker.measure.artifacts.fingerprint import EngineReport
     from stoker.store.files.hashes import HashCache
 
     digests = HashCache(state).hash_all(fingerprint.identity_files(serve))
     parts = fingerprint.fingerprint(serve, EngineReport(), digests).parts
-    known = {name: parts[name] for name in fingerprint.IDENTITY if name in parts}
+    known = {name: parts[name] for name in IDENTITY_PARTS if name in parts}
     served = [serve.served_name, None if "model" in known else serve.cmd]  # else only the command names the model
     return hashlib.sha256(json.dumps([known, *served], sort_keys=True).encode()).hexdigest()
 

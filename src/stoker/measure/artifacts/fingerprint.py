@@ -17,11 +17,10 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stoker.domain.run import Fingerprint
+from stoker.domain.run import IDENTITY_PARTS, Fingerprint
 from stoker.domain.serve import IN_PLACE, Secret, Serve
 from stoker.store.files.split_gguf import parse_part
 
-IDENTITY = ("model", "revision", "quantisation", "template", "sampling")
 _ELSEWHERE = frozenset(
     ("name", "model", "served_name", "slot", "slots", "driver", "port", "host", "health", "canary", "key", "key_header",
      "env", "inherit_env", "cwd", "cmd", "extra_args", "tuning", "dialects", "asks_dialects", "directory", "requires",
@@ -57,7 +56,7 @@ def fingerprint(
     """`digests`: sha256 by path, for the serve's readable files. `packages`: the engine's packages, version by name."""
     identity = _identity(serve, report, digests)
     execution = _execution(serve, report, packages or {})
-    known = all(name in identity for name in IDENTITY)
+    known = all(name in identity for name in IDENTITY_PARTS)
     return Fingerprint(_hex(identity) if known else "", _hex(execution), identity | execution)
 
 
@@ -66,7 +65,7 @@ def difference(before: Fingerprint, after: Fingerprint) -> FingerprintDifference
     mine, yours = before.parts, after.parts
     differing: list[str] = []
     unknown: list[str] = []
-    for name in IDENTITY:
+    for name in IDENTITY_PARTS:
         if name not in mine or name not in yours:
             unknown.append(f"{name}: {mine.get(name, 'unknown')} -> {yours.get(name, 'unknown')}")
         elif mine[name] != yours[name]:

@@ -15,6 +15,7 @@
 7. allowed, but not loaded: most likely unchanged
    since it last ran                               -> allow-with-verify
 8. allowed                                         -> allow
+9. it runs, and which model that is is not known   -> like 3, but not stale: measuring again would tell no more
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stoker.domain.run import Fingerprint
+from stoker.domain.run import IDENTITY_PARTS, Fingerprint
 from stoker.domain.tier import LIVE, ProfileRow, Tier, Verdict
 from stoker.request.decide.demotion import describe_demotion
 from stoker.request.decide.judging import MIN_GRADES
@@ -80,6 +81,11 @@ def standing(
             return Standing(Verdict.ALLOW, "trusted, not measured")  # 1
         return Standing(doubt, f"not measured at {task_class}")  # 2
     seen = _seen(row)
+    if now is not None and not now.identity and not tier.cloud:
+        lacks = ", ".join(name for name in IDENTITY_PARTS if name not in now.parts)
+        said = f"which model runs is not known (its {lacks or 'model'})"
+        is_denied = row.verdict is Verdict.DENY and _is_decided(row)
+        return Standing(Verdict.DENY if is_denied else doubt, f"{seen}, but {said}", is_measured=True)  # 9
     if now is not None and not _is_of(row, now, tier.cloud):  # 3
         if row.verdict is Verdict.DENY and _is_decided(row):
             return Standing(
