@@ -70,7 +70,7 @@ def difference(before: Fingerprint, after: Fingerprint) -> FingerprintDifference
             unknown.append(f"{name}: {mine.get(name, 'unknown')} -> {yours.get(name, 'unknown')}")
         elif mine[name] != yours[name]:
             differing.append(f"{name}: {mine[name]} -> {yours[name]}")
-    names = sorted((mine.keys() | yours.keys()) - set(IDENTITY))
+    names = sorted((mine.keys() | yours.keys()) - set(IDENTITY_PARTS))
     changed = [name for name in names if mine.get(name) != yours.get(name)]
     execution = [f"{name}: {mine.get(name, 'none')} -> {yours.get(name, 'none')}" for name in changed]
     return FingerprintDifference(differing, unknown, execution)

@@ -81,7 +81,7 @@ def standing(
             return Standing(Verdict.ALLOW, "trusted, not measured")  # 1
         return Standing(doubt, f"not measured at {task_class}")  # 2
     seen = _seen(row)
-    if now is not None and not now.identity and not tier.cloud:
+    if now is not None and not now.identity and now.parts and not tier.cloud:
         lacks = ", ".join(name for name in IDENTITY_PARTS if name not in now.parts)
         said = f"which model runs is not known (its {lacks or 'model'})"
         is_denied = row.verdict is Verdict.DENY and _is_decided(row)
