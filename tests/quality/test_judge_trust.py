@@ -14,7 +14,7 @@ from stoker.domain.tier import Tier
 from stoker.measure.artifacts import record_file
 from stoker.measure.validator.judge_rates import JudgedCase, header_of, path_of
 from stoker.quality.judge_prompt import WORDING
-from stoker.quality.judge_trust import judging_of
+from stoker.quality.judge_trust import judging_of, uncounted_classes
 from stoker.request.decide.judging import Judging
 
 CHEAP = Tier("cheap", "s", classes=("review", "chat"))
@@ -76,3 +76,10 @@ def test_without_a_judge_nothing_counts(tmp_path: Path) -> None:
     assert judging_of(RouterSettings((CHEAP,)), SERVES, tmp_path, {}) == Judging()
     gone = replace(SERVES["j"], name="k")
     assert judging_of(settings(CHEAP), {"k": gone}, tmp_path, {}) == Judging()
+
+
+def test_people_are_told_at_which_classes_no_grade_counts(tmp_path: Path) -> None:
+    measure(tmp_path)
+    both = settings(CHEAP, Tier("twin", "j", cloud=True, classes=("chat",)), JUDGE)
+    assert uncounted_classes(both, SERVES, tmp_path) == ("judge", ["chat"], [])
+    assert uncounted_classes(settings(CHEAP, JUDGE), SERVES, tmp_path) == ("judge", [], ["chat"])

@@ -135,7 +135,8 @@ def test_a_tier_that_answers_wrong_in_good_form_is_found_out_by_a_judge_that_was
     [uncounted] = shadow(plane)["uncounted"]
     assert (uncounted["tier"], uncounted["class"], uncounted["why"]) == ("cheap", "chat", why)
     assert why in said(plane, "profile", "show")
-    assert why in str(json.loads(said(plane, "config", "check", "--json"))["warnings"])
+    check = str(json.loads(said(plane, "config", "check", "--json"))["warnings"])
+    assert "has not passed a measurement for chat, creative" in check
     assert "its grades count at chat" in measure_the_judge(plane)
     assert shadow(plane)["uncounted"] == []
     decisions.append(asked(plane))

@@ -36,7 +36,10 @@ class RoutingPages:
             raise ClientError(text, code="no_tiers", status=404)
         router = dispatcher.router
         clouds, live = cloud_costs(router.settings), list(router.tier_quality.grades.values())
-        verdicts = verdicts_of(router.tier_quality.rows, live)
+        quality = router.tier_quality
+        verdicts = verdicts_of(
+            quality.rows, [row for key, row in quality.grades.items() if not quality.grade_problem(key)]
+        )
         recorded = await asyncio.to_thread(self._decisions.recent, CONSIDERED)
         return {
             "classes": [

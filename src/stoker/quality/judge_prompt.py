@@ -24,7 +24,7 @@ from stoker.domain.question import question, quoted, whole_object
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, GradedRow, Verdict
 from stoker.measure.statistics import stats
-from stoker.measure.validator.rates import wording_of
+from stoker.measure.validator.wording import wording_of
 from stoker.request.decide.judging import MIN_GRADES
 
 MAX_TEXT = 32 * 1024

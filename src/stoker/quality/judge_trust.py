@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from stoker.domain.routing import RouterSettings
 from stoker.domain.run import Fingerprint
@@ -33,6 +34,22 @@ def judging_of(
         if problem:
             problems[name] = problem
     return Judging(judge.name, judge.serve, passed, problems)
+
+
+class UncountedClasses(NamedTuple):
+    judge: str
+    gains: list[str]
+    """Classes at which a tier with its model may answer."""
+    unmeasured: list[str]
+    """Others, for which it has not passed as it is now."""
+
+
+def uncounted_classes(settings: RouterSettings, serves: Mapping[str, Serve], state: Path) -> UncountedClasses:
+    """The classes at which no grade of the judge counts, by the configuration and the measurements alone."""
+    problems = judging_of(settings, serves, state, {}).problems
+    judge = next(tier for tier in settings.tiers if tier.name == settings.shadow.judge)
+    gains = [name for name in problems if rival_of(judge, name, settings, serves, {}) is not None]
+    return UncountedClasses(judge.name, gains, [name for name in problems if name not in gains])
 
 
 def _rivalry(

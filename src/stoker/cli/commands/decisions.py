@@ -102,7 +102,7 @@ def _follow(installation: Installation, limit: int, json: bool) -> None:
 
 def _print_routes(installation: Installation, found: list[Decision], json: bool) -> None:
     from stoker.cli.commands import decisions_routes
-    from stoker.cli.commands.live_grades import live_grades
+    from stoker.cli.commands.live_grades import live_grades, uncounted_grades
     from stoker.domain.spending import cloud_costs
     from stoker.measure.routing_report import report, verdicts_of
     from stoker.store.profile import configured_rows
@@ -116,11 +116,15 @@ def _print_routes(installation: Installation, found: list[Decision], json: bool)
     except ConfigError as error:
         terminal.note(f"stoker: {error.message}; nothing counts as measured here")
         measured = {}
-    verdicts = verdicts_of(measured, live)
+    uncounted = uncounted_grades(installation, rows)
+    verdicts = verdicts_of(measured, [row for key, row in rows.items() if key not in uncounted])
     if json:
         terminal.emit(report(found, clouds, verdicts, live, judged))
     else:
         decisions_routes.show(found, clouds, verdicts, live, judged)
+        if uncounted:
+            where = ", ".join(f"{tier} at {task_class}" for tier, task_class in sorted(uncounted))
+            terminal.note(f"grades of {where} do not count; why: stoker profile show")
 
 
 def _print_trace(found: list[Decision]) -> None:

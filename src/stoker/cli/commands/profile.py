@@ -16,7 +16,6 @@ from stoker.domain.figures import counted
 if TYPE_CHECKING:
     from stoker.domain.tier import ProfileRow
     from stoker.store.demotions import DemotionTable
-    from stoker.store.live_grades import GradedRows
     from stoker.store.profile import Rows
 
 app = typer.Typer(cls=CommandsWithHints, help="The quality profile: show, diff, import, export.", no_args_is_help=True)
@@ -33,13 +32,13 @@ _File = Annotated[
 @app.command()
 def show(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """Show the measurement and verdict of each tier at each class, and the grades of live answers."""
-    from stoker.cli.commands.live_grades import live_rows
+    from stoker.cli.commands.live_grades import live_rows, uncounted_grades
     from stoker.measure.statistics.stats import wilson
     from stoker.request.decide.demotion import describe_demotion
 
     installation = find_installation(config, state)
     rows, live = _own(installation), live_rows(installation)
-    demoted, stale, uncounted = _demoted(installation, rows), _stale(installation), _uncounted(installation, live)
+    demoted, stale, uncounted = _demoted(installation, rows), _stale(installation), uncounted_grades(installation, live)
     keys = sorted(rows.keys() | live.keys())
     if json:
         terminal.emit(
@@ -187,18 +186,6 @@ def _demoted(installation: Installation, rows: Rows) -> DemotionTable:
         for key, one in Demotions(path_of(installation.state)).read().items()
         if holds(one, rows.get(key), None)
     }
-
-
-def _uncounted(installation: Installation, live: GradedRows) -> dict[tuple[str, str], str]:
-    """Why live grades do not count. What models serves turned out to be, only a running Stoker knows."""
-    from stoker.quality.judge_trust import judging_of
-
-    settings = installation.configured()
-    if settings.router is None or not live:
-        return {}
-    serves = {serve.name: serve for serve in settings.serves}
-    judging = judging_of(settings.router, serves, installation.state, {})
-    return {key: problem for key, row in live.items() if (problem := judging.problem(row))}
 
 
 def _stale(installation: Installation) -> dict[tuple[str, str], str] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stoker.cli.console import figures
 
 if TYPE_CHECKING:
-    from stoker.measure.validator.rates import ErrorRate
+    from stoker.measure.statistics.error_rate import ErrorRate
 
 
 def rate_cells(what: str, rate: ErrorRate) -> tuple[str, str, str, str]:

@@ -9,7 +9,6 @@ from stoker.cli.console import figures, terminal
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation
 from stoker.cli.evaluate.error_rates import rate_cells, rate_fields
-from stoker.cli.evaluate.questions import PATIENCE, ask_each
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -56,6 +55,7 @@ def measure_judge(
 def _rates(
     installation: Installation, name: str, task_class: str, cases: list[JudgeCase], fresh: bool, quiet: bool
 ) -> JudgeRates:
+    from stoker.cli.evaluate.questions import PATIENCE, ask_each
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.domain.run import Fingerprint
     from stoker.measure.artifacts import record_file
@@ -130,17 +130,25 @@ def _document(serve: str, task_class: str, rates: JudgeRates) -> dict[str, objec
 
 
 def judge_warnings(settings: Settings) -> list[str]:
-    """Classes at which the grades of the configured judge do not count: a sentence for each reason."""
-    from stoker.quality.judge_trust import judging_of
+    """Classes at which the grades of the configured judge do not count: a sentence for each kind of reason."""
+    from stoker.quality.judge_trust import uncounted_classes
+    from stoker.request.decide.judging import measure_command
 
     router = settings.router
     if router is None or not router.shadow.rate:
         return []
     serves = {serve.name: serve for serve in settings.serves}
-    judging = judging_of(router, serves, Path(settings.paths.state), {})
-    if not judging.problems:
-        return []
-    shown = list(judging.problems.items())
-    first = shown[0][1]
-    more = f" (so at {', '.join(name for name, _ in shown[1:])})" if len(shown) > 1 else ""
-    return [f"router.shadow: no grade counts at {shown[0][0]}{more}: {first}"]
+    name, gains, unmeasured = uncounted_classes(router, serves, Path(settings.paths.state))
+    found = []
+    if gains:
+        found.append(
+            f"router.shadow: the judge '{name}', or another tier with its model, may itself answer {', '.join(gains)}: "
+            "its grades change nothing there, because each `fail` would send it requests; judge by a tier with other "
+            "`classes`; one with `classes = []` only judges"
+        )
+    if unmeasured:
+        found.append(
+            f"router.shadow: the judge '{name}' has not passed a measurement for {', '.join(unmeasured)}: its grades "
+            f"change nothing there: {measure_command(name, unmeasured[0])}"
+        )
+    return found

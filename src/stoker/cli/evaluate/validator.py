@@ -11,7 +11,6 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation, find_installation
 from stoker.cli.evaluate.error_rates import rate_cells, rate_fields
-from stoker.cli.evaluate.questions import PATIENCE, ask_each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +28,8 @@ class ValidatorToMeasure(NamedTuple):
     serve: str
     prompt: str
     """With `{task}` and `{block}`."""
-    timeout: float = PATIENCE
+    timeout: float = 60.0
+    """Seconds for one verdict."""
 
 
 def validator(
@@ -154,6 +154,7 @@ def _ask_all(
     known: RunningServe, measured: ValidatorToMeasure, path: Path, fresh: bool, quiet: bool
 ) -> Mapping[str, StoredVerdict]:
     """The blocks that have no verdict yet, one after the other; each verdict is written as it comes."""
+    from stoker.cli.evaluate.questions import ask_each
     from stoker.domain.run import Fingerprint
     from stoker.measure.artifacts import record_file
     from stoker.measure.validator import rates

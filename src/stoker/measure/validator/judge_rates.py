@@ -17,7 +17,7 @@ import msgspec
 from stoker.domain.figures import counted
 from stoker.domain.run import Fingerprint
 from stoker.measure.artifacts import record_file
-from stoker.measure.validator.rates import ErrorRate
+from stoker.measure.statistics.error_rate import ErrorRate
 
 MIN_CASES = 20
 """So many right answers, and so many wrong ones, it has to have judged."""

@@ -6,7 +6,6 @@ own has a file of its own, because the wording decides as much as the model.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,8 +15,9 @@ import msgspec
 
 from stoker.domain.run import Fingerprint
 from stoker.measure.artifacts import record_file
-from stoker.measure.statistics.stats import Interval, wilson
+from stoker.measure.statistics.error_rate import ErrorRate
 from stoker.measure.validator.planted_faults import BlockToJudge, blocks_to_judge
+from stoker.measure.validator.wording import wording_of
 
 
 class VerdictsHeader(msgspec.Struct, frozen=True):
@@ -48,22 +48,6 @@ class StoredVerdicts(NamedTuple):
     header: VerdictsHeader | None = None
     verdicts: Mapping[str, StoredVerdict] = {}
     """Verdicts by the digest of their block."""
-
-
-class ErrorRate(NamedTuple):
-    """How often something went wrong."""
-
-    errors: int
-    n: int
-
-    @property
-    def value(self) -> float | None:
-        return self.errors / self.n if self.n else None
-
-    @property
-    def interval(self) -> Interval:
-        """95 %, Wilson."""
-        return wilson(self.errors, self.n)
 
 
 class ValidatorRates(NamedTuple):
@@ -99,11 +83,6 @@ class ValidatorRates(NamedTuple):
         right_may_be_less = self.false_alarms.interval.high - alarms
         wrong_may_be_more = self.misses.interval.high - misses
         return 1 - alarms - misses <= math.hypot(right_may_be_less, wrong_may_be_more)
-
-
-def wording_of(prompt: str) -> str:
-    """Names a validator prompt."""
-    return hashlib.sha256(prompt.encode()).hexdigest()[:8]
 
 
 def path_of(state: str | Path, serve: str, prompt: str) -> Path:
