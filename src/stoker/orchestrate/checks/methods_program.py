@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stoker.orchestrate.checks.name_uses import bound_by
-from stoker.orchestrate.checks.names_probe import callable_keywords, parameters
+from stoker.orchestrate.checks.names_probe import NEWER, callable_keywords, parameters
 from stoker.orchestrate.checks.value_origins import FUNCTIONS, Origin, Origins, ValueUse, value_uses
 
 _MAX_LOOKUPS = 200
@@ -108,7 +108,8 @@ class MethodFinder:
             return None
         uses = (use for use in value_uses(self._tree) if use.attribute.lineno > self._first)
         for use in sorted(uses, key=lambda use: use.attribute.lineno):
-            if use.attribute.attr.startswith("__") or use.attribute.attr in self._stored:
+            name = use.attribute.attr
+            if name.startswith("__") or name in self._stored or name in NEWER:
                 continue
             owner = self._owner(use)
             wrong = None if owner is None else self._wrong(owner, use.attribute)
@@ -127,7 +128,7 @@ class MethodFinder:
             return {**found, "known": sorted(name for name in owner.names if not name.startswith("_"))}
         call, taken = self._calls.get(id(attribute)), owner.methods.get(name)
         for one in call.keywords if call is not None and taken is not None else ():
-            if one.arg is not None and taken is not None and one.arg not in taken:
+            if one.arg is not None and taken is not None and one.arg not in taken | NEWER:
                 shown = f"{owner.shown}.{name}"
                 return {
                     **found,
@@ -303,7 +304,7 @@ def _builtin_annotation(found: tuple[type, ...]) -> _Class | None:
     inner: type
     for kind in found:
         for inner in type.__subclasses__(kind):
-            below |= frozenset(dir(inner))
+            below |= frozenset(dir(inner)) if _is_standard(inner.__module__) else frozenset()
     return several[0]._replace(below=below)
 
 
