@@ -11,7 +11,7 @@ from pathlib import Path
 from bench import machine
 from bench.orchestrating import cost, real, scripted
 
-PARTS = ("faults", "overlap", "cost", "real")
+PARTS = ("faults", "plants", "overlap", "cost", "real")
 SEED = 15
 
 
@@ -49,6 +49,10 @@ def _run(part: str, folder: Path, found: argparse.Namespace) -> list[str]:
             counts = scripted.count_faults(folder, found.requests, SEED)
             print(scripted.show_faults(counts))
             return [f"a fault reached the client: {kind}" for kind, one in counts.items() if one.with_checks]
+        case "plants":
+            plants = scripted.count_plants(folder)
+            print(scripted.show_plants(plants))
+            return [f"a fault reached the client: {kind}" for kind, one in plants.items() if one.reached]
         case "overlap":
             return _overlap(folder, found)
         case "cost":

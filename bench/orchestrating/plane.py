@@ -133,8 +133,12 @@ class ScriptedPlane:
         self._coders.restart(self._coders.worker, worker)
         self._coders.restart(self._coders.validator, CoderScript("validator", seconds_per_verdict=verdict))
 
-    def ask(self, model: str, policy: str = "block_by_block") -> StreamedAnswer:
-        body = json.dumps({"model": model, "stream": True, "messages": [{"role": "user", "content": "Write it."}]})
+    def script_one(self, fence: str | None, text: str) -> None:
+        """The worker writes this block, however often it is asked."""
+        self._coders.restart(self._coders.worker, CoderScript("worker", [text], fences=[fence]))
+
+    def ask(self, model: str, policy: str = "block_by_block", task: str = "Write it.") -> StreamedAnswer:
+        body = json.dumps({"model": model, "stream": True, "messages": [{"role": "user", "content": task}]})
         headers = {"content-type": "application/json", "x-stoker-policy": policy}
         front = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         began = time.perf_counter()

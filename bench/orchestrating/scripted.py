@@ -10,11 +10,14 @@ from typing import NamedTuple
 from bench.figures import table
 from bench.orchestrating.blocks import KINDS, WORD, Fault, plant
 from bench.orchestrating.plane import ScriptedPlane
+from bench.orchestrating.plants import plants
 from bench.routing.resample import Figure, figure
 
 SHARE = 0.2
 CHECKED = "check_names = true"
 NO_NAMES = 'check_names = false\nvalidator = "validator"'
+
+TASK = "Write a Python function for a shop, and a query for its orders."
 
 
 class FaultCount(NamedTuple):
@@ -49,6 +52,39 @@ def count_faults(folder: Path, requests: int, seed: int) -> dict[str, FaultCount
 def _counted(count: FaultCount, fault: Fault, checked: str, simple: str) -> FaultCount:
     reached = [WORD in checked, fault.text in simple]
     return FaultCount(count.planted + 1, count.with_checks + reached[0], count.without + reached[1])
+
+
+class PlantCount(NamedTuple):
+    """Plants of one kind, and the same blocks without the fault."""
+
+    planted: int = 0
+    reached: int = 0
+    """Answers whose faulty block reached the client."""
+    refused: int = 0
+    """Blocks without the fault that were refused."""
+
+
+def count_plants(folder: Path) -> dict[str, PlantCount]:
+    """By kind. The worker writes the same block each time; what ends in an error reached nobody."""
+    counts: dict[str, PlantCount] = {}
+    with ScriptedPlane(folder, {"pair": f"{CHECKED}\nretries = 0"}) as plane:
+        for plant in plants():
+            passed = []
+            for text in (plant.wrong, plant.right):
+                plane.script_one(plant.fence, text)
+                answer = plane.ask("pair", task=TASK)
+                passed.append(answer.is_complete and text.strip() in answer.text)
+            count = counts.get(plant.kind, PlantCount())
+            counts[plant.kind] = PlantCount(
+                count.planted + 1, count.reached + passed[0], count.refused + (not passed[1])
+            )
+    return counts
+
+
+def show_plants(counts: dict[str, PlantCount]) -> str:
+    rows = [[kind, *map(str, count)] for kind, count in counts.items()]
+    rows.append(["all", *(str(sum(column)) for column in zip(*counts.values(), strict=True))])
+    return table(["fault", "planted", "reached the client", "right blocks refused"], rows)
 
 
 class OverlapTimes(NamedTuple):

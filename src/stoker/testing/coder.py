@@ -33,8 +33,10 @@ class CoderScript:
     until_corrected: bool = False
     """Whether only a correction ends an attempt. False: every time that the block is written counts as one."""
     language: str = "python"
-    fences: Sequence[str] = ()
-    """The label of each block's fence; then each block has its own. Empty: all are in one fence, of `language`."""
+    fences: Sequence[str | None] = ()
+    """The label of each block's fence; then each block has its own, and None is no fence. Empty: all are in one fence,
+    of `language`.
+    """
     seconds_per_block: float = 0.0
     pieces: int = 8
     """In how many pieces a block is streamed."""
@@ -150,9 +152,10 @@ class Coder:
                 yield None
                 return
             text = self._block(number)
-            if script.fences:
-                text = f"```{script.fences[number]}\n{text}"
-            elif number == done:
+            own_fence = script.fences[number] if script.fences else None
+            if own_fence is not None:
+                text = f"```{own_fence}\n{text}"
+            elif not script.fences and number == done:
                 text = f"```{script.language}\n{text}"
             step = max(1, -(-len(text) // script.pieces))
             for at in range(0, len(text), step):
@@ -161,7 +164,7 @@ class Coder:
                 yield text[at : at + step]
             if script.ends_blocks:
                 yield MARKER + "\n"
-            if script.fences:
+            if own_fence is not None:
                 yield "```\n"
         if done < len(script.blocks) and not script.fences:
             yield "```\n"

@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from stoker.orchestrate.checks.names import Asked, NameChecker
-from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
+from stoker.orchestrate.checks.call_keywords import unknown_keywords
+from stoker.orchestrate.checks.methods_program import MethodFinder
+from stoker.orchestrate.checks.name_uses import name_uses
+from stoker.orchestrate.checks.names import Asked, MissingName, NameChecker, missing_attribute, worded
+from stoker.orchestrate.checks.names_probe import Interpreter, judge
+from stoker.orchestrate.loop.blocks import END_OF_ANSWER, LayerResult, WorkerBlock
 
 
 def block(text: str, path: str = "", language: str = "python") -> WorkerBlock:
@@ -91,6 +95,182 @@ def test_what_is_not_proved_wrong_passes(text: str) -> None:
     assert names_of(text).passed, names_of(text).reason
 
 
+def proved_wrong(text: str) -> MissingName | None:
+    """What the layer finds, without its processes: they take longer than all else."""
+    tree = ast.parse(text)
+    for call in unknown_keywords(tree):
+        return MissingName(call.line, call.function, call.function, call.keyword, tuple(call.known), True)
+    probe = Interpreter([])
+    for use in name_uses(tree):
+        answer = judge(probe, {"module": use.module, "names": use.names, "keywords": use.keywords})
+        if answer is not None and answer["module"]:
+            known, is_keyword = tuple(answer["known"]), bool(answer.get("is_keyword"))
+            return MissingName(use.line, use.shown, answer["module"], answer["missing"], known, is_keyword)
+    order = {"source": text, "first": 0, "python": sys.executable, "roots": ["/nowhere"]}
+    found = MethodFinder(order).find()
+    return None if found is None else missing_attribute(found, 0)
+
+
+LIST, DICT = "def f(items: list[str]):\n", "def f(prices: dict[str, int]):\n"
+CART = "class Cart:\n    def total(self, tax=0.0):\n        return tax\n\n\n"
+ITEM = "from dataclasses import dataclass\n\n\n@dataclass\nclass Item:\n    name: str\n    price: int\n\n\n"
+SPLIT = "def f(text: str):\n    parts = text.split(',')\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "correction"),
+    [
+        (LIST + "    items.push('a')\n", 2, "`list` has "),
+        (DICT + "    return prices.has_key('a')\n", 2, "`dict` has `keys`"),
+        ("def f(text: str | None):\n    return text.contains('a')\n", 2, "`str.contains` does not exist"),
+        ("from pathlib import Path\n\n\ndef f(path: Path):\n    return path.exist()\n", 5, "use `pathlib.Path.exists`"),
+        (CART + "def f(cart: Cart):\n    return cart.totl()\n", 7, "use `Cart.total`"),
+        ("def f():\n    found: list[str] = []\n    found.add('a')\n", 3, "`list` has `append`"),
+        (
+            "class A:\n    def __init__(self):\n        self.a = []\n\n    def f(self):\n        self.a.push(1)\n",
+            6,
+            "list",
+        ),
+        (SPLIT + "    parts.push('end')\n", 3, "`list` has "),
+        ("def g() -> list[int]:\n    return [1]\n\n\ndef f():\n    g().push(2)\n", 6, "`list` has "),
+        ("FOUND = []\n\n\ndef f():\n    FOUND.push(1)\n", 5, "`list` has "),
+        ("x = sorted([1], reversed=True)\n", 1, "use `reverse`"),
+        ("import textwrap\ntextwrap.indent('a', '  ', predicat=None)\n", 2, "use `predicate`"),
+        ("from shutil import copytree\ncopytree('a', 'b', exists_ok=True)\n", 2, "it takes `dirs_exist_ok`"),
+        ("'a b'.split(seperator=' ')\n", 1, "use `sep`"),
+        (LIST + "    items.sort(revers=True)\n", 2, "use `reverse`"),
+        ("def total(items, tax=0.0):\n    return tax\n\n\ntotal([1], taxes=2)\n", 5, "use `tax`"),
+        (CART + "Cart().total(taxes=2)\n", 6, "use `tax`"),
+        (ITEM + "Item(name='a', prise=2)\n", 10, "use `price`"),
+    ],
+)
+def test_annotated_values_and_keywords_are_looked_up(text: str, line: int, correction: str) -> None:
+    found = proved_wrong(text)
+    assert found is not None
+    reason, corrected = worded(found)
+    assert reason.startswith(f"line {line}: ")
+    assert correction in corrected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(items: Sequence[str]):\n    items.push('a')\n",
+        LIST + "    items = wrap(items)\n    items.push('a')\n",
+        LIST + "    if isinstance(items, Stack):\n        items.push('a')\n",
+        LIST + "    if hasattr(items, 'push'):\n        items.push('a')\n",
+        "list = make()\n" + LIST + "    items.push('a')\n",
+        DICT + "    prices.most_common()\n",
+        "def f(*items: str):\n    items.index('a')\n",
+        "def f(value: str | Stack):\n    value.push('a')\n",
+        CART + "class Big(Cart):\n    def totl(self): ...\n\n\ndef f(cart: Cart):\n    return cart.totl()\n",
+        CART + "def f(cart: Cart):\n    return cart.given_by_a_subclass\n",
+        "class P(Protocol):\n    def go(self): ...\n\n\ndef f(p: P):\n    p.goo()\n",
+        "class A:\n    a = []\n\n    def f(self):\n        self.a.push(1)\n\n\nA.a = Stack()\n",
+        "class A:\n    kind = Column('x')\n\n    def f(self):\n        self.kind.anything()\n",
+        "from subprocess import run\nrun(['a'], anything=1)\n",
+        "def f(**more):\n    return more\n\n\nf(anything=1)\n",
+        "@wraps\ndef f(a):\n    return a\n\n\nf(anything=1)\n",
+        "def f(a):\n    return a\n\n\nf = wrap(f)\nf(anything=1)\n",
+        "def f(a):\n    return a\n\n\ntry:\n    f(anything=1)\nexcept TypeError:\n    f(1)\n",
+        "def f(a):\n    return a\n\n\nwith pytest.raises(TypeError):\n    f(anything=1)\n",
+        "def f(a):\n    return a\n\n\ndef g(f):\n    return f(anything=1)\n",
+        "class A(Model):\n    a: int\n\n\nA(anything=1)\n",
+        "class A(metaclass=Meta):\n    pass\n\n\nA(anything=1)\n",
+        "sorted = make()\nsorted([1], reversed=True)\n",
+        "from helpers import *\nsorted([1], reversed=True)\n",
+    ],
+)
+def test_a_value_or_function_that_may_be_another_one_passes(text: str) -> None:
+    assert proved_wrong(text) is None
+
+
+def test_a_wrong_method_and_a_wrong_keyword_are_found_by_the_layer() -> None:
+    assert names_of(LIST + "    items.push('a')\n").reason == "line 2: `list.push` does not exist"
+    assert names_of("x = sorted([1], reversed=True)\n").reason == "line 1: `sorted` takes no argument `reversed`"
+    assert names_of(LIST + "    items.sort(revers=True)\n").reason == "line 2: `list.sort` takes no argument `revers`"
+
+
+def test_keywords_of_functions_of_the_project_are_read_from_its_source(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("raise SystemExit('must not run')\ndef total(items, tax=0): ...\n" + CART)
+    use = "import shop\nfrom shop import total\n"
+    assert names_of(use + "total([], tax=1)\nshop.Cart().total(tax=1)\n", project=str(tmp_path)).passed
+    wrong = names_of(use + "total([], taxes=1)\n", project=str(tmp_path))
+    assert wrong.reason == "line 3: `total` takes no argument `taxes`"
+    assert not names_of(use + "shop.total([], taxes=1)\n", project=str(tmp_path)).passed
+    assert not names_of("import tools\ntools.Cart(tax=1)\n", [block(CART, "tools.py")]).passed
+
+
+NEW = Asked("Write it.", ("Write it for our_billing.",), is_new=True)
+REPORT = "def report(items):\n    return format_report(items)\n"
+
+
+def at_the_end(*texts: str, asked: Asked = NEW, path: str = "", project: str = "") -> LayerResult:
+    checker = NameChecker("", project, asked)
+    return asyncio.run(checker.check(END_OF_ANSWER, [block(text, path) for text in texts]))
+
+
+def test_a_function_that_nothing_defines_is_found_at_the_end_of_the_answer() -> None:
+    assert asyncio.run(NameChecker("", "", NEW).check(block(REPORT), ())).passed, "it may follow"
+    assert at_the_end(REPORT, "def format_report(items):\n    return str(items)\n").passed
+    result = at_the_end("x = 1\n", REPORT)
+    assert result.reason == "line 4 of the answer's code: nothing defines or imports `format_report`"
+    assert "one more block" in result.correction
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "correction"),
+    [
+        ("def f(x):\n    return json.dumps(x)\n", 2, "begin the block with `import json`"),
+        ("def f():\n    result = 0\n    return resullt\n", 3, "use `result`"),
+        ("@cached\ndef f():\n    return 1\n", 1, "import it, or define it above"),
+        ("def f():\n    return 1\n\n\nprint(g())\n", 5, "import it, or define it above"),
+    ],
+)
+def test_what_no_later_block_can_define_is_found_at_once(text: str, line: int, correction: str) -> None:
+    result = asyncio.run(NameChecker("", "", NEW).check(block(text), ()))
+    assert result.reason.startswith(f"line {line}: nothing defines or imports `")
+    assert correction in result.correction
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f():\n    return our_billing.charge()\n",
+        "from helpers import *\n\n\ndef f():\n    return g()\n",
+        "globals().update(g=1)\n\n\ndef f():\n    return g()\n",
+        "def f():\n    try:\n        return g()\n    except NameError:\n        return 1\n",
+        "import sys\n\n\ndef f():\n    return unicode() if sys.version_info < (3,) else 1\n",
+        "def f():\n    global made\n    made = 1\n\n\ndef g():\n    return made\n",
+        "class A:\n    __b = 1\n\n    def f(self):\n        return __class__, self.__b\n",
+        "result = client.send('a usage, no program')\n",
+    ],
+)
+def test_a_name_that_may_be_given_passes(text: str) -> None:
+    assert at_the_end(text).passed, at_the_end(text).reason
+    assert asyncio.run(NameChecker("", "", NEW).check(block(text), ())).passed
+
+
+def test_code_that_is_put_into_other_code_may_use_its_names(tmp_path: Path) -> None:
+    edit = NEW._replace(is_new=False)
+    assert at_the_end(REPORT, asked=edit).passed
+    assert at_the_end(REPORT, asked=edit, path="app.py").passed
+    whole = at_the_end(REPORT, asked=edit, path="app.py", project=str(tmp_path))
+    assert whole.reason == "app.py, line 2: nothing defines or imports `format_report`"
+
+
+def test_what_a_hostile_block_costs_grows_with_its_length() -> None:
+    """Each would take minutes if names were compared with all others, or the source walked for each function."""
+    several = [
+        "".join(f"def f{i}(a): return f{i}(b{i}=c{i})\n" for i in range(400)),
+        "".join(f"class A{i}(A{i - 1}): pass\n" if i else "class A0: pass\n" for i in range(600)) + "A599(x=1)\n",
+        "def f():\n" + "".join(f"    name{i} = namee{i}\n" for i in range(600)),
+    ]
+    for text in several:
+        assert list(unknown_keywords(ast.parse(text))) is not None
+        at_the_end(text)
+
+
 def test_committed_blocks_of_the_answer_and_files_of_the_project_exist(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "__init__.py").write_text("")
@@ -147,6 +327,13 @@ def test_without_an_interpreter_a_package_that_is_not_here_is_taken_to_exist() -
     checker = NameChecker("", "", Asked())
     assert asyncio.run(checker.check(block("import our_billing\nour_billing.anything()\n"), ())).passed
     assert not asyncio.run(checker.check(block("import os.pathh\n"), ())).passed
+
+
+def test_without_an_interpreter_a_name_of_a_later_python_is_taken_to_exist() -> None:
+    for text in ("import itertools\nitertools.batched_('ab', 2)\n", "from pathlib import Path\nPath('a').wallk()\n"):
+        right = text.replace("batched_", "batched").replace("wallk", "walk")
+        assert asyncio.run(NameChecker("", "", Asked()).check(block(right), ())).passed
+        assert not asyncio.run(NameChecker("", "", Asked()).check(block(text), ())).passed
 
 
 def test_a_module_that_the_task_names_is_taken_to_exist() -> None:

@@ -14,7 +14,7 @@ from stoker.domain.answer import StopReason
 from stoker.domain.errors import CapacityError, StokerError
 from stoker.domain.orchestrator import CheckLayer
 from stoker.orchestrate.checks.structure import is_complete
-from stoker.orchestrate.loop.blocks import MARKER, Correction, LayerResult, WorkerBlock
+from stoker.orchestrate.loop.blocks import END_OF_ANSWER, MARKER, Correction, LayerResult, WorkerBlock
 from stoker.orchestrate.loop.loop import PAUSE, Loop, LoopRules, ValidationFailed
 from stoker.orchestrate.loop.messages import (
     Cancelled,
@@ -366,6 +366,40 @@ def test_a_request_goes_on_after_the_blocks_of_an_earlier_one() -> None:
     assert stage.sent() == ["y = 2\n"]
 
 
+def test_what_the_answer_lacks_at_its_end_is_added_before_it_finishes() -> None:
+    stage = Stage(LoopRules(judges_end=True))
+    stage.writes(code("x = 1"))
+    stage.judges()
+    stage.ends()
+    assert stage.last(CheckBlock) == CheckBlock(2, CheckLayer.NAMES, 2, END_OF_ANSWER)
+    assert stage.count(Finish) == 0
+    stage.judges(False, reason="nothing defines `y`")
+    assert stage.last(Generate) == Generate(
+        2, tuple(stage.loop.committed), Correction(END_OF_ANSWER, CheckLayer.NAMES, "nothing defines `y`")
+    )
+    stage.writes(code("y = 2"))
+    stage.judges()
+    stage.ends()
+    stage.judges()
+    assert stage.sent() == ["x = 1\n", "y = 2\n"]
+    assert stage.count(Finish) == 1
+
+
+def test_an_answer_that_still_lacks_something_ends_the_request_after_its_retries() -> None:
+    stage = Stage(LoopRules(judges_end=True, retries=1))
+    stage.writes(code("x = 1"))
+    stage.judges()
+    stage.ends()
+    stage.judges(False, reason="nothing defines `y`")
+    stage.writes(code("z = 2"))
+    stage.judges()
+    stage.ends()
+    stage.judges(False, reason="nothing defines `y`")
+    failure = stage.last(Fail)
+    assert isinstance(failure, Fail)
+    assert "nothing defines `y`" in str(failure.error)
+
+
 @pytest.mark.parametrize("at", range(4))
 def test_a_client_that_leaves_stops_whatever_runs(at: int) -> None:
     stage = Stage(LoopRules(layers=(VALIDATOR,)))
@@ -391,7 +425,8 @@ ACTIONS = st.sampled_from(
 def test_whatever_happens_only_passed_blocks_are_sent_and_one_of_each_runs(
     actions: list[str], overlap: bool, batch: bool, retries: int
 ) -> None:
-    stage = Stage(LoopRules(layers=(STRUCTURE, VALIDATOR), overlap=overlap, batch=batch, retries=retries))
+    rules = LoopRules(layers=(STRUCTURE, VALIDATOR), overlap=overlap, batch=batch, retries=retries, judges_end=overlap)
+    stage = Stage(rules)
     passed: dict[tuple[int, str], list[CheckLayer]] = {}
     answered: set[int] = set()
     number = 0

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stoker.orchestrate.checks.name_uses import bound_by
-from stoker.orchestrate.checks.names_probe import callable_keywords, parameters
+from stoker.orchestrate.checks.names_probe import NEWER, callable_keywords, parameters
 from stoker.orchestrate.checks.value_origins import FUNCTIONS, Origin, Origins, ValueUse, value_uses
 
 _MAX_LOOKUPS = 200
@@ -35,6 +35,8 @@ _CATCH_ALL = frozenset(("__getattr__", "__getattribute__", "__slots__", "__init_
 _DECORATORS = frozenset(("dataclass", "final", "total_ordering", "runtime_checkable"))
 _MAX_DEPTH = 8
 """Of calls and annotations within each other."""
+_FAMILY = frozenset(("builtins", "collections", "enum"))
+"""Modules with classes that are derived from Python's own, and that people give for them."""
 _OF_TYPING = frozenset(("List", "Dict", "Set", "FrozenSet", "Tuple", "Text", "DefaultDict", "OrderedDict"))
 _ANNOTATIONS: dict[str, tuple[type, ...]] = {
     "list": (list,), "dict": (dict,), "set": (set,), "frozenset": (frozenset,), "tuple": (tuple,), "str": (str,),
@@ -108,7 +110,8 @@ class MethodFinder:
             return None
         uses = (use for use in value_uses(self._tree) if use.attribute.lineno > self._first)
         for use in sorted(uses, key=lambda use: use.attribute.lineno):
-            if use.attribute.attr.startswith("__") or use.attribute.attr in self._stored:
+            name = use.attribute.attr
+            if name.startswith("__") or name in self._stored or name in NEWER:
                 continue
             owner = self._owner(use)
             wrong = None if owner is None else self._wrong(owner, use.attribute)
@@ -122,12 +125,12 @@ class MethodFinder:
         line = attribute.end_lineno or attribute.lineno
         found = {"line": line, "shown": ast.unparse(attribute), "owner": owner.shown, "name": name}
         if name not in owner.names | owner.below:
-            if owner.may_be_more and not _is_misspelt(name, owner.names):
+            if owner.may_be_more and not _is_misspelt(name, owner.names, id(attribute) in self._calls):
                 return None
             return {**found, "known": sorted(name for name in owner.names if not name.startswith("_"))}
         call, taken = self._calls.get(id(attribute)), owner.methods.get(name)
         for one in call.keywords if call is not None and taken is not None else ():
-            if one.arg is not None and taken is not None and one.arg not in taken:
+            if one.arg is not None and taken is not None and one.arg not in taken | NEWER:
                 shown = f"{owner.shown}.{name}"
                 return {
                     **found,
@@ -280,9 +283,10 @@ def _parsed(path: str) -> ast.Module:
     return ast.parse(Path(path).read_text("utf-8", "replace"))
 
 
-def _is_misspelt(name: str, names: frozenset[str]) -> bool:
+def _is_misspelt(name: str, names: frozenset[str], is_called: bool) -> bool:
     near = difflib.get_close_matches(name, names, n=1, cutoff=_MISSPELT)
-    return bool(near) and near[0].strip("_s") != name.strip("_s")  # `gate` beside `gates` is meant
+    same = "_" if is_called else "_s"  # `gate` beside `gates` is meant
+    return bool(near) and near[0].strip(same) != name.strip(same)
 
 
 def _is_load(node: ast.Attribute) -> bool:
@@ -303,7 +307,7 @@ def _builtin_annotation(found: tuple[type, ...]) -> _Class | None:
     inner: type
     for kind in found:
         for inner in type.__subclasses__(kind):
-            below |= frozenset(dir(inner))
+            below |= frozenset(dir(inner)) if inner.__module__ in _FAMILY else frozenset()
     return several[0]._replace(below=below)
 
 

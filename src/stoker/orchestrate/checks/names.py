@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +32,10 @@ from stoker.orchestrate.checks import packages
 from stoker.orchestrate.checks.call_keywords import unknown_keywords
 from stoker.orchestrate.checks.methods import missing_method
 from stoker.orchestrate.checks.name_uses import NameUse, bound_by, name_uses
+from stoker.orchestrate.checks.names_probe import NEWER
 from stoker.orchestrate.checks.source_files import source_before, source_of, write_committed
 from stoker.orchestrate.checks.structure import PYTHON
-from stoker.orchestrate.checks.undefined import UndefinedName, undefined_names
+from stoker.orchestrate.checks.undefined import CALLED, UndefinedName, undefined_names
 from stoker.orchestrate.loop.blocks import END_OF_ANSWER, LayerResult, WorkerBlock
 
 _SECONDS = 10.0
@@ -41,8 +43,13 @@ _SECONDS = 10.0
 _MAX_OFFERED = 8
 """Names that are offered where none is similar."""
 _SIMILAR = 0.75
+_MISSPELT = 0.85
+"""How similar a name is to the variable that was meant."""
 _NOWHERE = "nothing"
 """The owner of a name that nothing defines."""
+_MAX_UNDEFINED = 20
+"""Names that nothing defines that are looked at: to find what each may mean takes time."""
+_MAX_LOCAL = 300
 _MAX_MISSING = 3
 """Undefined names that the worker is told of at once."""
 _PASSED = LayerResult(CheckLayer.NAMES, True)
@@ -100,7 +107,7 @@ class NameChecker:
             return _PASSED
         if found is None:
             return _PASSED
-        reason, correction = _worded(found)
+        reason, correction = worded(found)
         return LayerResult(CheckLayer.NAMES, False, reason, correction)
 
     async def _check_python(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> MissingName | None:
@@ -119,7 +126,7 @@ class NameChecker:
             found = await self._missing(uses, roots, directory) if uses else None
             if found is None:
                 lacking = await missing_method(source, first, self._python, roots, Path(directory))
-                return None if lacking is None else _missing_attribute(lacking, first)
+                return None if lacking is None else missing_attribute(lacking, first)
             return found
 
     def _check_source(
@@ -132,9 +139,11 @@ class NameChecker:
                 return MissingName(call.line - first, call.function, call.function, call.keyword, known, True)
         if not self._is_whole(block) or not _defines(textwrap.dedent(block.text)):
             return None
-        for use in self._undefined(block, source, tree, committed):
-            if use.line > first and (use.runs_at_once or _is_module(use)):
-                return MissingName(use.line - first, use.name, _NOWHERE, use.name, _bound_names(tree))
+        undefined = (use for use in self._undefined(block, source, tree, committed) if use.line > first)
+        for use in islice(undefined, _MAX_UNDEFINED):
+            local = _local_names(tree, use.line)
+            if use.runs_at_once or _is_module(use) or _is_misspelt(use, local):
+                return MissingName(use.line - first, use.name, _NOWHERE, use.name, (*_bound_names(tree), *local))
         return None
 
     # -- names that nothing defines ----------------------------------------------------------------------------------
@@ -196,8 +205,10 @@ class NameChecker:
         return None
 
     def _is_meant(self, answer: dict[str, Any]) -> bool:
-        """Whether a module that is not there has to be taken to exist."""
-        return not answer["module"] and (not self._knows_packages or answer["missing"] in self._task)
+        """Whether what is not there has to be taken to exist: no interpreter was named, and another one may have it."""
+        if answer["module"]:
+            return not self._knows_packages and answer["missing"] in NEWER
+        return not self._knows_packages or answer["missing"] in self._task
 
 
 @cache
@@ -217,7 +228,7 @@ def _parsed(before: str, text: str) -> tuple[ast.Module | None, int]:
     return None, 0
 
 
-def _missing_attribute(lacking: dict[str, Any], first: int) -> MissingName:
+def missing_attribute(lacking: dict[str, Any], first: int) -> MissingName:
     line = lacking["line"] - first
     known, is_keyword = tuple(lacking["known"]), bool(lacking.get("is_keyword"))
     return MissingName(line, lacking["shown"], lacking["owner"], lacking["name"], known, is_keyword)
@@ -228,7 +239,7 @@ def _check_packages(text: str, project: Path) -> MissingName | None:
     return None if found is None else MissingName(found.line, found.name, "", found.name, found.known)
 
 
-def _worded(missing: MissingName) -> tuple[str, str]:
+def worded(missing: MissingName) -> tuple[str, str]:
     """Reason and correction."""
     if missing.is_keyword:
         return _worded_keyword(missing)
@@ -287,7 +298,22 @@ def _defines(text: str) -> bool:
 
 def _is_module(use: UndefinedName) -> bool:
     """Whether it is a module of the standard library that was not imported: imports come first in a file."""
-    return bool(use.attribute) and use.name in sys.stdlib_module_names
+    return use.then not in ("", CALLED) and use.name in sys.stdlib_module_names
+
+
+def _is_misspelt(use: UndefinedName, local: Sequence[str]) -> bool:
+    """Whether a variable of the function is meant. A function of a similar name may still be defined."""
+    return use.then != CALLED and nearest(use.name, local, _MISSPELT) is not None
+
+
+def _local_names(tree: ast.Module, line: int) -> tuple[str, ...]:
+    """What is bound within the statement at the top in which a line stands."""
+    around = next((node for node in tree.body if node.lineno <= line <= (node.end_lineno or 0)), None)
+    return (
+        ()
+        if around is None
+        else tuple(sorted({name for node in ast.walk(around) for name in bound_by(node)}))[:_MAX_LOCAL]
+    )
 
 
 def _bound_names(tree: ast.Module) -> tuple[str, ...]:

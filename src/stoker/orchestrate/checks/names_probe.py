@@ -43,6 +43,18 @@ ELSEWHERE = frozenset(
     ).split()
 )
 """Names of the standard library that other platforms have."""
+NEWER = frozenset(
+    (  # noqa: SIM905
+        "batched override Buffer TypeAliasType walk full_match from_uri is_junction copy_into move_into move "
+        "shutdown is_shutdown QueueShutDown ShutDown is_integer from_number strptime sumprod fma monitoring "
+        "get_original_bases get_protocol_members is_protocol TypeIs ReadOnly NoDefault TypeForm deprecated "
+        "process_cpu_count eager_task_factory create_eager_task_factory InterpreterPoolExecutor "
+        "terminate_workers kill_workers annotationlib getencoding uuid6 uuid7 uuid8 "
+        "binomialvariate kde kde_random markcoroutinefunction getasyncgenstate getasyncgenlocals Placeholder "
+        "case_sensitive recurse_symlinks walk_up onexc autocommit delete_on_close suggest_on_error color "
+    ).split()
+)
+"""Names, and arguments, of the standard library that only later versions than 3.11 have."""
 DYNAMIC = frozenset(("globals", "vars", "locals", "exec", "eval", "setattr", "__import__", "__path__", "__dict__"))
 MODULE_NAMES = frozenset(
     (  # noqa: SIM905

@@ -30,13 +30,16 @@ _BUILTIN = frozenset(dir(builtins)) | _IMPLIED
 _HANDLED = ("NameError", "ImportError", "ModuleNotFoundError")
 
 
+CALLED = "()"
+
+
 class UndefinedName(NamedTuple):
     line: int
     name: str
     runs_at_once: bool
     """What follows in the file comes too late: the use runs while the file is read."""
-    attribute: str = ""
-    """Of `NAME.attribute`."""
+    then: str = ""
+    """What follows the name: an attribute, CALLED, or nothing of these."""
 
 
 def undefined_names(source: str, tree: ast.Module) -> list[UndefinedName]:
@@ -114,11 +117,11 @@ def _uses(tree: ast.Module, unbound: dict[str, bool]) -> Iterator[UndefinedName]
     shared = frozenset(name for name, is_local in unbound.items() if is_local)
     nodes: list[tuple[ast.AST, _Scope, str]] = [(tree, _Scope(), "")]
     while nodes:
-        node, scope, attribute = nodes.pop()
+        node, scope, then = nodes.pop()
         if isinstance(node, ast.Name):
             is_use = isinstance(node.ctx, ast.Load) and node.id in unbound and node.id not in scope.bound
             if is_use and not scope.is_protected:
-                yield UndefinedName(node.lineno, node.id, scope.runs_at_once, attribute)
+                yield UndefinedName(node.lineno, node.id, scope.runs_at_once, then)
         else:
             nodes.extend(_children(node, scope, shared))
 
@@ -152,6 +155,10 @@ def _children(node: ast.AST, scope: _Scope, shared: frozenset[str]) -> Iterator[
             return
         case ast.Attribute(value=ast.Name() as name, attr=attribute):
             yield name, scope, attribute
+            return
+        case ast.Call(func=ast.Name() as name, args=args, keywords=keywords):
+            yield name, scope, CALLED
+            yield from ((one, scope, "") for one in (*args, *keywords))
             return
         case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
             scope = scope._replace(is_protected=scope.is_protected or any(takes(one, _HANDLED) for one in handlers))
