@@ -1,6 +1,6 @@
 """What Stoker does on a GPU, proved and measured by one prepared command: bench/gpu.md.
 
-`python -m bench.gpu prepare`   here, with a network: the parts that the other machine has not, into build/gpu
+`python -m bench.gpu prepare`   here, with a network: the parts that the other machine has not, into build/gpu/parts
 `python -m bench.gpu run`       there, without one: ten minutes; rows are kept as they are measured
 `python -m bench.gpu page`      writes bench/gpu.md from the rows of a run
 

@@ -28,7 +28,7 @@ _INSTALLED = "STOKER_BENCH_GPU_INSTALLED"
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description="Proves and measures Stoker on a GPU.")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("prepare", help="with a network: llama.cpp's source and wheels into build/gpu")
+    verbs.add_parser("prepare", help="with a network: llama.cpp's source and wheels into build/gpu/parts")
     run = verbs.add_parser("run", help="on the machine with the GPU: all steps, each with its bound")
     run.add_argument("--rehearse", action="store_true", help="with small models: a check of the bench, not figures")
     run.add_argument("--only", action="append", default=[], metavar="STEP", help="one step; may be repeated")
@@ -75,7 +75,7 @@ def install(argv: Sequence[str]) -> None:
     has_command = Path(sys.executable).with_name("stoker").exists() or shutil.which("stoker") is not None
     if has_command or _INSTALLED in os.environ:
         return
-    site, tools = parts / "site", parts / "tools"
+    site, tools = prepare.WORK / "site", prepare.WORK / "tools"
     tools.mkdir(parents=True, exist_ok=True)
     missing = wanted(parts / prepare.WHEELS, [one.name for one in metadata.distributions()])
     if missing and not site.exists():
@@ -104,7 +104,7 @@ def _run(given: argparse.Namespace) -> int:
     if unknown := [name for name in given.only if name not in names]:
         print(f"no such step: {', '.join(unknown)}; they are {', '.join(names)}", file=sys.stderr)
         return 2
-    folder = (given.folder or prepare.PARTS / chosen.name).absolute()
+    folder = (given.folder or prepare.WORK / chosen.name).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     rows = RowFile(folder / "rows.jsonl")
     if not given.only:

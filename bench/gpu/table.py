@@ -19,7 +19,7 @@ _HOW = """\
 ## Run it
 
 ```sh
-python -m bench.gpu prepare    # with a network, once: llama.cpp's source and wheels into build/gpu
+python -m bench.gpu prepare    # with a network, once: llama.cpp's source and wheels into build/gpu/parts
 python -m bench.gpu run        # on the machine with the GPU: ten minutes, no network
 python -m bench.gpu page --from build/gpu/full/gpu.json    # this page
 ```

@@ -152,3 +152,15 @@ def test_what_to_report_names_version_card_and_difference() -> None:
     assert lines[2].startswith("telemetry: differs: L4, driver 570.1")
     assert lines[3:] == ["start: failed: no port"]
     assert doctor_gpu.report([gpu_proof.skipped("mask", "no engine")], [GPU]) == []
+
+
+def test_if_something_differs_the_lines_to_report_follow_the_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(()))
+    wrong = gpu_proof.telemetry([GPU], [SMI | {"driver_version": "571"}])
+    monkeypatch.setattr(doctor_gpu, "prove", lambda probe, say: wrong)
+    assert run(["doctor", "--gpu"]) == 1
+    table, _, lines = capsys.readouterr().out.partition("please report these lines:")
+    assert "differs" in table
+    assert "expected L4, driver 571" in lines
