@@ -11,6 +11,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.evaluate.interruptible import as_typed, say_how_to_go_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +53,11 @@ def validator(
     measured = _to_measure(installation, name)
     with installation.control() as control:
         control.switch(measured.serve)
-    rates = measure_validator(installation, measured, fresh, quiet=json)
+    with say_how_to_go_on(
+        lambda: "the verdicts so far are kept",
+        as_typed("eval validator", [name], {"--config": config, "--state": state}),
+    ):
+        rates = measure_validator(installation, measured, fresh)
     if json:
         terminal.emit(_document(measured, rates))
     else:
@@ -107,9 +112,7 @@ def _to_measure(installation: Installation, name: str) -> ValidatorToMeasure:
     return ValidatorToMeasure(serve, validator_prompt(orchestrator), orchestrator.validator_timeout)
 
 
-def measure_validator(
-    installation: Installation, measured: ValidatorToMeasure, fresh: bool, quiet: bool
-) -> ValidatorRates:
+def measure_validator(installation: Installation, measured: ValidatorToMeasure, fresh: bool) -> ValidatorRates:
     """Ask what was not asked yet, and reckon the rates."""
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.measure.lock import hold_measurement_lock
@@ -118,12 +121,10 @@ def measure_validator(
     known = running_at(installation, measured.serve)
     path = rates.path_of(installation.state, measured.serve, measured.prompt)
     with hold_measurement_lock(installation.state, known.lock, f"a measurement of {measured.serve} as a validator"):
-        return rates.rates_of(_ask_all(known, measured, path, fresh, quiet))
+        return rates.rates_of(_ask_all(known, measured, path, fresh))
 
 
-def _ask_all(
-    known: RunningServe, measured: ValidatorToMeasure, path: Path, fresh: bool, quiet: bool
-) -> Mapping[str, StoredVerdict]:
+def _ask_all(known: RunningServe, measured: ValidatorToMeasure, path: Path, fresh: bool) -> Mapping[str, StoredVerdict]:
     """The blocks that have no verdict yet, one after the other; each verdict is written as it comes."""
     from stoker.cli.evaluate.interruptible import run_interruptible
     from stoker.cli.evaluate.progress import ProgressLine
@@ -139,7 +140,7 @@ def _ask_all(
     kept = rates.load_verdicts(path)
     goes_on = kept.header is not None and kept.header.is_same_model(head) and not fresh
     left = [block for block in blocks_to_judge() if not goes_on or block.digest not in kept.verdicts]
-    with record_file.writer(path, head, goes_on) as write, ProgressLine(quiet or not left) as bar:
+    with record_file.writer(path, head, goes_on) as write, ProgressLine() as bar:
 
         def keep(verdict: StoredVerdict, done: int, spent: float) -> None:
             write(verdict)

@@ -61,6 +61,20 @@ def fingerprint(
     return Fingerprint(_hex(identity) if known else "", _hex(execution), identity | execution)
 
 
+def reported_fingerprint(model: str, report: EngineReport) -> Fingerprint:
+    """Of a server that somebody else runs: what it says of itself. Its identity stays unknown."""
+    serve = Serve(model, served_name=model)
+    props = report.props if isinstance(report.props, dict) else {}
+    meta = _meta(report.models, model)
+    found = {
+        "template": _template(serve, props, {}),
+        "version": _version(report),
+        "reported.model": str(props.get("model_path") or ""),
+        "reported.meta": _hex({name: str(value) for name, value in meta.items()}) if meta else "",
+    }
+    return Fingerprint(parts={name: value for name, value in (found | _reported(report, serve)).items() if value})
+
+
 def difference(before: Fingerprint, after: Fingerprint) -> FingerprintDifference:
     """What changed. Nothing in `identity` and `unknown`: a baseline of `before` counts for `after`."""
     mine, yours = before.parts, after.parts

@@ -476,8 +476,17 @@ def _signs(outline: Outline) -> frozenset[str]:
     uses_tools = outline.tools or outline.has_results or outline.forces_tool
     if not (uses_tools or outline.images or outline.is_long):
         return _NONE
-    has = (("vision", outline.images), ("long-context", outline.is_long), ("tool-use", uses_tools))
-    return frozenset([name for name, is_so in has if is_so])
+    return _SIGNS_SEEN[bool(outline.images), outline.is_long, bool(uses_tools)]
+
+
+_SIGNS_SEEN = {
+    (images, is_long, uses_tools): frozenset(
+        ["vision"] * images + ["long-context"] * is_long + ["tool-use"] * uses_tools
+    )
+    for images in (False, True)
+    for is_long in (False, True)
+    for uses_tools in (False, True)
+}
 
 
 def _form(outline: Outline, has_asks: bool, shapes: frozenset[str] = _NONE, words: int = 0) -> tuple[str, str] | None:

@@ -246,7 +246,10 @@ _THAT = _all(
     "ça cela tout ceci questo quello tutto isto isso tudo", "это всё все так",
 )  # fmt: skip
 _POINTING = _ACTS | _TREATS | _MAKES | _THAT | frozenset(map(plain, WORDS))
-_SAYING = "discussed|agreed|said|told|talked|described|mentioned|wrote|proposed|suggested|outlined|planned|decided|showed|sent"
+_SAYING = (
+    "discussed|agreed|said|told|talked|described|mentioned|wrote|proposed|suggested|outlined|planned|decided|showed"
+    "|sent"
+)
 _AS = "discussed|agreed|described|planned|proposed|suggested|outlined|above|requested"
 _WIE = "besprochen|vereinbart|beschrieben|gesagt|vorgeschlagen|geplant|abgesprochen"
 _COMO = "acordamos|hablamos|dijimos|dije|dijiste|quedamos|propusiste|combinamos|acordado|hablado"
