@@ -11,7 +11,7 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run, Subject
-from stoker.measure.canary.questions import EMBER
+from stoker.measure.artifacts.fingerprint import EMBER
 from stoker.measure.preflight import run as measured
 from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, passed
 from stoker.measure.preflight.run import PreflightOptions, PreflightProgress, recorded_numbers, run_preflight

@@ -83,7 +83,7 @@ def bootstrap(
     given = {"--class": ",".join(names) or None, "--suites": suites, "--config": config, "--state": state}
     for tier in _chosen(router, tiers or []):
         served = classes_served(router, tier, names)
-        with say_how_to_go_on(lambda: _ANSWERS_KEPT, as_typed("eval bootstrap", tiers or [], given)):
+        with say_how_to_go_on(_ANSWERS_KEPT, as_typed("eval bootstrap", tiers or [], given)):
             done += _measure(installation, tier, served, suites, fresh, quiet=json)
     if json:
         _emit(done)
@@ -165,7 +165,7 @@ def calibrate(
     done: list[ProfileRow] = []
     for tier in _chosen(_router(installation), tiers or []):
         if stale := _stale(installation, tier):
-            with say_how_to_go_on(lambda: _ANSWERS_KEPT, again):
+            with say_how_to_go_on(_ANSWERS_KEPT, again):
                 done += _measure(installation, tier, stale, suites, fresh=not resume, quiet=json)
         elif not json:
             terminal.say(f"tier {tier.name}: nothing to measure again")

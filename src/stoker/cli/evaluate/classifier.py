@@ -43,7 +43,7 @@ def classifier(
     with installation.control() as control:
         control.switch(name)
     with say_how_to_go_on(
-        lambda: "the answers so far are kept",
+        "the answers so far are kept",
         as_typed("eval classifier", [name], {"--config": config, "--state": state}),
     ):
         proof = measure_classifier(installation, name, settings, fresh)

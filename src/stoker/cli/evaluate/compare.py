@@ -68,7 +68,7 @@ def compare(
              "--state": state}  # fmt: skip
     again = as_typed("eval compare", [a, b], given) + (" --quick" if quick else "")
     try:
-        with say_how_to_go_on(lambda: "what was measured so far is kept", again):
+        with say_how_to_go_on("what was measured so far is kept", again):
             for place, (name, (serve, cost)) in enumerate(zip((a, b), found, strict=True)):
                 known = None if stored else _loaded(installation, serve)
                 how = _HowToMeasure(wanted, suites, quick, more_models=len(found) - place - 1)

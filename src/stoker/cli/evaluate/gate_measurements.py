@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,7 +121,7 @@ def measure_missing(
         try:
             with (
                 hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"),
-                say_how_to_go_on(partial(_KEPT.get, kind.value, _ALL_KEPT), again),
+                say_how_to_go_on(_KEPT.get(kind.value, _ALL_KEPT), again),
             ):
                 run = _measured(kind, judging, known, json, again if not anew else "", resume)
         except (UsageError, BaselineRefused) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import signal
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -31,12 +31,12 @@ def run_interruptible(work: Coroutine[Any, Any, T]) -> T:
 
 
 @contextmanager
-def say_how_to_go_on(kept: Callable[[], str], command: str) -> Iterator[None]:
+def say_how_to_go_on(kept: str, command: str) -> Iterator[None]:
     """`kept`: what is kept if the work inside is interrupted. Raises Interrupted instead of KeyboardInterrupt."""
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted: {kept()}; to go on: {command}") from None
+        raise Interrupted(f"interrupted: {kept}; to go on: {command}") from None
 
 
 def as_typed(command: str, names: Sequence[str], options: Mapping[str, object]) -> str:

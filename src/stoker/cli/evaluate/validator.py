@@ -54,7 +54,7 @@ def validator(
     with installation.control() as control:
         control.switch(measured.serve)
     with say_how_to_go_on(
-        lambda: "the verdicts so far are kept",
+        "the verdicts so far are kept",
         as_typed("eval validator", [name], {"--config": config, "--state": state}),
     ):
         rates = measure_validator(installation, measured, fresh)

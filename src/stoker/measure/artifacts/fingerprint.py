@@ -21,6 +21,9 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import IN_PLACE, Secret, Serve
 from stoker.store.files.split_gguf import parse_part
 
+SPARK = "sha256:f981f90eb28b433c7a1aed9abed26545d0f05565db767dda4824faad0351948e"
+EMBER = "sha256:9f44de25ce36ed5f7fa1ca380cc865d7ba578491c89cd9c65aebca2174ae50b5"
+"""The models in the package, by the part `model` of their fingerprints."""
 IDENTITY = ("model", "revision", "quantisation", "template", "sampling")
 _ELSEWHERE = frozenset(
     ("name", "model", "served_name", "slot", "slots", "driver", "port", "host", "health", "canary", "key", "key_header",

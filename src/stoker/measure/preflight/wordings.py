@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stoker.measure.canary import questions
+from stoker.measure.artifacts.fingerprint import EMBER as EMBER_WEIGHTS
+from stoker.measure.artifacts.fingerprint import SPARK as SPARK_WEIGHTS
 
 
 class OfferedTool(NamedTuple):
@@ -182,7 +183,7 @@ _TINY_TOOLS = {tool.name: tool._replace(description=f"Tool {tool.name}.") for to
 _W, _T, _TIMER, _P = _TINY_TOOLS.values()
 EMBER = Wording(
     name="ember",
-    models=("ember", questions.EMBER),
+    models=("ember", EMBER_WEIGHTS),
     echo="Repeat exactly: {words}",
     prose=(
         "Tell me a story.", "Tell me about Stoker.", "What can you do?", "What is a token?", "Explain draining.",
@@ -225,7 +226,7 @@ EMBER = Wording(
 )  # fmt: skip
 SPARK = EMBER._replace(
     name="spark",
-    models=("spark", questions.SPARK),
+    models=("spark", SPARK_WEIGHTS),
     prose=(*EMBER.prose[:-1], "What is a slot?"),
     needles=(150, 250),
 )
