@@ -83,7 +83,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(
             classifier,
             "measure_classifier",
-            lambda place, name, settings, fresh, quiet: prove(said, settings, HIGH_RISK),
+            lambda place, name, settings, fresh: prove(said, settings, HIGH_RISK),
         )
 
     return say
@@ -180,7 +180,7 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
     model, path, total = Model(monkeypatch), tmp_path / "classifier" / "fast.jsonl", len(held_out())
     model.most = 20
     with pytest.raises(RequestRefused, match="serve 'fast' does not answer: it broke"):
-        classifier.ask_all(known(Fingerprint("i", "e")), path, fresh=False, quiet=True)
+        classifier.ask_all(known(Fingerprint("i", "e")), path, fresh=False)
     assert (model.asked, len(load_answers(path).answers)) == (20, 20)
     with path.open("ab") as file:
         file.write(b'{"digest": "torn')
@@ -188,7 +188,7 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
 
     def again(identity: str, fresh: bool = False) -> ClassifierAnswers:
         model.asked = 0
-        return classifier.ask_all(known(Fingerprint(identity, "e")), path, fresh=fresh, quiet=True)
+        return classifier.ask_all(known(Fingerprint(identity, "e")), path, fresh=fresh)
 
     assert len(again("i").answers) == total
     assert model.asked == total - 20
@@ -202,4 +202,4 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
 
 def test_what_cannot_be_told_apart_from_others_is_not_measured(tmp_path: Path) -> None:
     with pytest.raises(RequestRefused, match="a measurement would not count"):
-        classifier.ask_all(known(Fingerprint()), tmp_path / "x.jsonl", fresh=False, quiet=True)
+        classifier.ask_all(known(Fingerprint()), tmp_path / "x.jsonl", fresh=False)

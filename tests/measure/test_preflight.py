@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.domain.run import Finding, Outcome, Run, Subject
+from stoker.domain.run import Finding, Fingerprint, Outcome, Run, Subject
+from stoker.measure.artifacts.fingerprint import EMBER
 from stoker.measure.preflight import run as measured
 from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, passed
 from stoker.measure.preflight.run import PreflightOptions, PreflightProgress, recorded_numbers, run_preflight
@@ -26,13 +27,13 @@ WEATHER = {
 }
 
 
-def prove(script: Script, only: Sequence[str] = (), tell: Any = None, **options: Any) -> Run:
+def prove(script: Script, only: Sequence[str] = (), tell: Any = None, subject: Subject = WHERE, **options: Any) -> Run:
     async def run() -> Run:
         async with ScriptedServer(script) as server:
             steps: list[PreflightProgress] = []
             told = (lambda step: tell(server, step)) if tell else steps.append
             target = Target("127.0.0.1", server.port, "", script.id)
-            return await run_preflight(WHERE, target, PreflightOptions(only=only, **options), told)
+            return await run_preflight(subject, target, PreflightOptions(only=only, **options), told)
 
     return asyncio.run(run())
 
@@ -218,3 +219,25 @@ def test_a_baseline_holds_prompts_to_the_tokens_that_they_cost() -> None:
     [changed] = prove(script, ["same-model"], baseline=dict.fromkeys(answers, 1)).findings
     assert (changed.outcome, "another model" in changed.cause) == (Outcome.FAILED, True)
     assert recorded_numbers(Run("", first.kind, 0, 0, WHERE, Outcome.PASSED, [Finding("x", Outcome.PASSED)])) == {}
+
+
+def test_long_texts_are_new_in_each_run_so_that_no_cache_has_read_them() -> None:
+    def texts() -> list[str]:
+        async def run() -> list[str]:
+            async with ScriptedServer(Script(context=4096, prompt_tokens=None)) as server:
+                target = Target("127.0.0.1", server.port, "", "scripted")
+                await run_preflight(WHERE, target, PreflightOptions(only=["needle", "over-context"]))
+                asked = [json.loads(one.body) for one in server.requests if one.path.endswith("/completions")]
+                return [one["messages"][-1]["content"] for one in asked if len(one["messages"][-1]["content"]) > 4000]
+
+        return asyncio.run(run())
+
+    first, second = texts(), texts()
+    assert len(first) == len(second) > 18
+    assert {text[:100] for text in first}.isdisjoint(text[:100] for text in second)
+
+
+def test_a_model_is_asked_in_its_own_words_whatever_its_serve_is_called() -> None:
+    subject = Subject("m", "m", "http://127.0.0.1/v1", fingerprint=Fingerprint(parts={"model": EMBER}))
+    run = prove(Script(), ["model"], subject=subject)
+    assert run.setting("wording") == "ember"

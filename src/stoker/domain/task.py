@@ -105,7 +105,7 @@ class Outline(msgspec.Struct, frozen=True):
 
     def around_request(self, back: int) -> Around:
         """What stands around that request; empty if it was not read."""
-        return self.around[back] if back < len(self.around) else _NOTHING_AROUND
+        return self.around[back] if back < len(self.around) else NOTHING_AROUND
 
     @property
     def may_change_files(self) -> bool:
@@ -118,7 +118,7 @@ class Outline(msgspec.Struct, frozen=True):
         return self.tokens if self.tokens is not None else self.size // BYTES_PER_TOKEN
 
 
-_NOTHING_AROUND = Around()
+NOTHING_AROUND = Around()
 
 
 class Task(NamedTuple):

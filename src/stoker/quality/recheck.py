@@ -183,10 +183,9 @@ async def prove(serve: Serve, target: Target) -> Rounds:
 
 def _wording(serve: Serve, target: Target) -> str:
     """The set of questions for the model: small test models, found by any of their names, know only their own set."""
-    from stoker.measure.preflight.wordings import ASSISTANT, wording_for
+    from stoker.measure.preflight.wordings import wording_for
 
-    found = (wording_for(name) for name in (target.served_name, serve.name, serve.model))
-    return next((one for one in found if one is not ASSISTANT), ASSISTANT).name
+    return wording_for(target.served_name, serve.name, serve.model).name
 
 
 def _load() -> None:

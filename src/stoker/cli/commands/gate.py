@@ -27,6 +27,10 @@ def gate(
         str | None, typer.Option("--gate", metavar="NAME", help="This gate. Default: the only one there is.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Measure again what could be measured.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with an interrupted preflight: its finished checks are not asked again."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Judge stored results; measure and store nothing.")
     ] = False,
@@ -54,12 +58,16 @@ def gate(
 
     if again and dry_run:
         raise UsageError("--again measures and --dry-run does not: give one of them")
+    if resume and (again or dry_run):
+        raise UsageError(
+            f"--resume goes on with what is kept, and {'--again' if again else '--dry-run'} does not: give one of them"
+        )
     found = running_serve.find_running(serve, config, state)
     judging = gate_measurements.gate_measurement(found, alias, name, suites, unknown_ok)
     asked = judging.gate
     began = time.time()
     runs = [] if again else gate_measurements.stored_runs(judging, began)
-    fixes = {} if dry_run else gate_measurements.measure_missing(judging, runs, quiet=json)
+    fixes = {} if dry_run else gate_measurements.measure_missing(judging, runs, alias, json, again, resume)
     unknown = gate_measurements.unknown_conditions(judging, runs)
     findings = judgement.judge_gate(asked, runs, judging.classes, unknown if unknown_ok else ())
     for condition, finding in zip(asked.conditions, findings, strict=True):

@@ -275,5 +275,7 @@ def with_progress(quiet: bool, work: Callable[[Progress], ImportedConfig]) -> Im
     from stoker.cli.console import terminal
     from stoker.cli.evaluate.progress import ProgressLine
 
-    with ProgressLine(quiet or not terminal.is_live(stderr=True)) as line:
+    if quiet or not terminal.is_live(stderr=True):
+        return work(lambda what, share: None)
+    with ProgressLine() as line:
         return work(lambda what, share: line.show(f"reading {what}", share, None))

@@ -30,6 +30,13 @@ class RequestRefused(StokerError):
     code = "refused"
 
 
+class Interrupted(StokerError):
+    """Ctrl-C or SIGTERM ended a measurement. The message says what is kept, and the command that goes on."""
+
+    status = 503
+    code = "interrupted"
+
+
 class UnreadableAnswer(StokerError):
     """The running Stoker answered with something that this version does not understand, or not at all."""
 

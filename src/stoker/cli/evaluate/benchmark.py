@@ -111,7 +111,7 @@ def benchmark(
     for note in found.notes:
         terminal.note(note)
     with hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a benchmark of {found.serve}"):
-        runs = measure(found, wanted, plan, size, quiet=json)
+        runs = measure(found, wanted, plan, size)
     paths = [save_run(run, found.results.parent) for run in runs]
     _show_results(runs, json)
     comparison = _compare(earlier, runs[0], json) if earlier is not None else None
@@ -156,11 +156,10 @@ def _write_report(path: Path, runs: list[Run], comparison: BenchmarkComparison |
 
 
 def measure(
-    found: MeasurementTarget, wanted: BenchmarkOptions, plan: BenchmarkPlan, size: tuple[int, int], quiet: bool
+    found: MeasurementTarget, wanted: BenchmarkOptions, plan: BenchmarkPlan, size: tuple[int, int]
 ) -> list[Run]:
     """A Run for each route. Ctrl-C ends it early, `interrupted`. Raises UsageError."""
-    import asyncio
-
+    from stoker.cli.evaluate.interruptible import run_interruptible
     from stoker.cli.evaluate.progress import ProgressLine
     from stoker.cli.evaluate.this_machine import facts, is_short_of_memory, load
     from stoker.measure.load.benchmark import Benchmark, BenchmarkObserver
@@ -170,10 +169,10 @@ def measure(
     machine = facts() | {"load_before": load()}
     at, begun = time.time(), time.perf_counter()
     interrupted = False
-    with ProgressLine(quiet) as bar:
+    with ProgressLine() as bar:
         bench = Benchmark(found.servers, wanted, plan, size, BenchmarkObserver(bar.show, is_short_of_memory))
         try:
-            asyncio.run(bench.run())
+            run_interruptible(bench.run())
         except KeyboardInterrupt:
             interrupted = True
         except PromptTooShort as error:

@@ -12,6 +12,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.evaluate.interruptible import as_typed, say_how_to_go_on
 from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from stoker.measure.suites.fixture import Fixture
     from stoker.measure.suites.grading import GradedFixture, GradingProgress, UngradedFixtures
 
+_ANSWERS_KEPT = "the answers so far are kept"
 IDENTIFIED_WITHIN = 60.0
 """Seconds that a running serve may take to be looked at: large weights are hashed."""
 _Tiers = Annotated[
@@ -78,8 +80,11 @@ def bootstrap(
         _from_files(installation, router, files, tiers or [], names, suites, json)
         return
     done: list[ProfileRow] = []
+    given = {"--class": ",".join(names) or None, "--suites": suites, "--config": config, "--state": state}
     for tier in _chosen(router, tiers or []):
-        done += _measure(installation, tier, classes_served(router, tier, names), suites, fresh, quiet=json)
+        served = classes_served(router, tier, names)
+        with say_how_to_go_on(_ANSWERS_KEPT, as_typed("eval bootstrap", tiers or [], given)):
+            done += _measure(installation, tier, served, suites, fresh, quiet=json)
     if json:
         _emit(done)
     if not done:
@@ -148,16 +153,20 @@ def classes_served(router: RouterSettings, tier: Tier, names: Sequence[str]) -> 
 def calibrate(
     tiers: _Tiers = None,
     suites: _Suites = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the interrupted one.")] = False,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
     """Measure again what is no longer valid: tiers that changed, and tiers whose answers got worse."""
     installation = find_installation(config, state)
+    given = {"--suites": suites, "--config": config, "--state": state}
+    again = f"{as_typed('eval calibrate', tiers or [], given)} --resume"
     done: list[ProfileRow] = []
     for tier in _chosen(_router(installation), tiers or []):
         if stale := _stale(installation, tier):
-            done += _measure(installation, tier, stale, suites, fresh=True, quiet=json)
+            with say_how_to_go_on(_ANSWERS_KEPT, again):
+                done += _measure(installation, tier, stale, suites, fresh=not resume, quiet=json)
         elif not json:
             terminal.say(f"tier {tier.name}: nothing to measure again")
     if json:
@@ -218,7 +227,7 @@ def _measure(
         kept = _Kept(installation.state, tier.name, known, fresh)
         began = time.time()
         try:
-            graded = grade_with_progress(known, fixtures, kept.done, tier.name, kept.add, quiet)
+            graded = grade_with_progress(known, fixtures, kept.done, tier.name, kept.add)
         finally:
             kept.close()
         rows = grading.profile_rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())

@@ -65,7 +65,11 @@ def _recorded(found: RunningServe, chosen: Sequence[CanaryQuestion]) -> Run:
 
     began = time.time()
     kept = interruptible.run_interruptible(
-        _asking(found, lambda asker, on_question: measure.record_baseline(asker, chosen, digest(chosen), on_question))
+        asking(
+            found,
+            chosen,
+            lambda asker, on_question: measure.record_baseline(asker, chosen, digest(chosen), on_question),
+        )
     )
     wrong = [one.reply for one in kept.replies if one.reply.failure]
     steady = sum(one.agreement == 1.0 for one in kept.replies)
@@ -106,7 +110,11 @@ def compared(found: RunningServe, chosen: Sequence[CanaryQuestion], wanted: str 
     same = measure.require_comparable(against, found.subject.fingerprint, digest(chosen), unknown_ok)
     kept = measure.baseline_in(against)
     checked = interruptible.run_interruptible(
-        _asking(found, lambda asker, on_question: measure.run_canary(asker, chosen, kept, same, time.time, on_question))
+        asking(
+            found,
+            chosen,
+            lambda asker, on_question: measure.run_canary(asker, chosen, kept, same, time.time, on_question),
+        )
     )
     settings: dict[str, object] = {
         "baseline": False,
@@ -157,13 +165,25 @@ def record_command(found: RunningServe) -> str:
     return f"{command_for('eval canary', found.serve.name, found.installation)} --record"
 
 
-async def _asking(found: RunningServe, work: Callable[[CanaryClient, OnQuestion], Awaitable[_T]]) -> _T:
+async def asking(
+    found: RunningServe, chosen: Sequence[CanaryQuestion], work: Callable[[CanaryClient, OnQuestion], Awaitable[_T]]
+) -> _T:
+    """`work` with a client, and with progress."""
+    from stoker.cli.evaluate.progress import ProgressLine
     from stoker.measure.canary.canary import CanaryClient
     from stoker.measure.requests.client import ModelClient
 
+    names = [one.name for one in chosen]
+
+    def show(done: int) -> None:
+        if done < len(names):
+            line.show(f"{found.serve.name}: question {done + 1} of {len(names)}", done / len(names), None)
+
     client = ModelClient(found.target)
     try:
-        return await work(CanaryClient(client), lambda name: None)
+        with ProgressLine() as line:
+            show(0)
+            return await work(CanaryClient(client), lambda name: show(names.index(name) + 1))
     finally:
         client.close()
 

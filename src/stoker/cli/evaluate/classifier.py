@@ -11,6 +11,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.evaluate.interruptible import as_typed, say_how_to_go_on
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -41,7 +42,11 @@ def classifier(
     name = settings.serve
     with installation.control() as control:
         control.switch(name)
-    proof = measure_classifier(installation, name, settings, fresh, quiet=json)
+    with say_how_to_go_on(
+        "the answers so far are kept",
+        as_typed("eval classifier", [name], {"--config": config, "--state": state}),
+    ):
+        proof = measure_classifier(installation, name, settings, fresh)
     with installation.control() as control:
         if installation.settings is not None:
             control.reload()
@@ -76,7 +81,7 @@ def _settings(installation: Installation, serve: str | None) -> ClassifierModelS
 
 
 def measure_classifier(
-    installation: Installation, name: str, settings: ClassifierModelSettings, fresh: bool, quiet: bool
+    installation: Installation, name: str, settings: ClassifierModelSettings, fresh: bool
 ) -> ClassifierProof:
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.domain.task import HIGH_RISK
@@ -86,11 +91,11 @@ def measure_classifier(
     known = running_at(installation, name)
     router = None if installation.settings is None else installation.settings.router
     with hold_measurement_lock(installation.state, known.lock, f"a measurement of {name} as a classifier"):
-        kept = ask_all(known, proofs.path_of(installation.state, name), fresh, quiet)
+        kept = ask_all(known, proofs.path_of(installation.state, name), fresh)
     return proofs.prove(kept.answers, settings, HIGH_RISK if router is None else router.high_risk)
 
 
-def ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> ClassifierAnswers:
+def ask_all(known: RunningServe, path: Path, fresh: bool) -> ClassifierAnswers:
     """The prompts that have no answer yet, one after the other; each answer is written as it comes."""
     from stoker.cli.evaluate.interruptible import run_interruptible
     from stoker.cli.evaluate.progress import ProgressLine
@@ -107,7 +112,7 @@ def ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> Classi
     kept = proofs.load_answers(path)
     goes_on = kept.header == head and not fresh
     left = [row for row in held_out() if not goes_on or row.digest not in kept.answers]
-    with record_file.writer(path, head, goes_on) as write, ProgressLine(quiet or not left) as bar:
+    with record_file.writer(path, head, goes_on) as write, ProgressLine() as bar:
 
         def keep(answer: proofs.ClassifierAnswer, done: int, spent: float) -> None:
             write(answer)

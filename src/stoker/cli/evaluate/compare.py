@@ -12,6 +12,7 @@ import typer
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.evaluate.interruptible import as_typed, say_how_to_go_on
 from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
@@ -63,11 +64,15 @@ def compare(
     before = _residents(installation)
     sides: list[ComparedModel] = []
     notes: list[str] = []
+    given = {"--for": ",".join(names) or None, "--suites": suites, "--html": html, "--config": config,
+             "--state": state}  # fmt: skip
+    again = as_typed("eval compare", [a, b], given) + (" --quick" if quick else "")
     try:
-        for place, (name, (serve, cost)) in enumerate(zip((a, b), found, strict=True)):
-            known = None if stored else _loaded(installation, serve)
-            how = _HowToMeasure(wanted, suites, quick, json, more_models=len(found) - place - 1)
-            sides.append(_side(installation, name, serve, cost, known, how, notes))
+        with say_how_to_go_on("what was measured so far is kept", again):
+            for place, (name, (serve, cost)) in enumerate(zip((a, b), found, strict=True)):
+                known = None if stored else _loaded(installation, serve)
+                how = _HowToMeasure(wanted, suites, quick, more_models=len(found) - place - 1)
+                sides.append(_side(installation, name, serve, cost, known, how, notes))
     finally:
         _restored(installation, before)
     result = models.compare_models(*sides)
@@ -166,7 +171,6 @@ class _HowToMeasure(NamedTuple):
     classes: Sequence[str]
     suites: Path | None
     is_rough: bool
-    quiet: bool
     more_models: int
 
 
@@ -182,7 +186,7 @@ def _side(
     timed = [run for run in _kept(installation, serve, RunKind.BENCHMARK, known) if _speed(run)]
     if known is not None:
         asked = _asked(known, how, asked)
-        timed = timed or [_timed(known, how.quiet)]
+        timed = timed or [_timed(known)]
     elif not asked and not timed:
         raise UsageError(f"there are no stored results of '{serve}': drop --stored to measure it")
     elif asked or timed:
@@ -232,10 +236,10 @@ def _asked(known: RunningServe, how: _HowToMeasure, kept: list[Run]) -> list[Run
         return kept
     terminal.note(f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} is measured now")
     with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
-        return [whole_suites.measure_suites(known, missing, done, how.quiet, every, how.more_models), *kept]
+        return [whole_suites.measure_suites(known, missing, done, every, how.more_models), *kept]
 
 
-def _timed(known: RunningServe, quiet: bool) -> Run:
+def _timed(known: RunningServe) -> Run:
     from stoker.cli.evaluate import benchmark, targets
     from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.load import presets
@@ -246,7 +250,7 @@ def _timed(known: RunningServe, quiet: bool) -> Run:
     plan, size = presets.plan_benchmark(wanted, ways.context), presets.token_sizes(wanted, ways.context)
     terminal.note(f"{known.serve.name}: speed is measured now")
     with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
-        (run,) = benchmark.measure(ways, wanted, plan, size, quiet)
+        (run,) = benchmark.measure(ways, wanted, plan, size)
     save_run(run, known.state)
     if run.outcome.value == "interrupted":
         raise KeyboardInterrupt

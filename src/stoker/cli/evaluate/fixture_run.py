@@ -34,7 +34,6 @@ def grade_with_progress(
     done: Sequence[GradedFixture],
     label: str,
     on_step: Callable[[GradingProgress], None],
-    quiet: bool,
     test: Callable[[], Sprt] = Sprt,
     more_models: int = 0,
 ) -> list[GradedFixture]:
@@ -80,7 +79,7 @@ def grade_with_progress(
         finally:
             client.close()
 
-    with ProgressLine(quiet, "about" if is_whole else "at most") as line:
+    with ProgressLine("about" if is_whole else "at most") as line:
         return run_interruptible(run())
 
 

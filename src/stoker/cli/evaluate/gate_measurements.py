@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import terminal
-from stoker.cli.console.errors import UsageError
+from stoker.cli.console.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")}
 """Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
 _NAMES = {"bootstrap": "suites"}
+_KEPT = {"bootstrap": "the answers to the suites so far are kept, as all that was measured before"}
+_ALL_KEPT = "what was measured before is kept"
+"""After Ctrl-C in the measurement of that kind."""
 _MAX_RUNS = 20
 """How many results of one kind are searched."""
 
@@ -48,6 +52,12 @@ class GateMeasurement:
 
         command = command_for("gate", self.running.serve.name, self.running.installation)
         return " ".join((command, "--gate", self.gate.name, *options))
+
+    def command_to_go_on(self, alias: str | None) -> str:
+        given = ["--for", alias] if alias is not None else []
+        given += ["--unknown-ok"] if self.unknown_ok else []
+        given += ["--suites", str(self.suites)] if self.suites is not None else []
+        return self.command(*map(shlex.quote, given), "--resume")
 
     def proposals(self, alias: str | None) -> dict[str, str]:
         """Of classes that there are questions for."""
@@ -82,13 +92,21 @@ def gate_measurement(
     return GateMeasurement(found, asked, classes, suites, unknown_ok, fixtures)
 
 
-def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> dict[RunKind, str]:
-    """Measure what no run in `runs` answers and put it in front of them. What could not be measured, with why."""
+def measure_missing(
+    judging: GateMeasurement, runs: list[Run], alias: str | None, json: bool, anew: bool, resume: bool
+) -> dict[RunKind, str]:
+    """Measure what no run in `runs` answers and put it in front of them. What could not be measured, with why.
+
+    `json`: no tables. `anew`, `resume`: as the options say. Raises Interrupted: a part is no verdict.
+    """
+    from stoker.cli.evaluate.interruptible import say_how_to_go_on
+    from stoker.domain.run import Outcome
     from stoker.measure.canary.canary import BaselineRefused
     from stoker.measure.gate import judgement
     from stoker.measure.lock import hold_measurement_lock
 
     found = judging.running
+    again = judging.command_to_go_on(alias)
     fixes: dict[RunKind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
     for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
@@ -101,11 +119,27 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
             continue
         terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name} is measured now")
         try:
-            with hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"):
-                runs.insert(0, _measured(kind, judging, known, quiet))
+            with (
+                hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"),
+                say_how_to_go_on(_KEPT.get(kind.value, _ALL_KEPT), again),
+            ):
+                run = _measured(kind, judging, known, json, again if not anew else "", resume)
         except (UsageError, BaselineRefused) as error:
             fixes[kind] = error.message
+            continue
+        if run.outcome is Outcome.INTERRUPTED:
+            raise Interrupted(f"interrupted: {_kept_of(run)}; to go on: {again}")
+        runs.insert(0, run)
     return fixes
+
+
+def _kept_of(run: Run) -> str:
+    from stoker.cli.evaluate.preflight import count_finished
+
+    if run.kind.value == "preflight":
+        why = next((one.observed for one in run.findings if one.observed.startswith("the server")), "")
+        return f"{count_finished(run)} of the preflight are kept{f', {why}' if why else ''}"
+    return f"the {run.kind.value} {run.id} is not whole, so it does not count; what was measured before it is kept"
 
 
 def _own_steps(judging: GateMeasurement, runs: Sequence[Run]) -> list[Condition]:
@@ -260,8 +294,12 @@ def _own_time(what: str, kind: RunKind, found: RunningServe) -> str:
     return f"{what}: {command_for(command, found.serve.name, found.installation)}{given}"
 
 
-def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json: bool) -> Run:
-    """Raises UsageError with the command that helps."""
+def _measured(
+    kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json: bool, again: str, resume: bool
+) -> Run:
+    """`again`: the command that goes on, which is said if there is something to go on with; empty: it is not said.
+    Raises UsageError with the command that helps, KeyboardInterrupt.
+    """
     from stoker.cli.evaluate import canary, preflight, targets
     from stoker.cli.evaluate import save_run as kept
 
@@ -272,13 +310,15 @@ def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json
         chosen = questions_for(found.subject.fingerprint.parts.get("model", ""))
         return canary.compared(found, chosen, None, judging.unknown_ok)
     if kind.value == "bootstrap":
-        return _suites(judging, json)
+        return _suites(judging)
     ways = targets.target_of(found)
     if kind.value == "preflight":
-        from stoker.measure.preflight.run import PreflightOptions, chosen_checks
+        from stoker.measure.preflight.run import PreflightOptions
 
-        with preflight.live_line(len(chosen_checks(())), json) as on_progress:
-            run = preflight.measure(ways, PreflightOptions(), on_progress)
+        wanted, earlier = PreflightOptions(), None
+        if again and (judging.unknown_ok or not judging.unknown_identity):
+            earlier = preflight.interrupted_run(ways, wanted, again, resume)
+        run = preflight.measure(ways, wanted, earlier)
         if not json:
             preflight.show(run)
     else:
@@ -297,13 +337,13 @@ def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: b
     plan = measurements.plan_steps(conditions, wanted, size)
     steps = ", ".join(f"{step.name} {step.length.requests}" for step in plan.steps)
     terminal.note(f"requests needed: {steps}")
-    (run,) = benchmark.measure(ways, wanted, plan, size, quiet=json)
+    (run,) = benchmark.measure(ways, wanted, plan, size)
     if not json:
         benchmark_tables.show_benchmark([run])
     return run
 
 
-def _suites(judging: GateMeasurement, json: bool) -> Run:
+def _suites(judging: GateMeasurement) -> Run:
     from stoker.cli.evaluate import whole_suites
     from stoker.domain.run import RunKind
     from stoker.measure.gate.measurements import class_of
@@ -313,4 +353,4 @@ def _suites(judging: GateMeasurement, json: bool) -> Run:
     classes = [name for name in dict.fromkeys(named) if name]
     fixtures = whole_suites.fixtures_for(judging.running, classes, judging.suites, judging.classes)
     earlier = whole_suites.earlier_runs(judging.running, RunKind.BOOTSTRAP)
-    return whole_suites.measure_suites(judging.running, fixtures, graded_in(earlier), json)
+    return whole_suites.measure_suites(judging.running, fixtures, graded_in(earlier))

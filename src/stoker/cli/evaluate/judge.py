@@ -42,7 +42,7 @@ def measure_judge(
     serve = serve_behind(installation, name) or name
     with installation.control() as control:
         control.switch(serve)
-    rates = _rates(installation, serve, task_class, found, fresh, quiet=json)
+    rates = _rates(installation, serve, task_class, found, fresh)
     with installation.control() as control:
         if installation.settings is not None:
             control.reload()
@@ -52,9 +52,7 @@ def measure_judge(
         _show(name, task_class, rates)
 
 
-def _rates(
-    installation: Installation, name: str, task_class: str, cases: list[JudgeCase], fresh: bool, quiet: bool
-) -> JudgeRates:
+def _rates(installation: Installation, name: str, task_class: str, cases: list[JudgeCase], fresh: bool) -> JudgeRates:
     from stoker.cli.evaluate.questions import PATIENCE, ask_each
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.domain.run import Fingerprint
@@ -82,7 +80,7 @@ def _rates(
             async def ask(client: InternalClient, case: JudgeCase) -> tuple[str, int]:
                 return await _judge(client, known, case, PATIENCE)
 
-            ask_each(known, left, ask, keep, "verdicts", PATIENCE, quiet)
+            ask_each(known, left, ask, keep, "verdicts", PATIENCE)
         return judge_rates.rates_of(judge_rates.load(path))
 
 

@@ -88,8 +88,8 @@ def _show_judged(judged: dict[str, Any]) -> None:
 
 
 def _written(serve: str | None, to: Path | None, config: str | None, state: str | None) -> list[PlanOutput]:
-    import asyncio
-
+    from stoker.cli.evaluate.interruptible import run_interruptible
+    from stoker.cli.evaluate.progress import ProgressLine
     from stoker.cli.evaluate.running_serve import find_running
     from stoker.measure.planning import plan_report
     from stoker.measure.requests.client import ModelClient
@@ -98,15 +98,18 @@ def _written(serve: str | None, to: Path | None, config: str | None, state: str 
     known = find_running(serve, config, state)
     own = fixture.shipped_fixtures(fixture.wording_for(known.subject.fingerprint.parts.get("model", "")))
 
+    def show(number: int, of: int) -> None:
+        line.show(f"{known.serve.name}: plan {number} of {of}", (number - 1) / of, None)
+
     async def run() -> list[PlanOutput]:
         client = ModelClient(known.target)
         try:
-            return await plan_report.write_plans(own, grading.fixture_asker(client), known.serve.name)
+            return await plan_report.write_plans(own, grading.fixture_asker(client), known.serve.name, show)
         finally:
             client.close()
 
-    terminal.note(f"asking {known.serve.name} for its plans")
-    found = asyncio.run(run())
+    with ProgressLine() as line:
+        found = run_interruptible(run())
     if to is not None:
         try:
             to.mkdir(parents=True, exist_ok=True)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.console import options, terminal
+from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, NotRunning, UsageError
 from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.targets import MeasurementTarget
     from stoker.domain.run import Run
-    from stoker.measure.preflight.run import OnProgress, PreflightOptions
+    from stoker.measure.preflight.run import PreflightOptions, PreflightProgress
+
+SEARCHED = 20
+"""How many earlier results are searched for an interrupted one."""
 
 
 def preflight(
@@ -37,10 +38,14 @@ def preflight(
         str | None,
         typer.Option("--baseline", metavar="RESULT", help="An earlier preflight: prompts must cost the same tokens."),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the interrupted one: its finished checks are not asked again.")
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the checks: what each proves and cannot see.")] = False,
     json: options.Json = False,
 ) -> None:  # fmt: skip
     """Prove that a serve answers as it should: template, tools, JSON, context, streams. Exit 1 if a check fails."""
+    from stoker.cli.evaluate.interruptible import as_typed
     from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
     from stoker.measure.lock import hold_measurement_lock
@@ -48,20 +53,24 @@ def preflight(
 
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     try:
-        checks = chosen_checks(names)
+        chosen_checks(names)
     except ValueError as error:
         raise UsageError(f"--only: {error}") from error
     if list_:
         _list(json)
         return
-    found = _found(options.measured_name(serve, tier), base_url, model, key_env, config, state)
+    name = options.measured_name(serve, tier)
+    found = _found(name, base_url, model, key_env, config, state)
     earlier = (
         recorded_numbers(result_file.load(result_file.find(baseline, found.results))) if baseline is not None else {}
     )
     wanted = PreflightOptions(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
-    lock = hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
-    with lock, live_line(len(checks), quiet=json) as on_progress:
-        run = measure(found, wanted, on_progress)
+    given = {"--config": config, "--state": state, "--base-url": base_url, "--model": model, "--key-env": key_env,
+             "--needle-ctx": needle_ctx, "--only": only, "--wording": wording, "--baseline": baseline}  # fmt: skip
+    again = f"{as_typed('eval preflight', [name or found.serve] if base_url is None else [], given)} --resume"
+    with hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}"):
+        interrupted = interrupted_run(found, wanted, again, resume)
+        run = measure(found, wanted, interrupted)
     if json:
         import msgspec
 
@@ -69,8 +78,16 @@ def preflight(
     else:
         show(run)
     terminal.note(f"saved: {save_run(run, found.results.parent)}")  # after it was shown: a full disk loses nothing
+    if run.outcome.value == "interrupted":
+        terminal.note(f"interrupted: {count_finished(run)} are kept; to go on: {again}")
     if run.outcome.value != "passed":
         raise typer.Exit(FAILED)
+
+
+def count_finished(run: Run) -> str:
+    from stoker.measure.preflight.resuming import finished
+
+    return f"{len(finished(run))} of {counted(len(run.findings), 'check')}"
 
 
 def _list(json: bool) -> None:
@@ -96,20 +113,73 @@ def _found(
         raise UsageError(error.message, code=error.code) from error
 
 
-def measure(found: MeasurementTarget, wanted: PreflightOptions, on_progress: OnProgress) -> Run:
-    """Raises UsageError for a wording that there is not."""
-    import asyncio
+def interrupted_run(found: MeasurementTarget, wanted: PreflightOptions, again: str, resume: bool) -> Run | None:
+    """The interrupted preflight that goes on, which is said; None: from the beginning. `again`: the command with
+    --resume."""
+    from stoker.domain.run import Outcome, RunKind
+    from stoker.measure.preflight.resuming import change_since, unknown_parts
+    from stoker.measure.preflight.run import recorded_options
+    from stoker.store.results import Results
 
+    subject, options = found.subject(found.servers[0].route), recorded_options(wanted)
+    store = Results(found.results.parent)
+    store.sync()
+    said = f"there is no interrupted preflight of {found.serve}"
+    for entry in store.select(RunKind.PREFLIGHT, found.serve, limit=SEARCHED):
+        run = store.load(entry.id)
+        change = change_since(run, subject, options)
+        if entry.outcome is not Outcome.INTERRUPTED:
+            if change:
+                continue
+            break  # it was measured whole since
+        when = f"{run.id} ({figures.moment(run.at)})"
+        if change:
+            said = f"nothing of {when} counts: {change}"
+            continue
+        if not resume:
+            terminal.note(f"stoker: {count_finished(run)} of an interrupted preflight are kept; to go on: {again}")
+            return None
+        unknown = ", ".join(unknown_parts(subject))
+        terminal.note(f"{count_finished(run)} are taken from {when}"
+                      + (f"; not known whether the model is the same: {unknown}" if unknown else ""))  # fmt: skip
+        return run
+    if resume:
+        terminal.note(f"stoker: {said}: all checks are asked")
+    return None
+
+
+def measure(found: MeasurementTarget, wanted: PreflightOptions, earlier: Run | None = None) -> Run:
+    """What is finished is kept as it comes. Ctrl-C ends it early, `interrupted`. `earlier`: the run that goes on.
+
+    Raises UsageError for a wording that there is not.
+    """
+    from stoker.cli.evaluate.interruptible import run_interruptible
+    from stoker.cli.evaluate.progress import ProgressLine
+    from stoker.cli.evaluate.save_run import keeper
     from stoker.cli.evaluate.this_machine import facts
     from stoker.measure.artifacts import result_file
     from stoker.measure.preflight import run as measured
 
-    server, machine = found.servers[0], facts()
+    server, machine = found.servers[0], result_file.raws(facts())
+    keep = keeper(found.results.parent)
+
+    def on_finding(run: Run) -> None:
+        run.machine = machine
+        keep(run)
+
+    def on_progress(step: PreflightProgress) -> None:
+        if step.finding is None:
+            line.show(f"{step.at + 1} of {step.of}: {step.check}", step.at / step.of, None)
+
     try:
-        run = asyncio.run(measured.run_preflight(found.subject(server.route), server.target, wanted, on_progress))
+        with ProgressLine() as line:
+            line.show(f"asking {found.serve} about itself", 0.0, None)
+            work = measured.run_preflight(found.subject(server.route), server.target, wanted, on_progress, on_finding,
+                                          earlier)  # fmt: skip
+            run = run_interruptible(work)
     except ValueError as error:
         raise UsageError(f"--wording: {error}") from error
-    run.machine = result_file.raws(machine)
+    run.machine = machine
     return run
 
 
@@ -128,14 +198,3 @@ def show(run: Run) -> None:
     judged, passed = run.numbers["gates.n"], run.numbers["gates.passed"]
     checks = f"{passed} of {counted(judged, 'check')}"
     terminal.say(f"\n{run.subject.model}: {run.outcome.value}, {checks}, {run.seconds:.1f} s")
-
-
-@contextmanager
-def live_line(count: int, quiet: bool) -> Iterator[OnProgress]:
-    """One live line on a terminal, nothing elsewhere: the table comes soon enough."""
-    if quiet or not terminal.is_live(stderr=True):
-        yield lambda step: None
-        return
-    checks = counted(count, "check")
-    with terminal.console(stderr=True).status(f"asking the server about itself, then {checks}") as line:
-        yield lambda step: line.update(f"{step.at + 1} of {step.of}: {step.check}")

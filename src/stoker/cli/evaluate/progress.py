@@ -17,14 +17,13 @@ class ProgressLine:
     None seconds: unknown. `qualifier` stands before the time: `about`, `at most`.
     """
 
-    def __init__(self, quiet: bool = False, qualifier: str = "about") -> None:
-        self._quiet = quiet
+    def __init__(self, qualifier: str = "about") -> None:
         self._qualifier = qualifier
         self._progress: Progress | None = None
         self._last = ""
 
     def __enter__(self) -> ProgressLine:
-        if self._quiet or not terminal.is_live(stderr=True):
+        if not terminal.is_live(stderr=True):
             return self
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
@@ -47,6 +46,6 @@ class ProgressLine:
         if self._progress is not None:
             # Full before the end would be a lie.
             self._progress.update(self._progress.task_ids[0], description=what, completed=min(share, 0.99), left=words)
-        elif not self._quiet and what != self._last:
+        elif what != self._last:
             terminal.note(f"{what} ({words})" if words else what)
         self._last = what

@@ -30,12 +30,11 @@ def ask_each(
     keep: Callable[[Q, R | None, float], None],
     label: str,
     timeout: float,
-    quiet: bool,
 ) -> None:
     """`keep(question, answer, seconds)` gets each answer as it comes; None: none came in time. A question that failed
     otherwise is left out. Raises RequestRefused if the serve does not answer, and KeyboardInterrupt on Ctrl-C.
     """
-    with ProgressLine(quiet or not questions) as line:
+    with ProgressLine() as line:
 
         def show(done: int, spent: float) -> None:
             line.show(f"{known.serve.name}: {label}", done / len(questions), spent / done * (len(questions) - done))

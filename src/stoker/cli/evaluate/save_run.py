@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stoker.cli.console import terminal
@@ -56,6 +56,24 @@ def save_run(run: Run, state: Path) -> Path:
     except StokerError as error:
         terminal.note(f"stoker: {error.message}; the result itself is in {path}")
     return path
+
+
+def keeper(state: Path) -> Callable[[Run], None]:
+    """Writes down an unfinished run as it grows. A disk that does not take it stops no measurement; it is said once."""
+    from stoker.measure.artifacts import result_file
+
+    is_silent = False
+
+    def keep(run: Run) -> None:
+        nonlocal is_silent
+        try:
+            result_file.save(run, result_file.results_of(state))
+        except StokerError as error:
+            if not is_silent:
+                terminal.note(f"stoker: {error.message}; until then, what is measured is lost if this is ended")
+            is_silent = True
+
+    return keep
 
 
 def run_document(run: Run) -> object:

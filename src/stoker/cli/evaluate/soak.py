@@ -10,7 +10,7 @@ import typer
 
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
-from stoker.cli.evaluate.canary import baseline_of
+from stoker.cli.evaluate.canary import asking, baseline_of
 from stoker.cli.evaluate.drift_alarm import feed_drift
 from stoker.domain.errors import StokerError
 from stoker.domain.figures import counted
@@ -63,7 +63,6 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
     from stoker.measure.artifacts import result_file
     from stoker.measure.canary import canary
     from stoker.measure.canary.questions import digest, questions_for
-    from stoker.measure.requests.client import ModelClient
     from stoker.measure.soak.soak import SoakRecord
 
     if path.exists():
@@ -77,14 +76,13 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
     except StokerError as error:
         terminal.note(f"stoker: {error.message}; until then, its current answers are the reference")
 
-        async def recorded() -> canary.Baseline:
-            client = ModelClient(found.target)
-            try:
-                return await canary.record_baseline(canary.CanaryClient(client), chosen, digest(chosen))
-            finally:
-                client.close()
-
-        kept = interruptible.run_interruptible(recorded())
+        kept = interruptible.run_interruptible(
+            asking(
+                found,
+                chosen,
+                lambda asker, on_question: canary.record_baseline(asker, chosen, digest(chosen), on_question),
+            )
+        )
     if any(one.reply.failure for one in kept.replies):
         raise RequestRefused(
             f"'{found.serve.name}' does not answer the canary's questions: run stoker eval canary to see why"

@@ -78,8 +78,19 @@ def _at_url(
         model,
         _results(config, state),
         _model(model, listed, url).context,
-        notes=notes,
+        _fingerprint(target),
+        notes,
     )
+
+
+def _fingerprint(target: Target) -> Fingerprint:
+    from stoker.measure.artifacts.fingerprint import reported_fingerprint
+    from stoker.quality.identify import KeyRejected, ask
+
+    try:
+        return reported_fingerprint(target.served_name, asyncio.run(ask(target)))
+    except KeyRejected:
+        return Fingerprint()
 
 
 def find_routed(edge_name: str, config: str | None, state: str | None) -> MeasurementTarget:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import psutil
 
@@ -10,6 +11,7 @@ from stoker.cli.machine import discover
 from stoker.measure.artifacts.machine import machine
 
 
+@cache
 def facts() -> dict[str, object]:
     """With its GPUs: a driver may be asked."""
     return machine([gpu.name + (f", {gpu.memory / 2**30:.0f} GiB" if gpu.memory else "") for gpu in discover.gpus()])

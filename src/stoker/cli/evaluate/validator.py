@@ -11,6 +11,7 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation, find_installation
 from stoker.cli.evaluate.error_rates import rate_cells, rate_fields
+from stoker.cli.evaluate.interruptible import as_typed, say_how_to_go_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,17 +71,21 @@ def validator(
     wrong ones. Its grades count only at classes where it passed.
     """
     installation = find_installation(config, state)
+    given = {"--class": task_class, "--cases": cases, "--config": config, "--state": state}
+    goes_on = say_how_to_go_on("the verdicts so far are kept", as_typed("eval validator", [name], given))
     if task_class is not None:
         from stoker.cli.evaluate.judge import measure_judge
 
-        measure_judge(installation, name, task_class, cases, fresh, json)
+        with goes_on:
+            measure_judge(installation, name, task_class, cases, fresh, json)
         return
     if cases is not None:
         raise UsageError("--cases needs --class CLASS: they are answers of a class")
     measured = _to_measure(installation, name)
     with installation.control() as control:
         control.switch(measured.serve)
-    rates = measure_validator(installation, measured, fresh, quiet=json)
+    with goes_on:
+        rates = measure_validator(installation, measured, fresh)
     if json:
         terminal.emit(_document(measured, rates))
     else:
@@ -136,9 +141,7 @@ def _to_measure(installation: Installation, name: str) -> ValidatorToMeasure:
     return ValidatorToMeasure(serve, validator_prompt(orchestrator), orchestrator.validator_timeout)
 
 
-def measure_validator(
-    installation: Installation, measured: ValidatorToMeasure, fresh: bool, quiet: bool
-) -> ValidatorRates:
+def measure_validator(installation: Installation, measured: ValidatorToMeasure, fresh: bool) -> ValidatorRates:
     """Ask what was not asked yet, and reckon the rates."""
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.measure.lock import hold_measurement_lock
@@ -147,12 +150,10 @@ def measure_validator(
     known = running_at(installation, measured.serve)
     path = rates.path_of(installation.state, measured.serve, measured.prompt)
     with hold_measurement_lock(installation.state, known.lock, f"a measurement of {measured.serve} as a validator"):
-        return rates.rates_of(_ask_all(known, measured, path, fresh, quiet))
+        return rates.rates_of(_ask_all(known, measured, path, fresh))
 
 
-def _ask_all(
-    known: RunningServe, measured: ValidatorToMeasure, path: Path, fresh: bool, quiet: bool
-) -> Mapping[str, StoredVerdict]:
+def _ask_all(known: RunningServe, measured: ValidatorToMeasure, path: Path, fresh: bool) -> Mapping[str, StoredVerdict]:
     """The blocks that have no verdict yet, one after the other; each verdict is written as it comes."""
     from stoker.cli.evaluate.questions import ask_each
     from stoker.domain.run import Fingerprint
@@ -177,7 +178,7 @@ def _ask_all(
         async def ask(client: InternalClient, block: BlockToJudge) -> tuple[str, int]:
             return await _judge(client, known, measured, block)
 
-        ask_each(known, left, ask, keep, "verdicts", measured.timeout, quiet)
+        ask_each(known, left, ask, keep, "verdicts", measured.timeout)
     return rates.load_verdicts(path).verdicts
 
 

@@ -1,4 +1,4 @@
-"""Whole suites of one running serve: asked with progress, saved as a result, and resumed after Ctrl-C."""
+"""Whole suites of one running serve: asked with progress, saved as they come, and resumed after Ctrl-C or a crash."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.run import Run, RunKind
     from stoker.measure.suites.fixture import Fixture
-    from stoker.measure.suites.grading import GradedFixture
+    from stoker.measure.suites.grading import GradedFixture, GradingProgress
 
 KEPT = 50
 """How many earlier results are searched for answers."""
+SAVED_EVERY = 10.0
+"""Seconds between two writings of what was graded so far."""
 
 
 def fixtures_for(
@@ -52,40 +54,51 @@ def earlier_runs(known: RunningServe, kind: RunKind) -> list[Run]:
 
 
 def measure_suites(
-    known: RunningServe, fixtures: Sequence[Fixture], done: Sequence[GradedFixture], quiet: bool,
+    known: RunningServe, fixtures: Sequence[Fixture], done: Sequence[GradedFixture],
     every: Sequence[Fixture] = (), more_models: int = 0,
 ) -> Run:  # fmt: skip
-    """Ask what is not among `done`, and keep it. Raises KeyboardInterrupt once what was asked so far is kept.
+    """Ask what is not among `done`, and keep it as it comes, `interrupted` until it is whole. Raises KeyboardInterrupt
+    once what was asked so far is kept.
 
     `every`: all fixtures of these classes, if `fixtures` are fewer. `more_models`: see `grade_with_progress`.
     """
     from stoker.cli.evaluate.fixture_run import grade_with_progress
-    from stoker.cli.evaluate.save_run import build_run, save_run
+    from stoker.cli.evaluate.save_run import build_run, keeper, save_run
     from stoker.domain.run import Outcome, RunKind
+    from stoker.measure.artifacts.result_file import new_id
     from stoker.measure.suites import whole_suites
 
     found: dict[tuple[str, str], GradedFixture] = {}
-    began = time.time()
-    interrupted = False
+    began, saved = time.time(), time.monotonic()
+    run_id, keep = new_id(RunKind.BOOTSTRAP, known.subject.serve, began), keeper(known.state)
+    classes = list(dict.fromkeys(one.task_class for one in fixtures))
+
+    def so_far(is_over: bool) -> Run:
+        graded = list(found.values())
+        names = whole_suites.complete_classes(graded, every or fixtures)
+        outcome = Outcome.PASSED if names else Outcome.UNDECIDED
+        return build_run(
+            RunKind.BOOTSTRAP, known.subject, began, outcome if is_over else Outcome.INTERRUPTED,
+            whole_suites.findings(graded), whole_suites.numbers(graded), {"whole": names, "classes": classes},
+            {"graded": graded}, run_id,
+        )  # fmt: skip
+
+    def on_step(step: GradingProgress) -> None:
+        nonlocal saved
+        found[step.graded.fixture, step.graded.digest] = step.graded
+        if step.is_new and time.monotonic() - saved >= SAVED_EVERY:
+            keep(so_far(is_over=False))
+            saved = time.monotonic()
+
     try:
         grade_with_progress(
-            known, fixtures, done, known.serve.name,
-            lambda step: found.update({(step.graded.fixture, step.graded.digest): step.graded}), quiet,
-            whole_suites.NeverOver, more_models,
+            known, fixtures, done, known.serve.name, on_step, whole_suites.NeverOver, more_models
         )  # fmt: skip
     except KeyboardInterrupt:
-        interrupted = True
-    graded = list(found.values())
-    names = whole_suites.complete_classes(graded, every or fixtures)
-    outcome = Outcome.INTERRUPTED if interrupted else Outcome.PASSED if names else Outcome.UNDECIDED
-    classes = dict.fromkeys(one.task_class for one in fixtures)
-    settings: dict[str, object] = {"whole": names, "classes": list(classes)}
-    kept = build_run(
-        RunKind.BOOTSTRAP, known.subject, began, outcome, whole_suites.findings(graded),
-        whole_suites.numbers(graded), settings, {"graded": graded},
-    )  # fmt: skip
-    if graded:
+        if found:
+            save_run(so_far(is_over=False), known.state)
+        raise
+    kept = so_far(is_over=True)
+    if kept.findings:
         save_run(kept, known.state)
-    if interrupted:
-        raise KeyboardInterrupt
     return kept

@@ -21,6 +21,9 @@ from stoker.domain.run import IDENTITY_PARTS, Fingerprint
 from stoker.domain.serve import IN_PLACE, Secret, Serve
 from stoker.store.files.split_gguf import parse_part
 
+SPARK = "sha256:f981f90eb28b433c7a1aed9abed26545d0f05565db767dda4824faad0351948e"
+EMBER = "sha256:9f44de25ce36ed5f7fa1ca380cc865d7ba578491c89cd9c65aebca2174ae50b5"
+"""The models in the package, by the part `model` of their fingerprints."""
 _ELSEWHERE = frozenset(
     ("name", "model", "served_name", "slot", "slots", "driver", "port", "host", "health", "canary", "key", "key_header",
      "env", "inherit_env", "cwd", "cmd", "extra_args", "tuning", "dialects", "asks_dialects", "directory", "requires",
@@ -58,6 +61,20 @@ def fingerprint(
     execution = _execution(serve, report, packages or {})
     known = all(name in identity for name in IDENTITY_PARTS)
     return Fingerprint(_hex(identity) if known else "", _hex(execution), identity | execution)
+
+
+def reported_fingerprint(model: str, report: EngineReport) -> Fingerprint:
+    """Of a server that somebody else runs: what it says of itself. Its identity stays unknown."""
+    serve = Serve(model, served_name=model)
+    props = report.props if isinstance(report.props, dict) else {}
+    meta = _meta(report.models, model)
+    found = {
+        "template": _template(serve, props, {}),
+        "version": _version(report),
+        "reported.model": str(props.get("model_path") or ""),
+        "reported.meta": _hex({name: str(value) for name, value in meta.items()}) if meta else "",
+    }
+    return Fingerprint(parts={name: value for name, value in (found | _reported(report, serve)).items() if value})
 
 
 def difference(before: Fingerprint, after: Fingerprint) -> FingerprintDifference:

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from stoker.measure.artifacts.fingerprint import EMBER, SPARK
+
 SEED = 7
 """Sent with temperature 0: an engine that samples anyway then samples the same way."""
-TINY = frozenset(
-    ("sha256:f981f90eb28b433c7a1aed9abed26545d0f05565db767dda4824faad0351948e",
-     "sha256:9f44de25ce36ed5f7fa1ca380cc865d7ba578491c89cd9c65aebca2174ae50b5")
-)  # fmt: skip
+TINY = frozenset((SPARK, EMBER))
 """The models in the package: docs/reference/demo-models.md."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,13 +76,20 @@ def lines(outputs: Iterable[PlanOutput]) -> bytes:
     return b"".join(msgspec.json.encode(one) + b"\n" for one in outputs)
 
 
-async def write_plans(fixtures: Iterable[Fixture], ask: AskFixture, model: str) -> list[PlanOutput]:
-    """Asks for every plan anew. One that does not come is an empty text."""
-    found = []
-    for fixture in fixtures:
-        if isinstance(fixture.check, PlanCheck):
-            reply = await ask(fixture)
-            found.append(PlanOutput(fixture.id, model, answer_text(reply.answer) if reply.timing.is_ok else ""))
+async def write_plans(
+    fixtures: Iterable[Fixture],
+    ask: AskFixture,
+    model: str,
+    on_plan: Callable[[int, int], None] = lambda number, of: None,
+) -> list[PlanOutput]:
+    """Asks for every plan anew. One that does not come is an empty text. `on_plan`: the plan with this number, from 1,
+    is asked for now."""
+    found: list[PlanOutput] = []
+    asked = [fixture for fixture in fixtures if isinstance(fixture.check, PlanCheck)]
+    for number, fixture in enumerate(asked, 1):
+        on_plan(number, len(asked))
+        reply = await ask(fixture)
+        found.append(PlanOutput(fixture.id, model, answer_text(reply.answer) if reply.timing.is_ok else ""))
     return found
 
 

@@ -2,6 +2,7 @@
 
 table       CHECKS, in reading order; start there
 run         runs them one after the other and makes the `Run`
+resuming    which findings of an interrupted run still count; pure
 check       PreflightCheck, CheckContext (what is measured), CheckResult, and the asking that all checks share
 checks/     one family of checks per file
 wire_flaws  what is wrong with the bytes of an answer, before our readers repair it; pure

@@ -65,6 +65,8 @@ class CheckContext(msgspec.Struct):
     baseline: Mapping[str, Number] = {}
     """As recorded: prompt tokens of the fixed conversations, marks of the usual answers, by name."""
     seed: int = 1
+    run: int = 0
+    """Another number in each run: see `filler_dice`."""
     concurrency: int = 4
     """Requests under way at once."""
     wire_flaws: list[tuple[str, str]] = []
@@ -81,6 +83,10 @@ class CheckContext(msgspec.Struct):
     def dice(self, name: str) -> random.Random:
         """The same words for the same seed, whichever checks ran before."""
         return random.Random(f"{self.seed} {name}")
+
+    def filler_dice(self, name: str) -> random.Random:
+        """Other words in each run: a text that an engine has in its cache is not read again, and proves nothing."""
+        return self.dice(f"{self.run} {name}")
 
     def words(self, dice: random.Random, count: int) -> list[str]:
         return dice.sample(self.wording.words, count)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Number, Outcome, Run, RunKind, Subject
-from stoker.measure.artifacts.result_file import new_id, raws
+from stoker.measure.artifacts.result_file import new_id, raw, raws
 from stoker.measure.preflight import facts
 from stoker.measure.preflight.causes import cause
 from stoker.measure.preflight.check import (
@@ -22,6 +26,7 @@ from stoker.measure.preflight.check import (
     why_skipped,
 )
 from stoker.measure.preflight.pages import PageClient
+from stoker.measure.preflight.resuming import FlawsSeen, checks_version, finished, flaws_in
 from stoker.measure.preflight.table import CHECKS, NAMES
 from stoker.measure.preflight.wordings import WORDINGS, wording_for
 from stoker.measure.requests.client import ModelClient
@@ -67,29 +72,58 @@ async def run_preflight(
     target: Target,
     options: PreflightOptions | None = None,
     on_progress: OnProgress = lambda step: None,
+    keep: Callable[[Run], None] = lambda run: None,
+    earlier: Run | None = None,
 ) -> Run:
     """Measure it. Raises ValueError for an unknown check or wording, before anything is asked.
 
     A server that dies and a cancel (Ctrl-C) end it early: finished findings are kept, the others are `interrupted`.
+    `keep` gets the run as it is after each check but the last. `earlier`: an interrupted run of the same subject and
+    options, which goes on: its finished checks are not asked again, and the result has its id.
     """
     options = options or PreflightOptions()
     checks = chosen_checks(options.only)
     if options.wording is not None and options.wording not in WORDINGS:
         raise ValueError(f"there is no wording '{options.wording}'; known: {', '.join(WORDINGS)}")
-    at, began = time.time(), time.monotonic()
+    began = time.monotonic()
+    start = earlier or Run(new_id(RunKind.PREFLIGHT, subject.serve, at := time.time()), RunKind.PREFLIGHT, at, 0.0,
+                           subject, Outcome.INTERRUPTED)  # fmt: skip
+    done = finished(start)
     pages, client = PageClient(target), ModelClient(target)
     messages = ModelClient(target, Dialect.MESSAGES)
     findings: list[Finding] = []
     ctx: CheckContext | None = None
+
+    def so_far() -> Run:
+        every = [*findings, *[_not_begun(check, done) for check in checks[len(findings) :]]]
+        return Run(
+            id=start.id,
+            kind=RunKind.PREFLIGHT,
+            at=start.at,
+            seconds=start.seconds + time.monotonic() - began,
+            subject=subject,
+            outcome=_outcome(every),
+            findings=every,
+            numbers=_numbers(every),
+            settings=raws(_settings(options, ctx)),
+            raw=raw(FlawsSeen(ctx.wire_flaws)) if ctx is not None and ctx.wire_flaws else start.raw,
+        )
+
     try:
-        ctx = await _about(pages, client, messages, options)
+        ctx = await _about(pages, client, messages, options, subject.fingerprint.parts.get("model", ""))
+        ctx.wire_flaws += flaws_in(start)
         for number, check in enumerate(checks):
+            if (known := done.get(check.name)) is not None:
+                findings.append(known)
+                continue
             on_progress(PreflightProgress(number, len(checks), check.name, None))
             finding = await _run_check(check, client, ctx)
             findings.append(finding)
             on_progress(PreflightProgress(number, len(checks), check.name, finding))
             if finding.outcome is Outcome.INTERRUPTED:
                 break
+            if len(findings) < len(checks):
+                keep(so_far())
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.uncancel():  # more than one wants us gone
@@ -98,18 +132,11 @@ async def run_preflight(
         client.close()
         messages.close()
         pages.close()
-    findings += [Finding(check.name, Outcome.INTERRUPTED, "not begun") for check in checks[len(findings) :]]
-    return Run(
-        id=new_id(RunKind.PREFLIGHT, subject.serve, at),
-        kind=RunKind.PREFLIGHT,
-        at=at,
-        seconds=time.monotonic() - began,
-        subject=subject,
-        outcome=_outcome(findings),
-        findings=findings,
-        numbers=_numbers(findings),
-        settings=raws(_settings(options, ctx)),
-    )
+    return so_far()
+
+
+def _not_begun(check: PreflightCheck, done: Mapping[str, Finding]) -> Finding:
+    return done.get(check.name) or Finding(check.name, Outcome.INTERRUPTED, "not begun")
 
 
 def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
@@ -121,10 +148,11 @@ def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
 
 
 async def _about(
-    pages: PageClient, client: ModelClient, messages: ModelClient, options: PreflightOptions
+    pages: PageClient, client: ModelClient, messages: ModelClient, options: PreflightOptions, weights: str
 ) -> CheckContext:
+    """`weights`: their digest, if it is known."""
     known = await facts.find_facts(pages, client, options.context, options.lists_models)
-    wording = WORDINGS[options.wording] if options.wording else wording_for(known.model)
+    wording = WORDINGS[options.wording] if options.wording else wording_for(known.model, weights)
     if options.ignore_known_gaps:
         wording = wording._replace(known_gaps={})
     if known.context is not None:
@@ -137,6 +165,7 @@ async def _about(
         needle_ctx=options.needle_ctx,
         baseline=options.baseline,
         seed=options.seed,
+        run=secrets.randbits(32),
         concurrency=options.concurrency,
     )
 
@@ -169,8 +198,9 @@ async def _is_gone(ctx: CheckContext) -> bool:
 
 
 def _outcome(findings: Sequence[Finding]) -> Outcome:
+    """A part is no verdict, whatever failed in it."""
     found = {finding.outcome for finding in findings}
-    for outcome in (Outcome.FAILED, Outcome.INTERRUPTED):
+    for outcome in (Outcome.INTERRUPTED, Outcome.FAILED):
         if outcome in found:
             return outcome
     return Outcome.PASSED if Outcome.PASSED in found else Outcome.NOT_APPLICABLE
@@ -192,12 +222,20 @@ def _numbers(findings: Sequence[Finding]) -> dict[str, Number]:
 
 
 def _settings(options: PreflightOptions, ctx: CheckContext | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"only": list(options.only), "needle_ctx": options.needle_ctx, "seed": options.seed}
+    found: dict[str, Any] = {"only": list(options.only), "needle_ctx": options.needle_ctx, "seed": options.seed,
+                             "options": recorded_options(options)}  # fmt: skip
     if ctx is not None:
         known = ctx.facts
         found |= {"wording": ctx.wording.name, "context": known.context, "modalities": sorted(known.modalities),
                   "thinks": known.thinks, "messages": known.speaks_messages}  # fmt: skip
     return found
+
+
+def recorded_options(options: PreflightOptions) -> dict[str, Any]:
+    """What findings depend on beside the subject: the options, and the version of the checks."""
+    baseline = hashlib.sha256(msgspec.json.encode(options.baseline, order="sorted")).hexdigest()[:16]
+    given = {**options._asdict(), "only": list(options.only), "baseline": baseline}
+    return {**given, "checks": checks_version()}
 
 
 def recorded_numbers(run: Run) -> dict[str, Number]:

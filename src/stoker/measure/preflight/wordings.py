@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from stoker.measure.artifacts.fingerprint import EMBER as EMBER_WEIGHTS
+from stoker.measure.artifacts.fingerprint import SPARK as SPARK_WEIGHTS
+
 
 class OfferedTool(NamedTuple):
     name: str
@@ -53,7 +56,7 @@ class Wording(NamedTuple):
 
     name: str
     models: tuple[str, ...]
-    """Ids of the models that this wording is for; empty: all others."""
+    """Ids and digests of the models that this wording is for; empty: all others."""
     echo: str
     """A question with {words} to repeat."""
     prose: tuple[str, ...]
@@ -180,7 +183,7 @@ _TINY_TOOLS = {tool.name: tool._replace(description=f"Tool {tool.name}.") for to
 _W, _T, _TIMER, _P = _TINY_TOOLS.values()
 EMBER = Wording(
     name="ember",
-    models=("ember",),
+    models=("ember", EMBER_WEIGHTS),
     echo="Repeat exactly: {words}",
     prose=(
         "Tell me a story.", "Tell me about Stoker.", "What can you do?", "What is a token?", "Explain draining.",
@@ -224,17 +227,18 @@ EMBER = Wording(
 )  # fmt: skip
 SPARK = EMBER._replace(
     name="spark",
-    models=("spark",),
+    models=("spark", SPARK_WEIGHTS),
     prose=(*EMBER.prose[:-1], "What is a slot?"),
     needles=(150, 250),
 )
 WORDINGS: Mapping[str, Wording] = {wording.name: wording for wording in (ASSISTANT, EMBER, SPARK)}
 
 
-def wording_for(model: str) -> Wording:
-    """By the last part of the model's id; ASSISTANT where none is for it."""
-    name = model.rsplit("/", 1)[-1].lower().removesuffix(".gguf")
-    return next((wording for wording in WORDINGS.values() if name in wording.models), ASSISTANT)
+def wording_for(*names: str) -> Wording:
+    """By any of the model's names: the last part of its id, a file, or the digest of its weights. ASSISTANT where none
+    is for it."""
+    known = [name.rsplit("/", 1)[-1].lower().removesuffix(".gguf") for name in names]
+    return next((wording for wording in WORDINGS.values() if not set(known).isdisjoint(wording.models)), ASSISTANT)
 
 
 def weather_tool(wording: Wording) -> OfferedTool:

@@ -126,14 +126,18 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
     except _WRONG:
         return Outline(size=len(body), is_cut=True, changes_files=b'"tools"' in body), None
     turns, is_whole = _turns_of(fields)
-    told = [*(turn.content for turn in turns if turn.role in _SYSTEMS), fields.system]
+    told = [turn.content for turn in turns if turn.role in _SYSTEMS]
+    if fields.system:
+        told.append(fields.system)
     systems = [decoded(text) for content in told for text in turn_content(content).texts if len(text) <= _MOST_SYSTEM]
     if isinstance(fields.instructions, str):
         systems.append(fields.instructions)
     declared = fields.metadata.get("stoker_class") if isinstance(fields.metadata, dict) else None
     tools = toolbox(fields.tools or fields.functions)
     changes_files = tools.changes_files or _changes_otherwise(fields, turns, told, tools)
-    is_continued, hides_tools = _is_continued(dialect, fields, body)
+    is_continued, hides_tools = fields.previous_response_id is not None, False
+    if dialect in _KEEPS_TURNS:
+        is_continued, hides_tools = _is_continued(dialect, fields, body)
     talk = _talk(turns, changes_files) if turns else _plain(fields)
     seen = Outline(
         text=talk.requests[0] if talk.requests else "",
@@ -197,14 +201,17 @@ def _plain(fields: _Body) -> _Talk:
 
 def _is_continued(dialect: Dialect, fields: _Body, body: bytes) -> tuple[bool, bool]:
     """Whether earlier turns, or the prompt itself, are kept elsewhere; and whether these may tell of tools."""
-    if dialect is Dialect.OLLAMA_GENERATE and b'"context"' in body:
+    if dialect is Dialect.OLLAMA_GENERATE:
+        if b'"context"' not in body:
+            return fields.previous_response_id is not None, False
         is_given = _holds_any(_kept_elsewhere.decode(body).context)
         return is_given, is_given
-    if dialect is not Dialect.RESPONSES:
-        return fields.previous_response_id is not None, False
     if fields.previous_response_id is not None or first(fields.prompt) == b"{":
         return True, False
     return b'"conversation"' in body and _kept_elsewhere.decode(body).conversation is not None, False
+
+
+_KEEPS_TURNS = frozenset((Dialect.OLLAMA_GENERATE, Dialect.RESPONSES))
 
 
 class _Surroundings:
@@ -320,8 +327,9 @@ def _talk(turns: list[_Turn], changes_files: bool = False) -> _Talk:
             return _Talk(tuple(requests), not found.requests, images, has_results, _found(around))  # 3
         if found.is_reset:
             break  # 4
-    is_cut = around is not None and around.has_lost_request
-    return _Talk(tuple(requests), is_cut, images, has_results, _found(around))
+    if around is None:
+        return _Talk(tuple(requests), False, images, has_results)
+    return _Talk(tuple(requests), around.has_lost_request, images, has_results, around.found)
 
 
 def _holds_any(raw: msgspec.Raw) -> bool:
@@ -338,7 +346,7 @@ def _brief(content: msgspec.Raw) -> str:
 
 def _changes_otherwise(fields: _Body, turns: list[_Turn], told: list[msgspec.Raw], tools: Toolbox) -> bool:
     """Tools of a server or of an item of the input; or none are offered, and the system prompt tells of some."""
-    if _holds_any(fields.mcp_servers):
+    if fields.mcp_servers and _holds_any(fields.mcp_servers):
         return True
     if any(toolbox(turn.tools).changes_files for turn in turns if turn.tools):
         return True
@@ -365,6 +373,8 @@ def _forces(choice: object) -> bool:
 
 def _wants_json(fields: _Body) -> bool:
     """1. chat  2. Responses  3. Messages  4. Ollama: `json` or a schema"""
+    if fields.response_format is fields.text is fields.output_config is None:
+        return bool(fields.format)
     inner = fields.text.get("format") if isinstance(fields.text, dict) else None
     output = fields.output_config.get("format") if isinstance(fields.output_config, dict) else None
     kinds = (one.get("type") for one in (fields.response_format, inner, output) if isinstance(one, dict))

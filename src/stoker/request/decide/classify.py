@@ -13,9 +13,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
-import msgspec
-
-from stoker.domain.task import DEFAULT, HIGH_RISK, UNKNOWN, Around, ClassSource, Outline, Task
+from stoker.domain.task import DEFAULT, HIGH_RISK, NOTHING_AROUND, UNKNOWN, Around, ClassSource, Outline, Task
 from stoker.request.decide import languages
 from stoker.request.decide.asks import Reading, read
 from stoker.request.decide.continuing import MOST_CHARACTERS, Continues, continues
@@ -54,6 +52,15 @@ _PARTS = re.compile(r"[.!?\n]\s")
 """Separates the sentences of a system prompt, which has 150 words at most."""
 
 
+class _Harmless(NamedTuple):
+    """What a text is, if it is not high-risk work."""
+
+    name: str
+    sure: float
+    risk: float
+    start: Starts
+
+
 class _Seen(NamedTuple):
     """The result for one text. It holds nothing of the text except verbs that Stoker knows."""
 
@@ -71,6 +78,10 @@ class _Seen(NamedTuple):
     """It asks what is, not what is to be done."""
     is_learned: bool
     """It is in a language that was learned, or too short to tell."""
+    alarming: list[float] | None
+    """Those of `likely` by which it is high-risk work; None: it is not."""
+    harmless: dict[frozenset[str], _Harmless]
+    """Cached results of `_harmless`."""
     passed_over: dict[tuple[frozenset[str], bool, bool, Says], bool]
     """Cached results of `_is_passed_over`."""
 
@@ -154,23 +165,24 @@ class Classifier:
         unsure: Task | None = None
         aside: Task | None = None
         is_newest = True
-        wary, forms, signs = outline.may_change_files, form(outline), _signs(outline)
+        wary, forms, signs, around = outline.may_change_files, form(outline), _signs(outline), NOTHING_AROUND
         for back in range(1 + len(outline.earlier)):  # 2
             text = outline.request(back)
-            if wary and (proposed := self._proposed(text, outline.around_request(back).said)):
-                return proposed._replace(notes=(*notes, f"earlier:{back}", "proposed"), back=back), True  # 3
-            attached = wary and outline.around_request(back).has_attachment
-            if found is not None and self._is_passed_over(text, forms, signs, outline, wary, attached):
+            if wary:
+                around = outline.around_request(back)
+                if around.said and (proposed := self._proposed(text, around.said)):
+                    return proposed._replace(notes=(*notes, f"earlier:{back}", "proposed"), back=back), True  # 3
+            if found is not None and self._is_passed_over(text, forms, signs, outline, wary, around.has_attachment):
                 continue
             goes_on = continues(text)
             if goes_on is Continues.ONLY:
                 is_newest = False
                 continue
-            asked = outline if back == 0 else msgspec.structs.replace(outline, text=text)
-            task, start = self._own(asked, (*notes, f"earlier:{back}") if back else notes, forms, signs, wary)
+            seen = self._seen(text, forms, wary, around.has_attachment)
+            task, start = self._own(seen, outline, (*notes, f"earlier:{back}") if back else notes, signs, wary)
             if wary:
                 is_oldest = back == len(outline.earlier)
-                task = self._wary(task, asked, outline.around_request(back), forms, goes_on, is_oldest)
+                task = self._wary(task, seen, text, around, goes_on, is_oldest)
             leans = goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and _leans_on(task, back, outline))
             if leans and (task.else_ or task.name not in HIGH_RISK) and not _is_unseen(task):
                 is_newest = False
@@ -204,15 +216,7 @@ class Classifier:
             return Task(UNKNOWN, ClassSource.DEFAULT, (*notes, "unsure")), True
         return found or aside or unsure, not outline.is_cut  # 5
 
-    def _wary(
-        self,
-        task: Task,
-        outline: Outline,
-        around: Around,
-        forms: tuple[str, ...],
-        goes_on: Continues,
-        is_oldest: bool,
-    ) -> Task:
+    def _wary(self, task: Task, seen: _Seen, text: str, around: Around, goes_on: Continues, is_oldest: bool) -> Task:
         """The class of one request where tools can change files: `unknown`, if its work cannot be seen.
 
         | the request                                             | its class                                         |
@@ -229,20 +233,19 @@ class Classifier:
         """
         if task.name in HIGH_RISK:
             return task._replace(else_="")
-        notes = task.notes[: next((at for at, one in enumerate(task.notes) if not _is_kept(one)), len(task.notes))]
-        seen = self._seen(outline.text, forms, True, around.has_attachment)
         if seen.says is Says.COMMAND:
-            named = self._riskiest(COMMAND.sub(lambda found: _AS_WORDS.sub(" ", found[1]), outline.text, count=1))
-            return named._replace(notes=(*notes, "command")) if named else _unseen((*notes, "command"))
+            named = self._riskiest(COMMAND.sub(lambda found: _AS_WORDS.sub(" ", found[1]), text, count=1))
+            notes = (*_kept(task.notes), "command")
+            return named._replace(notes=notes) if named else _unseen(notes)
         if seen.says is Says.REFERENCE:
-            return self._of_results(around, notes)
-        if languages.is_small(outline.text):
+            return self._of_results(around, _kept(task.notes))
+        if languages.is_small(text):
             return task
         if not seen.is_learned:
-            return _unseen((*notes, "language"))
+            return _unseen((*_kept(task.notes), "language"))
         is_unsure = task.sure is not None and task.sure < PLAIN and not seen.is_question
         leans = is_oldest and not seen.verbs and (goes_on is not Continues.NO or is_unsure)
-        return _unseen((*notes, "unsure")) if leans else task
+        return _unseen((*_kept(task.notes), "unsure")) if leans else task
 
     def _of_results(self, around: Around, notes: tuple[str, ...]) -> Task:
         """The class of a request that points at a text, by the first tool results after it."""
@@ -264,7 +267,7 @@ class Classifier:
 
     def _proposed(self, text: str, said: str) -> Task | None:
         """The high-risk work that the model proposed, if the request only says yes to it; None: it proposed none."""
-        if not said or continues(text) is Continues.NO:
+        if continues(text) is Continues.NO:
             return None
         found = (self._riskiest(part, PROPOSED) for part in _parts_of(said))
         return next((task for task in found if task is not None), None)
@@ -290,21 +293,25 @@ class Classifier:
         found = seen.passed_over.get(key)
         if found is None:
             risk = max([sum(self._risks(likely)) for likely in seen.likely])
-            likely = seen.likely[-1]
-            other = self._others[signs].most_likely(likely)
             found = (
                 risk < ALARM
                 and (risk < HINT or not outline.systems)
-                and self._starts(seen, other, likely[other], sum(self._risks(likely)), wary) is not Starts.TASK
+                and self._harmless(seen, signs, wary).start is not Starts.TASK
                 and not (wary and (seen.says is not Says.OWN or not seen.is_learned))
             )
             seen.passed_over[key] = found
         return found
 
-    def _starts(self, seen: _Seen, other: int, sure: float, risk: float, wary: bool) -> Starts:
-        """`other`: index of the likeliest class that is not high-risk; `sure`: its probability."""
-        own = SingleRequest(self._weights.classes[other], sure, risk, seen.words, seen.is_of_work, seen.is_anew)
-        return starts(own, wary)
+    def _harmless(self, seen: _Seen, signs: frozenset[str], wary: bool) -> _Harmless:
+        """The likeliest class that is not high-risk, and what a request of it starts. Cached; `wary` as for `seen`."""
+        found = seen.harmless.get(signs)
+        if found is None:
+            likely = seen.likely[-1]
+            other = self._others[signs].most_likely(likely)
+            name, sure, risk = self._weights.classes[other], likely[other], sum(self._risks(likely))
+            own = SingleRequest(name, sure, risk, seen.words, seen.is_of_work, seen.is_anew)
+            found = seen.harmless[signs] = _Harmless(name, sure, risk, starts(own, wary))
+        return found
 
     def _without_request(self, outline: Outline, notes: tuple[str, ...]) -> Task:
         if not outline.may_change_files:
@@ -317,7 +324,7 @@ class Classifier:
         return Task(UNKNOWN, ClassSource.DEFAULT, (*notes, why))
 
     def _own(
-        self, outline: Outline, notes: tuple[str, ...], forms: tuple[str, ...], signs: frozenset[str], wary: bool
+        self, seen: _Seen, outline: Outline, notes: tuple[str, ...], signs: frozenset[str], wary: bool
     ) -> tuple[Task, Starts]:
         """The class of one request, and whether that request plainly starts a task.
 
@@ -331,18 +338,13 @@ class Classifier:
 
         What needs an outward sign (images, tools, length) is not found without it.
         """
-        seen, classes = self._seen(outline.text, forms, wary), self._weights.classes
-        others = self._others[signs]
-        for likely in seen.likely:
-            if (risk := sum(self._risks(likely))) >= ALARM:  # 1
-                at = max(self._risky, key=likely.__getitem__)
-                found = _learned(classes[at], likely[at], risk, risk, seen.verbs, notes)
-                return found._replace(
-                    else_=classes[others.most_likely(likely)]
-                ) if risk < 0.5 else found, Starts.NOTHING
-        other = others.most_likely(likely)
-        best, sure = classes[other], likely[other]
-        start = self._starts(seen, other, sure, risk, wary)
+        if (likely := seen.alarming) is not None:  # 1
+            classes, risk = self._weights.classes, sum(self._risks(likely))
+            at = max(self._risky, key=likely.__getitem__)
+            found = _learned(classes[at], likely[at], risk, risk, seen.verbs, notes)
+            else_ = classes[self._others[signs].most_likely(likely)] if risk < 0.5 else ""
+            return found._replace(else_=else_) if else_ else found, Starts.NOTHING
+        best, sure, risk, start = self._harmless(seen, signs, wary)
         if shown := _form(outline, bool(seen.verbs), seen.shapes, seen.words):  # 2
             return Task(shown[0], ClassSource.RULES, (*notes, shown[1])), start
         is_coding = best in CODING and sure >= PLAIN and bool(seen.verbs or seen.shapes)
@@ -374,9 +376,11 @@ class Classifier:
                     languages.is_question(text),
                 )
                 learned = self._weights.share_known(reading.words) >= LEARNED
+            alarming = next((one for one in likely if sum(self._risks(one)) >= ALARM), None)
             found = _Seen(
-                likely, verbs, reading.shapes, len(reading.words), is_of_work(reading), it_says, anew, asks, learned, {}
-            )
+                likely, verbs, reading.shapes, len(reading.words), is_of_work(reading), it_says, anew, asks, learned,
+                alarming, {}, {},
+            )  # fmt: skip
             self._texts[key] = found
         if has_attachment and found.says is Says.OWN:
             return found._replace(says=says(text, True, bool(found.shapes)))
@@ -422,8 +426,10 @@ _OWN_NAME = re.compile(r"^[^\w\n]*(?:[A-Za-z][A-Za-z0-9]{1,9}-\d{1,7}|#\d{1,7})\
 _AS_WORDS = re.compile(r"[\W_]+")
 
 
-def _is_kept(note: str) -> bool:
-    return note == "unknown_class" or note.startswith("earlier:")
+def _kept(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """Those at the beginning that say nothing of the class."""
+    own = (at for at, one in enumerate(notes) if one != "unknown_class" and not one.startswith("earlier:"))
+    return notes[: next(own, len(notes))]
 
 
 def _unseen(notes: tuple[str, ...]) -> Task:
@@ -470,8 +476,17 @@ def _signs(outline: Outline) -> frozenset[str]:
     uses_tools = outline.tools or outline.has_results or outline.forces_tool
     if not (uses_tools or outline.images or outline.is_long):
         return _NONE
-    has = (("vision", outline.images), ("long-context", outline.is_long), ("tool-use", uses_tools))
-    return frozenset([name for name, is_so in has if is_so])
+    return _SIGNS_SEEN[bool(outline.images), outline.is_long, bool(uses_tools)]
+
+
+_SIGNS_SEEN = {
+    (images, is_long, uses_tools): frozenset(
+        ["vision"] * images + ["long-context"] * is_long + ["tool-use"] * uses_tools
+    )
+    for images in (False, True)
+    for is_long in (False, True)
+    for uses_tools in (False, True)
+}
 
 
 def _form(outline: Outline, has_asks: bool, shapes: frozenset[str] = _NONE, words: int = 0) -> tuple[str, str] | None:

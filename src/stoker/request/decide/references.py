@@ -53,7 +53,7 @@ def says(text: str, has_attachment: bool = False, shows_code: bool = False) -> S
             return Says.COMMAND
         text = text[named.end() :]
     shown = comparable(text.lower())
-    if _AGREED.search(shown):
+    if (not shown.isascii() or any(word in shown for word in _AGREED_WORDS)) and _AGREED.search(shown):
         return Says.REFERENCE
     clauses = [clause for part in _ENDS.sub(r"\g<0>\n", shown).split("\n") if (clause := _clause(part))]
     is_few = sum([len(one.words) for one in clauses]) <= FEW_WORDS
@@ -65,35 +65,67 @@ def says(text: str, has_attachment: bool = False, shows_code: bool = False) -> S
 
 
 class _Clause(NamedTuple):
-    """Which kinds of words a clause holds."""
+    """Which kinds of words it holds is looked up where it is asked for: most clauses name nothing."""
 
+    text: str
+    said: list[str]
     words: frozenset[str]
-    is_question: bool
-    names: bool
-    """It names a document or a ticket."""
-    may_name: bool
-    """It holds a word for a text that is also one for much else."""
-    reports: bool
-    acts: bool
-    treats: bool
-    about: bool
+    is_dense: bool
+    """It may be in a script without blanks, or in Arabic."""
+
+    @property
+    def is_question(self) -> bool:
+        return self.text.rstrip().endswith(("?", "\uff1f"))
+
+    @property
+    def names(self) -> bool:
+        """Whether it names a document or a ticket."""
+        return (
+            not _TEXTS.isdisjoint(self.words)
+            or _has_pointer(self.text)
+            or (self.is_dense and _DENSE_TEXTS.search(self.text) is not None)
+        )
+
+    @property
+    def may_name(self) -> bool:
+        """Whether it holds a word for a text that is also one for much else."""
+        return not _MAY_BE_TEXTS.isdisjoint(self.words)
+
+    @property
+    def reports(self) -> bool:
+        return not _REPORTS.isdisjoint(self.words) or (self.is_dense and _DENSE_REPORTS.search(self.text) is not None)
+
+    @property
+    def acts(self) -> bool:
+        return (
+            not _ACTS.isdisjoint(self.words)
+            or _ACTS_IN_WORDS.search(self.text) is not None
+            or (self.is_dense and _DENSE_ACTS.search(self.text) is not None)
+        )
+
+    @property
+    def treats(self) -> bool:
+        return not _TREATS.isdisjoint(self.words) or (self.is_dense and _DENSE_TREATS.search(self.text) is not None)
+
+    @property
+    def about(self) -> bool:
+        return _is_about(self.said) or (self.is_dense and _DENSE_ABOUT.search(self.text) is not None)
 
 
 def _clause(part: str) -> _Clause | None:
     said = _WORD.findall(part)
-    if not said:
-        return None
-    found = frozenset(said)
-    acts = not _ACTS.isdisjoint(found) or _ACTS_IN_WORDS.search(part) is not None
-    return _Clause(
-        found,
-        part.rstrip().endswith(("?", "\uff1f")),
-        not _TEXTS.isdisjoint(found) or _POINTER.search(part) is not None or _DENSE_TEXTS.search(part) is not None,
-        not _MAY_BE_TEXTS.isdisjoint(found),
-        not _REPORTS.isdisjoint(found) or _DENSE_REPORTS.search(part) is not None,
-        acts or _DENSE_ACTS.search(part) is not None,
-        not _TREATS.isdisjoint(found) or _DENSE_TREATS.search(part) is not None,
-        _is_about(said) or _DENSE_ABOUT.search(part) is not None,
+    return _Clause(part, said, frozenset(said), not part.isascii()) if said else None
+
+
+def _has_pointer(part: str) -> bool:
+    """Whether a document or a ticket is named. Most clauses hold no character that such a name has."""
+    dot = part.find(".")
+    return (
+        (0 <= dot < len(part) - 1 and _FILE.search(part) is not None)
+        or ("#" in part and _NUMBER.search(part) is not None)
+        or ("-" in part and _TICKET.search(part) is not None)
+        or "http://" in part
+        or "https://" in part
     )
 
 
@@ -136,11 +168,9 @@ def _all(*texts: str) -> frozenset[str]:
 
 _ENDS = re.compile(r"[.!?;\u3002\uff01\uff1f\uff1b](?=\s|$)|[\u3002\uff01\uff1f\uff1b]|\n")
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
-_POINTER = re.compile(
-    r"[^\s/]\.(?:mdx?|txt|rst|adoc|org|pdf|docx?|odt|html?|eml)\b|(?<![\w&])#\d{1,7}\b|\b[a-z][a-z0-9]{1,9}-\d{1,7}\b"
-    r"|https?://"
-)
-"""The name of a document or a ticket: a file of prose, a number, an address."""
+_FILE = re.compile(r"[^\s/]\.(?:mdx?|txt|rst|adoc|org|pdf|docx?|odt|html?|eml)\b")
+_NUMBER = re.compile(r"(?<![\w&])#\d{1,7}\b")
+_TICKET = re.compile(r"\b[a-z][a-z0-9]{1,9}-\d{1,7}\b")
 _TEXTS = _all(
     "ticket spec specs specification specifications todo todos to-do to-dos prd rfc adr backlog attachment runbook "
     "playbook",
@@ -216,16 +246,23 @@ _THAT = _all(
     "ça cela tout ceci questo quello tutto isto isso tudo", "это всё все так",
 )  # fmt: skip
 _POINTING = _ACTS | _TREATS | _MAKES | _THAT | frozenset(map(plain, WORDS))
+_SAYING = (
+    "discussed|agreed|said|told|talked|described|mentioned|wrote|proposed|suggested|outlined|planned|decided|showed"
+    "|sent"
+)
+_AS = "discussed|agreed|described|planned|proposed|suggested|outlined|above|requested"
+_WIE = "besprochen|vereinbart|beschrieben|gesagt|vorgeschlagen|geplant|abgesprochen"
+_COMO = "acordamos|hablamos|dijimos|dije|dijiste|quedamos|propusiste|combinamos|acordado|hablado"
+_LO_QUE = "acordamos|hablamos|dijimos|dije|dijiste|propusiste"
+_COMME, _COME = "convenu|discute|dit|prevu", "concordato|discusso|detto"
+_AGREED_WORDS = frozenset("|".join((_SAYING, _AS, _WIE, _COMO, _LO_QUE, _COMME, _COME)).split("|"))
+"""Each way of `_AGREED` that is in ASCII has one of these."""
 _AGREED = re.compile(
     r"\b(?:as|like|what|that|the way|everything|whatever) (?:we|i|you|they|he|she)(?:'ve| have| had)? "
-    r"(?:just |already |once )?(?:discussed|agreed|said|told|talked|described|mentioned|wrote|proposed|suggested|"
-    r"outlined|planned|decided|showed|sent)\b"
-    r"|\bas (?:discussed|agreed|described|planned|proposed|suggested|outlined|above|requested)\b"
-    r"|\bwie (?:\w+ ){0,4}(?:besprochen|vereinbart|beschrieben|gesagt|vorgeschlagen|geplant|abgesprochen)\b"
-    r"|\bcomo (?:\w+ ){0,3}(?:acordamos|hablamos|dijimos|dije|dijiste|quedamos|propusiste|combinamos"
-    r"|acordado|hablado)\b"
-    r"|\blo que (?:\w+ ){0,3}(?:acordamos|hablamos|dijimos|dije|dijiste|propusiste)\b"
-    r"|\bcomme (?:\w+ ){0,3}(?:convenu|discute|dit|prevu)\b|\bcome (?:\w+ ){0,3}(?:concordato|discusso|detto)\b"
+    rf"(?:just |already |once )?(?:{_SAYING})\b"
+    rf"|\bas (?:{_AS})\b|\bwie (?:\w+ ){{0,4}}(?:{_WIE})\b|\bcomo (?:\w+ ){{0,3}}(?:{_COMO})\b"
+    rf"|\blo que (?:\w+ ){{0,3}}(?:{_LO_QUE})\b"
+    rf"|\bcomme (?:\w+ ){{0,3}}(?:{_COMME})\b|\bcome (?:\w+ ){{0,3}}(?:{_COME})\b"
     r"|\bкак (?:\w+ ){0,2}(?:договорились|обсуждали|говорили|сказал|сказали)\b"
     r"|(?:商量|讨论|说|说过|约定|提到)(?:好)?的(?:那样|做|方案|改)?(?:做|改|来)|按(?:照)?(?:之前|刚才|上次|上面|我|你|我们)"
     r"|(?:話した|言った|決めた|相談した|提案した)(?:通り|とおり|よう|こと)|(?:さっき|先ほど|昨日|前)の(?:話|通り|件)"

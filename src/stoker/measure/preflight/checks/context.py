@@ -64,7 +64,7 @@ def sizes(ctx: CheckContext) -> list[int]:
 async def _needle(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. the text fits  2. all of it is counted  3. the words are found, at each depth and at all"""
     wanted = sizes(ctx)
-    context, dice = ctx.facts.context, ctx.dice("needle")
+    context, dice, filling = ctx.facts.context, ctx.dice("needle"), ctx.filler_dice("needle")
     if context and wanted[-1] + _ROOM > context:  # 1
         return failed("small", f"{wanted[-1]:,} tokens were asked for, the context is {context:,}", context=context)
     tokens, rest = await per_sentence(client, ctx)
@@ -79,7 +79,7 @@ async def _needle(client: ModelClient, ctx: CheckContext) -> CheckResult:
                 facts = [(depth, ctx.wording.fact.format(owner=owner, word=word)),
                          (dice.random(), ctx.wording.fact.format(owner=stranger, word=other))]  # fmt: skip
                 count = max(4, math.ceil((size - rest) / tokens))
-                text = filler.text_with_facts(dice, count, facts)
+                text = filler.text_with_facts(filling, count, facts)
                 asks.append(f"{text}\n\n{ctx.wording.question.format(owner=owner)}")
                 words.append(word)
                 at.append((size, depth))
@@ -112,7 +112,7 @@ async def _over(client: ModelClient, ctx: CheckContext) -> CheckResult:
     tokens, rest = await per_sentence(client, ctx)
     if not tokens:
         return failed("uncounted", "usage.prompt_tokens is missing or constant: lengths cannot be checked")
-    dice, near = ctx.dice("over"), ""
+    dice, near = ctx.filler_dice("over"), ""
     if context <= MAX_NEEDLE:
         text = " ".join(filler.sentences(dice, int((0.93 * context - rest) / tokens)))
         reply = await client.ask(chat_request(ctx, text, max_tokens=4))
