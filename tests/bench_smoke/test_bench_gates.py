@@ -38,7 +38,18 @@ def test_the_assistant_shows_a_fault_and_is_clean_without_one(capsys: pytest.Cap
 @pytest.mark.skipif(find_spec("xllamacpp") is None, reason="the embedded engine is not installed")
 def test_two_faults_are_named_and_a_clean_run_is_silent(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    command = [sys.executable, "-m", "bench.gates", "--only", "loop,no-done", "--subject", "engine", "--clean", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.gates",
+        "--only",
+        "loop,no-done",
+        "--subject",
+        "engine",
+        "--clean",
+        "1",
+        "--quick",
+    ]
     command += ["--json", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=55, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

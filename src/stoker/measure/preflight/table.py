@@ -28,7 +28,7 @@ CHECKS: tuple[PreflightCheck, ...] = (
 )  # fmt: skip
 NAMES: tuple[str, ...] = tuple(check.name for check in CHECKS)
 DIALECTS = (
-    "all checks ask in Chat Completions; over-context and tool-round-trip also ask in Messages: "
+    "all checks but embeddings ask in Chat Completions; over-context and tool-round-trip also ask in Messages: "
     "none sees a fault that only another dialect has"
 )
 """What no check can see, whichever it is."""

@@ -132,6 +132,7 @@ DETERMINISM = (
         "answers agree at temperature 0 whatever the seed (how far is recorded), and vary at a high one",
         "a temperature that is changed a little, or only above 0; one that is forced together with the seed",
         _determinism,
+        seconds=900.0,
     ),
 )
 STEADY = (

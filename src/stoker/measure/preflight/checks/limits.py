@@ -111,5 +111,6 @@ MAX_TOKENS = (
         "answers that something cuts after 512 tokens or more, or where the model ends before; "
         "a wrong finish reason where the model ends before any limit",
         _limits,
+        seconds=900.0,
     ),
 )

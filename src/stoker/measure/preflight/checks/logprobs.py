@@ -54,12 +54,14 @@ async def _logprobs(client: ModelClient, ctx: CheckContext) -> CheckResult:
     if not any(map(has_logprobs, (whole, flow))) and not ctx.facts.engine_name:  # 1
         return not_applicable("log probabilities that are asked for do not come: this engine may have none")
     for way, one in (("not streamed", whole), ("streamed", flow)):
-        if one.visible_text and not has_logprobs(one):  # 2
+        if one.text and not has_logprobs(one):  # 2: of thoughts alone some engines give none
             return failed("missing", f"{way}: log probabilities were asked for, and none came")
         why, sentence = logprob_flaw(one)  # 3
         if why:
             return failed(why, f"{way}: {sentence}")
     count = len(entries(whole))
+    if not count:
+        return not_applicable(f"within {TOKENS} tokens it writes thoughts alone, without log probabilities")
     return passed(f"{count} tokens, each with the likeliest first, streamed and not", n=count)
 
 
@@ -83,6 +85,8 @@ def logprob_flaw(reply: ModelReply) -> Flaw:
     6. not the same everywhere  7. their tokens are the text, and as many as are counted
     """
     raw = entries(reply)
+    if not raw:
+        return NONE
     read = [one for one in map(_read, raw) if one is not None]
     if len(read) < len(raw):  # 1
         return "form", f"{len(raw) - len(read)} of {len(raw)} tokens have no number as log probability"

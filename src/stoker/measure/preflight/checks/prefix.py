@@ -39,7 +39,7 @@ async def _prefix(client: ModelClient, ctx: CheckContext) -> CheckResult:
             if word not in said and (other := next((one for one in words[:at] if one in said), "")):  # 2
                 return failed("other", f"{form} that begins like an earlier one is answered with its word, {other!r}")
             found += word in said
-        if None not in costs and len(set(costs)) < len(costs):  # 1
+        if each and None not in costs and len(set(costs)) < len(costs):  # 1
             counted = ", ".join(map(str, costs))
             return failed("cached", f"{form} of other lengths that begins alike each time costs {counted} tokens")
     n = 2 * ENDINGS

@@ -27,8 +27,8 @@ from stoker.measure.preflight.wordings import OfferedTool, ToolQuestion, weather
 from stoker.measure.requests.client import ModelClient, ModelReply
 
 BATCH = 8
-_COUNTED_ID = re.compile(r"functions\.\w+:\d+$")
-"""The ids of models that count the calls of a conversation (Kimi K2): the same in each first answer."""
+_COUNTED_ID = re.compile(r"(?:functions\.\w+:)?\d+$")
+"""The ids of models that count the calls of a conversation (Kimi K2, Command R7B): the same in each first answer."""
 _NAMED = ("index", "ids", "id", "object", "double", "finish")
 """Flaws that keep their name even if only the stream has them."""
 
