@@ -5,18 +5,24 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import LIVE, Demotion, ProfileRow, Tier, Verdict
+from stoker.domain.tier import LIVE, Demotion, GradedRow, ProfileRow, Tier, Verdict
+from stoker.request.decide.judging import Judging
 from stoker.routing.tier_quality import TierQuality
 
 KEY = ("cheap", "chat")
 TIER = Tier("cheap", "small")
 MODEL = Fingerprint("weights", "flags")
+JUDGE_MODEL = Fingerprint("wise")
 
 
 def row(
     at: float = 1.0, verdict: Verdict = Verdict.ALLOW, latency: float | None = None, source: str = ""
 ) -> ProfileRow:
     return ProfileRow(*KEY, "weights", "flags", 40, 40, verdict, latency, source, at=at)
+
+
+def graded(verdict: Verdict, at: float = 1.0) -> GradedRow:
+    return GradedRow(*KEY, "weights", "flags", 40, 40, verdict, None, LIVE, "", at, "j", JUDGE_MODEL.identity)
 
 
 def running(rows: dict[tuple[str, str], ProfileRow]) -> TierQuality:
@@ -94,7 +100,8 @@ def test_a_changed_row_replaces_grades_but_the_first_profile_only_older_ones() -
 
 def test_grades_of_another_cloud_model_do_not_count() -> None:
     tier_quality = TierQuality({})
-    tier_quality.on_graded(row(verdict=Verdict.DENY, source=LIVE))
+    tier_quality.on_judging(Judging("judge", "j", {"chat": JUDGE_MODEL}))
+    tier_quality.on_graded(graded(Verdict.DENY))
     cloud = Tier("cheap", "small", cloud=True)
     assert tier_quality.standing(cloud, "chat", False, cloud_model="weights").verdict is Verdict.DENY
     assert tier_quality.standing(cloud, "chat", False, cloud_model="others").verdict is Verdict.ALLOW
