@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -158,7 +158,7 @@ def calibrate(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Measure again what is no longer valid: tiers that changed, and tiers whose answers got worse."""
+    """Measure again what is in doubt: tiers that changed, whose answers got worse, or that a judge contradicts."""
     installation = find_installation(config, state)
     given = {"--suites": suites, "--config": config, "--state": state}
     again = f"{as_typed('eval calibrate', tiers or [], given)} --resume"
@@ -187,8 +187,14 @@ def _stale(installation: Installation, tier: Tier) -> list[str]:
             routing = control.document("/status")["routing"]
             known = next((one["known"] for one in routing["tiers"] if one["tier"] == tier.name), True)
             if known or tier.cloud or time.monotonic() > deadline:
-                return [one["class"] for one in routing["stale"] if one["tier"] == tier.name]
+                return to_measure_again(routing, tier.name)
             time.sleep(0.1)
+
+
+def to_measure_again(routing: Mapping[str, Any], tier: str) -> list[str]:
+    """The classes at which the tier's results no longer count, or a judge contradicts them. `routing`: of /status."""
+    found = (*routing["stale"], *routing["contradictions"])
+    return list(dict.fromkeys(one["class"] for one in found if one["tier"] == tier))
 
 
 def _router(installation: Installation) -> RouterSettings:
