@@ -55,12 +55,12 @@ def test_cases_of_ones_own_are_read_by_line(tmp_path: Path) -> None:
         read_cases(tmp_path / "none", "chat")
 
 
-def judged(right: str, wrong: str, total: int | None = None) -> JudgeRates:
+def judged(right: str, wrong: str, total: int | None = None, identity: str = "i") -> JudgeRates:
     """One letter for each verdict: Pass, Fail, Unsure."""
     words = {"P": "pass", "F": "fail", "U": "unsure"}
     verdicts = [JudgedCase(f"{kind}{at}", kind, words[one], 1.0)
                 for kind, said in ((True, right), (False, wrong)) for at, one in enumerate(said)]  # fmt: skip
-    head = header_of(Fingerprint("i"), "r", "c", len(verdicts) if total is None else total)
+    head = header_of(Fingerprint(identity), "r", "c", len(verdicts) if total is None else total)
     return rates_of(JudgedCases(head, {one.digest: one for one in verdicts}))
 
 
@@ -82,6 +82,11 @@ def judged(right: str, wrong: str, total: int | None = None) -> JudgeRates:
 )
 def test_a_judge_passes_that_is_seldom_wrong_on_enough_answers(rates: JudgeRates, problem: str) -> None:
     assert rates.problem == problem
+
+
+def test_a_judge_of_which_nobody_knows_the_model_does_not_pass() -> None:
+    rates = judged("P" * 60, "F" * 60, identity="")
+    assert rates.problem == "which model it is is not known, so nobody can tell that it is the one that was measured"
 
 
 def test_verdicts_are_kept_by_line(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_grades_of_a_judge_that_passed_for_the_class_count() -> None:
         (grades(judge=""), "not configured now"),
         (grades(judge="k"), "not configured now"),
         (grades(identity="vendor/new"), "stoker eval validator judge --class chat"),
-        (grades(identity=""), "another model"),
+        (grades(identity=""), "was not known which model the judge was when it gave them"),
         (grades(execution="x"), "another model"),
     ],
 )

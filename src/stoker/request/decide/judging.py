@@ -47,7 +47,9 @@ class Judging(NamedTuple):
             return found  # 2, 3
         passed = self.passed.get(grades.task_class)
         graded_by = grades.judge_identity, grades.judge_execution
-        if passed is None or not passed.identity or (passed.identity, passed.execution) != graded_by:
+        if passed is not None and not grades.judge_identity:
+            return "it was not known which model the judge was when it gave them"  # 3
+        if passed is None or (passed.identity, passed.execution) != graded_by:
             command = measure_command(self.name, grades.task_class)
             return f"another model than the judge that was measured gave them: {command}"  # 3
         return ""
