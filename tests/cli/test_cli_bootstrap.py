@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from stoker.cli.console.errors import UsageError
-from stoker.cli.evaluate.bootstrap import class_names, classes_served, describe_gap, print_tier
+from stoker.cli.evaluate.bootstrap import (
+    chosen_tiers,
+    class_names,
+    classes_served,
+    describe_gap,
+    print_tier,
+    to_measure_again,
+)
 from stoker.cli.evaluate.progress import ProgressLine
 from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import ProfileRow, Tier, Verdict
@@ -84,3 +91,22 @@ def test_progress_says_at_most_or_nothing_where_nobody_knows(capsys: pytest.Capt
 def test_classes_may_be_given_in_several_options_or_between_commas() -> None:
     assert class_names(["planning", "chat, review", "chat"]) == ["planning", "chat", "review"]
     assert class_names([]) == []
+
+
+def test_what_a_judge_contradicts_is_measured_again_as_what_changed_is() -> None:
+    stale = [{"tier": "small", "class": "chat", "why": "changed"}, {"tier": "large", "class": "review", "why": "worse"}]
+    contradictions = [{"tier": "small", "class": name, "why": "the judge"} for name in ("planning", "chat")]
+    routing = {"stale": stale, "contradictions": contradictions}
+    assert to_measure_again(routing, "small") == ["chat", "planning"]
+    assert to_measure_again(routing, "large") == ["review"]
+
+
+def test_a_tier_that_only_judges_is_not_measured_as_one_that_answers() -> None:
+    judge, cloud = Tier("judge", "wise", classes=()), Tier("far", "cloud", cloud=True)
+    router = RouterSettings((TIER, cloud, judge))
+    assert chosen_tiers(router, []) == [TIER]
+    assert chosen_tiers(router, ["far"]) == [cloud]
+    with pytest.raises(UsageError, match="no local tier answers"):
+        chosen_tiers(RouterSettings((cloud, judge)), [])
+    with pytest.raises(UsageError, match="stoker eval validator judge --class CLASS"):
+        classes_served(router, judge, [])

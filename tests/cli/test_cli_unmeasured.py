@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from stoker.cli.console.unmeasured import unmeasured_warnings
 from stoker.domain.access import FrontDoor, Paths, Settings
 from stoker.domain.routing import RouterSettings, Unmeasured
@@ -43,3 +45,10 @@ def test_once_anything_local_is_measured_or_nothing_is_local_it_says_nothing(tmp
 def test_a_profile_that_cannot_be_read_is_said_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "profile.json").write_bytes(b"{")
     assert unmeasured_warnings(settings(tmp_path, NEAR)) == []
+
+
+def test_a_tier_that_only_judges_answers_nobody(tmp_path: Path) -> None:
+    judge = replace(NEAR, name="judge", classes=())
+    assert unmeasured_warnings(settings(tmp_path, judge, FAR)) == []
+    (said,) = unmeasured_warnings(settings(tmp_path, NEAR, replace(FAR, classes=())))
+    assert "the cheapest local tier first" in said

@@ -52,7 +52,12 @@ class House:
         tiers = (
             Tier("cheap", "small", verify=verify),
             Tier(
-                "dear", "large", cloud=True, cost=cost, verify=Verify.OFF, classes=settings.pop("judge_classes", ("*",))
+                "dear",
+                "large",
+                cloud=settings.pop("judge_cloud", True),
+                cost=cost,
+                verify=Verify.OFF,
+                classes=settings.pop("judge_classes", ("*",)),
             ),
         )
         router = settings.pop("router", {})

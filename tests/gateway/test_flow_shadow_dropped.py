@@ -8,13 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.gateway.flow_stage import PATIENCE, Stage, Talk, a_serve, ask, story
 from tests.gateway.test_flow_routing import whole
 from tests.gateway.test_flow_shadow import CHAT, LARGE, SMALL, house, served, verdict
 
 from stoker.domain.routing import RouterSettings
+from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver
 from stoker.domain.tier import ProfileRow, Verdict, Verify
+from stoker.request.decide.judging import Judging
 
 
 @pytest.mark.parametrize(
@@ -266,17 +269,18 @@ async def test_a_cloud_is_graded_by_the_name_of_its_model_and_another_model_begi
         it.tier_quality.on_measured({("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 3, 0, Verdict.DENY)})
         await stage.conductor.switch("small")
         client = await stage.client()
-        for word in ("fail", "fail", "fail"):
-            await client.send(ask(model="auto:chat"))
-            (await it.judged()).reply(whole())
-            await client.reply()
-            talk = await stage.asked()
-            assert talk.json()["model"] == "small-1"
-            talk.reply(verdict(word))
-            await it.graded(it.tier_quality.grades["dear", "chat"].n + 1 if it.tier_quality.grades else 1)
-            stage.decisions.clear()
-        dear = it.router.settings.tiers[1]
-        assert it.tier_quality.grades["dear", "chat"].identity == "large-1"
-        assert it.router.standing(dear, "chat").why == "denied: live answers: 0 of 3 passed"
+        await client.send(ask(model="auto:chat"))
+        (await it.judged()).reply(whole())
+        await client.reply()
+        talk = await stage.asked()
+        assert talk.json()["model"] == "small-1"
+        talk.reply(verdict("fail"))
+        await it.graded()
+        stage.decisions.clear()
+        graded, dear = it.tier_quality.grades["dear", "chat"], it.router.settings.tiers[1]
+        assert (graded.identity, graded.judge_identity) == ("large-1", "i")
+        it.tier_quality.on_judging(Judging("cheap", "small", {"chat": Fingerprint("i", "e")}))
+        it.tier_quality.on_graded(structs.replace(graded, n=20, verdict=Verdict.DENY))
+        assert it.router.standing(dear, "chat").why == "denied: live answers: 0 of 20 passed"
         it.router.configure(it.router.settings, [SMALL, replace(LARGE, served_name="large-2")])
         assert it.router.standing(dear, "chat").why == "trusted, not measured"

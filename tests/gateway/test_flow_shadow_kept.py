@@ -10,6 +10,7 @@ import pytest
 from tests.gateway.flow_stage import PATIENCE, Stage, story
 from tests.gateway.test_flow_shadow import DAY, LARGE, SMALL, House, house, served
 
+from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Cost, GradedRow, ProfileRow, Verdict, Verify
 from stoker.quality import shadow
 from stoker.store.files import atomic
@@ -179,4 +180,32 @@ async def test_where_suite_and_judge_contradict_each_other_people_are_told_once_
         assert stage.decisions[-1].routed is not None
         assert (stage.decisions[-1].routed.tier, stage.decisions[-1].routed.verify) == ("cheap", "hold-tools")
         await it.grade("pass")
+        stage.decisions.clear()
+
+
+@story(SMALL, LARGE)
+async def test_a_grade_by_a_judge_that_was_not_identified_yet_takes_nothing_from_earlier_ones(stage: Stage) -> None:
+    async with house(stage, judge_cloud=False, judge_classes=()) as it:
+        it.tier_quality.on_identified("large", Fingerprint("wise", "x", {"model": "w"}))
+        await it.load()
+        await fails(it, 2)
+        it.tier_quality.on_started("large")
+        await served(stage)
+        await it.dropped("judge_unknown")
+        assert it.row == (0, 2)
+        it.tier_quality.on_identified("large", Fingerprint("wise", "x", {"model": "w"}))
+        await served(stage)
+        await it.grade("pass")
+        await it.graded(3)
+        assert it.row == (1, 3)
+        stage.decisions.clear()
+
+
+@story(SMALL, LARGE)
+async def test_grades_by_a_judge_that_cannot_be_identified_are_kept(stage: Stage) -> None:
+    async with house(stage, judge_cloud=False, judge_classes=()) as it:
+        it.tier_quality.on_identified("large", Fingerprint("", "x", {"template": "t"}))
+        await it.load()
+        await fails(it, 2)
+        assert it.row == (0, 2)
         stage.decisions.clear()

@@ -27,8 +27,8 @@ def settings(*tiers: Tier) -> RouterSettings:
     return RouterSettings(tiers, shadow=ShadowSettings(0.1, "judge"))
 
 
-def measure(state: Path, rules: str = WORDING, missed: int = 0, total: int = 40) -> None:
-    head = header_of(Fingerprint("v/wise"), rules, "cases", total)
+def measure(state: Path, rules: str = WORDING, missed: int = 0, total: int = 40, identity: str = "v/wise") -> None:
+    head = header_of(Fingerprint(identity), rules, "cases", total)
     with record_file.writer(path_of(state, "j", "review"), head, is_continued=False) as write:
         for at in range(20):
             write(JudgedCase(f"r{at}", True, "pass", 1.0))
@@ -72,6 +72,22 @@ def test_a_judge_that_gains_by_its_grades_does_not_count_however_well_it_did(tmp
     assert problem(tmp_path, CHEAP, twin, JUDGE).startswith("the judge 'judge' is the model of tier 'twin', which may")
 
 
+def test_a_judge_of_which_nobody_knows_the_model_never_counts_and_no_measurement_is_asked_for(tmp_path: Path) -> None:
+    near, serves = Tier("judge", "j", classes=()), {"s": Serve("s"), "j": Serve("j")}
+    unknown = {"j": Fingerprint("", "e", {"sampling": "default", "template": "t"})}
+
+    def said(known: dict[str, Fingerprint]) -> str:
+        return judging_of(settings(CHEAP, near), serves, tmp_path, known).problems["review"]
+
+    assert "which model the judge 'judge' runs is not known (its model, revision, quantisation)" in said(unknown)
+    assert "eval validator" not in said(unknown)
+    assert said({}).endswith(MEASURE), "it did not run yet, so it may be known once it does"
+    measure(tmp_path, identity="")
+    assert "which model the judge 'judge' runs is not known (its model)" in said({})
+    assert uncounted_classes(settings(CHEAP, near), serves, tmp_path).unidentified == said({})
+    assert said({"j": Fingerprint("i", "e", {"model": "x"})}).endswith(MEASURE), "it is known by now"
+
+
 def test_without_a_judge_nothing_counts(tmp_path: Path) -> None:
     assert judging_of(RouterSettings((CHEAP,)), SERVES, tmp_path, {}) == Judging()
     gone = replace(SERVES["j"], name="k")
@@ -81,5 +97,5 @@ def test_without_a_judge_nothing_counts(tmp_path: Path) -> None:
 def test_people_are_told_at_which_classes_no_grade_counts(tmp_path: Path) -> None:
     measure(tmp_path)
     both = settings(CHEAP, Tier("twin", "j", cloud=True, classes=("chat",)), JUDGE)
-    assert uncounted_classes(both, SERVES, tmp_path) == ("judge", ["chat"], [])
-    assert uncounted_classes(settings(CHEAP, JUDGE), SERVES, tmp_path) == ("judge", [], ["chat"])
+    assert uncounted_classes(both, SERVES, tmp_path) == ("judge", ["chat"], [], "")
+    assert uncounted_classes(settings(CHEAP, JUDGE), SERVES, tmp_path) == ("judge", [], ["chat"], "")

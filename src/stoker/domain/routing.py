@@ -110,6 +110,11 @@ class RouterSettings(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys((*(tier.serve for tier in self.tiers), *own)))
 
     @property
+    def local_tiers(self) -> list[Tier]:
+        """Those that answer some class and are no clouds: a tier with `classes = []` only judges."""
+        return [tier for tier in self.tiers if tier.classes and not tier.cloud]
+
+    @property
     def names(self) -> dict[str, str]:
         """Every model name that is routed, and the class that it declares (empty: none)."""
         names = {AUTO: "", **{f"{AUTO}:{name}": name for name in self.known}}

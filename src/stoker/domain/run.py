@@ -47,6 +47,12 @@ class Fingerprint(msgspec.Struct, frozen=True):
     parts: dict[str, str] = {}
     """Each part by its name, as text or as a hash, so that a difference can be named."""
 
+    @property
+    def unknown_parts(self) -> str:
+        """What of the identity is not known, as words: `template, sampling`; `model` if nothing says what."""
+        unknown = [name for name in IDENTITY_PARTS if name not in self.parts]
+        return ", ".join(unknown) if unknown and self.parts else "model"
+
 
 class Subject(msgspec.Struct, frozen=True):
     """The serve that was measured, and how it was reached."""

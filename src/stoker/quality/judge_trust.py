@@ -27,8 +27,8 @@ def judging_of(
     for name in judged_classes(judge, settings):
         problem = _rivalry(judge, name, settings, serves, known)
         if not problem:
-            judged = judge_rates.load(judge_rates.path_of(state, judge.serve, name))
-            problem = _not_measured(judge, name, judged)
+            judged = _judged(state, judge, name)
+            problem = _not_identified(judge, judged, known) or _not_measured(judge, name, judged)
             if judged.header is not None:
                 passed[name] = Fingerprint(judged.header.identity, judged.header.execution)
         if problem:
@@ -42,6 +42,8 @@ class UncountedClasses(NamedTuple):
     """Classes at which a tier with its model may answer."""
     unmeasured: list[str]
     """Others, for which it has not passed as it is now."""
+    unidentified: str = ""
+    """Why it cannot pass: nobody knows which model it is; empty: it can."""
 
 
 def uncounted_classes(settings: RouterSettings, serves: Mapping[str, Serve], state: Path) -> UncountedClasses:
@@ -49,7 +51,13 @@ def uncounted_classes(settings: RouterSettings, serves: Mapping[str, Serve], sta
     problems = judging_of(settings, serves, state, {}).problems
     judge = next(tier for tier in settings.tiers if tier.name == settings.shadow.judge)
     gains = [name for name in problems if rival_of(judge, name, settings, serves, {}) is not None]
-    return UncountedClasses(judge.name, gains, [name for name in problems if name not in gains])
+    others = [name for name in problems if name not in gains]
+    unidentified = (_not_identified(judge, _judged(state, judge, name), {}) for name in others)
+    return UncountedClasses(judge.name, gains, others, next(filter(None, unidentified), ""))
+
+
+def _judged(state: Path, judge: Tier, task_class: str) -> judge_rates.JudgedCases:
+    return judge_rates.load(judge_rates.path_of(state, judge.serve, task_class))
 
 
 def _rivalry(
@@ -68,6 +76,18 @@ def _rivalry(
     return (
         f"{who} may itself answer {task_class}, so each `fail` would send it requests: judge by a tier with other "
         "`classes`; one with `classes = []` only judges"
+    )
+
+
+def _not_identified(judge: Tier, judged: judge_rates.JudgedCases, known: Mapping[str, Fingerprint]) -> str:
+    """No measurement helps where nobody can tell that the model is the one that was measured. A cloud has a name."""
+    now = known.get(judge.serve, Fingerprint())
+    was_unknown = judged.header is not None and not judged.header.identity
+    if now.identity or judge.cloud or not (now.parts or was_unknown):
+        return ""
+    return (
+        f"which model the judge '{judge.name}' runs is not known (its {now.unknown_parts}), so nobody can tell that it "
+        "is the one that was measured: judge by a tier whose files Stoker can read, or by a cloud"
     )
 
 

@@ -42,7 +42,7 @@ MAX_BODY = 8 * MAX_TEXT
 """Bytes of the longest request that is recorded: a longer conversation could not be graded."""
 DROPS = (
     "not_permitted", "cost_cap", "too_long", "unread", "cut_short", "not_text", "tier_unknown", "queue_full",
-    "own_answer",
+    "own_answer", "judge_unknown",
 )  # fmt: skip
 """Why an answer that was drawn was not graded, beside the reasons of the judge."""
 
@@ -227,31 +227,32 @@ class ShadowGrader:
             self._drop("not_permitted")
         elif self._is_spent(router, judge, job.size):
             self._drop("cost_cap")
+        elif (model := _model_of(router, judge)) is None and router.is_loaded(judge):
+            self._drop("judge_unknown")
         else:
             reply = await self._judge.ask(router, judge, job.task, job.conversation, job.answer, shadow.timeout)
-            self._on_reply(job, judge, reply)
+            self._on_reply(job, judge, model, reply)
             self._save()
 
-    def _on_reply(self, job: GradingJob, judge: Tier, reply: JudgeReply) -> None:
+    def _on_reply(self, job: GradingJob, judge: Tier, model: Fingerprint | None, reply: JudgeReply) -> None:
         at = self._wall()
         if reply.cost:
             self._counts.observe_judging(reply.cost)
             self.spent = self.spent.add(reply.cost, at)
-        if reply.passed is not None:
-            self._count(job, judge, reply.passed, at)
-        else:
+        if reply.passed is None:
             self._drop(reply.dropped)
+        elif model is None:
+            self._drop("judge_unknown")
+        else:
+            self._count(job, judge, model, reply.passed, at)
         if reply.detail and not self._has_complained:
             log.warning("tier %s cannot grade: %s", judge.name, reply.detail)
         self._has_complained = bool(reply.detail)
 
-    def _count(self, job: GradingJob, judge: Tier, passed: bool, at: float) -> None:
+    def _count(self, job: GradingJob, judge: Tier, model: Fingerprint, passed: bool, at: float) -> None:
         key = job.tier, job.task
         before, router = self._tier_quality.grades.get(key), self._router
-        model = None if router is None else router.current_fingerprint(judge.serve, judge.cloud)
-        merged = judge_prompt.merge_grade(
-            before, job.tier, job.task, job.fingerprint, passed, at, judge.serve, model or Fingerprint()
-        )
+        merged = judge_prompt.merge_grade(before, job.tier, job.task, job.fingerprint, passed, at, judge.serve, model)
         self._tier_quality.on_graded(merged)
         if router is not None:
             self._report_contradictions(router)
@@ -302,6 +303,12 @@ class ShadowGrader:
         problems = ((key, self._tier_quality.grade_problem(key)) for key in sorted(self._tier_quality.grades))
         uncounted = [{"tier": tier, "class": task, "why": why} for (tier, task), why in problems if why]
         return {**found, "uncounted": uncounted}
+
+
+def _model_of(router: TierRouter, judge: Tier) -> Fingerprint | None:
+    """What the judge is now, empty where that cannot be known; None: it was not looked at yet."""
+    found = router.current_fingerprint(judge.serve, judge.cloud)
+    return Fingerprint() if found is None and router.tier_quality.is_verified(judge.serve) else found
 
 
 def status(settings: ShadowSettings, counts: RoutedCounts, queued: int, spent: float) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from stoker.measure.artifacts import record_file
 from stoker.measure.suites.checkers.table import check_answer
 from stoker.measure.suites.fixture import shipped_fixtures
 from stoker.measure.validator import judge_rates
-from stoker.measure.validator.judge_cases import BadCases, read_cases, shipped_cases, with_cases
+from stoker.measure.validator.judge_cases import DAYS, BadCases, read_cases, shipped_cases, with_cases
 from stoker.measure.validator.judge_rates import JudgedCase, JudgedCases, JudgeRates, header_of, load, path_of, rates_of
 
 
@@ -34,6 +35,22 @@ def test_of_each_shipped_answer_a_program_says_whether_it_is_right() -> None:
             assert grade.passed is one.right, (name, one.answer)
 
 
+def test_a_wrong_answer_of_reasoning_is_one_that_the_question_suggests() -> None:
+    """ "Saturday" to "who is the tallest?" is wrong at a glance, and a judge that fails it has proved nothing."""
+    words = [(str(one.messages[-1]["content"]), one.answer.removeprefix("Answer: ")) for one in
+             shipped_cases("reasoning") if not one.right and one.answer.startswith("Answer: ")]  # fmt: skip
+    assert len(words) > 30
+    for question, word in words:
+        weekdays = question.startswith("Today is")
+        assert word in DAYS if weekdays else re.search(rf"\b{word}\b", question), (question, word)
+
+
+def test_a_wrong_word_is_of_the_language_that_was_asked_for() -> None:
+    german = [one for one in shipped_cases("multilingual") if "German word for" in str(one.messages)]
+    words = {one.answer for one in german if one.right}
+    assert {"Baum"} < {one.answer for one in german if not one.right} < words
+
+
 def test_where_a_check_does_not_say_what_is_right_none_ship() -> None:
     missing = {"chat", "planning", "summarise", "creative", "vision", "multi-file-refactor"}
     assert set(CLASSES) - set(with_cases()) == missing
@@ -44,6 +61,8 @@ def test_cases_of_ones_own_are_read_by_line(tmp_path: Path) -> None:
     case = {"task_class": "chat", "messages": [{"role": "user", "content": "hi"}], "answer": "hello", "right": True}
     path.write_text(f"{json.dumps(case)}\n\n{json.dumps({**case, 'task_class': 'review'})}\n")
     assert [one.answer for one in read_cases(path, "chat")] == ["hello"]
+    path.write_text(f"{json.dumps(case)}\n" * 2)
+    assert len(read_cases(path, "chat")) == 1, "a line that is there twice is one case"
     for line, says in (("{}", "line 1: is no case"), (json.dumps({**case, "task_class": "x"}), "no class 'x'")):
         path.write_text(line)
         with pytest.raises(BadCases, match=says):
@@ -55,12 +74,12 @@ def test_cases_of_ones_own_are_read_by_line(tmp_path: Path) -> None:
         read_cases(tmp_path / "none", "chat")
 
 
-def judged(right: str, wrong: str, total: int | None = None) -> JudgeRates:
+def judged(right: str, wrong: str, total: int | None = None, identity: str = "i") -> JudgeRates:
     """One letter for each verdict: Pass, Fail, Unsure."""
     words = {"P": "pass", "F": "fail", "U": "unsure"}
     verdicts = [JudgedCase(f"{kind}{at}", kind, words[one], 1.0)
                 for kind, said in ((True, right), (False, wrong)) for at, one in enumerate(said)]  # fmt: skip
-    head = header_of(Fingerprint("i"), "r", "c", len(verdicts) if total is None else total)
+    head = header_of(Fingerprint(identity), "r", "c", len(verdicts) if total is None else total)
     return rates_of(JudgedCases(head, {one.digest: one for one in verdicts}))
 
 
@@ -82,6 +101,11 @@ def judged(right: str, wrong: str, total: int | None = None) -> JudgeRates:
 )
 def test_a_judge_passes_that_is_seldom_wrong_on_enough_answers(rates: JudgeRates, problem: str) -> None:
     assert rates.problem == problem
+
+
+def test_a_judge_of_which_nobody_knows_the_model_does_not_pass() -> None:
+    rates = judged("P" * 60, "F" * 60, identity="")
+    assert rates.problem == "which model it is is not known, so nobody can tell that it is the one that was measured"
 
 
 def test_verdicts_are_kept_by_line(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_grades_of_a_judge_that_passed_for_the_class_count() -> None:
         (grades(judge=""), "not configured now"),
         (grades(judge="k"), "not configured now"),
         (grades(identity="vendor/new"), "stoker eval validator judge --class chat"),
-        (grades(identity=""), "another model"),
+        (grades(identity=""), "was not known which model the judge was when it gave them"),
         (grades(execution="x"), "another model"),
     ],
 )
@@ -74,6 +74,11 @@ def test_a_model_is_known_by_its_weights_or_its_name(one: Serve, other: Serve, s
     assert is_same_model(one, other) is is_same_model(other, one) is same
 
 
+def sampled(weights: str, temperature: int) -> Fingerprint:
+    """As a serve is identified: its identity is of its weights and its sampling."""
+    return Fingerprint(f"{weights} at {temperature}", "e", {"model": weights, "sampling": str(temperature)})
+
+
 @pytest.mark.parametrize(
     ("tiers", "serves", "known", "rival"),
     [
@@ -89,8 +94,27 @@ def test_a_model_is_known_by_its_weights_or_its_name(one: Serve, other: Serve, s
         ((Tier("twin", "j"), JUDGE), {"j": cloud("j", "wise")}, {}, "twin"),
         ((CHEAP, JUDGE), {"s": Serve("s"), "j": Serve("j")}, {"s": MODEL, "j": MODEL}, "cheap"),
         ((CHEAP, JUDGE), {"s": Serve("s"), "j": Serve("j")}, {"s": MODEL, "j": Fingerprint("x")}, ""),
+        ((CHEAP, JUDGE), {"s": Serve("s"), "j": Serve("j")}, {"s": sampled("w", 0), "j": sampled("w", 1)}, "cheap"),
+        ((CHEAP, JUDGE), {"s": Serve("s"), "j": Serve("j")}, {"s": sampled("w", 0), "j": sampled("v", 0)}, ""),
+        (
+            (CHEAP, JUDGE),
+            {"s": Serve("s", model="/m/x.gguf"), "j": Serve("j", model="/m/x.gguf")},
+            {"s": sampled("w", 0), "j": sampled("", 0)},
+            "cheap",
+        ),
     ],
-    ids=["only judges", "itself", "other classes", "same model", "same serve", "same weights", "other weights"],
+    ids=[
+        "only judges",
+        "itself",
+        "other classes",
+        "same model",
+        "same serve",
+        "same weights",
+        "other weights",
+        "same weights, other sampling",
+        "other weights, same sampling",
+        "same file",
+    ],
 )
 def test_whoever_may_answer_the_class_and_has_the_judges_model_gains_by_its_grades(
     tiers: tuple[Tier, ...], serves: dict[str, Serve], known: dict[str, Fingerprint], rival: str

@@ -167,7 +167,7 @@ def helper_serve(settings: Settings, main: Serve, helper_name: str) -> Serve | N
     if settings.router is None:
         return None
     serves = {serve.name: serve for serve in settings.serves}
-    tiers = [serves[tier.serve] for tier in settings.router.tiers if not tier.cloud and tier.serve in serves]
+    tiers = [serves[tier.serve] for tier in settings.router.local_tiers if tier.serve in serves]
     cheapest = next((serve for serve in tiers if not _CONVERSES.isdisjoint(serve.dialects)), None)
     if cheapest is None or cheapest == main or cheapest.needs_force:
         return None

@@ -15,7 +15,7 @@ def unmeasured_warnings(settings: Settings) -> list[str]:
     from stoker.store.profile import configured_rows
 
     router = settings.router
-    local = [] if router is None else [tier for tier in router.tiers if not tier.cloud]
+    local = [] if router is None else router.local_tiers
     if router is None or not local:
         return []
     try:
@@ -24,7 +24,8 @@ def unmeasured_warnings(settings: Settings) -> list[str]:
         return []  # the start says it
     if measured.intersection(tier.name for tier in local):
         return []
-    trusted = [tier for tier in router.tiers if tier.cloud and router.allow_cloud and router.cloud_classes]
+    clouds = [tier for tier in router.tiers if tier.cloud and tier.classes]
+    trusted = clouds if router.allow_cloud and router.cloud_classes else []
     first = "a trusted cloud" if trusted and router.unmeasured is Unmeasured.TRUSTED else "the cheapest local tier"
     return [
         f"nothing is measured yet, so `auto` asks {first} first; high-risk work goes to no local tier; "

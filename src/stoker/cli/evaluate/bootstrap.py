@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +29,7 @@ _Tiers = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[TIER]...",
-        help="Which tiers. Default: all but clouds, which cost.",
+        help="Which tiers. Default: all that answer, but no clouds, which cost.",
         autocompletion=options.tier_names,
         show_default=False,
     ),
@@ -81,7 +81,7 @@ def bootstrap(
         return
     done: list[ProfileRow] = []
     given = {"--class": ",".join(names) or None, "--suites": suites, "--config": config, "--state": state}
-    for tier in _chosen(router, tiers or []):
+    for tier in chosen_tiers(router, tiers or []):
         served = classes_served(router, tier, names)
         with say_how_to_go_on(_ANSWERS_KEPT, as_typed("eval bootstrap", tiers or [], given)):
             done += _measure(installation, tier, served, suites, fresh, quiet=json)
@@ -143,6 +143,9 @@ def classes_served(router: RouterSettings, tier: Tier, names: Sequence[str]) -> 
     from stoker.domain.routing import includes_class
 
     served = [name for name in names or router.known if includes_class(name, tier.classes)]
+    if not tier.classes:
+        command = f"stoker eval validator {tier.name} --class CLASS"
+        raise UsageError(f"tier '{tier.name}' answers nothing (`classes = []`); measure it as a judge: {command}")
     if not served:
         raise UsageError(f"tier '{tier.name}' serves none of {', '.join(names)}: its `classes` leave them out")
     if left := [name for name in names if name not in served]:
@@ -158,12 +161,12 @@ def calibrate(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Measure again what is no longer valid: tiers that changed, and tiers whose answers got worse."""
+    """Measure again what is in doubt: tiers that changed, whose answers got worse, or that a judge contradicts."""
     installation = find_installation(config, state)
     given = {"--suites": suites, "--config": config, "--state": state}
     again = f"{as_typed('eval calibrate', tiers or [], given)} --resume"
     done: list[ProfileRow] = []
-    for tier in _chosen(_router(installation), tiers or []):
+    for tier in chosen_tiers(_router(installation), tiers or []):
         if stale := _stale(installation, tier):
             with say_how_to_go_on(_ANSWERS_KEPT, again):
                 done += _measure(installation, tier, stale, suites, fresh=not resume, quiet=json)
@@ -187,8 +190,14 @@ def _stale(installation: Installation, tier: Tier) -> list[str]:
             routing = control.document("/status")["routing"]
             known = next((one["known"] for one in routing["tiers"] if one["tier"] == tier.name), True)
             if known or tier.cloud or time.monotonic() > deadline:
-                return [one["class"] for one in routing["stale"] if one["tier"] == tier.name]
+                return to_measure_again(routing, tier.name)
             time.sleep(0.1)
+
+
+def to_measure_again(routing: Mapping[str, Any], tier: str) -> list[str]:
+    """The classes at which the tier's results no longer count, or a judge contradicts them. `routing`: of /status."""
+    found = (*routing["stale"], *routing["contradictions"])
+    return list(dict.fromkeys(one["class"] for one in found if one["tier"] == tier))
 
 
 def _router(installation: Installation) -> RouterSettings:
@@ -200,13 +209,13 @@ def _router(installation: Installation) -> RouterSettings:
     return router
 
 
-def _chosen(router: RouterSettings, names: Sequence[str]) -> list[Tier]:
+def chosen_tiers(router: RouterSettings, names: Sequence[str]) -> list[Tier]:
     known = {tier.name: tier for tier in router.tiers}
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"there is no tier '{unknown[0]}'; known tiers: {', '.join(known)}")
-    chosen = [known[name] for name in names] or [tier for tier in router.tiers if not tier.cloud]
+    chosen = [known[name] for name in names] or router.local_tiers
     if not chosen:
-        raise UsageError("all tiers are clouds, and measuring them costs money: name the tier to measure")
+        raise UsageError("no local tier answers requests, and measuring clouds costs money: name the tier to measure")
     return chosen
 
 

@@ -136,7 +136,7 @@ def judge_warnings(settings: Settings) -> list[str]:
     if router is None or not router.shadow.rate:
         return []
     serves = {serve.name: serve for serve in settings.serves}
-    name, gains, unmeasured = uncounted_classes(router, serves, Path(settings.paths.state))
+    name, gains, unmeasured, unidentified = uncounted_classes(router, serves, Path(settings.paths.state))
     found = []
     if gains:
         found.append(
@@ -147,6 +147,6 @@ def judge_warnings(settings: Settings) -> list[str]:
     if unmeasured:
         found.append(
             f"router.shadow: the judge '{name}' has not passed a measurement for {', '.join(unmeasured)}: its grades "
-            f"change nothing there: {measure_command(name, unmeasured[0])}"
+            f"change nothing there: {unidentified or measure_command(name, unmeasured[0])}"
         )
     return found

@@ -31,8 +31,9 @@ def ask_each(
     label: str,
     timeout: float,
 ) -> None:
-    """`keep(question, answer, seconds)` gets each answer as it comes; None: none came in time. A question that failed
-    otherwise is left out. Raises RequestRefused if the serve does not answer, and KeyboardInterrupt on Ctrl-C.
+    """`keep(question, answer, seconds)` gets each answer as it comes; None: none came in time, or the serve refused
+    this question. One that failed otherwise is left out. Raises RequestRefused if the serve does not answer, and
+    KeyboardInterrupt on Ctrl-C.
     """
     with ProgressLine() as line:
 
@@ -53,13 +54,21 @@ async def _ask_each(
     """Through the front door, as the running Stoker asks."""
     import secrets
 
-    from stoker.domain.errors import StokerError
+    from stoker.domain.errors import ClientError, StokerError
     from stoker.exchange.formatter import Formatter
     from stoker.exchange.internal_client import InternalClient
     from stoker.request.relay.pool import ConnectionPool
     from stoker.request.translate.neutral.thinking import ThinkingSigner
 
     pool, began, misses = ConnectionPool(), time.perf_counter(), 0
+    refused: list[tuple[Q, float]] = []
+    """Since the last answer: where every question is refused, it is not the questions."""
+
+    def keep_refused() -> None:
+        for question, seconds in refused:
+            keep(question, None, seconds)
+        refused.clear()
+
     client = InternalClient(pool, Formatter(ThinkingSigner((secrets.token_bytes(32),)), time.time))
     try:
         for done, question in enumerate(questions, 1):
@@ -72,10 +81,14 @@ async def _ask_each(
                 reason = error.message if isinstance(error, StokerError) else f"no answer within {timeout:g} s"
                 if misses == GIVE_UP:
                     raise RequestRefused(f"serve '{known.serve.name}' does not answer: {reason}") from error
+                if isinstance(error, ClientError):
+                    refused.append((question, round(time.perf_counter() - start, 6)))
                 if isinstance(error, StokerError):
                     continue
             now = time.perf_counter()
+            keep_refused()
             keep(question, answer, round(now - start, 6))
             show(done, now - began)
+        keep_refused()
     finally:
         pool.close()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,6 @@ from stoker.measure.suites.check_kinds import (
     CallsCheck,
     EditBlocksCheck,
     ExactCheck,
-    FixtureCheck,
     JsonCheck,
     LineCheck,
     NeedleCheck,
@@ -68,9 +69,8 @@ def shipped_cases(task_class: str) -> list[JudgeCase]:
         ]
     found: list[JudgeCase] = []
     fixtures = [one for one in shipped_fixtures() if one.task_class == task_class]
-    for place, one in enumerate(fixtures):
-        other = fixtures[(place + 1) % len(fixtures)]
-        pair = _pair(one, other.check)
+    for one in fixtures:
+        pair = _pair(one, fixtures)
         if pair is not None:
             asked, tools = one.request["messages"], one.request.get("tools", [])
             found += [
@@ -86,7 +86,7 @@ def with_cases(classes: Iterable[str] = CLASSES) -> list[str]:
 
 
 def read_cases(path: Path, task_class: str, classes: Collection[str] = CLASSES) -> list[JudgeCase]:
-    """Those of one class, from JSONL. Raises BadCases."""
+    """Those of one class, from JSONL; lines that are alike are one. Raises BadCases."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -105,7 +105,7 @@ def read_cases(path: Path, task_class: str, classes: Collection[str] = CLASSES) 
             found.append(one)
     if not found:
         raise BadCases(f"{path} has no cases of class '{task_class}'")
-    return found
+    return list({one.digest: one for one in found}.values())
 
 
 def digest(cases: Iterable[JudgeCase]) -> str:
@@ -116,19 +116,18 @@ def digest(cases: Iterable[JudgeCase]) -> str:
 _Said = tuple[str, list[tuple[str, str]]]
 
 
-def _pair(one: Fixture, other: FixtureCheck) -> tuple[_Said, _Said] | None:
-    """A right and a wrong answer; None: the check does not say what a right one is. `other`: the check of another
-    fixture of the class, whose answer is wrong here.
+def _pair(one: Fixture, fixtures: Sequence[Fixture]) -> tuple[_Said, _Said] | None:
+    """A right and a wrong answer; None: the check does not say what a right one is, or nothing says what a wrong one
+    could be. `fixtures`: all of the class.
     """
     match one.check:
         case NumberCheck(value=value):
             right, wrong = value, _next_number(value)
         case ExactCheck(values=[value, *rest]):
-            others = other.values if isinstance(other, ExactCheck) else []
-            named = [name for name in [*_named_in(one), *others] if name not in (value, *rest)]
+            named = [name for name in _choices(one, fixtures) if name not in (value, *rest)]
             if not named:
                 return None
-            is_last_line = "Answer:" in str(one.request["messages"][-1]["content"])
+            is_last_line = "Answer:" in _question(one)
             right, wrong = ((f"Answer: {word}" if is_last_line else word) for word in (value, named[0]))
         case NeedleCheck(value=value, decoys=[decoy, *_]):
             right, wrong = value, decoy
@@ -146,10 +145,36 @@ def _pair(one: Fixture, other: FixtureCheck) -> tuple[_Said, _Said] | None:
     return (right, []), (wrong, [])
 
 
-def _named_in(one: Fixture) -> Sequence[str]:
-    """The letters of a choice, where the question has one."""
-    text = str(one.request["messages"][-1]["content"])
-    return [letter for letter in "ABCDEF" if f"\n{letter}) " in text]
+def _choices(one: Fixture, fixtures: Sequence[Fixture]) -> Sequence[str]:
+    """Answers of the kind that is asked for: 1. the letters of a choice  2. a day, or what the question names, where
+    the last line is to be one  3. what is right for the question that begins most alike
+    """
+    text = _question(one)
+    if letters := [letter for letter in "ABCDEF" if f"\n{letter}) " in text]:
+        return letters  # 1
+    if "Answer:" in text:
+        return DAYS if "Answer: DAY" in text else _WORD.findall(" ".join(_NAMED.findall(text)))  # 2
+    words = [(_question(other), other.check.values) for other in fixtures if isinstance(other.check, ExactCheck)]
+    others = [(_shared_beginning(text, question), values) for question, values in words if question != text]
+    return max(others, key=itemgetter(0), default=(0, []))[1]  # 3
+
+
+def _shared_beginning(one: str, other: str) -> int:
+    """How many characters they begin alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, its) in pairs if mine != its), min(len(one), len(other)))
+
+
+def _question(one: Fixture) -> str:
+    return str(one.request["messages"][-1]["content"])
+
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_WORD = re.compile(r"\w+")
+_NAMED = re.compile(
+    r"(?<=taller than )\w+|\w+(?= says:)|(?<=left to right: )[^.]*|(?<=dictionary: )[^?]*"
+    r"|(?<=`Answer: )yes(?= or no)|(?<=`Answer: yes or )no"
+)
 
 
 def _next_number(value: str) -> str:

@@ -69,6 +69,8 @@ class JudgeRates(NamedTuple):
     total: int
     seconds: float | None
     """Of one verdict, the median."""
+    is_identified: bool = True
+    """Whether it is known which model the judge is."""
 
     @property
     def is_complete(self) -> bool:
@@ -87,6 +89,8 @@ class JudgeRates(NamedTuple):
             return f"it failed {alarms.errors} of {alarms.n} right answers"
         if misses.errors > MAX_MISSES * misses.n:
             return f"it passed {misses.errors} of {misses.n} wrong answers"
+        if not self.is_identified:
+            return "which model it is is not known, so nobody can tell that it is the one that was measured"
         return ""
 
 
@@ -114,6 +118,7 @@ def rates_of(judged: JudgedCases) -> JudgeRates:
         ErrorRate(len(verdicts) - len(decided), len(verdicts)),
         0 if judged.header is None else judged.header.total,
         seconds[len(seconds) // 2] if seconds else None,
+        judged.header is not None and bool(judged.header.identity),
     )
 
 

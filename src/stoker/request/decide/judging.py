@@ -25,6 +25,8 @@ MIN_GRADES = 20
 95 %).
 """
 
+_UNKNOWN = Fingerprint()
+
 
 class Judging(NamedTuple):
     """What is known of the judge."""
@@ -45,7 +47,9 @@ class Judging(NamedTuple):
             return found  # 2, 3
         passed = self.passed.get(grades.task_class)
         graded_by = grades.judge_identity, grades.judge_execution
-        if passed is None or not passed.identity or (passed.identity, passed.execution) != graded_by:
+        if passed is not None and not grades.judge_identity:
+            return "it was not known which model the judge was when it gave them"  # 3
+        if passed is None or (passed.identity, passed.execution) != graded_by:
             command = measure_command(self.name, grades.task_class)
             return f"another model than the judge that was measured gave them: {command}"  # 3
         return ""
@@ -74,11 +78,14 @@ def rival_of(
 def _is_same(judge: Tier, tier: Tier, serves: Mapping[str, Serve], known: Mapping[str, Fingerprint]) -> bool:
     if judge.serve == tier.serve:
         return True
-    mine, other = known.get(judge.serve), known.get(tier.serve)
-    if mine is not None and other is not None and mine.identity and other.identity:
-        return mine.identity == other.identity
     one, two = serves.get(judge.serve), serves.get(tier.serve)
-    return one is not None and two is not None and is_same_model(one, two)
+    if one is not None and two is not None and is_same_model(one, two):
+        return True
+    mine, other = known.get(judge.serve, _UNKNOWN), known.get(tier.serve, _UNKNOWN)
+    if mine.identity and mine.identity == other.identity:
+        return True
+    weights = mine.parts.get("model")  # the identity also has the sampling, which makes no other model
+    return bool(weights) and weights == other.parts.get("model")
 
 
 def is_same_model(one: Serve, other: Serve) -> bool:

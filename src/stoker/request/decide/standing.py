@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stoker.domain.run import IDENTITY_PARTS, Fingerprint
+from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, ProfileRow, Tier, Verdict
 from stoker.request.decide.demotion import describe_demotion
 from stoker.request.decide.judging import MIN_GRADES
@@ -82,8 +82,7 @@ def standing(
         return Standing(doubt, f"not measured at {task_class}")  # 2
     seen = _seen(row)
     if now is not None and not now.identity and now.parts and not tier.cloud:
-        lacks = ", ".join(name for name in IDENTITY_PARTS if name not in now.parts)
-        said = f"which model runs is not known (its {lacks or 'model'})"
+        said = f"which model runs is not known (its {now.unknown_parts})"
         is_denied = row.verdict is Verdict.DENY and _is_decided(row)
         return Standing(Verdict.DENY if is_denied else doubt, f"{seen}, but {said}", is_measured=True)  # 9
     if now is not None and not _is_of(row, now, tier.cloud):  # 3
