@@ -41,7 +41,7 @@ def results(plane: Plane) -> list[Path]:
 
 def test_a_part_is_no_verdict_and_the_command_goes_on_with_it(plane: Plane) -> None:
     code, out, told = interrupted(plane, signal.SIGINT)
-    assert code == 1
+    assert code == 130
     error = json.loads(out)["error"]
     assert error["code"] == "interrupted"
     assert " checks of the preflight are kept; to go on: stoker gate fast" in error["message"]
@@ -50,8 +50,17 @@ def test_a_part_is_no_verdict_and_the_command_goes_on_with_it(plane: Plane) -> N
     [kept] = results(plane)
     assert "-preflight-fast-" in str(kept), "no gate was judged"
     code, _, told = interrupted(plane, signal.SIGTERM, "--resume")
-    assert (code, f" checks are taken from {kept.stem} (" in told) == (1, True)
+    assert (code, f" checks are taken from {kept.stem} (" in told) == (130, True)
     assert ": model\n" not in told
     assert results(plane) == [kept], "it went on with the same one"
     for other in ("--again", "--dry-run"):
         assert plane.run("gate", "fast", "--resume", other).returncode == 2
+
+
+def test_what_is_to_be_measured_again_is_measured_again_also_after_an_interruption(plane: Plane) -> None:
+    """The command that goes on takes nothing that `--again` did not."""
+    code, out, _ = interrupted(plane, signal.SIGINT, "--again")
+    message = json.loads(out)["error"]["message"]
+    assert code == 130
+    assert message.startswith("interrupted: --again measures everything once more; to go on: stoker gate fast")
+    assert message.endswith("--gate default --unknown-ok --again")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import terminal
-from stoker.cli.console.errors import Interrupted, UsageError
+from stoker.cli.console.errors import Interrupted, RequestRefused, UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -23,6 +23,7 @@ _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")
 _NAMES = {"bootstrap": "suites"}
 _KEPT = {"bootstrap": "the answers to the suites so far are kept, as all that was measured before"}
 _ALL_KEPT = "what was measured before is kept"
+_NONE_KEPT = "--again measures everything once more"
 """After Ctrl-C in the measurement of that kind."""
 _MAX_RUNS = 20
 """How many results of one kind are searched."""
@@ -53,11 +54,11 @@ class GateMeasurement:
         command = command_for("gate", self.running.serve.name, self.running.installation)
         return " ".join((command, "--gate", self.gate.name, *options))
 
-    def command_to_go_on(self, alias: str | None) -> str:
+    def command_to_go_on(self, alias: str | None, anew: bool) -> str:
         given = ["--for", alias] if alias is not None else []
         given += ["--unknown-ok"] if self.unknown_ok else []
         given += ["--suites", str(self.suites)] if self.suites is not None else []
-        return self.command(*map(shlex.quote, given), "--resume")
+        return self.command(*map(shlex.quote, given), "--again" if anew else "--resume")
 
     def proposals(self, alias: str | None) -> dict[str, str]:
         """Of classes that there are questions for."""
@@ -106,7 +107,7 @@ def measure_missing(
     from stoker.measure.lock import hold_measurement_lock
 
     found = judging.running
-    again = judging.command_to_go_on(alias)
+    again = judging.command_to_go_on(alias, anew)
     fixes: dict[RunKind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
     for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
@@ -121,14 +122,17 @@ def measure_missing(
         try:
             with (
                 hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"),
-                say_how_to_go_on(_KEPT.get(kind.value, _ALL_KEPT), again),
+                say_how_to_go_on(_NONE_KEPT if anew else _KEPT.get(kind.value, _ALL_KEPT), again),
             ):
-                run = _measured(kind, judging, known, json, again if not anew else "", resume)
+                run = _measured(kind, judging, known, json, again, anew, resume)
         except (UsageError, BaselineRefused) as error:
             fixes[kind] = error.message
             continue
         if run.outcome is Outcome.INTERRUPTED:
-            raise Interrupted(f"interrupted: {_kept_of(run)}; to go on: {again}")
+            gone = next((one.observed for one in run.findings if one.observed.startswith("the server")), "")
+            kept = _NONE_KEPT if anew else _kept_of(run)
+            said = f"interrupted: {kept}{f', {gone}' if gone else ''}; to go on: {again}"
+            raise RequestRefused(said, code=Interrupted.code) if gone else Interrupted(said)
         runs.insert(0, run)
     return fixes
 
@@ -137,8 +141,7 @@ def _kept_of(run: Run) -> str:
     from stoker.cli.evaluate.preflight import count_finished
 
     if run.kind.value == "preflight":
-        why = next((one.observed for one in run.findings if one.observed.startswith("the server")), "")
-        return f"{count_finished(run)} of the preflight are kept{f', {why}' if why else ''}"
+        return f"{count_finished(run)} of the preflight are kept"
     return f"the {run.kind.value} {run.id} is not whole, so it does not count; what was measured before it is kept"
 
 
@@ -295,9 +298,10 @@ def _own_time(what: str, kind: RunKind, found: RunningServe) -> str:
 
 
 def _measured(
-    kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json: bool, again: str, resume: bool
-) -> Run:
-    """`again`: the command that goes on, which is said if there is something to go on with; empty: it is not said.
+    kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json: bool, again: str, anew: bool,
+    resume: bool,
+) -> Run:  # fmt: skip
+    """`again`: the command that goes on, which is said if there is something to go on with. `anew`: nothing is.
     Raises UsageError with the command that helps, KeyboardInterrupt.
     """
     from stoker.cli.evaluate import canary, preflight, targets
@@ -310,13 +314,13 @@ def _measured(
         chosen = questions_for(found.subject.fingerprint.parts.get("model", ""))
         return canary.compared(found, chosen, None, judging.unknown_ok)
     if kind.value == "bootstrap":
-        return _suites(judging)
+        return _suites(judging, anew)
     ways = targets.target_of(found)
     if kind.value == "preflight":
         from stoker.measure.preflight.run import PreflightOptions
 
         wanted, earlier = PreflightOptions(), None
-        if again and (judging.unknown_ok or not judging.unknown_identity):
+        if not anew and (judging.unknown_ok or not judging.unknown_identity):
             earlier = preflight.interrupted_run(ways, wanted, again, resume)
         run = preflight.measure(ways, wanted, earlier)
         if not json:
@@ -343,7 +347,7 @@ def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: b
     return run
 
 
-def _suites(judging: GateMeasurement) -> Run:
+def _suites(judging: GateMeasurement, anew: bool) -> Run:
     from stoker.cli.evaluate import whole_suites
     from stoker.domain.run import RunKind
     from stoker.measure.gate.measurements import class_of
@@ -352,5 +356,5 @@ def _suites(judging: GateMeasurement) -> Run:
     named = (class_of(one, judging.classes) for one in judging.gate.conditions)
     classes = [name for name in dict.fromkeys(named) if name]
     fixtures = whole_suites.fixtures_for(judging.running, classes, judging.suites, judging.classes)
-    earlier = whole_suites.earlier_runs(judging.running, RunKind.BOOTSTRAP)
+    earlier = [] if anew else whole_suites.earlier_runs(judging.running, RunKind.BOOTSTRAP)
     return whole_suites.measure_suites(judging.running, fixtures, graded_in(earlier))
