@@ -23,7 +23,6 @@ _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")
 _NAMES = {"bootstrap": "suites"}
 _KEPT = {"bootstrap": "the answers to the suites so far are kept, as all that was measured before"}
 _ALL_KEPT = "what was measured before is kept"
-_NONE_KEPT = "--again measures everything once more"
 """After Ctrl-C in the measurement of that kind."""
 _MAX_RUNS = 20
 """How many results of one kind are searched."""
@@ -43,10 +42,7 @@ class GateMeasurement:
 
     @property
     def unknown_identity(self) -> list[str]:
-        from stoker.domain.run import IDENTITY_PARTS
-
-        fingerprint = self.running.subject.fingerprint
-        return [] if fingerprint.identity else [name for name in IDENTITY_PARTS if name not in fingerprint.parts]
+        return self.running.unknown_identity
 
     def command(self, *options: str) -> str:
         from stoker.cli.evaluate.running_serve import command_for
@@ -54,11 +50,18 @@ class GateMeasurement:
         command = command_for("gate", self.running.serve.name, self.running.installation)
         return " ".join((command, "--gate", self.gate.name, *options))
 
-    def command_to_go_on(self, alias: str | None, anew: bool) -> str:
+    def command_to_go_on(self, alias: str | None, *options: str) -> str:
         given = ["--for", alias] if alias is not None else []
         given += ["--unknown-ok"] if self.unknown_ok else []
         given += ["--suites", str(self.suites)] if self.suites is not None else []
-        return self.command(*map(shlex.quote, given), "--again" if anew else "--resume")
+        return self.command(*map(shlex.quote, given), *options)
+
+    def why_not_kept(self, kind: RunKind, anew: bool) -> str:
+        """Why nothing counts later of a measurement that is interrupted; empty: it does."""
+        if anew:
+            return "--again measures everything once more"
+        is_kept = not self.unknown_identity or (self.unknown_ok and kind.value == "preflight")
+        return "" if is_kept else self.running.not_kept
 
     def proposals(self, alias: str | None) -> dict[str, str]:
         """Of classes that there are questions for."""
@@ -107,7 +110,6 @@ def measure_missing(
     from stoker.measure.lock import hold_measurement_lock
 
     found = judging.running
-    again = judging.command_to_go_on(alias, anew)
     fixes: dict[RunKind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
     for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
@@ -119,10 +121,12 @@ def measure_missing(
         if kind.value == "benchmark" and not _own_steps(judging, known):
             continue
         terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name} is measured now")
+        lost = judging.why_not_kept(kind, anew)
+        again = judging.command_to_go_on(alias, *(["--again"] if anew else [] if lost else ["--resume"]))
         try:
             with (
                 hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"),
-                say_how_to_go_on(_NONE_KEPT if anew else _KEPT.get(kind.value, _ALL_KEPT), again),
+                say_how_to_go_on(lost or _KEPT.get(kind.value, _ALL_KEPT), again),
             ):
                 run = _measured(kind, judging, known, json, again, anew, resume)
         except (UsageError, BaselineRefused) as error:
@@ -130,7 +134,7 @@ def measure_missing(
             continue
         if run.outcome is Outcome.INTERRUPTED:
             gone = next((one.observed for one in run.findings if one.observed.startswith("the server")), "")
-            kept = _NONE_KEPT if anew else _kept_of(run)
+            kept = lost or _kept_of(run)
             said = f"interrupted: {kept}{f', {gone}' if gone else ''}; to go on: {again}"
             raise RequestRefused(said, code=Interrupted.code) if gone else Interrupted(said)
         runs.insert(0, run)
@@ -320,7 +324,7 @@ def _measured(
         from stoker.measure.preflight.run import PreflightOptions
 
         wanted, earlier = PreflightOptions(), None
-        if not anew and (judging.unknown_ok or not judging.unknown_identity):
+        if not judging.why_not_kept(kind, anew):
             earlier = preflight.interrupted_run(ways, wanted, again, resume)
         run = preflight.measure(ways, wanted, earlier)
         if not json:
