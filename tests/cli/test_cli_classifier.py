@@ -149,9 +149,7 @@ def test_one_that_is_not_configured_is_measured_and_not_on(
 
 
 def known(mark: Fingerprint) -> Any:
-    return SimpleNamespace(
-        serve=Serve("fast"), target=Target("127.0.0.1", 1, "", "fast"), subject=SimpleNamespace(fingerprint=mark)
-    )
+    return SimpleNamespace(serve=Serve("fast"), target=Target("127.0.0.1", 1, "", "fast"), model_asked=mark)
 
 
 class Model:

@@ -24,6 +24,9 @@ conditions = ["preflight", "c4.ttft_p50 < 20s"]
 
 [gate.same]
 conditions = ["canary"]
+
+[gate.good]
+conditions = ["math-short.lower >= 0.1"]
 """
 
 
@@ -72,6 +75,22 @@ def test_without_a_baseline_a_canary_decides_nothing_and_the_command_that_record
     code, _, told = said(guarded, *command.split()[1:4], "--record")
     assert code == 0, told
     assert said(guarded, *ask)[0] == 0, "a baseline is no canary: the gate asks anew, and finds it the same"
+
+
+def test_again_asks_the_suites_again(guarded: Plane, tmp_path: Path) -> None:
+    question = {"messages": [{"role": "user", "content": "What is 6 * 7?"}], "max_tokens": 8}
+    row = {"id": "own-1", "task_class": "math-short", "request": question, "check": {"kind": "number", "value": "42"}}
+    (tmp_path / "own.jsonl").write_text(f"{json.dumps(row)}\n")
+
+    def asked(*more: str) -> int:
+        before = len(guarded.received("a", "/v1/chat/completions"))
+        code, _, told = said(guarded, "gate", "a", "--gate", "good", "--suites", str(tmp_path), *more)
+        assert code == 1, told
+        return len(guarded.received("a", "/v1/chat/completions")) - before
+
+    assert asked() > 0
+    assert asked() == 0, "a measurement counts until something changes"
+    assert asked("--again") > 0
 
 
 def test_a_baseline_of_another_model_decides_nothing_either(guarded: Plane) -> None:

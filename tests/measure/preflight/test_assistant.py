@@ -10,6 +10,7 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Outcome, Run, Subject
+from stoker.measure.preflight.resuming import finished
 from stoker.measure.preflight.run import PreflightOptions, run_preflight
 from stoker.measure.preflight.table import CHECKS
 from stoker.testing.faults.answers import ANSWERS
@@ -31,14 +32,21 @@ BROKEN = [pytest.param(fault, marks=[pytest.mark.heavy] if fault.share < 1 else 
           for fault in SHOWN if not fault.needs_real_engine]  # fmt: skip
 
 
-def behind(fault: ServingFault, only: Sequence[str] = (), **changes: Any) -> Run:
+def behind(
+    fault: ServingFault, only: Sequence[str] = (), kept: list[Run] | None = None, earlier: Run | None = None,
+    **changes: Any,
+) -> Run:  # fmt: skip
+    """`kept` gets the run as it is after each check but the last; `earlier`: one of these, which goes on."""
+    keep = (lambda run: None) if kept is None else kept.append
+
     async def run() -> Run:
         async with ScriptedServer(ASSISTANT.amended(changes)) as server:
             grafts = [GRAFTS[name] for name in fault.needed_abilities if name not in PLAYED]
             async with FaultProxy(Target("127.0.0.1", server.port, "", "assistant"), fault, grafts) as proxy:
                 own = Target("127.0.0.1", proxy.port, "", "assistant")
                 where = Subject("assistant", "assistant", "http://127.0.0.1/v1", route="direct")
-                return await run_preflight(where, own, PreflightOptions(only=only, needle_ctx=500))
+                options = PreflightOptions(only=only, needle_ctx=500)
+                return await run_preflight(where, own, options, keep=keep, earlier=earlier)
 
     return asyncio.run(run())
 
@@ -128,10 +136,16 @@ def test_a_server_that_refuses_tools_forms_and_pictures_is_told_so_and_not_blame
 
 
 def test_a_forced_temperature_is_taken_for_no_other_fault() -> None:
-    """What compares answers is not judged then: it would name another model, or lost pieces."""
-    run = behind(FAULTS["temperature-forced"], ["determinism", "frames", "chunks", "same-model"])
+    """What compares answers is not judged then: it would name another model, or lost pieces. Nor is it when the
+    preflight is interrupted after `determinism` and goes on."""
+    checks, kept = ["determinism", "frames", "chunks", "same-model"], list[Run]()
+    run = behind(FAULTS["temperature-forced"], checks, kept)
     assert [one.name for one in alarms(run)] == ["determinism"]
     assert "sampling is forced" in alarms(run)[0].cause
+    part = next(one for one in kept if "determinism" in finished(one))
+    assert len(finished(part)) < len(checks)
+    resumed = behind(FAULTS["temperature-forced"], checks, earlier=part)
+    assert [one.outcome for one in resumed.findings] == [one.outcome for one in run.findings]
 
 
 def test_what_makes_embeddings_only_is_asked_for_nothing_else() -> None:

@@ -124,6 +124,6 @@ def test_a_model_of_somebody_else_is_not_known_to_be_the_same() -> None:
 
 def test_a_raw_part_of_another_kind_leaves_no_flaws() -> None:
     run = Run("x", Server().run(until="usage").kind, 0, 0, WHERE, Outcome.INTERRUPTED, [Finding("a", Outcome.PASSED)])
-    assert resuming.flaws_in(run) == []
+    assert resuming.flaws_in(run) == FlawsSeen()
     run.raw = result_file.raw(json.loads("[1]"))
-    assert resuming.flaws_in(run) == []
+    assert resuming.flaws_in(run) == FlawsSeen()

@@ -26,10 +26,8 @@ from stoker.measure.suites.grading import (
     GradeOutcome,
     GradingProgress,
     fixture_asker,
-    from_jsonl,
     grade_fixtures,
     profile_rows,
-    to_jsonl,
     ungraded_fixtures,
 )
 from stoker.measure.suites.time_left import TimeLeft
@@ -159,7 +157,7 @@ def test_an_earlier_run_is_gone_on_with() -> None:
     own = fixtures()
     whole = graded(Model(lambda at: heard("yes")), own)
     model, seen = Model(lambda at: heard("yes")), []
-    again = graded(model, own, done=from_jsonl(to_jsonl(whole[:20]) + b'{"fixture":"cha'), on_progress=seen.append)
+    again = graded(model, own, done=whole[:20], on_progress=seen.append)
     assert again == whole
     assert model.asked == [f"chat-{at}" for at in range(20, 27)]
     assert [progress.is_new for progress in seen] == [False] * 20 + [True] * 7

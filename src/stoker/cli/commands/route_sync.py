@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.errors import FAILED, INTERRUPTED, UsageError
 from stoker.cli.console.installation import load_settings
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def route_sync(
                 break
             asyncio.run(asyncio.sleep(pause))
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     if not is_success:
         raise typer.Exit(FAILED)
 

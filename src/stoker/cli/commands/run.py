@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.errors import FAILED, NotRunning, RequestRefused, UnreadableAnswer, UsageError
+from stoker.cli.console.errors import FAILED, INTERRUPTED, NotRunning, RequestRefused, UnreadableAnswer, UsageError
 from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from stoker.domain.decision import Decision
     from stoker.domain.errors import StokerError
 
-INTERRUPTED = 130
 _POLL = 0.15
 """Seconds between two looks at the scratchpad."""
 

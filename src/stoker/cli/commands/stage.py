@@ -204,7 +204,7 @@ def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: boo
 
     from stoker.cli.commands import stage_output
     from stoker.cli.console import download_progress
-    from stoker.cli.console.loading import INTERRUPTED
+    from stoker.cli.console.errors import INTERRUPTED
     from stoker.fleet.stage.priority import lower_priority
     from stoker.fleet.stage.staging_area import StagingArea
 

@@ -1,4 +1,4 @@
-"""Errors of the command line itself. Exit codes: 0 done, 1 refused or failed, 2 usage."""
+"""Errors of the command line itself. Exit codes: 0 done, 1 refused or failed, 2 usage, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from stoker.domain.errors import ClientError, ConfigError, StokerError
 from stoker.domain.nearest import nearest
 
-DONE, FAILED, USAGE = 0, 1, 2
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 class UsageError(ClientError):
@@ -45,7 +45,9 @@ class UnreadableAnswer(StokerError):
 
 
 def exit_code(error: StokerError) -> int:
-    """2 for a command or configuration that has to change, else 1."""
+    """2 for a command or configuration that has to change, 130 for one that was interrupted, else 1."""
+    if isinstance(error, Interrupted):
+        return INTERRUPTED
     return USAGE if isinstance(error, UsageError | ConfigError) else FAILED
 
 

@@ -12,11 +12,11 @@ import typer
 from stoker.cli.console import figures, load_progress, terminal
 from stoker.cli.console.answers import ServeStatus, SlotStatus, SwitchAnswer
 from stoker.cli.console.control import Control
+from stoker.cli.console.errors import INTERRUPTED
 from stoker.cli.console.installation import Installation
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Driver, slots_of
 
-INTERRUPTED = 130
 SETTLED_POLL = 0.2
 """Seconds between two questions whether the previous serve is back."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from stoker.domain.routing import RouterSettings
     from stoker.domain.tier import ProfileRow, Tier
     from stoker.measure.suites.fixture import Fixture
-    from stoker.measure.suites.grading import GradedFixture, GradingProgress, UngradedFixtures
+    from stoker.measure.suites.grading import GradedFixture, UngradedFixtures
 
-_ANSWERS_KEPT = "the answers so far are kept"
 IDENTIFIED_WITHIN = 60.0
 """Seconds that a running serve may take to be looked at: large weights are hashed."""
 _Tiers = Annotated[
@@ -81,10 +80,10 @@ def bootstrap(
         return
     done: list[ProfileRow] = []
     given = {"--class": ",".join(names) or None, "--suites": suites, "--config": config, "--state": state}
+    again = as_typed("eval bootstrap", tiers or [], given)
     for tier in chosen_tiers(router, tiers or []):
         served = classes_served(router, tier, names)
-        with say_how_to_go_on(_ANSWERS_KEPT, as_typed("eval bootstrap", tiers or [], given)):
-            done += _measure(installation, tier, served, suites, fresh, quiet=json)
+        done += _measure(installation, tier, served, suites, _Interruption("bootstrap", again, fresh), quiet=json)
     if json:
         _emit(done)
     if not done:
@@ -168,8 +167,8 @@ def calibrate(
     done: list[ProfileRow] = []
     for tier in chosen_tiers(_router(installation), tiers or []):
         if stale := _stale(installation, tier):
-            with say_how_to_go_on(_ANSWERS_KEPT, again):
-                done += _measure(installation, tier, stale, suites, fresh=not resume, quiet=json)
+            how = _Interruption("calibrate", again, fresh=not resume)
+            done += _measure(installation, tier, stale, suites, how, quiet=json)
         elif not json:
             terminal.say(f"tier {tier.name}: nothing to measure again")
     if json:
@@ -219,31 +218,47 @@ def chosen_tiers(router: RouterSettings, names: Sequence[str]) -> list[Tier]:
     return chosen
 
 
+class _Interruption(NamedTuple):
+    """`again`: the command that goes on. `fresh`: this one does not go on."""
+
+    command: str
+    again: str
+    fresh: bool
+
+
 def _measure(
-    installation: Installation, tier: Tier, classes: Sequence[str], suites: Path | None, fresh: bool, quiet: bool
-) -> list[ProfileRow]:
+    installation: Installation, tier: Tier, classes: Sequence[str], suites: Path | None, how: _Interruption,
+    quiet: bool,
+) -> list[ProfileRow]:  # fmt: skip
     """One tier, loaded first. Its rows go into the profile, and the running Stoker routes by them."""
+    from stoker.cli.evaluate import kept_grades
     from stoker.cli.evaluate.fixture_run import grade_with_progress
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.measure.lock import hold_measurement_lock
     from stoker.measure.suites import grading
 
-    with installation.control() as control:
-        control.switch(tier.serve)
-    known = running_at(installation, tier.serve)
+    with say_how_to_go_on(f"tier {tier.name} was not asked", how.again):
+        with installation.control() as control:
+            control.switch(tier.serve)
+        known = running_at(installation, tier.serve)
+    model = known.model_asked
+    kept_if_interrupted = "the answers so far are kept" if model.identity else known.not_kept
     fixtures = _fixtures(known, suites, classes, _router(installation).known)
-    with hold_measurement_lock(installation.state, known.lock, f"a bootstrap of {tier.name}"):
-        kept = _Kept(installation.state, tier.name, known, fresh)
+    with (
+        hold_measurement_lock(installation.state, known.lock, f"a {how.command} of {tier.name}"),
+        say_how_to_go_on(kept_if_interrupted, how.again),
+    ):
         began = time.time()
-        try:
+        with kept_grades.kept_grades(installation.state, how.command, tier.name, model, how.fresh) as kept:
+            if kept.done:
+                answers = counted(len(kept.done), "answer")
+                terminal.note(f"tier {tier.name}: {answers} kept since {figures.moment(kept.began)} count")
             graded = grade_with_progress(known, fixtures, kept.done, tier.name, kept.add)
-        finally:
-            kept.close()
         rows = grading.profile_rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
         _write(installation, rows)
     gaps = grading.ungraded_fixtures(graded)
     _keep_run(known, tier, graded, rows, gaps, began)
-    kept.forget()
+    kept_grades.forget(installation.state, tier.name)
     if not quiet:
         print_tier(tier, rows, gaps)
         for gap in gaps:
@@ -258,37 +273,6 @@ def _fixtures(known: RunningServe, suites: Path | None, classes: Sequence[str], 
     if not chosen:
         raise UsageError(f"there are no fixtures of {', '.join(classes)}; give some with --suites DIR")
     return chosen
-
-
-class _Kept:
-    """Grades of an unfinished run, so that it can continue: STATE/bootstrap/TIER.jsonl, for one fingerprint."""
-
-    def __init__(self, state: Path, tier: str, known: RunningServe, fresh: bool) -> None:
-        from stoker.measure.suites import grading
-
-        mark = known.subject.fingerprint
-        head = f"{mark.identity} {mark.execution}".encode()
-        self._path = state / "bootstrap" / f"{tier}.jsonl"
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        before = b"" if fresh or not self._path.exists() else self._path.read_bytes()
-        same = bool(mark.identity) and before.startswith(head + b"\n")
-        self.done = grading.from_jsonl(before) if same else []
-        self._file = self._path.open("ab" if same else "wb")
-        if not same:
-            self._file.write(head + b"\n")
-
-    def add(self, step: GradingProgress) -> None:
-        from stoker.measure.suites import grading
-
-        if step.is_new:
-            self._file.write(grading.to_jsonl([step.graded]))
-            self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
-
-    def forget(self) -> None:
-        self._path.unlink(missing_ok=True)
 
 
 def _write(installation: Installation, rows: Sequence[ProfileRow]) -> None:

@@ -99,14 +99,12 @@ def ask_all(known: RunningServe, path: Path, fresh: bool) -> ClassifierAnswers:
     """The prompts that have no answer yet, one after the other; each answer is written as it comes."""
     from stoker.cli.evaluate.interruptible import run_interruptible
     from stoker.cli.evaluate.progress import ProgressLine
-    from stoker.domain.run import Fingerprint
     from stoker.measure.artifacts import record_file
     from stoker.measure.classifier import proof as proofs
     from stoker.measure.classifier.labelled_prompts import held_out
 
     serve = known.serve
-    found = Fingerprint(serve.served_name or serve.name) if serve.translation.cloud else known.subject.fingerprint
-    head = proofs.header_of(found)
+    head = proofs.header_of(known.model_asked)
     if not head.identity:
         raise RequestRefused(f"the identity of serve '{serve.name}' is unknown, so a measurement would not count")
     kept = proofs.load_answers(path)

@@ -67,12 +67,15 @@ def compare(
     given = {"--for": ",".join(names) or None, "--suites": suites, "--html": html, "--config": config,
              "--state": state}  # fmt: skip
     again = as_typed("eval compare", [a, b], given) + (" --quick" if quick else "")
+    kept = "what was measured so far is kept"
     try:
-        with say_how_to_go_on("what was measured so far is kept", again):
+        with say_how_to_go_on(kept, again):
             for place, (name, (serve, cost)) in enumerate(zip((a, b), found, strict=True)):
                 known = None if stored else _loaded(installation, serve)
                 how = _HowToMeasure(wanted, suites, quick, more_models=len(found) - place - 1)
-                sides.append(_side(installation, name, serve, cost, known, how, notes))
+                lost = "" if known is None or not known.unknown_identity else known.not_kept
+                with say_how_to_go_on(lost or kept, again):
+                    sides.append(_side(installation, name, serve, cost, known, how, notes))
     finally:
         _restored(installation, before)
     result = models.compare_models(*sides)

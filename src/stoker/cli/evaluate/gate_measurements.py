@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import terminal
-from stoker.cli.console.errors import Interrupted, UsageError
+from stoker.cli.console.errors import Interrupted, RequestRefused, UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -42,10 +42,7 @@ class GateMeasurement:
 
     @property
     def unknown_identity(self) -> list[str]:
-        from stoker.domain.run import IDENTITY_PARTS
-
-        fingerprint = self.running.subject.fingerprint
-        return [] if fingerprint.identity else [name for name in IDENTITY_PARTS if name not in fingerprint.parts]
+        return self.running.unknown_identity
 
     def command(self, *options: str) -> str:
         from stoker.cli.evaluate.running_serve import command_for
@@ -53,11 +50,18 @@ class GateMeasurement:
         command = command_for("gate", self.running.serve.name, self.running.installation)
         return " ".join((command, "--gate", self.gate.name, *options))
 
-    def command_to_go_on(self, alias: str | None) -> str:
+    def command_to_go_on(self, alias: str | None, *options: str) -> str:
         given = ["--for", alias] if alias is not None else []
         given += ["--unknown-ok"] if self.unknown_ok else []
         given += ["--suites", str(self.suites)] if self.suites is not None else []
-        return self.command(*map(shlex.quote, given), "--resume")
+        return self.command(*map(shlex.quote, given), *options)
+
+    def why_not_kept(self, kind: RunKind, anew: bool) -> str:
+        """Why nothing counts later of a measurement that is interrupted; empty: it does."""
+        if anew:
+            return "--again measures everything once more"
+        is_kept = not self.unknown_identity or (self.unknown_ok and kind.value == "preflight")
+        return "" if is_kept else self.running.not_kept
 
     def proposals(self, alias: str | None) -> dict[str, str]:
         """Of classes that there are questions for."""
@@ -106,7 +110,6 @@ def measure_missing(
     from stoker.measure.lock import hold_measurement_lock
 
     found = judging.running
-    again = judging.command_to_go_on(alias)
     fixes: dict[RunKind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
     for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
@@ -118,17 +121,22 @@ def measure_missing(
         if kind.value == "benchmark" and not _own_steps(judging, known):
             continue
         terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name} is measured now")
+        lost = judging.why_not_kept(kind, anew)
+        again = judging.command_to_go_on(alias, *(["--again"] if anew else [] if lost else ["--resume"]))
         try:
             with (
                 hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"),
-                say_how_to_go_on(_KEPT.get(kind.value, _ALL_KEPT), again),
+                say_how_to_go_on(lost or _KEPT.get(kind.value, _ALL_KEPT), again),
             ):
-                run = _measured(kind, judging, known, json, again if not anew else "", resume)
+                run = _measured(kind, judging, known, json, again, anew, resume)
         except (UsageError, BaselineRefused) as error:
             fixes[kind] = error.message
             continue
         if run.outcome is Outcome.INTERRUPTED:
-            raise Interrupted(f"interrupted: {_kept_of(run)}; to go on: {again}")
+            gone = next((one.observed for one in run.findings if one.observed.startswith("the server")), "")
+            kept = lost or _kept_of(run)
+            said = f"interrupted: {kept}{f', {gone}' if gone else ''}; to go on: {again}"
+            raise RequestRefused(said, code=Interrupted.code) if gone else Interrupted(said)
         runs.insert(0, run)
     return fixes
 
@@ -137,8 +145,7 @@ def _kept_of(run: Run) -> str:
     from stoker.cli.evaluate.preflight import count_finished
 
     if run.kind.value == "preflight":
-        why = next((one.observed for one in run.findings if one.observed.startswith("the server")), "")
-        return f"{count_finished(run)} of the preflight are kept{f', {why}' if why else ''}"
+        return f"{count_finished(run)} of the preflight are kept"
     return f"the {run.kind.value} {run.id} is not whole, so it does not count; what was measured before it is kept"
 
 
@@ -295,9 +302,10 @@ def _own_time(what: str, kind: RunKind, found: RunningServe) -> str:
 
 
 def _measured(
-    kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json: bool, again: str, resume: bool
-) -> Run:
-    """`again`: the command that goes on, which is said if there is something to go on with; empty: it is not said.
+    kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json: bool, again: str, anew: bool,
+    resume: bool,
+) -> Run:  # fmt: skip
+    """`again`: the command that goes on, which is said if there is something to go on with. `anew`: nothing is.
     Raises UsageError with the command that helps, KeyboardInterrupt.
     """
     from stoker.cli.evaluate import canary, preflight, targets
@@ -310,13 +318,13 @@ def _measured(
         chosen = questions_for(found.subject.fingerprint.parts.get("model", ""))
         return canary.compared(found, chosen, None, judging.unknown_ok)
     if kind.value == "bootstrap":
-        return _suites(judging)
+        return _suites(judging, anew)
     ways = targets.target_of(found)
     if kind.value == "preflight":
         from stoker.measure.preflight.run import PreflightOptions
 
         wanted, earlier = PreflightOptions(), None
-        if again and (judging.unknown_ok or not judging.unknown_identity):
+        if not judging.why_not_kept(kind, anew):
             earlier = preflight.interrupted_run(ways, wanted, again, resume)
         run = preflight.measure(ways, wanted, earlier)
         if not json:
@@ -343,7 +351,7 @@ def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: b
     return run
 
 
-def _suites(judging: GateMeasurement) -> Run:
+def _suites(judging: GateMeasurement, anew: bool) -> Run:
     from stoker.cli.evaluate import whole_suites
     from stoker.domain.run import RunKind
     from stoker.measure.gate.measurements import class_of
@@ -352,5 +360,5 @@ def _suites(judging: GateMeasurement) -> Run:
     named = (class_of(one, judging.classes) for one in judging.gate.conditions)
     classes = [name for name in dict.fromkeys(named) if name]
     fixtures = whole_suites.fixtures_for(judging.running, classes, judging.suites, judging.classes)
-    earlier = whole_suites.earlier_runs(judging.running, RunKind.BOOTSTRAP)
+    earlier = [] if anew else whole_suites.earlier_runs(judging.running, RunKind.BOOTSTRAP)
     return whole_suites.measure_suites(judging.running, fixtures, graded_in(earlier))

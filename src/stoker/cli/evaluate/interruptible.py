@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import signal
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
@@ -16,7 +15,9 @@ T = TypeVar("T")
 
 def run_interruptible(work: Coroutine[Any, Any, T]) -> T:
     """Run it to its end. Ctrl-C and SIGTERM cancel it, and both raise KeyboardInterrupt when it has cleaned up: a shell
-    without job control has its background children ignore the first."""
+    without job control has its background children ignore the first.
+    """
+    import asyncio  # `stoker --help` does without
 
     async def whole() -> T:
         task = asyncio.current_task()

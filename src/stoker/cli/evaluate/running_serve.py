@@ -13,7 +13,7 @@ from stoker.cli.console.installation import Installation, find_installation
 from stoker.cli.evaluate.front_door_key import KEY, front_door_key
 from stoker.domain.host_port import reachable
 from stoker.domain.lease import Target
-from stoker.domain.run import Fingerprint, Subject
+from stoker.domain.run import IDENTITY_PARTS, Fingerprint, Subject
 from stoker.domain.serve import Serve
 from stoker.measure.requests.endpoint import MeasuredEndpoint
 
@@ -45,6 +45,25 @@ class RunningServe:
     def name(self) -> str:
         """By which clients ask for it: any of its replicas answers."""
         return self.serve.name
+
+    @property
+    def model_asked(self) -> Fingerprint:
+        """By which stored answers are known to be this model's: of a cloud, which tells nothing else, by its name."""
+        if self.serve.translation.cloud:
+            return Fingerprint(self.serve.served_name or self.serve.name)
+        return self.subject.fingerprint
+
+    @property
+    def unknown_identity(self) -> list[str]:
+        """Parts that nobody knows, so that no result counts as this model's; empty: it is known."""
+        fingerprint = self.subject.fingerprint
+        return [] if fingerprint.identity else [name for name in IDENTITY_PARTS if name not in fingerprint.parts]
+
+    @property
+    def not_kept(self) -> str:
+        """What is said of an interrupted measurement of a model that is not known."""
+        parts = ", ".join(self.unknown_identity)
+        return f"nothing of it counts later, because it is not known which model {self.serve.name} runs ({parts})"
 
     def engine(self) -> str | None:
         """`process 812`; empty: no engine runs; None: Stoker does not answer."""

@@ -156,16 +156,13 @@ def measure_validator(installation: Installation, measured: ValidatorToMeasure, 
 def _ask_all(known: RunningServe, measured: ValidatorToMeasure, path: Path, fresh: bool) -> Mapping[str, StoredVerdict]:
     """The blocks that have no verdict yet, one after the other; each verdict is written as it comes."""
     from stoker.cli.evaluate.questions import ask_each
-    from stoker.domain.run import Fingerprint
     from stoker.measure.artifacts import record_file
     from stoker.measure.validator import rates
     from stoker.measure.validator.planted_faults import blocks_to_judge
     from stoker.measure.validator.rates import StoredVerdict
 
     serve = known.serve
-    is_cloud = serve.translation.cloud
-    found = Fingerprint(serve.served_name or serve.name) if is_cloud else known.subject.fingerprint
-    head = rates.header_of(found, configured_model(serve, known.installation.state))
+    head = rates.header_of(known.model_asked, configured_model(serve, known.installation.state))
     kept = rates.load_verdicts(path)
     goes_on = kept.header is not None and kept.header.is_same_model(head) and not fresh
     left = [block for block in blocks_to_judge() if not goes_on or block.digest not in kept.verdicts]

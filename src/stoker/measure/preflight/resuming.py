@@ -24,9 +24,10 @@ from stoker.measure.artifacts.fingerprint import difference
 
 
 class FlawsSeen(msgspec.Struct):
-    """The raw part of an unfinished preflight: what its finished checks leave to a later one."""
+    """The raw part of a preflight: what its finished checks leave to a later one."""
 
     wire_flaws: list[tuple[str, str]] = []
+    is_sampled: bool = False
 
 
 def change_since(earlier: Run, subject: Subject, options: dict[str, Any]) -> str:
@@ -59,11 +60,11 @@ def finished(run: Run) -> dict[str, Finding]:
     return {one.name: one for one in run.findings if one.outcome is not Outcome.INTERRUPTED}
 
 
-def flaws_in(run: Run) -> list[tuple[str, str]]:
+def flaws_in(run: Run) -> FlawsSeen:
     try:
-        return msgspec.json.decode(run.raw, type=FlawsSeen).wire_flaws
+        return msgspec.json.decode(run.raw, type=FlawsSeen)
     except msgspec.DecodeError:
-        return []
+        return FlawsSeen()
 
 
 @cache

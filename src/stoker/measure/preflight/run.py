@@ -106,12 +106,14 @@ async def run_preflight(
             findings=every,
             numbers=_numbers(every),
             settings=raws(_settings(options, ctx)),
-            raw=raw(FlawsSeen(ctx.wire_flaws)) if ctx is not None and ctx.wire_flaws else start.raw,
+            raw=raw(FlawsSeen(ctx.wire_flaws, ctx.is_sampled)) if ctx is not None else start.raw,
         )
 
     try:
         ctx = await _about(pages, client, messages, options, subject.fingerprint.parts.get("model", ""))
-        ctx.wire_flaws += flaws_in(start)
+        seen = flaws_in(start)
+        ctx.wire_flaws += seen.wire_flaws
+        ctx.is_sampled = seen.is_sampled
         for number, check in enumerate(checks):
             if (known := done.get(check.name)) is not None:
                 findings.append(known)

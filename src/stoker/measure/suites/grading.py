@@ -250,19 +250,3 @@ def profile_rows(
             )
         )  # fmt: skip
     return found
-
-
-def to_jsonl(graded: Iterable[GradedFixture]) -> bytes:
-    """As JSONL, to be appended to what a run keeps."""
-    return b"".join(msgspec.json.encode(one) + b"\n" for one in graded)
-
-
-def from_jsonl(data: bytes) -> list[GradedFixture]:
-    """What a run kept. A line that was torn by its end, or that another version wrote, is as if it were not there."""
-    found = []
-    for line in data.split(b"\n"):
-        try:
-            found.append(msgspec.json.decode(line, type=GradedFixture))
-        except msgspec.DecodeError:
-            continue
-    return found
