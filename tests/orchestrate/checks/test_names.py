@@ -17,6 +17,7 @@ from stoker.orchestrate.checks.methods_program import MethodFinder
 from stoker.orchestrate.checks.name_uses import name_uses
 from stoker.orchestrate.checks.names import Asked, MissingName, NameChecker, missing_attribute, worded
 from stoker.orchestrate.checks.names_probe import Interpreter, judge
+from stoker.orchestrate.checks.undefined import undefined_names
 from stoker.orchestrate.loop.blocks import END_OF_ANSWER, LayerResult, WorkerBlock
 
 
@@ -142,6 +143,9 @@ SPLIT = "def f(text: str):\n    parts = text.split(',')\n"
         ("def total(items, tax=0.0):\n    return tax\n\n\ntotal([1], taxes=2)\n", 5, "use `tax`"),
         (CART + "Cart().total(taxes=2)\n", 6, "use `tax`"),
         (ITEM + "Item(name='a', prise=2)\n", 10, "use `price`"),
+        ("def f(row: tuple):\n    return row.indx(1)\n", 2, "use `tuple.index`"),
+        ("def f(x: float):\n    return x.is_intger()\n", 2, "use `float.is_integer`"),
+        ("try:\n    'a'.uper()\nexcept OSError:\n    pass\n", 2, "use `str.upper`"),
     ],
 )
 def test_annotated_values_and_keywords_are_looked_up(text: str, line: int, correction: str) -> None:
@@ -179,6 +183,13 @@ def test_annotated_values_and_keywords_are_looked_up(text: str, line: int, corre
         "class A(metaclass=Meta):\n    pass\n\n\nA(anything=1)\n",
         "sorted = make()\nsorted([1], reversed=True)\n",
         "from helpers import *\nsorted([1], reversed=True)\n",
+        "def f(s: str):\n    try:\n        return s.decode('utf-8')\n    except AttributeError:\n        return s\n",
+        "p = (1, 2)\nwith pytest.raises(AttributeError):\n    p.append(3)\n",
+        CART + "with pytest.raises(TypeError):\n    Cart().total(b=1)\n",
+        "def f(s: str):\n    return s.decode('utf-8') if sys.version_info < (3,) else s\n",
+        "def f(row: tuple):\n    return row.price\n",
+        "def f(c: str, d: int):\n    return c.value, c.name, d.name\n",
+        "def f(x: float, y: bool):\n    return x.round(2), x.item(), y.all()\n",
     ],
 )
 def test_a_value_or_function_that_may_be_another_one_passes(text: str) -> None:
@@ -269,6 +280,13 @@ def test_what_a_hostile_block_costs_grows_with_its_length() -> None:
     for text in several:
         assert list(unknown_keywords(ast.parse(text))) is not None
         at_the_end(text)
+
+
+def test_a_source_of_thousands_of_functions_is_not_searched_for_what_nothing_defines() -> None:
+    """The compiler's table of names compares each with all functions: that would hold up all other requests."""
+    for count, found in ((100, ["missing"]), (3000, [])):
+        source = "".join(f"def f{i}(): pass\n" for i in range(count)) + "missing\n"
+        assert [use.name for use in undefined_names(source, ast.parse(source))] == found
 
 
 def test_committed_blocks_of_the_answer_and_files_of_the_project_exist(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stoker.orchestrate.checks.guards import is_guard, takes
+from stoker.orchestrate.checks.guards import unguarded
 from stoker.orchestrate.checks.name_uses import bound_by
 from stoker.orchestrate.checks.names_probe import Definitions
 
@@ -24,14 +24,7 @@ def unknown_keywords(tree: ast.Module) -> Iterator[UnknownKeyword]:
     if not functions:
         return
     definitions = Definitions(tree)
-    nodes: list[ast.AST] = [tree]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, ast.Try | ast.TryStar) and any(takes(one, ("TypeError",)) for one in node.handlers):
-            continue
-        if isinstance(node, ast.With | ast.AsyncWith) and is_guard(node):
-            continue
-        nodes.extend(ast.iter_child_nodes(node))
+    for node in unguarded(tree, ("TypeError",)):
         match node:
             case ast.Call(func=ast.Name(id=name), keywords=[_, *_] as keywords) if name in functions:
                 known = definitions.keywords(name)

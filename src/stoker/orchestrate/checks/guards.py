@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 _WORDS = frozenset(
     (
@@ -36,6 +36,18 @@ def takes(handler: ast.ExceptHandler, errors: Container[str]) -> bool:
     return handler.type is None or any(
         isinstance(node, ast.Name) and (node.id in errors or node.id in _BROAD) for node in ast.walk(handler.type)
     )
+
+
+def unguarded(tree: ast.AST, errors: Container[str]) -> Iterator[ast.AST]:
+    """The nodes that no handler of one of these errors, and no guard, stands around."""
+    nodes = [tree]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Try | ast.TryStar) and any(takes(one, errors) for one in node.handlers):
+            continue
+        if not is_guard(node):
+            yield node
+            nodes.extend(ast.iter_child_nodes(node))
 
 
 def _is_guard_word(node: ast.AST) -> bool:

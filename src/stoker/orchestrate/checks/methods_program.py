@@ -4,7 +4,8 @@ own, as `python -m` this module.
 Only values whose class is sure are judged: literals, annotations, calls of classes and of functions that say what they
 return (`value_origins`). A class is sure if its source can be read, all of its bases are sure, and nothing in it makes
 attributes at run time. Classes of the standard library are asked themselves. A value that is only annotated may be of a
-subclass: then a name is wrong if it looks like one of the class, unless the class is one of Python's own.
+subclass: then a name is wrong if it looks like one of the class, unless the class is one of Python's own from which
+few derive. What a handler or a test protects is not judged.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stoker.orchestrate.checks.guards import unguarded
 from stoker.orchestrate.checks.name_uses import bound_by
 from stoker.orchestrate.checks.names_probe import NEWER, callable_keywords, parameters
 from stoker.orchestrate.checks.value_origins import FUNCTIONS, Origin, Origins, ValueUse, value_uses
 
 _MAX_LOOKUPS = 200
 """Places that jedi is asked about."""
+_HANDLED = ("AttributeError", "TypeError")
 _MISSPELT = 0.85
 """How similar a name is to the one that was meant."""
 _DYNAMIC = frozenset(("setattr", "__dict__", "vars", "globals", "exec", "eval", "locals", "type"))
@@ -40,11 +43,14 @@ _FAMILY = frozenset(("builtins", "collections", "enum"))
 _OF_TYPING = frozenset(("List", "Dict", "Set", "FrozenSet", "Tuple", "Text", "DefaultDict", "OrderedDict"))
 _ANNOTATIONS: dict[str, tuple[type, ...]] = {
     "list": (list,), "dict": (dict,), "set": (set,), "frozenset": (frozenset,), "tuple": (tuple,), "str": (str,),
-    "bytes": (bytes, bytearray, memoryview), "bytearray": (bytearray,), "int": (int, float), "float": (int, float),
-    "bool": (int, float), "List": (list,), "Dict": (dict,), "Set": (set,), "FrozenSet": (frozenset,),
+    "bytes": (bytes, bytearray, memoryview), "bytearray": (bytearray,), "int": (int, float), "float": (float, int),
+    "bool": (bool, int, float), "List": (list,), "Dict": (dict,), "Set": (set,), "FrozenSet": (frozenset,),
     "Tuple": (tuple,), "Text": (str,),
 }  # fmt: skip
 """What annotations mean. A whole number may stand where a float is meant, and other bytes for bytes."""
+_SUBCLASSED = frozenset((tuple, int, float, bool))
+"""Classes for which named tuples, members of an enum and numbers of other libraries are given."""
+_OF_ENUMS = frozenset(("name", "value"))
 _SAME_TEXT = (
     "capitalize", "casefold", "center", "expandtabs", "format", "format_map", "join", "ljust", "lower", "lstrip",
     "removeprefix", "removesuffix", "replace", "rjust", "rstrip", "strip", "swapcase", "title", "translate", "upper",
@@ -108,7 +114,10 @@ class MethodFinder:
         """The first attribute of the block that does not exist."""
         if any(isinstance(node, ast.Name) and node.id in _DYNAMIC - {"type"} for node in ast.walk(self._tree)):
             return None
-        uses = (use for use in value_uses(self._tree) if use.attribute.lineno > self._first)
+        judged = {id(node) for node in unguarded(self._tree, _HANDLED)}
+        uses = (
+            use for use in value_uses(self._tree) if use.attribute.lineno > self._first and id(use.attribute) in judged
+        )
         for use in sorted(uses, key=lambda use: use.attribute.lineno):
             name = use.attribute.attr
             if name.startswith("__") or name in self._stored or name in NEWER:
@@ -308,6 +317,9 @@ def _builtin_annotation(found: tuple[type, ...]) -> _Class | None:
     for kind in found:
         for inner in type.__subclasses__(kind):
             below |= frozenset(dir(inner)) if inner.__module__ in _FAMILY else frozenset()
+    below |= _OF_ENUMS if str in found else frozenset()
+    if found[0] in _SUBCLASSED:
+        return several[0]._replace(below=below, may_be_more=True, methods={})
     return several[0]._replace(below=below)
 
 

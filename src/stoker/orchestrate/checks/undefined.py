@@ -28,7 +28,8 @@ _IMPLIED = frozenset(
 """Names that Python, a type checker or a notebook gives, in some version."""
 _BUILTIN = frozenset(dir(builtins)) | _IMPLIED
 _HANDLED = ("NameError", "ImportError", "ModuleNotFoundError")
-
+_MAX_COMPARED = 500_000
+"""Names times scopes of one scope: `symtable` compares each with each, and holds up the process meanwhile."""
 
 CALLED = "()"
 
@@ -50,6 +51,8 @@ def undefined_names(source: str, tree: ast.Module) -> list[UndefinedName]:
         module = symtable.symtable(source, "block", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
+    if _is_too_large(module):
+        return []
     unbound = _unbound(module)
     if not unbound:
         return []
@@ -68,6 +71,17 @@ def _makes_names(tree: ast.Module) -> bool:
                 return True
             case ast.Name(id=word) | ast.alias(name=word) | ast.Attribute(attr=word) if word in _MAKES_NAMES:
                 return True
+    return False
+
+
+def _is_too_large(module: symtable.SymbolTable) -> bool:
+    tables = [module]
+    while tables:
+        table = tables.pop()
+        children = table.get_children()
+        if len(children) * len(table.get_identifiers()) > _MAX_COMPARED:
+            return True
+        tables += children
     return False
 
 
