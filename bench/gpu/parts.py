@@ -68,7 +68,7 @@ def files(stage: Stage) -> None:
 
 
 def _file(stage: Stage, model: Model) -> tuple[Figures, str]:
-    path, rate = models.write_gguf(stage.folder, model, stage.plan.width)
+    path, rate = models.write_gguf(stage.folder, model, stage.plan.width, stage.plan.spare)
     return {"size_gb": path.stat().st_size / 1e9, **({"written_gb_s": rate / 1e9} if rate else {})}, ""
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import subprocess
 import sys
 import tarfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from bench import weights
 from bench.gpu import __main__ as bench
-from bench.gpu import build, plan, prepare, runner, suspend, table
+from bench.gpu import build, models, plan, prepare, runner, suspend, table
 from bench.gpu.plan import FACTS, FULL, REHEARSAL, SPEED, SWAPS
 from bench.gpu.rows import Outcome, Row, RowFile
+from bench.gpu.stage import Skipped
 
 from stoker.fleet.memory.fit import check
 
@@ -97,8 +100,44 @@ def test_each_step_has_cells_and_somebody_who_does_it() -> None:
     for one in (FULL, REHEARSAL):
         assert set(plan.cells(one)) == {step.name for step in (*plan.STEPS, plan.BUILD)}
     assert set(runner.WORK) == {step.name for step in plan.STEPS}
-    assert "PyTorch 40 GB, drawn, page cache" not in plan.cells(FULL)["sleep"]
+    assert "PyTorch 20 GB, drawn, page cache" not in plan.cells(FULL)["sleep"]
     assert "llama.cpp 8 GB q8_0, sleep" not in plan.cells(FULL)["swaps"]
+
+
+def test_what_has_a_goal_is_measured_before_the_many_swaps() -> None:
+    names = [step.name for step in plan.STEPS]
+    assert names.index("swaps") > max(names.index(step) for step, _ in plan.GOALS)
+    assert plan.rounds(FULL, plan.Column.COLD) == 1
+    assert plan.rounds(FULL, plan.Column.CACHED) == FULL.rounds
+
+
+def test_a_model_is_skipped_where_the_disk_has_no_room_for_it_beside_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, width = FULL.llama[0], FULL.width
+    free = model.size + FULL.spare - 1
+    monkeypatch.setattr(models.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(Skipped, match=r"1\.0 GB.*6\.0 GB.*7\.0 GB"):
+        models.write_gguf(tmp_path, model, width, FULL.spare)
+    with pytest.raises(Skipped, match=r"weights\.bin"):
+        models.write_folder(tmp_path, "model0", FULL.torch[0].size, width, has_file=True, spare=FULL.spare)
+
+
+def test_of_a_file_that_could_not_be_written_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_the_disk(path: Path, *_: object) -> None:
+        path.write_bytes(b"a part")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(models.weights, "write_quantized", fill_the_disk)
+    with pytest.raises(OSError, match="No space"):
+        models.write_gguf(tmp_path, REHEARSAL.llama[0], REHEARSAL.width, 0)
+    monkeypatch.setattr(models.os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        models.write_folder(tmp_path, "model0", REHEARSAL.torch[0].size, REHEARSAL.width, has_file=True)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["config.json"]
 
 
 def test_the_structure_of_a_lock_has_the_drivers_size_and_a_missing_driver_is_said() -> None:
@@ -212,3 +251,5 @@ def test_a_rehearsal_measures_every_cell_or_says_why_not(tmp_path: Path) -> None
     assert [key for key in must if found[key]["outcome"] != "measured"] == []
     assert found[("sharing", "two loaded together")]["figures"]["loaded_together"] == 2
     assert "no figures" in (tmp_path / "gpu.md").read_text()
+    slept = [row["case"] for row in rows if row["step"] == "sleep"]
+    assert slept[:2] == ["PyTorch 24 MB, sleep", "PyTorch 32 MB, drawn, sleep"]  # what only this step shows comes first
