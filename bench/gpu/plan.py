@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from math import inf
 from typing import NamedTuple
 
 MB, GB = 10**6, 10**9
@@ -128,8 +129,8 @@ MEMORY = Step("memory", "Memory measured, beside the estimate of `stoker fit`", 
 SHARING = Step("sharing", "Two serves on one GPU", 100, is_llama=True)
 FAULTS = Step("faults", "Out of memory, and killed", 90, is_llama=True)
 SPEED = Step("speed", "Tokens per second and first token, through Stoker and direct", 90, is_llama=True)
-BUILD = Step("build", "llama-server, built with CUDA", 400)
-"""In the background, from the beginning."""
+BUILD = Step("build", "llama-server, built with CUDA", inf)
+"""In the background, from the beginning, for as long as it takes: without it most steps have nothing to measure."""
 STEPS = (FACTS, MODELS, SLEEP, DRIVER, MEMORY, SPEED, FAULTS, SHARING, SWAPS)
 """In this order: what needs no `llama-server` runs while it is built; the longest comes last, for what time is left."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.gpu import models
 from bench.gpu.plan import Column, rounds, swap_case
 from bench.gpu.stage import STAND_IN, Figures, Skipped, Stage, medians
-from bench.gpu.suspend import Driver, Refused
+from bench.gpu.suspend import Driver, Refused, users
 from bench.processes import tree
 from bench.swap import alone, calls
 from bench.swap.alone import Own
@@ -139,8 +139,8 @@ def _suspended(stage: Stage, plane: Plane, name: str) -> tuple[Figures, str]:
     with alone.running(command, stage.folder / "alone.log", patience=120) as engine:
         before = _answer(engine.command, name)
         for _ in range(rounds(stage.plan, Column.SUSPENDED)):
-            held = stage.probe.by_process() or {}
-            pids = [pid for pid in tree(engine.child.pid) if pid in held]
+            held, family = stage.probe.by_process(), tree(engine.child.pid)
+            pids = [pid for pid in family if pid in held] if held is not None else users(family)
             if not pids:
                 raise Skipped("the engine is not known to hold memory of a GPU")
             free = _free(stage)
