@@ -76,7 +76,7 @@ class Module:
         torch.manual_seed(0)
         self._embedding = torch.randn(int(config["vocab_size"]), wide, device="cuda").bfloat16()
         self._load()
-        self._host = [one.to("cpu").pin_memory() for one in self._weights] if sleeps else []
+        self._host = [self._pinned(*one.shape).copy_(one) for one in self._weights] if sleeps else []
 
     def _load(self) -> None:
         torch, file = self._torch, self._folder / "weights.bin"
@@ -92,11 +92,14 @@ class Module:
         self.asleep = False
 
     def _read(self, source: Any, rows: int, columns: int) -> Any:
-        host = self._torch.empty(rows, columns, dtype=self._torch.bfloat16, pin_memory=True)
+        host = self._pinned(rows, columns)
         view = memoryview(host.view(self._torch.uint8).numpy().reshape(-1))
         while view:
             view = view[source.readinto(view) or len(view) :]
         return host.to("cuda")
+
+    def _pinned(self, rows: int, columns: int) -> Any:
+        return self._torch.empty(rows, columns, dtype=self._torch.bfloat16, pin_memory=True)
 
     def step(self, ids: list[int]) -> int:
         torch = self._torch

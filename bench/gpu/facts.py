@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from bench import machine
 from bench.gpu.prepare import COMMIT, PARTS
-from stoker.fleet.memory.device import Device
 from stoker.fleet.memory.nvidia import Nvidia
 
 NVML_FIELDS: Mapping[str, tuple[str, tuple[int, ...]]] = {
@@ -27,9 +28,12 @@ COPIED = 2**30
 """Bytes of the copies between main memory and the GPU."""
 
 
-def facts() -> dict[str, Any]:
-    """Of `bench.machine`, and of the first GPU. Anything unknown is None."""
-    device, found, carried = gpu(), machine.facts(), PARTS / COMMIT
+def facts(folder: Path) -> dict[str, Any]:
+    """Of `bench.machine`, of the first GPU, and of the disk with `folder`. Anything unknown is None. `notes`: why the
+    driver does not show all of it.
+    """
+    probe, found, carried = Nvidia(), machine.facts(), PARTS / COMMIT
+    device = next(iter(probe.devices()), None)
     return {
         **found,
         "commit": found["commit"] or (carried.read_text().strip() if carried.exists() else None),
@@ -39,13 +43,17 @@ def facts() -> dict[str, Any]:
         "cuda": cuda(),
         "tools": {name: shutil.which(name) is not None for name in ("nvcc", "cmake", "ninja", "nvidia-smi")},
         "torch": find_spec("torch") is not None,
+        "disk_free": shutil.disk_usage(folder).free,
+        "pid_namespace": _pid_namespace(),
+        "notes": probe.notes(),
     }
 
 
-def gpu() -> Device | None:
-    """The first NVIDIA GPU."""
-    found = Nvidia().devices()
-    return found[0] if found else None
+def _pid_namespace() -> str | None:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return None
 
 
 def cuda() -> str | None:

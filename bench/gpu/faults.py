@@ -70,7 +70,7 @@ def _torch(stage: Stage) -> list[str]:
     size, limit = (int(1.2 * total), None) if total else (2 * LIMIT, LIMIT)
     large = models.write_folder(stage.folder, "too-large", size, width, has_file=False, limit=limit)
     small = models.write_folder(stage.folder, SMALL, 4 * width.wide * width.hidden, width, has_file=False)
-    held = models.write_folder(stage.folder, "model0", plan.torch[0].size, width, plan.torch[0].has_file)
+    held = models.write_folder(stage.folder, "model0", plan.torch[0].size, width, has_file=False)
     return [
         stage.torch(BIG, large, f'fallback = "{SMALL}"'), stage.torch(SMALL, small), stage.torch(HELD, held)
     ]  # fmt: skip

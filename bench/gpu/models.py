@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench import weights
 from bench.gpu.plan import Model, Width
+from bench.gpu.stage import Skipped
 
 TOKENS = 512
 """Of the PyTorch engine: words `t0 ` to `t511 `."""
@@ -21,29 +25,49 @@ def gguf_path(folder: Path, model: Model) -> Path:
     return folder / f"{model.kind}-{model.size // 10**6}.gguf"
 
 
-def write_gguf(folder: Path, model: Model, width: Width) -> tuple[Path, float]:
-    """The file, and the bytes per second at which it was written, 0 if it was there.
+@contextmanager
+def _whole(path: Path, size: int, spare: int) -> Iterator[Path]:
+    """Where to write `size` bytes that become `path` once all are on the disk; nothing is left of a part.
 
-    Raises ModuleNotFoundError without `gguf`, OSError when the disk is full.
+    Raises Skipped if less than `spare` bytes would stay free.
+    """
+    partial = path.with_suffix(".part")
+    try:
+        partial.unlink(missing_ok=True)
+        free = shutil.disk_usage(path.parent).free
+        if free < size + spare:
+            needed = f"{path.name} takes {size / 1e9:.1f} GB, and {spare / 1e9:.1f} GB have to stay free"
+            raise Skipped(f"{needed}: the disk has {free / 1e9:.1f} GB")
+        yield partial
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.rename(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_gguf(folder: Path, model: Model, width: Width, spare: int) -> tuple[Path, float]:
+    """The file, and the bytes per second at which it was written, 0 if it was there. `spare`: of Plan.
+
+    Raises ModuleNotFoundError without `gguf`, Skipped or OSError without room.
     """
     path = gguf_path(folder, model)
     if path.exists():
         return path, 0.0
     shape = weights.Shape(width.wide, 1, width.heads, width.hidden, TRAINED, width.kv_heads)
-    partial = path.with_suffix(".part")
     began = time.perf_counter()
-    weights.write_quantized(partial, model.kind, model.size, shape)
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    seconds = time.perf_counter() - began
-    partial.rename(path)
-    return path, path.stat().st_size / seconds
+    with _whole(path, model.size, spare) as partial:
+        weights.write_quantized(partial, model.kind, model.size, shape)
+    return path, path.stat().st_size / (time.perf_counter() - began)
 
 
-def write_folder(folder: Path, name: str, size: int, width: Width, has_file: bool, limit: int | None = None) -> Path:
+def write_folder(
+    folder: Path, name: str, size: int, width: Width, has_file: bool, limit: int | None = None, spare: int = 0
+) -> Path:
     """A model of the PyTorch engine, about `size` bytes: config.json, and weights.bin if it has a file.
 
-    `limit`: bytes of address space that the engine gives itself, if there is no GPU: a device that is too small.
+    Raises Skipped or OSError without room for the file. `limit`: bytes of address space that the engine gives itself,
+    if there is no GPU: a device that is too small.
     """
     path = folder / name
     path.mkdir(exist_ok=True)
@@ -57,7 +81,9 @@ def write_folder(folder: Path, name: str, size: int, width: Width, has_file: boo
     (path / "config.json").write_text(json.dumps(config))
     weights_file = path / "weights.bin"
     if has_file and not weights_file.exists():
-        _write_random(weights_file, layers * 4 * width.wide * width.hidden)
+        size = layers * 4 * width.wide * width.hidden
+        with _whole(weights_file, size, spare) as partial:
+            _write_random(partial, size)
     return path
 
 
@@ -65,14 +91,10 @@ def _write_random(path: Path, size: int) -> None:
     """Small bf16 numbers: the high byte is that of about 0.01, of either sign."""
     tile = bytearray(os.urandom(min(size, _SLICE) // 2 * 2))
     tile[1::2] = _high(len(tile) // 2)
-    partial = path.with_suffix(".part")
-    with partial.open("wb") as file:
+    with path.open("wb") as file:
         left = size
         while left:
             left -= file.write(memoryview(tile)[:left])
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(path)
 
 
 def _high(number: int) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.gpu import facts, models
 from bench.gpu.plan import Model, memory_case
 from bench.gpu.rows import Outcome
-from bench.gpu.stage import Figures, Skipped, Stage, measured_of, say
+from bench.gpu.stage import Figures, Skipped, Stage, say
 from bench.swap.plane import Plane
 from bench.warm import speeds
 from stoker.cli.commands import doctor_gpu
@@ -68,7 +68,7 @@ def files(stage: Stage) -> None:
 
 
 def _file(stage: Stage, model: Model) -> tuple[Figures, str]:
-    path, rate = models.write_gguf(stage.folder, model, stage.plan.width)
+    path, rate = models.write_gguf(stage.folder, model, stage.plan.width, stage.plan.spare)
     return {"size_gb": path.stat().st_size / 1e9, **({"written_gb_s": rate / 1e9} if rate else {})}, ""
 
 
@@ -91,7 +91,7 @@ def _memory(stage: Stage, plane: Plane, name: str, path: Path, context: int) -> 
     devices = [stage.device] if stage.device is not None and stage.server is not None else []
     plane.switch(name)
     plane.first_token(name)
-    proof = gpu_proof.memory(measured_of(plane, name), check_fit(serve, devices, host_memory()).needed)
+    proof = gpu_proof.memory(stage.measured(plane, name), check_fit(serve, devices, host_memory()).needed)
     if proof.result is ProofResult.SKIPPED:
         raise Skipped(proof.why)
     return proof.figures, "" if devices else "main memory: the embedded engine computes on processors"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from math import inf
 from typing import NamedTuple
 
 MB, GB = 10**6, 10**9
@@ -59,6 +60,8 @@ class Plan(NamedTuple):
     swapped: int
     """How many of llama.cpp's models are swapped, and have their memory measured."""
     width: Width
+    spare: int
+    """Bytes of disk that stay free beside a file of weights: llama.cpp is built meanwhile."""
     disk: int
     """Bytes of the file whose reading gives the speed of the disk."""
     context: int
@@ -84,9 +87,10 @@ class Step(NamedTuple):
 FULL = Plan(
     "full",
     llama=(Model("1 GB q4_0", "q4_0", GB), Model("8 GB q8_0", "q8_0", 8 * GB), Model("16 GB f16", "f16", 16 * GB)),
-    torch=(Model("16 GB", "bf16", 16 * GB), Model("40 GB, drawn", "bf16", 40 * GB, has_file=False)),
-    swapped=3,
+    torch=(Model("16 GB", "bf16", 16 * GB), Model("20 GB, drawn", "bf16", 20 * GB, has_file=False)),
+    swapped=2,
     width=Width(4096, 14336, 32, 8),
+    spare=6 * GB,
     disk=2**30,
     context=4096,
     contexts=(2048, 32768),
@@ -105,6 +109,7 @@ REHEARSAL = Plan(
     torch=(Model("24 MB", "bf16", 24 * MB), Model("32 MB, drawn", "bf16", 32 * MB, has_file=False)),
     swapped=1,
     width=Width(256, 1024, 4, 2),
+    spare=0,
     disk=2**26,
     context=512,
     contexts=(2048,),
@@ -124,10 +129,15 @@ MEMORY = Step("memory", "Memory measured, beside the estimate of `stoker fit`", 
 SHARING = Step("sharing", "Two serves on one GPU", 100, is_llama=True)
 FAULTS = Step("faults", "Out of memory, and killed", 90, is_llama=True)
 SPEED = Step("speed", "Tokens per second and first token, through Stoker and direct", 90, is_llama=True)
-BUILD = Step("build", "llama-server, built with CUDA", 400)
-"""In the background, from the beginning."""
-STEPS = (FACTS, MODELS, SLEEP, SWAPS, MEMORY, DRIVER, SHARING, FAULTS, SPEED)
-"""In this order: what needs no `llama-server` runs while it is built."""
+BUILD = Step("build", "llama-server, built with CUDA", inf)
+"""In the background, from the beginning, for as long as it takes: without it most steps have nothing to measure."""
+STEPS = (FACTS, MODELS, SLEEP, DRIVER, MEMORY, SPEED, FAULTS, SHARING, SWAPS)
+"""In this order: what needs no `llama-server` runs while it is built; the longest comes last, for what time is left."""
+
+
+def rounds(plan: Plan, column: Column) -> int:
+    """A disk takes its time: one cold start of a model has to do."""
+    return 1 if column is Column.COLD else plan.rounds
 
 
 def swap_case(model: Model, column: Column) -> str:

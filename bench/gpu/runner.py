@@ -46,6 +46,22 @@ WORK: Mapping[str, Callable[[Stage], None]] = {
 }
 
 
+KEPT = 64 * 2**10
+"""Bytes of the end of each log, and of the rows, that `logs` keeps."""
+
+
+def logs(folder: Path) -> str:
+    """The ends of the logs of all steps, of the build and of what the steps started, and the rows."""
+    found = sorted([*folder.glob("*.log"), *folder.glob("*/*.log"), *folder.glob("rows.jsonl")])
+    return "".join(f"== {path.relative_to(folder)}\n{_end(path)}\n" for path in found)
+
+
+def _end(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - KEPT))
+        return file.read(KEPT).decode(errors="replace")
+
+
 def do(stage: Stage) -> None:
     """One step, in this process. What keeps all of it from being tried becomes a row of its own."""
     stage.attempt(stage.step, lambda: _whole(stage))
@@ -88,11 +104,12 @@ class Runner:
         self._command = command or self._own_command
         self._stage = Stage(plan, folder, "run", has_torch=False)
         self._build: Child | None = None
-        self._build_until = 0.0
 
     def run(self, only: Sequence[str]) -> None:
         """`only`: names of steps; none: all of them."""
-        (self._folder / "machine.json").write_bytes(msgspec.json.encode(facts.facts() | {"plan": self._plan.name}))
+        (self._folder / "machine.json").write_bytes(
+            msgspec.json.encode(facts.facts(self._folder) | {"plan": self._plan.name})
+        )
         steps = [step for step in STEPS if not only or step.name in only]
         try:
             if any(step.is_llama for step in steps) or BUILD.name in only:
@@ -115,14 +132,16 @@ class Runner:
             self._keep(BUILD, Outcome.SKIPPED, f"{why}; the embedded engine is used, if it is installed")
             return
         self._build = self._child(BUILD)
-        self._build_until = min(time.monotonic() + BUILD.bound, self._until)
 
     def _await_build(self) -> None:
         if self._build is None:
             return
-        left = self._build_until - time.monotonic()
-        if not _ends(self._build, left):
-            self._keep(BUILD, Outcome.FAILED, f"it was not ready after {BUILD.bound:g} s")
+        if not _ends(self._build, self._until - time.monotonic()):
+            self._keep(BUILD, Outcome.FAILED, f"the time was over: {build.progress(self._folder)}")
+        elif self._build.process.returncode:
+            self._keep(
+                BUILD, Outcome.FAILED, f"it ended with {self._build.process.returncode}: {self._build.last_words()}"
+            )
         self._build.end()
         self._build = None
 

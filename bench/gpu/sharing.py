@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench.gpu.stage import Figures, Skipped, Stage, measured_of
+from bench.gpu.stage import Figures, Skipped, Stage
 from bench.swap import calls
 from bench.swap.plane import Plane
 
@@ -22,7 +22,7 @@ def share(stage: Stage) -> None:
         sizes = []
         for number in (0, 1):
             plane.switch(f"model{number}")
-            size = measured_of(plane, f"model{number}")
+            size = stage.measured(plane, f"model{number}")
             if size is None:
                 raise Skipped("nobody reports how much memory an engine holds")
             sizes.append(size)
@@ -38,7 +38,7 @@ def _together(stage: Stage, plane: Plane) -> tuple[Figures, str]:
     """Requests by turns: both stay loaded, and none fails."""
     for name in ("model0", "model1"):
         plane.switch(name)
-        measured_of(plane, name)
+        stage.measured(plane, name)
     before, failed = plane.swaps(), 0
     for number in range(stage.plan.changes):
         try:
@@ -46,7 +46,7 @@ def _together(stage: Stage, plane: Plane) -> tuple[Figures, str]:
         except CLIENT_ERRORS:
             failed += 1
     loaded = sum(plane.serve(name)["state"] == "ready" for name in ("model0", "model1"))
-    held = sum(measured_of(plane, name) or 0 for name in ("model0", "model1"))
+    held = sum(stage.measured(plane, name) or 0 for name in ("model0", "model1"))
     figures = {"loaded_together": loaded, "requests": stage.plan.changes, "failed_requests": failed}
     return {**figures, "swaps": plane.swaps() - before, "held_gb": held / 1e9}, stage.computes_on
 

@@ -103,6 +103,15 @@ class Stage:
         setup = EngineSetup(self.step, self.step, "".join(serves), slot=slot)
         return Plane(setup, folder, engines.HYSTERESIS_OFF + warm)
 
+    def measured(self, plane: Plane, serve: str) -> int | None:
+        """Bytes that Stoker measured of a loaded serve; None: it did not say so in time, or the driver tells nobody."""
+        if self.device is not None and self.probe.by_process() is None:
+            return None
+        until = time.monotonic() + SETTLED_WITHIN
+        while (found := plane.serve(serve).get("measured")) is None and time.monotonic() < until:
+            time.sleep(0.02)
+        return None if found is None else int(found)
+
     def models(self) -> list[tuple[Model, Path]]:
         """The GGUF files that were written. Raises Skipped if there is none, or no llama.cpp to load them."""
         if self.server is None and find_spec("xllamacpp") is None:
@@ -117,14 +126,6 @@ class Stage:
 
 def _head(name: str, engine: str, model: Path) -> str:
     return f'\n[[serve]]\nname = "{name}"\nengine = "{engine}"\nmodel = {json.dumps(str(model))}\nslot = "gpu0"\n'
-
-
-def measured_of(plane: Plane, serve: str) -> int | None:
-    """Bytes that Stoker measured of a loaded serve; None: it did not say so in time."""
-    until = time.monotonic() + SETTLED_WITHIN
-    while (found := plane.serve(serve).get("measured")) is None and time.monotonic() < until:
-        time.sleep(0.02)
-    return None if found is None else int(found)
 
 
 def medians(rounds: Sequence[Figures]) -> dict[str, float]:

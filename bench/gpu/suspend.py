@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 LOCK_WITHIN_MS = 10_000
 STATES = ("running", "locked", "checkpointed", "failed", "checkpointing", "restoring")
@@ -24,6 +25,18 @@ class LockArguments(ctypes.Structure):
 
 class Refused(RuntimeError):
     """The driver is not here, cannot do it, or refused it: which function, for which process, with which code."""
+
+
+def users(pids: Sequence[int], proc: Path = Path("/proc")) -> list[int]:
+    """Those that have loaded the driver. NVML's numbers are of the host, and of no use in a container."""
+    return [pid for pid in pids if "libcuda.so" in _maps(proc / str(pid) / "maps")]
+
+
+def _maps(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # it is gone
+        return ""
 
 
 class Driver:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from bench.gpu import models
-from bench.gpu.plan import Column, swap_case
+from bench.gpu.plan import Column, rounds, swap_case
 from bench.gpu.stage import STAND_IN, Figures, Skipped, Stage, medians
-from bench.gpu.suspend import Driver, Refused
+from bench.gpu.suspend import Driver, Refused, users
 from bench.processes import tree
 from bench.swap import alone, calls
 from bench.swap.alone import Own
@@ -32,40 +33,49 @@ def llama(stage: Stage) -> None:
         plane.switch(SMALL)
         own_small = alone.measure(plane.command(SMALL), SMALL, stage.folder / "alone.log")
         for number, (model, path) in enumerate(found):
-            measure = partial(_of_file, stage, plane, _name(number), path, own_small, stage.computes_on)
             for column in (Column.COLD, Column.CACHED):
-                stage.attempt(swap_case(model, column), partial(measure, column))
+                work = partial(
+                    _of_file, stage, plane, _name(number), path.absolute, own_small, stage.computes_on, column
+                )
+                stage.attempt(swap_case(model, column), work)
             suspend = partial(_suspended, stage, plane, _name(number))
             stage.attempt(swap_case(model, Column.SUSPENDED), suspend)
 
 
 def torch(stage: Stage) -> None:
-    """Cold and from the page cache without `sleep_level`; then asleep, with it."""
-    width, remark = stage.plan.width, STAND_IN if stage.is_stand_in else ""
-    folders = [
-        models.write_folder(stage.folder, _name(number), model.size, width, model.has_file)
-        for number, model in enumerate(stage.plan.torch)
-    ]
-    small = models.write_folder(stage.folder, SMALL, 4 * width.wide * width.hidden, width, has_file=False)
-    names = list(map(_name, range(len(folders))))
-    serves = [stage.torch(name, folder) for name, folder in zip(names, folders, strict=True)]
-    with stage.plane([*serves, stage.torch(SMALL, small)]) as plane:
-        plane.switch(SMALL)
-        own_small = alone.measure(plane.command(SMALL), SMALL, stage.folder / "alone.log")
-        for name, model, folder in zip(names, stage.plan.torch, folders, strict=True):
-            if model.has_file:
-                measure = partial(_of_file, stage, plane, name, folder / "weights.bin", own_small, remark)
-                for column in (Column.COLD, Column.CACHED):
-                    stage.attempt(swap_case(model, column), partial(measure, column))
-            stage.attempt(swap_case(model, Column.SUSPENDED), partial(_suspended, stage, plane, name))
+    """Asleep, with `sleep_level`; then without it suspended, cold and from the page cache. The file is written last."""
+    names = list(map(_name, range(len(stage.plan.torch))))
+    folders = [_folder(stage, number, has_file=False) for number in range(len(names))]
+    remark = STAND_IN if stage.is_stand_in else ""
     serves = [stage.torch(name, folder, "sleep_level = 1") for name, folder in zip(names, folders, strict=True)]
     room = 2 * sum(model.size for model in stage.plan.torch) // 2**20 + 1024
     with stage.plane(serves, warm=f'[warm]\nmemory = "{room}MiB"\npredict = false\n') as plane:
-        for name in names:
-            plane.switch(name)
-        plane.switch(names[0])
         for name, model, other in zip(names, stage.plan.torch, reversed(names), strict=True):
             stage.attempt(swap_case(model, Column.ASLEEP), partial(_asleep, stage, plane, name, other, remark))
+    width = stage.plan.width
+    small = models.write_folder(stage.folder, SMALL, 4 * width.wide * width.hidden, width, has_file=False)
+    serves = [stage.torch(name, folder) for name, folder in zip(names, folders, strict=True)]
+    with stage.plane([*serves, stage.torch(SMALL, small)]) as plane:
+        for name, model in zip(names, stage.plan.torch, strict=True):
+            stage.attempt(swap_case(model, Column.SUSPENDED), partial(_suspended, stage, plane, name))
+        plane.switch(SMALL)
+        own_small = alone.measure(plane.command(SMALL), SMALL, stage.folder / "alone.log")
+        for number, model in enumerate(stage.plan.torch):
+            if model.has_file:
+                file = partial(_file, stage, number)
+                for column in (Column.COLD, Column.CACHED):
+                    work = partial(_of_file, stage, plane, names[number], file, own_small, remark, column)
+                    stage.attempt(swap_case(model, column), work)
+
+
+def _folder(stage: Stage, number: int, has_file: bool) -> Path:
+    plan = stage.plan
+    size = plan.torch[number].size
+    return models.write_folder(stage.folder, _name(number), size, plan.width, has_file, spare=plan.spare)
+
+
+def _file(stage: Stage, number: int) -> Path:
+    return _folder(stage, number, has_file=True) / "weights.bin"
 
 
 def _name(number: int) -> str:
@@ -73,21 +83,22 @@ def _name(number: int) -> str:
 
 
 def _of_file(
-    stage: Stage, plane: Plane, name: str, path: Path, small: Own, remark: str, column: Column
+    stage: Stage, plane: Plane, name: str, file: Callable[[], Path], small: Own, remark: str, column: Column
 ) -> tuple[Figures, str]:
-    rounds = []
-    for _ in range(stage.plan.rounds):
+    """`file()`: the weights, which it may have to write first."""
+    path, found = file(), []
+    for _ in range(rounds(stage.plan, column)):
         plane.switch(SMALL)
-        page_cache.evict(str(path))
         if column is Column.COLD:
+            page_cache.evict(str(path))
             share = page_cache.cached_share(str(path))
             if share is None or share > MAX_COLD:
                 raise Skipped(f"{path.parent} keeps its files in memory: a cold start needs a directory on a disk")
-            rounds.append(swapped(plane, name))
+            found.append(swapped(plane, name))
         else:
             with Holder(path):
-                rounds.append(swapped(plane, name))
-    figures = medians(rounds)
+                found.append(swapped(plane, name))
+    figures = medians(found)
     if column is Column.CACHED:
         own = alone.measure(plane.command(name), name, stage.folder / "alone.log", patience=120)
         figures["own_s"] = figures["switch_s"] - own.healthy - small.stop
@@ -105,13 +116,14 @@ def swapped(plane: Plane, name: str) -> dict[str, float]:
 
 
 def _asleep(stage: Stage, plane: Plane, name: str, other: str, remark: str) -> tuple[Figures, str]:
-    rounds = []
-    for _ in range(stage.plan.rounds):
+    found = []
+    plane.switch(name)
+    for _ in range(rounds(stage.plan, Column.ASLEEP)):
         plane.switch(other)
         if plane.serve(name)["temperature"] != "asleep":
             raise RuntimeError(f"{name} was stopped and not put to sleep: {plane.serve(name)['last_error']}")
-        rounds.append(swapped(plane, name))
-    return medians(rounds), remark
+        found.append(swapped(plane, name))
+    return medians(found), remark
 
 
 def _suspended(stage: Stage, plane: Plane, name: str) -> tuple[Figures, str]:
@@ -123,12 +135,12 @@ def _suspended(stage: Stage, plane: Plane, name: str) -> tuple[Figures, str]:
     plane.switch(name)
     command = plane.command(name)
     plane.unload_all()
-    rounds = []
+    found = []
     with alone.running(command, stage.folder / "alone.log", patience=120) as engine:
         before = _answer(engine.command, name)
-        for _ in range(stage.plan.rounds):
-            held = stage.probe.by_process() or {}
-            pids = [pid for pid in tree(engine.child.pid) if pid in held]
+        for _ in range(rounds(stage.plan, Column.SUSPENDED)):
+            held, family = stage.probe.by_process(), tree(engine.child.pid)
+            pids = [pid for pid in family if pid in held] if held is not None else users(family)
             if not pids:
                 raise Skipped("the engine is not known to hold memory of a GPU")
             free = _free(stage)
@@ -137,10 +149,10 @@ def _suspended(stage: Stage, plane: Plane, name: str) -> tuple[Figures, str]:
             resume = driver.resume(pids)
             first = calls.chat(engine.command.port, name, engine.command.key).first
             figures = {"suspend_s": suspend, "freed_bytes": freed, "resume_s": resume, "first_token_s": first}
-            rounds.append({**figures, "whole_s": resume + first})
+            found.append({**figures, "whole_s": resume + first})
         if _answer(engine.command, name) != before:
             raise RuntimeError("it answers otherwise after it was suspended")
-    return medians(rounds), "the driver alone, without Stoker"
+    return medians(found), "the driver alone, without Stoker"
 
 
 def _free(stage: Stage) -> float:

@@ -50,11 +50,14 @@ def _where(plan: Plan, machine: Mapping[str, Any] | None) -> str:
     if machine is None:
         return "**No machine with a GPU was at hand: nothing on this page has been measured.**\n"
     card, driver = machine.get("card") or "no GPU", machine.get("driver") or "none"
+    free = machine.get("disk_free")
+    disk = f", {free / 1e9:.0f} GB of disk free" if free is not None else ""
     found = (
         f"{machine['at']}, commit {machine['commit'] or 'unknown'}: {card}, driver {driver}, CUDA "
         f"{machine.get('cuda') or 'unknown'}; {machine['processor']}, {machine['cores']} cores, "
-        f"{machine['memory_gib']} GiB.\n"
+        f"{machine['memory_gib']} GiB{disk}.\n"
     )
+    found += "".join(f"\n{note}\n" for note in machine.get("notes") or ())
     return found if plan.name == "full" else f"**A rehearsal with small models: no figures.** {found}"
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 import subprocess
 import sys
 import tarfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from bench import weights
 from bench.gpu import __main__ as bench
-from bench.gpu import build, plan, prepare, runner, suspend, table
+from bench.gpu import build, models, plan, prepare, runner, suspend, table
 from bench.gpu.plan import FACTS, FULL, REHEARSAL, SPEED, SWAPS
 from bench.gpu.rows import Outcome, Row, RowFile
+from bench.gpu.stage import Skipped, Stage
 
 from stoker.fleet.memory.fit import check
 
@@ -87,6 +91,94 @@ def test_what_a_machine_lacks_for_the_build_is_named(tmp_path: Path) -> None:
     assert [build.architecture(one) for one in ("9.0", "8.9", None)] == ["90a-real", "89-real", "native"]
 
 
+def test_cublas_of_a_wheel_is_named_only_where_the_toolkit_has_none(tmp_path: Path) -> None:
+    wheel, toolkit, folder = tmp_path / "nvidia" / "cu13", tmp_path / "cuda", tmp_path / "work"
+    files = ("lib/libcublas.so.13", "lib/libcublasLt.so.13", "include/cublas_v2.h", "include/cublas_api.h")
+    for name in (*files, "include/cuda_runtime.h"):
+        (wheel / name).parent.mkdir(parents=True, exist_ok=True)
+        (wheel / name).touch()
+    folder.mkdir()
+    nvcc = toolkit / "bin" / "nvcc"
+    options = build.libraries(nvcc, [tmp_path / "nvidia"], folder)
+    links = folder / "cublas"
+    assert options == (
+        f"-DCMAKE_LIBRARY_PATH={links}", f"-DCMAKE_CUDA_FLAGS=-I{links}", f"-DCMAKE_CXX_FLAGS=-I{links}"
+    )  # fmt: skip
+    # By the name that is linked, and by the one that the program asks for; of the headers nothing but cuBLAS's.
+    assert sorted(path.name for path in links.iterdir()) == [
+        "cublas_api.h", "cublas_v2.h", "libcublas.so", "libcublas.so.13", "libcublasLt.so", "libcublasLt.so.13"
+    ]  # fmt: skip
+    assert build.libraries(nvcc, [tmp_path / "nowhere"], folder) == ()
+    own = toolkit / "targets" / "x86_64-linux" / "lib" / "libcublas.so"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    assert build.libraries(nvcc, [tmp_path / "nvidia"], folder) == ()
+
+
+def test_a_failed_build_says_what_failed_and_not_what_came_after_it() -> None:
+    said = "[1/9] a.cu\nFAILED: b.o\n/usr/bin/nvcc b.cu\nb.cu(7): error: no such header\n" + "[9/9] c.cu\n" * 100
+    assert build.why_failed(said) == "FAILED: b.o / b.cu(7): error: no such header"
+    assert build.why_failed("CMake Error: no generator\nthe end") == "CMake Error: no generator"
+    assert build.why_failed("ended\nby a signal") == "ended / by a signal"
+
+
+def test_a_program_that_is_run_writes_to_its_log_while_it_runs(tmp_path: Path) -> None:
+    code = "print('[3/9] half of it', flush=True); raise SystemExit('error: the rest')"
+    with pytest.raises(build.CannotBuild, match="ended with 1: error: the rest"):
+        build.run([sys.executable, "-c", code], tmp_path / "ninja.log")
+    assert build.progress(tmp_path) == "error: the rest"
+    assert build.progress(tmp_path / "nowhere") == "it had not begun to compile"
+
+
+def test_after_each_step_the_ends_of_all_logs_are_kept_in_one_file(tmp_path: Path) -> None:
+    (tmp_path / "sleep-1").mkdir()
+    (tmp_path / "sleep.log").write_text("the first\n" * runner.KEPT + "the last\n")
+    (tmp_path / "sleep-1" / "up.log").write_text("of the plane\n")
+    (tmp_path / "rows.jsonl").write_text('{"step":"sleep"}\n')
+    found = runner.logs(tmp_path)
+    assert len(found) < 2 * runner.KEPT
+    assert "== sleep.log" in found
+    assert all(words in found for words in ("the last\n", "of the plane\n", '{"step":"sleep"}\n'))
+
+
+def test_the_time_of_a_run_counts_from_its_first_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOKER_BENCH_GPU_BEGAN", "100.5")
+    assert bench.began() == 100.5
+    assert "STOKER_BENCH_GPU_BEGAN" not in os.environ  # a later run in here counts from its own
+    assert bench.began() > 100.5
+    assert bench.MINUTES <= 9
+
+
+def test_without_process_numbers_of_the_driver_nobody_waits_and_the_page_says_why(tmp_path: Path) -> None:
+    class Unseen:
+        def devices(self) -> list[object]:
+            return [object()]
+
+        def by_process(self) -> None:
+            return None
+
+    class Forever:
+        def serve(self, name: str) -> dict[str, int]:
+            raise AssertionError("it is asked again and again")
+
+    stage = Stage(REHEARSAL, tmp_path, "memory", has_torch=False)
+    stage.probe, stage.device = Unseen(), object()  # type: ignore[assignment]
+    assert stage.measured(Forever(), "model0") is None  # type: ignore[arg-type]
+    note = "nvidia: memory per process is unknown"
+    assert note in table.page(FULL, [], MACHINE | {"notes": [note], "disk_free": 40 * 10**9})
+    assert "40 GB of disk free" in table.page(FULL, [], MACHINE | {"disk_free": 40 * 10**9})
+
+
+def test_the_processes_to_suspend_are_known_by_their_driver_too(tmp_path: Path) -> None:
+    for pid, line in (
+        (7, "7f00-7f01 r-xp 0 00:00 1 /usr/lib/libcuda.so.580.1"),
+        (8, "7f00-7f01 r-xp 0 00:00 1 /lib/libc.so.6"),
+    ):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "maps").write_text(line + "\n")
+    assert suspend.users([7, 8, 9], tmp_path) == [7]
+
+
 def test_a_step_gets_no_more_than_the_time_that_is_left() -> None:
     assert plan.time_for(SWAPS, 1000) == SWAPS.bound
     assert plan.time_for(SWAPS, 30) == 30
@@ -97,8 +189,44 @@ def test_each_step_has_cells_and_somebody_who_does_it() -> None:
     for one in (FULL, REHEARSAL):
         assert set(plan.cells(one)) == {step.name for step in (*plan.STEPS, plan.BUILD)}
     assert set(runner.WORK) == {step.name for step in plan.STEPS}
-    assert "PyTorch 40 GB, drawn, page cache" not in plan.cells(FULL)["sleep"]
+    assert "PyTorch 20 GB, drawn, page cache" not in plan.cells(FULL)["sleep"]
     assert "llama.cpp 8 GB q8_0, sleep" not in plan.cells(FULL)["swaps"]
+
+
+def test_what_has_a_goal_is_measured_before_the_many_swaps() -> None:
+    names = [step.name for step in plan.STEPS]
+    assert names.index("swaps") > max(names.index(step) for step, _ in plan.GOALS)
+    assert plan.rounds(FULL, plan.Column.COLD) == 1
+    assert plan.rounds(FULL, plan.Column.CACHED) == FULL.rounds
+
+
+def test_a_model_is_skipped_where_the_disk_has_no_room_for_it_beside_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, width = FULL.llama[0], FULL.width
+    free = model.size + FULL.spare - 1
+    monkeypatch.setattr(models.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(Skipped, match=r"1\.0 GB.*6\.0 GB.*7\.0 GB"):
+        models.write_gguf(tmp_path, model, width, FULL.spare)
+    with pytest.raises(Skipped, match=r"weights\.bin"):
+        models.write_folder(tmp_path, "model0", FULL.torch[0].size, width, has_file=True, spare=FULL.spare)
+
+
+def test_of_a_file_that_could_not_be_written_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_the_disk(path: Path, *_: object) -> None:
+        path.write_bytes(b"a part")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(models.weights, "write_quantized", fill_the_disk)
+    with pytest.raises(OSError, match="No space"):
+        models.write_gguf(tmp_path, REHEARSAL.llama[0], REHEARSAL.width, 0)
+    monkeypatch.setattr(models.os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        models.write_folder(tmp_path, "model0", REHEARSAL.torch[0].size, REHEARSAL.width, has_file=True)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["config.json"]
 
 
 def test_the_structure_of_a_lock_has_the_drivers_size_and_a_missing_driver_is_said() -> None:
@@ -212,3 +340,5 @@ def test_a_rehearsal_measures_every_cell_or_says_why_not(tmp_path: Path) -> None
     assert [key for key in must if found[key]["outcome"] != "measured"] == []
     assert found[("sharing", "two loaded together")]["figures"]["loaded_together"] == 2
     assert "no figures" in (tmp_path / "gpu.md").read_text()
+    slept = [row["case"] for row in rows if row["step"] == "sleep"]
+    assert slept[:2] == ["PyTorch 24 MB, sleep", "PyTorch 32 MB, drawn, sleep"]  # what only this step shows comes first
