@@ -155,6 +155,7 @@ class ResponseSocket:
     def open(self, headers: Any) -> None:
         """Answer 101."""
         self._wire.on_lost = self._on_lost
+        self._wire.on_pause = self._on_pause
         self._wire.switch_protocols(headers, self._receive, self._on_resume, self.end)
         if self._wire.is_lost:
             self._on_lost()
@@ -168,7 +169,7 @@ class ResponseSocket:
         """The connection is over, whatever was under way."""
         self._is_closed = True
         self._timer.cancel()
-        self._wire.on_lost = None
+        self._wire.on_lost = self._wire.on_pause = None
         if self._request is not None:
             self._request.mark_lost()
         self._last_response.forget()
@@ -209,6 +210,7 @@ class ResponseSocket:
         if body is None or self._is_closed:
             return
         request = self._request = MessageWire(self, self._url, self._headers, body, self._last_response)
+        request.is_paused = self.is_paused
         del message, body  # else they would be held until the response has ended
         try:
             work = self._handle(request)
@@ -360,10 +362,17 @@ class ResponseSocket:
             self._request.mark_lost()
         self._wake()
 
+    def _on_pause(self) -> None:
+        """The client is slow."""
+        if self._request is not None:
+            self._request.is_paused = True
+
     def _on_resume(self) -> None:
         """The client reads again."""
-        if self._request is not None and self._request.on_resume is not None:
-            self._request.on_resume()
+        if self._request is not None:
+            self._request.is_paused = False
+            if self._request.on_resume is not None:
+                self._request.on_resume()
         self._read()
         self._wake()
 

@@ -237,13 +237,21 @@ class WireProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_paused = True
+        running = self._running
+        if running is not None:
+            running.is_paused = True
+            if running.on_pause is not None:
+                running.on_pause()
 
     def resume_writing(self) -> None:
         self.is_paused = False
-        if self._running is None:
+        running = self._running
+        if running is None:
             self.loop.call_soon(self._start)
-        elif self._running.on_resume is not None:
-            self._running.on_resume()
+            return
+        running.is_paused = False
+        if running.on_resume is not None:
+            running.on_resume()
 
     def shutdown(self) -> None:
         """The server is shutting down: the request under way is the last one of this connection."""

@@ -58,9 +58,6 @@ class ClientConnection(MovableConnection, Protocol):
     bodies: BodyBudget
     is_local: bool
 
-    @property
-    def is_paused(self) -> bool: ...
-
     def stop_reading(self) -> None: ...
 
     def pause_body(self) -> None: ...
@@ -96,6 +93,7 @@ class Wire:
         "is_finished",
         "is_local",
         "is_lost",
+        "is_paused",
         "is_released",
         "is_started",
         "is_whole",
@@ -103,6 +101,7 @@ class Wire:
         "method",
         "offers_websocket",
         "on_lost",
+        "on_pause",
         "on_resume",
         "path",
         "pieces",
@@ -154,6 +153,12 @@ class Wire:
         self.is_started = False
         self.is_finished = False
         self.is_lost = False
+        self.is_paused = False
+        """The client is slow: its buffer is above the high-water mark. Its connection says so while this request runs;
+        each event of a stream asks.
+        """
+        self.on_pause: Callable[[], None] | None = None
+        """For who answers other requests through this one."""
         self.keeps_alive = keeps_alive
         self.offers_websocket = False
         """The client waits for a 101, and what follows the head is no request. Any other reply is the last one."""
@@ -179,11 +184,6 @@ class Wire:
             return self._forwarded_address
         peer = self._transport.get_extra_info("peername")
         return str(peer[0]) if isinstance(peer, tuple) and peer else ""
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether the client is slow: its buffer is above the high-water mark."""
-        return self._connection.is_paused
 
     def apply_forwarded(self, forwarded: Forwarded) -> None:
         """Take over what a trusted proxy says about the request. Its headers stay as they came in `raw_headers`."""
@@ -386,7 +386,7 @@ class Wire:
             self.on_lost()
 
     def _complete(self) -> None:
-        self.on_lost = self.on_resume = None
+        self.on_lost = self.on_pause = self.on_resume = None
         if not self.is_finished:
             self.is_finished = True
             if not self.is_answering:
