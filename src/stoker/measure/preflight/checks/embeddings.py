@@ -145,7 +145,8 @@ EMBEDDINGS = (
     PreflightCheck(
         "embeddings",
         "vectors come in order, of one size and of length 1, the same for one text, nearer for near texts",
-        "vectors that are in order and say little; long texts that are cut; `dimensions` and `encoding_format`",
+        "length and nearness of a model that also answers chat: they are recorded; vectors that are in order and say "
+        "little; long texts that are cut; `dimensions` and `encoding_format`",
         _embeddings,
         _embeds,
         asks_chat=False,
