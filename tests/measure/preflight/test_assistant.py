@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from stoker.testing.faults.calls import CALLS
 from stoker.testing.faults.fault import ServingFault
 from stoker.testing.faults.grafts import GRAFTS
 from stoker.testing.faults.pieces import PIECES
-from stoker.testing.faults.proxy import FaultProxy
+from stoker.testing.faults.proxy import CHAT, FaultProxy
 from stoker.testing.faults.table import FAULTS, NONE
 from stoker.testing.faults.vectors import VECTORS
 from stoker.testing.script.script import Script
@@ -74,7 +74,8 @@ def test_clean_it_raises_no_alarm(changes: dict[str, Any]) -> None:
 def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
     if fault.delay:
         fault = fault._replace(delay=0.25 if fault.every > 1 else 0.3)
-    changes = {"gap": 0.001} if "pace" in fault.checks else {}
+    changes: dict[str, Any] = {"gap": 0.001} if "pace" in fault.checks else {}
+    changes |= {"absent": CHAT} if fault.needs_embeddings else {}
     found = alarms(behind(fault, sorted(fault.checks), **changes))
     assert found
     assert all(one.cause and one.fix and one.observed for one in found)
@@ -119,7 +120,7 @@ def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
     ],
 )
 def test_the_sentence_says_what_was_seen(name: str, check: str, word: str) -> None:
-    [found] = alarms(behind(FAULTS[name], [check]))
+    [found] = alarms(behind(FAULTS[name], [check], **({"absent": CHAT} if check == "embeddings" else {})))
     assert word in found.observed
 
 
@@ -133,6 +134,54 @@ def test_a_server_that_refuses_tools_forms_and_pictures_is_told_so_and_not_blame
     assert alarms(run) == []
     refused = {one.name for one in run.findings if "it refuses" in one.observed}
     assert refused == {one.name for one in run.findings} - {"prompt-tokens"}
+
+
+def refusing(is_refused: Callable[[dict[str, Any]], bool]) -> ServingFault:
+    """What is too long for the server is answered as 400."""
+
+    def refuse(path: str, document: dict[str, Any]) -> None:
+        if is_refused(document):
+            document["messages"] = [{"role": "user", "content": "too long " * 20_000}]
+
+    return ServingFault("refuses", "", frozenset(("model",)), request=refuse)
+
+
+def longest_description(document: dict[str, Any]) -> int:
+    return max((len(tool["function"]["description"]) for tool in document.get("tools", ())), default=0)
+
+
+def counts_thoughts_apart(asked: dict[str, Any], reply: dict[str, Any]) -> None:
+    if asked["max_tokens"] == 512:
+        reply["choices"][0]["finish_reason"] = "length"
+        reply["usage"] |= {"completion_tokens": 40, "total_tokens": reply["usage"]["prompt_tokens"] + 512}
+
+
+def one_text_alone(path: str, document: Any) -> Any:
+    return None if path == "/v1/embeddings" and len(document["data"]) > 1 else document
+
+
+@pytest.mark.parametrize(
+    ("fault", "check", "outcome", "word"),
+    [
+        (refusing(lambda asked: longest_description(asked) > 1024), "tool-descriptions", Outcome.PASSED, "read whole"),
+        (refusing(lambda asked: longest_description(asked) > 200), "tool-descriptions", Outcome.NOT_APPLICABLE, "long"),
+        (
+            refusing(lambda asked: asked.get("temperature", 0) > 1),
+            "determinism",
+            Outcome.PASSED,
+            "temperature 1.0 they",
+        ),
+        (refusing(lambda asked: asked.get("temperature", 0) > 0), "determinism", Outcome.PASSED, "1.0 is refused"),
+        (NONE._replace(whole=counts_thoughts_apart), "max-tokens", Outcome.PASSED, "each says length"),
+        (NONE._replace(page=one_text_alone), "embeddings", Outcome.NOT_APPLICABLE, "9 texts at once"),
+        (FAULTS["vectors-mixed"], "embeddings", Outcome.PASSED, "of 3 near texts are nearer"),
+        (FAULTS["vectors-unnormalised"], "embeddings", Outcome.PASSED, "0 of 9 are of length 1"),
+    ],
+    ids=["descriptions", "no descriptions", "to 1.0", "cold only", "thoughts apart", "one text", "mixed", "longer"],
+)
+def test_the_limits_of_a_cloud_are_no_fault(fault: ServingFault, check: str, outcome: Outcome, word: str) -> None:
+    [found] = behind(fault, [check]).findings
+    assert (found.outcome, word in found.observed) == (outcome, True), found.observed
 
 
 def test_a_forced_temperature_is_taken_for_no_other_fault() -> None:
@@ -149,7 +198,7 @@ def test_a_forced_temperature_is_taken_for_no_other_fault() -> None:
 
 
 def test_what_makes_embeddings_only_is_asked_for_nothing_else() -> None:
-    run = behind(NONE, absent="/v1/chat/completions")
+    run = behind(NONE, absent=CHAT)
     assert alarms(run) == []
     assert {one.name for one in run.findings if one.outcome is Outcome.PASSED} == {"model", "embeddings"}
     assert all("it makes embeddings only" in one.observed for one in run.findings if one.name == "needle")

@@ -11,7 +11,7 @@ import msgspec
 
 from stoker.domain.run import Number, Outcome
 from stoker.measure.preflight import wire_flaws
-from stoker.measure.preflight.facts import ServeFacts
+from stoker.measure.preflight.facts import REFUSALS, ServeFacts
 from stoker.measure.preflight.pages import PageClient
 from stoker.measure.preflight.wordings import Wording
 from stoker.measure.requests.client import ModelClient, ModelReply
@@ -124,6 +124,11 @@ class RequestFailed(Exception):
     def __init__(self, reply: ModelReply) -> None:
         super().__init__(reply.timing.failure)
         self.reply = reply
+
+    @property
+    def is_refusal(self) -> bool:
+        """Of what was asked for, not an error of the server's own."""
+        return self.reply.timing.status in REFUSALS
 
     def sentence(self) -> str:
         text = self.reply.error_message

@@ -60,6 +60,9 @@ def named_models(reply: ModelReply) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+_COUNTS = ("total_tokens", "prompt_tokens", "completion_tokens")
+
+
 def reasoning_tokens(reply: ModelReply) -> int:
     """Completion tokens that are said to be thoughts; 0 where nothing is said."""
     found = 0
@@ -68,6 +71,18 @@ def reasoning_tokens(reply: ModelReply) -> int:
         details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
         count = details.get("reasoning_tokens") if isinstance(details, dict) else None
         found = max(found, count if type(count) is int else 0)
+    return found
+
+
+def tokens_apart(reply: ModelReply) -> int:
+    """Tokens of thoughts that the completion tokens may leave out: those that are said to be thoughts, or what the
+    total has beside prompt and completion."""
+    found = reasoning_tokens(reply)
+    for document in documents(reply):
+        usage = document.get("usage")
+        counts = [usage.get(name) for name in _COUNTS] if isinstance(usage, dict) else []
+        total, *parts = [count for count in counts if type(count) is int] or [0]
+        found = max(found, total - sum(parts)) if len(parts) == 2 else found
     return found
 
 

@@ -11,6 +11,7 @@ from stoker.measure.preflight.check import (
     CheckContext,
     CheckResult,
     PreflightCheck,
+    RequestFailed,
     ask,
     failed,
     is_rate_below,
@@ -23,8 +24,8 @@ from stoker.measure.requests.client import ModelClient
 
 SEEDS = (7, 11, 13)
 BATCH, NONCES = 8, 8
-HOT = 1.5
-"""A temperature at which answers vary."""
+HOT = (1.5, 1.0)
+"""Temperatures at which answers vary: the second where the first is refused."""
 _SHORT, _LONG = 64, 160
 """Tokens of an answer that is hard to foresee, and of prose."""
 
@@ -40,13 +41,13 @@ async def _determinism(client: ModelClient, ctx: CheckContext) -> CheckResult:
     if apart := await _sampled(client, ctx, cold):  # 1
         ctx.is_sampled = True
         return failed("random", apart)
-    hot = await _with_seeds(client, ctx, HOT, SEEDS[:2])
-    if all(len(set(texts)) == 1 for texts in hot):  # 2
-        again = await _with_seeds(client, ctx, HOT, (17, 19))
+    temperature, hot = await _hot(client, ctx)
+    if hot and all(len(set(texts)) == 1 for texts in hot):  # 2
+        again = await _with_seeds(client, ctx, temperature, (17, 19))
         texts = [text for answers in (*hot, *again) for text in answers]
         if any(texts) and all(len(set(one + other)) == 1 for one, other in zip(hot, again, strict=True)):
             return failed(
-                "fixed", f"temperature {HOT} and 4 seeds give the same answer each time: {quoted(texts[0], 40)}"
+                "fixed", f"temperature {temperature} and 4 seeds give the same answer each time: {quoted(texts[0], 40)}"
             )
     alone = cold[0]
     question_asked = partial(ask, client, ctx, _questions(ctx)[0], seed=SEEDS[0], max_tokens=_LONG, is_cut=True)
@@ -54,7 +55,19 @@ async def _determinism(client: ModelClient, ctx: CheckContext) -> CheckResult:
     among, beside = _agreement(alone), _agreement([alone[-1], *batch])
     numbers = {"alone": among, "batch": beside, "characters": len(alone[-1])}
     summary = f"{among} characters agree alone, {beside} in a batch of {BATCH}, of {len(alone[-1])}"
-    return passed(f"{summary} (recorded, not judged); at temperature {HOT} they vary", **numbers)
+    end = f"at temperature {temperature} they vary" if hot else f"temperature {temperature} is refused"
+    return passed(f"{summary} (recorded, not judged); {end}", **numbers)
+
+
+async def _hot(client: ModelClient, ctx: CheckContext) -> tuple[float, list[list[str]]]:
+    """(the highest temperature that is taken, the answers); without answers: all are refused."""
+    for temperature in HOT:
+        try:
+            return temperature, await _with_seeds(client, ctx, temperature, SEEDS[:2])
+        except RequestFailed as error:
+            if not error.is_refusal:
+                raise
+    return HOT[-1], []
 
 
 def _questions(ctx: CheckContext) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from stoker.domain.answer import StopReason
+from stoker.measure.preflight import wire_flaws
 from stoker.measure.preflight.check import (
     CheckContext,
     CheckResult,
@@ -41,6 +42,11 @@ class _Cut(NamedTuple):
         return self.reply.timing.tokens.output
 
     @property
+    def with_thoughts(self) -> int | None:
+        """Thoughts that are counted apart use up the limit, too."""
+        return None if self.counted is None else self.counted + wire_flaws.tokens_apart(self.reply)
+
+    @property
     def is_heeded(self) -> bool:
         """In the server's own count; its tokens may be of several words."""
         counted = self.counted
@@ -73,7 +79,7 @@ async def _limits(client: ModelClient, ctx: CheckContext) -> CheckResult:
         if cut.reply.answer.stop is not StopReason.LENGTH:  # 3
             end, reason = quoted(cut.reply.visible_text[-30:]), cut.reply.answer.stop.value
             return failed("reason", f"{cut.way}: the answer was cut at {end}, but its finish reason is {reason}")
-    low = [one for one in surely if one.counted is not None and one.counted < one.limit // 2]
+    low = [one for one in surely if one.with_thoughts is not None and one.with_thoughts < one.limit // 2]
     if len(low) > len(surely) // 2:  # 4
         return failed("counts", f"{low[0].way}: it was cut there, but only {low[0].counted} tokens are counted")
     cut_off = [one for one in cuts if one.reply.answer.stop is StopReason.LENGTH and one.counted is not None]
@@ -83,7 +89,8 @@ async def _limits(client: ModelClient, ctx: CheckContext) -> CheckResult:
     high = min(HIGH, (ctx.facts.context or 4 * HIGH) // 2)
     beyond = {"ignore_eos": True} if ctx.facts.engine_name else {}
     one = _Cut(high, False, await ask(client, ctx, ctx.wording.long, max_tokens=high, is_cut=True, **beyond))
-    if one.reply.answer.stop is StopReason.LENGTH and (one.counted or high) < high - SLACK:  # 6
+    is_sure = bool(ctx.facts.engine_name) or not ctx.facts.always_thinks  # clouds may leave thoughts out of all counts
+    if is_sure and one.reply.answer.stop is StopReason.LENGTH and (one.with_thoughts or high) < high - SLACK:  # 6
         return failed("capped", f"{one.way}: the answer was cut after {one.counted} tokens")
     if not surely:
         return passed("answers ended before their limit: only that no limit was passed is proved")

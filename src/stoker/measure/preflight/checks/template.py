@@ -13,6 +13,7 @@ from stoker.measure.preflight.check import (
     CheckContext,
     CheckResult,
     PreflightCheck,
+    RequestFailed,
     ask,
     chat_request,
     failed,
@@ -30,6 +31,8 @@ _MARK = re.compile(r"<\|[^|<>\s]{1,40}\|>|<(?:start|end)_of_turn>|</?s>|<bos>|<e
 _BOS = re.compile(r"^(?:<s>|<bos>|<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[BOS\]|<\|bos\|>)")
 _LONGEST, _UNKNOWN = 2048, 1000
 """Tokens of the text that each part of a prompt gets: at most, and where the context is not known."""
+_SHORT = 800
+"""Characters of the text where a longer description is refused: some clouds take 1,024."""
 _MOST, _MARGIN = 0.9, 4
 """Which share of them has to be read, and how many may go where texts meet."""
 _SYSTEM, _ASKED, _SAID, _AGAIN = "Be brief and calm.", "First question here.", "First answer here.", "Second question."
@@ -185,13 +188,30 @@ async def _whole(client: ModelClient, ctx: CheckContext) -> CheckResult:
 
 
 async def _descriptions(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    """A long one, and where that is refused a shorter one."""
     text, usual = await _long_text(client, ctx)
     if usual <= 0:
         return _UNCOUNTED
+    try:
+        return await _description(client, ctx, "description", text, usual)
+    except RequestFailed as error:
+        if not error.is_refusal:
+            raise
+    text = text[:_SHORT]
+    usual = await _growth(client, ctx, "plain", "short", _with_more(_conversations(ctx)["plain"], "user", text))
+    try:
+        return await _description(client, ctx, "short-description", text, usual)
+    except RequestFailed as error:
+        if not error.is_refusal:
+            raise
+        return not_applicable(f"it refuses long descriptions of tools: {error.reply.error_message[:120]}")
+
+
+async def _description(client: ModelClient, ctx: CheckContext, where: str, text: str, usual: int) -> CheckResult:
     tool = weather_tool(ctx.wording)
     described = tool._replace(description=f"{tool.description} {text}")
     more = {"messages": [user_turn(_ASKED)], "tools": [described.chat]}
-    grown = await _growth(client, ctx, "tools", "description", more)
+    grown = await _growth(client, ctx, "tools", where, more)
     if grown < _MOST * usual - _MARGIN:
         return _lost("a tool's description", grown, usual)
     return passed(f"a description of {usual} tokens is read whole", tokens=usual)
