@@ -216,7 +216,7 @@ def test_two_equal_slots_are_one_tier_measured_once_and_both_answer() -> None:
         assert said(plane, "eval", "calibrate") == "tier tiny: nothing to measure again\n"
         assert plane.admin("switch", serve="spark@gpu0")[0] == plane.admin("switch", serve="spark@gpu1")[0] == 200
         known(plane, "tiny")
-        with ThreadPoolExecutor(4) as pool:
+        with ThreadPoolExecutor(12) as pool:
             asked_all = list(pool.map(lambda number: ask_for_class(plane, f"hello {number}"), range(12)))
         assert asked_all == [200] * 12
         poll(lambda: len(plane.decisions(12)) == 12, "the decisions are kept")

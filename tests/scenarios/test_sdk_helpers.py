@@ -37,7 +37,7 @@ REFUSED = {"refused": 400, "broken": 502, "busy": 503, "limited": 429}
 def shared() -> Iterator[Plane]:
     with running(
         *(serve(name, Script(gap=0.01), slot=None, dialects=[name]) for name in UPSTREAMS),
-        front_door='commit_after = "100ms"\nstall_timeout = "1s"',
+        front_door='commit_after = "800ms"\nstall_timeout = "1s"',
     ) as plane:
         yield plane
 
