@@ -83,10 +83,10 @@ def test_again_asks_the_suites_again(guarded: Plane, tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text(f"{json.dumps(row)}\n")
 
     def asked(*more: str) -> int:
-        before = len(guarded.received("a", "/v1/chat/completions"))
-        code, _, told = said(guarded, "gate", "a", "--gate", "good", "--suites", str(tmp_path), *more)
+        before = len(guarded.received("c", "/v1/chat/completions"))
+        code, _, told = said(guarded, "gate", "c", "--gate", "good", "--suites", str(tmp_path), *more)
         assert code == 1, told
-        return len(guarded.received("a", "/v1/chat/completions")) - before
+        return len(guarded.received("c", "/v1/chat/completions")) - before
 
     assert asked() > 0
     assert asked() == 0, "a measurement counts until something changes"
