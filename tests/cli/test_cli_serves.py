@@ -229,10 +229,8 @@ def test_after_a_failed_switch_what_is_loaded_now_is_told_once_it_is_settled(
 ) -> None:
     """The previous serve is started again, and if that fails too, the baseline is."""
     stoker.answer("POST /admin/switch", error("slow exited with code 1", "start_failed"), 503)
-    settled = [
-        {"resident": [], "swap": {"phase": "starting", "target": "fast", "stopping": [], "elapsed": 1.0}},
-        {"resident": [], "swap": None},
-    ]
+    starting = {"resident": [], "swap": {"phase": "starting", "target": "fast", "stopping": [], "elapsed": 1.0}}
+    settled = [*[starting] * 5, {"resident": [], "swap": None}]  # whoever shows the progress asks, too
     monkeypatch.setattr("stoker.cli.console.loading.SETTLED_POLL", 0.0)
 
     def status(body: object) -> tuple[int, Any]:
