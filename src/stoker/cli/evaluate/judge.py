@@ -55,7 +55,6 @@ def measure_judge(
 def _rates(installation: Installation, name: str, task_class: str, cases: list[JudgeCase], fresh: bool) -> JudgeRates:
     from stoker.cli.evaluate.questions import PATIENCE, ask_each
     from stoker.cli.evaluate.running_serve import running_at
-    from stoker.domain.run import Fingerprint
     from stoker.measure.artifacts import record_file
     from stoker.measure.lock import hold_measurement_lock
     from stoker.measure.validator import judge_cases, judge_rates
@@ -64,8 +63,7 @@ def _rates(installation: Installation, name: str, task_class: str, cases: list[J
 
     known = running_at(installation, name)
     serve = known.serve
-    model = Fingerprint(serve.served_name or serve.name) if serve.translation.cloud else known.subject.fingerprint
-    head = judge_rates.header_of(model, WORDING, judge_cases.digest(cases), len(cases))
+    head = judge_rates.header_of(known.model_asked, WORDING, judge_cases.digest(cases), len(cases))
     path = judge_rates.path_of(installation.state, serve.name, task_class)
     with hold_measurement_lock(installation.state, known.lock, f"a measurement of {name} as a judge"):
         kept = judge_rates.load(path)

@@ -55,6 +55,13 @@ _REASONS: Final = {
     Dialect.CHAT: b"finish_reason", Dialect.COMPLETIONS: b"finish_reason", Dialect.MESSAGES: b"stop_reason",
 }  # fmt: skip
 """The field with the word by which an answer ends. The whole name: a longer one is found with fewer comparisons."""
+
+
+def _ending_of(dialect: Dialect, colon: bytes) -> bytes:
+    """`colon`: as the engine writes it, with a blank or without."""
+    return _REASONS.get(dialect, b"_reason") + colon
+
+
 _SPACED_FRAME: Final = re.compile(rb'^data: ?\{\s*"\w+": ', re.MULTILINE)
 ANSWERS = {
     Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
@@ -107,7 +114,7 @@ class StreamReader:
         self.is_meaningful = False
         self.error: StokerError | None = None
         self.failure: StokerError | None = None
-        self._ending = _REASONS.get(dialect, b"_reason") + b'":"'
+        self._ending = _ending_of(dialect, b'":"')
         """Stands before the word by which an answer ends, and nowhere else outside of a text."""
         self._has_begun = False
         """Whether any frame was part of an answer; an end marker alone is not."""
@@ -278,7 +285,7 @@ class StreamReader:
             payload = parse(frame)
             if payload is not None:
                 if _SPACED_FRAME.search(frame) is not None:
-                    self._ending = _REASONS.get(self.dialect, b"_reason") + b'": "'
+                    self._ending = _ending_of(self.dialect, b'": "')
                 if self._has_failed(payload):
                     self._take_usage(payload)
                     break

@@ -80,13 +80,12 @@ def standing(
         if tier.cloud:
             return Standing(Verdict.ALLOW, "trusted, not measured")  # 1
         return Standing(doubt, f"not measured at {task_class}")  # 2
-    seen = _seen(row)
+    seen, is_denied = _seen(row), row.verdict is Verdict.DENY and _is_decided(row)
     if now is not None and not now.identity and now.parts and not tier.cloud:
         said = f"which model runs is not known (its {now.unknown_parts})"
-        is_denied = row.verdict is Verdict.DENY and _is_decided(row)
         return Standing(Verdict.DENY if is_denied else doubt, f"{seen}, but {said}", is_measured=True)  # 9
     if now is not None and not _is_of(row, now, tier.cloud):  # 3
-        if row.verdict is Verdict.DENY and _is_decided(row):
+        if is_denied:
             return Standing(
                 Verdict.DENY, f"denied before it changed ({seen}): measure it again", is_stale=True, is_measured=True
             )
@@ -95,7 +94,7 @@ def standing(
         return Standing(
             doubt, f"its answers became worse since it was measured ({seen})", is_stale=True, is_measured=True
         )
-    if row.verdict is Verdict.DENY and _is_decided(row):
+    if is_denied:
         return Standing(Verdict.DENY, f"denied: {seen}", is_measured=True)  # 4
     if not _is_decided(row):
         return Standing(doubt, f"undecided: {seen}", is_measured=True)  # 5
@@ -139,10 +138,9 @@ def _contradict(live: ProfileRow, row: ProfileRow, now: Fingerprint | None, is_c
 
 def _is_decided(row: ProfileRow) -> bool:
     """One judge's word takes more of it than a suite's check, which a program makes."""
-    has_enough = row.n >= MIN_SAMPLES
-    return (row.verdict is Verdict.DENY and (has_enough or row.source != LIVE)) or (
-        row.verdict is Verdict.ALLOW and has_enough
-    )
+    if row.verdict is Verdict.DENY and row.source != LIVE:
+        return True
+    return row.verdict is not Verdict.VERIFY and row.n >= MIN_SAMPLES
 
 
 def _seen(row: ProfileRow) -> str:
