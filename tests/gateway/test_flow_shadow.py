@@ -96,7 +96,7 @@ class House:
         with record_file.writer(judge_rates.path_of(self.state, "large", task), head, is_continued=False) as write:
             for one in cases:
                 write(one)
-        self.shadow.weigh()
+        self.shadow.use_router(self.router)
 
     def know(self, identity: str) -> None:
         self.tier_quality.on_identified("small", Fingerprint(identity, "e", {"model": "x"}))

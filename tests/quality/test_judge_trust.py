@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from stoker.domain.tier import Tier
 from stoker.measure.artifacts import record_file
 from stoker.measure.validator.judge_rates import JudgedCase, header_of, path_of
 from stoker.quality.judge_prompt import WORDING
-from stoker.quality.judge_trust import judging_of, uncounted_classes
+from stoker.quality.judge_trust import judging_of, read_measured, uncounted_classes
 from stoker.request.decide.judging import Judging
 
 CHEAP = Tier("cheap", "s", classes=("review", "chat"))
@@ -35,13 +36,19 @@ def measure(state: Path, rules: str = WORDING, missed: int = 0, total: int = 40,
             write(JudgedCase(f"w{at}", False, "pass" if at < missed else "fail", 1.0))
 
 
+def judged(
+    router: RouterSettings, serves: Mapping[str, Serve], state: Path, known: Mapping[str, Fingerprint]
+) -> Judging:
+    return judging_of(router, serves, read_measured(router, state), known)
+
+
 def problem(state: Path, *tiers: Tier) -> str:
-    return judging_of(settings(*tiers), SERVES, state, {}).problems.get("review", "")
+    return judged(settings(*tiers), SERVES, state, {}).problems.get("review", "")
 
 
 def test_grades_of_a_judge_that_was_measured_and_answers_nothing_count(tmp_path: Path) -> None:
     measure(tmp_path)
-    found = judging_of(settings(CHEAP, JUDGE), SERVES, tmp_path, {})
+    found = judged(settings(CHEAP, JUDGE), SERVES, tmp_path, {})
     assert (found.name, found.serve, found.passed) == ("judge", "j", {"review": Fingerprint("v/wise")})
     assert set(found.problems) == {"chat"}, "a measurement is of one class, and a tier has only these two"
 
@@ -77,7 +84,7 @@ def test_a_judge_of_which_nobody_knows_the_model_never_counts_and_no_measurement
     unknown = {"j": Fingerprint("", "e", {"sampling": "default", "template": "t"})}
 
     def said(known: dict[str, Fingerprint]) -> str:
-        return judging_of(settings(CHEAP, near), serves, tmp_path, known).problems["review"]
+        return judged(settings(CHEAP, near), serves, tmp_path, known).problems["review"]
 
     assert "which model the judge 'judge' runs is not known (its model, revision, quantisation)" in said(unknown)
     assert "eval validator" not in said(unknown)
@@ -89,9 +96,9 @@ def test_a_judge_of_which_nobody_knows_the_model_never_counts_and_no_measurement
 
 
 def test_without_a_judge_nothing_counts(tmp_path: Path) -> None:
-    assert judging_of(RouterSettings((CHEAP,)), SERVES, tmp_path, {}) == Judging()
+    assert judged(RouterSettings((CHEAP,)), SERVES, tmp_path, {}) == Judging()
     gone = replace(SERVES["j"], name="k")
-    assert judging_of(settings(CHEAP), {"k": gone}, tmp_path, {}) == Judging()
+    assert judged(settings(CHEAP), {"k": gone}, tmp_path, {}) == Judging()
 
 
 def test_people_are_told_at_which_classes_no_grade_counts(tmp_path: Path) -> None:

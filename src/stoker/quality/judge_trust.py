@@ -14,20 +14,33 @@ from stoker.measure.validator import judge_rates
 from stoker.quality.judge_prompt import WORDING
 from stoker.request.decide.judging import Judging, judged_classes, measure_command, rival_of
 
+Measured = Mapping[str, judge_rates.JudgedCases]
+"""By class: what the judge said of right and wrong answers."""
+
+
+def read_measured(settings: RouterSettings, state: Path) -> Measured:
+    """Reads a file for each class at which the judge may be asked. Never raises."""
+    judge = _judge_of(settings)
+    if judge is None:
+        return {}
+    return {
+        name: judge_rates.load(judge_rates.path_of(state, judge.serve, name))
+        for name in judged_classes(judge, settings)
+    }
+
 
 def judging_of(
-    settings: RouterSettings, serves: Mapping[str, Serve], state: Path, known: Mapping[str, Fingerprint]
+    settings: RouterSettings, serves: Mapping[str, Serve], measured: Measured, known: Mapping[str, Fingerprint]
 ) -> Judging:
-    """`known`: what each serve is, as far as it ran. Reads a file for each class. Never raises."""
-    judge = next((tier for tier in settings.tiers if tier.name == settings.shadow.judge), None)
+    """`measured`: by `read_measured` of these settings. `known`: what each serve is, as far as it ran."""
+    judge = _judge_of(settings)
     if judge is None:
         return Judging()
     passed: dict[str, Fingerprint] = {}
     problems: dict[str, str] = {}
-    for name in judged_classes(judge, settings):
+    for name, judged in measured.items():
         problem = _rivalry(judge, name, settings, serves, known)
         if not problem:
-            judged = _judged(state, judge, name)
             problem = _not_identified(judge, judged, known) or _not_measured(judge, name, judged)
             if judged.header is not None:
                 passed[name] = Fingerprint(judged.header.identity, judged.header.execution)
@@ -48,16 +61,17 @@ class UncountedClasses(NamedTuple):
 
 def uncounted_classes(settings: RouterSettings, serves: Mapping[str, Serve], state: Path) -> UncountedClasses:
     """The classes at which no grade of the judge counts, by the configuration and the measurements alone."""
-    problems = judging_of(settings, serves, state, {}).problems
+    measured = read_measured(settings, state)
+    problems = judging_of(settings, serves, measured, {}).problems
     judge = next(tier for tier in settings.tiers if tier.name == settings.shadow.judge)
     gains = [name for name in problems if rival_of(judge, name, settings, serves, {}) is not None]
     others = [name for name in problems if name not in gains]
-    unidentified = (_not_identified(judge, _judged(state, judge, name), {}) for name in others)
+    unidentified = (_not_identified(judge, measured[name], {}) for name in others)
     return UncountedClasses(judge.name, gains, others, next(filter(None, unidentified), ""))
 
 
-def _judged(state: Path, judge: Tier, task_class: str) -> judge_rates.JudgedCases:
-    return judge_rates.load(judge_rates.path_of(state, judge.serve, task_class))
+def _judge_of(settings: RouterSettings) -> Tier | None:
+    return next((tier for tier in settings.tiers if tier.name == settings.shadow.judge), None)
 
 
 def _rivalry(

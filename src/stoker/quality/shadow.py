@@ -27,7 +27,7 @@ from stoker.exchange.recorder import AnswerRecorder
 from stoker.quality import judge_prompt
 from stoker.quality.judge import Judge, JudgeReply
 from stoker.quality.judge_prompt import MAX_TEXT
-from stoker.quality.judge_trust import judging_of
+from stoker.quality.judge_trust import Measured, judging_of, read_measured
 from stoker.request.decide.policy import RoutePlan
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
@@ -94,6 +94,8 @@ class ShadowGrader:
         self._saving: asyncio.Task[None] | None = None
         self._grade_by_request: OrderedDict[str, str] = OrderedDict()
         self._has_complained = False
+        self._measured: Measured = {}
+        """The judge, when the configuration was read."""
         self._contradicted: set[tuple[str, str]] = set()
         """Tier and class of which people were told."""
 
@@ -103,6 +105,7 @@ class ShadowGrader:
         """Use the router of another configuration or profile. Whether it grades anything."""
         self._router = router
         if router is not None:
+            self._measured = read_measured(router.settings, self._state)
             self.weigh()
             self._save()  # a new profile may have replaced grades
         is_on = router is not None and router.settings.shadow.rate > 0
@@ -113,13 +116,11 @@ class ShadowGrader:
         return is_on
 
     def weigh(self) -> None:
-        """Find out which grades count: the configuration or a measurement of the judge is new, or a serve was
-        identified.
-        """
+        """Find out which grades count: the configuration is new, or a serve was identified."""
         router = self._router
         if router is not None:
             known = self._tier_quality.fingerprints
-            self._tier_quality.on_judging(judging_of(router.settings, router.serves, self._state, known))
+            self._tier_quality.on_judging(judging_of(router.settings, router.serves, self._measured, known))
             self._report_contradictions(router)
 
     def _report_contradictions(self, router: TierRouter) -> None:
