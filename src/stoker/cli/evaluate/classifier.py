@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,13 +15,12 @@ from stoker.cli.evaluate.interruptible import as_typed, say_how_to_go_on
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.routing import ClassifierModelSettings
-    from stoker.measure.classifier.labelled_prompts import ClassifierScore
+    from stoker.exchange.internal_client import InternalClient
+    from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt
     from stoker.measure.classifier.proof import ClassifierAnswers, ClassifierProof
 
 PATIENCE = 30.0
 """Seconds for one answer. What takes longer than `timeout` counts as none, but another timeout may be set."""
-GIVE_UP = 5
-"""Prompts in a row that got no answer at all."""
 
 
 def classifier(
@@ -97,8 +95,7 @@ def measure_classifier(
 
 def ask_all(known: RunningServe, path: Path, fresh: bool) -> ClassifierAnswers:
     """The prompts that have no answer yet, one after the other; each answer is written as it comes."""
-    from stoker.cli.evaluate.interruptible import run_interruptible
-    from stoker.cli.evaluate.progress import ProgressLine
+    from stoker.cli.evaluate.questions import ask_each
     from stoker.measure.artifacts import record_file
     from stoker.measure.classifier import proof as proofs
     from stoker.measure.classifier.labelled_prompts import held_out
@@ -110,50 +107,28 @@ def ask_all(known: RunningServe, path: Path, fresh: bool) -> ClassifierAnswers:
     kept = proofs.load_answers(path)
     goes_on = kept.header == head and not fresh
     left = [row for row in held_out() if not goes_on or row.digest not in kept.answers]
-    with record_file.writer(path, head, goes_on) as write, ProgressLine() as bar:
+    with record_file.writer(path, head, goes_on) as write:
 
-        def keep(answer: proofs.ClassifierAnswer, done: int, spent: float) -> None:
-            write(answer)
-            bar.show(f"{serve.name}: classes", done / len(left), spent / done * (len(left) - done))
+        def keep(row: LabelledPrompt, word: str | None, seconds: float) -> None:
+            write(proofs.ClassifierAnswer(row.digest, word or "", seconds))
 
-        run_interruptible(_answers(known, left, keep))
+        async def ask(client: InternalClient, row: LabelledPrompt) -> str:
+            return await _classified(client, known, row)
+
+        ask_each(known, left, ask, keep, "classes", PATIENCE)
     return proofs.load_answers(path)
 
 
-async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
-    """Through the front door, with the prompt that the running Stoker sends. Raises RequestRefused where it fails."""
+async def _classified(client: InternalClient, known: RunningServe, row: LabelledPrompt) -> str:
+    """The class that its answer names; empty: none. With the prompt that the running Stoker sends."""
     import secrets
     from functools import partial
 
-    from stoker.domain.errors import StokerError
-    from stoker.exchange.formatter import Formatter
-    from stoker.exchange.internal_client import InternalClient
-    from stoker.measure.classifier.proof import ClassifierAnswer
     from stoker.request.decide.classifier_model import class_in_reply, classifier_question
-    from stoker.request.relay.pool import ConnectionPool
-    from stoker.request.translate.neutral.thinking import ThinkingSigner
 
-    pool, began, misses = ConnectionPool(), time.perf_counter(), 0
-    client = InternalClient(pool, Formatter(ThinkingSigner((secrets.token_bytes(32),)), time.time))
-    try:
-        for done, row in enumerate(rows, 1):
-            question = partial(classifier_question, row.outline, secrets.token_hex(16), known.serve.translation.cloud)
-            start, word = time.perf_counter(), ""
-            try:
-                _, reply = await client.ask(known.serve, known.target, question, PATIENCE)
-                word = class_in_reply(reply, row.outline) or ""
-                misses = 0
-            except (StokerError, TimeoutError) as error:
-                misses += 1
-                reason = error.message if isinstance(error, StokerError) else f"no answer within {PATIENCE:g} s"
-                if misses == GIVE_UP:
-                    raise RequestRefused(f"serve '{known.serve.name}' does not answer: {reason}") from error
-                if isinstance(error, StokerError):
-                    continue
-            now = time.perf_counter()
-            keep(ClassifierAnswer(row.digest, word, round(now - start, 6)), done, now - began)
-    finally:
-        pool.close()
+    question = partial(classifier_question, row.outline, secrets.token_hex(16), known.serve.translation.cloud)
+    _, reply = await client.ask(known.serve, known.target, question, PATIENCE)
+    return class_in_reply(reply, row.outline) or ""
 
 
 def _show(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> None:
