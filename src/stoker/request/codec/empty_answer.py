@@ -7,7 +7,8 @@ says. Nor is one that nothing was expected of; the request says so: `Outline.may
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from stoker.domain.answer import StopReason
 from stoker.domain.dialect import Dialect
@@ -17,6 +18,11 @@ from stoker.request.codec.tolerant_json import read
 
 _STREAMS_END = ("message_stop", "response.completed")
 _NO_TEXT = (None, "")
+_TEXT: Final = {
+    Dialect.CHAT: re.compile(rb'"content"\s*:\s*"[^"]'), Dialect.COMPLETIONS: re.compile(rb'"text"\s*:\s*"[^"]'),
+    Dialect.MESSAGES: re.compile(rb'"text"\s*:\s*"[^"]'),
+}  # fmt: skip
+"""What only an answer with a text has. One of Responses repeats texts of its request."""
 
 
 def empty_answer() -> UpstreamError:
@@ -52,7 +58,12 @@ class SilenceWatch:
 
 
 def refuse_empty(dialect: Dialect, body: bytes) -> None:
-    """Raises UpstreamError `empty_answer` if that is what a whole answer, which is no error, is."""
+    """Raises UpstreamError `empty_answer` if that is what a whole answer, which is no error, is. Only what has no text,
+    by a search, is parsed.
+    """
+    text = _TEXT.get(dialect)
+    if text is not None and text.search(body) is not None:
+        return
     answer = read(body)
     if isinstance(answer, dict) and says_nothing(dialect, answer):
         raise empty_answer()
