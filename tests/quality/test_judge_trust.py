@@ -15,7 +15,7 @@ from stoker.domain.tier import Tier
 from stoker.measure.artifacts import record_file
 from stoker.measure.validator.judge_rates import JudgedCase, header_of, path_of
 from stoker.quality.judge_prompt import WORDING
-from stoker.quality.judge_trust import judging_of, read_measured, uncounted_classes
+from stoker.quality.judge_trust import judging_of, read_judged, uncounted_classes
 from stoker.request.decide.judging import Judging
 
 CHEAP = Tier("cheap", "s", classes=("review", "chat"))
@@ -39,7 +39,7 @@ def measure(state: Path, rules: str = WORDING, missed: int = 0, total: int = 40,
 def judged(
     router: RouterSettings, serves: Mapping[str, Serve], state: Path, known: Mapping[str, Fingerprint]
 ) -> Judging:
-    return judging_of(router, serves, read_measured(router, state), known)
+    return judging_of(router, serves, read_judged(router, state), known)
 
 
 def problem(state: Path, *tiers: Tier) -> str:

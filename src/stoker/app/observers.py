@@ -80,7 +80,7 @@ class Observer:
                 self._watchdog.forget(serve)
             case ServeIdentified():
                 self._quality.notice.update()
-                self._quality.grader.weigh()
+                self._quality.grader.update_judging()
             case PredictionsChanged():
                 self._fleet.supervisor.end_sleepers(self._fleet.warm.on_predictions_changed())
             case AliasMoved():

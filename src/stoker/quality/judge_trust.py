@@ -14,11 +14,11 @@ from stoker.measure.validator import judge_rates
 from stoker.quality.judge_prompt import WORDING
 from stoker.request.decide.judging import Judging, judged_classes, measure_command, rival_of
 
-Measured = Mapping[str, judge_rates.JudgedCases]
+JudgedByClass = Mapping[str, judge_rates.JudgedCases]
 """By class: what the judge said of right and wrong answers."""
 
 
-def read_measured(settings: RouterSettings, state: Path) -> Measured:
+def read_judged(settings: RouterSettings, state: Path) -> JudgedByClass:
     """Reads a file for each class at which the judge may be asked. Never raises."""
     judge = _judge_of(settings)
     if judge is None:
@@ -30,15 +30,15 @@ def read_measured(settings: RouterSettings, state: Path) -> Measured:
 
 
 def judging_of(
-    settings: RouterSettings, serves: Mapping[str, Serve], measured: Measured, known: Mapping[str, Fingerprint]
+    settings: RouterSettings, serves: Mapping[str, Serve], judged_cases: JudgedByClass, known: Mapping[str, Fingerprint]
 ) -> Judging:
-    """`measured`: by `read_measured` of these settings. `known`: what each serve is, as far as it ran."""
+    """`judged_cases`: by `read_judged` of these settings. `known`: what each serve is, as far as it ran."""
     judge = _judge_of(settings)
     if judge is None:
         return Judging()
     passed: dict[str, Fingerprint] = {}
     problems: dict[str, str] = {}
-    for name, judged in measured.items():
+    for name, judged in judged_cases.items():
         problem = _rivalry(judge, name, settings, serves, known)
         if not problem:
             problem = _not_identified(judge, judged, known) or _not_measured(judge, name, judged)
@@ -61,7 +61,7 @@ class UncountedClasses(NamedTuple):
 
 def uncounted_classes(settings: RouterSettings, serves: Mapping[str, Serve], state: Path) -> UncountedClasses:
     """The classes at which no grade of the judge counts, by the configuration and the measurements alone."""
-    measured = read_measured(settings, state)
+    measured = read_judged(settings, state)
     problems = judging_of(settings, serves, measured, {}).problems
     judge = next(tier for tier in settings.tiers if tier.name == settings.shadow.judge)
     gains = [name for name in problems if rival_of(judge, name, settings, serves, {}) is not None]

@@ -27,7 +27,7 @@ from stoker.exchange.recorder import AnswerRecorder
 from stoker.quality import judge_prompt
 from stoker.quality.judge import Judge, JudgeReply
 from stoker.quality.judge_prompt import MAX_TEXT
-from stoker.quality.judge_trust import Measured, judging_of, read_measured
+from stoker.quality.judge_trust import JudgedByClass, judging_of, read_judged
 from stoker.request.decide.policy import RoutePlan
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
@@ -94,7 +94,7 @@ class ShadowGrader:
         self._saving: asyncio.Task[None] | None = None
         self._grade_by_request: OrderedDict[str, str] = OrderedDict()
         self._has_complained = False
-        self._measured: Measured = {}
+        self._measured: JudgedByClass = {}
         """The judge, when the configuration was read."""
         self._contradicted: set[tuple[str, str]] = set()
         """Tier and class of which people were told."""
@@ -105,8 +105,8 @@ class ShadowGrader:
         """Use the router of another configuration or profile. Whether it grades anything."""
         self._router = router
         if router is not None:
-            self._measured = read_measured(router.settings, self._state)
-            self.weigh()
+            self._measured = read_judged(router.settings, self._state)
+            self.update_judging()
             self._save()  # a new profile may have replaced grades
         is_on = router is not None and router.settings.shadow.rate > 0
         if is_on and self._worker is None:
@@ -115,7 +115,7 @@ class ShadowGrader:
             self.stop()
         return is_on
 
-    def weigh(self) -> None:
+    def update_judging(self) -> None:
         """Find out which grades count: the configuration is new, or a serve was identified."""
         router = self._router
         if router is not None:

@@ -36,11 +36,11 @@ def live_grades(installation: Installation) -> tuple[GradedRows, DailySpending]:
 
 def uncounted_grades(installation: Installation, live: GradedRows) -> dict[tuple[str, str], str]:
     """Why grades do not count, by tier and class. What models serves turned out to be, only a running Stoker knows."""
-    from stoker.quality.judge_trust import judging_of, read_measured
+    from stoker.quality.judge_trust import judging_of, read_judged
 
     settings = installation.settings
     if settings is None or settings.router is None or not live:
         return {}
     serves = {serve.name: serve for serve in settings.serves}
-    judging = judging_of(settings.router, serves, read_measured(settings.router, installation.state), {})
+    judging = judging_of(settings.router, serves, read_judged(settings.router, installation.state), {})
     return {key: problem for key, row in live.items() if (problem := judging.problem(row))}
