@@ -81,3 +81,8 @@ def test_who_has_no_validator_cannot_be_measured(plane: Plane) -> None:
     done = plane.run("eval", "validator", "alone")
     assert done.returncode == 2
     assert "orchestrator 'alone' has no validator" in done.stderr
+
+
+def test_a_judge_that_does_not_exist_is_said_before_anything_else(plane: Plane) -> None:
+    done = plane.run("eval", "validator", "nobody", "--class", "chat")
+    assert (done.returncode, "there is no serve 'nobody'" in done.stderr) == (2, True), done.stderr

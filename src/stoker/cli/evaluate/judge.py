@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import figures, terminal
-from stoker.cli.console.errors import UsageError
+from stoker.cli.console.errors import UsageError, unknown_serve
 from stoker.cli.console.installation import Installation
 from stoker.cli.evaluate.error_rates import rate_cells, rate_fields
 
@@ -26,6 +26,11 @@ def measure_judge(
     from stoker.domain.task import CLASSES
     from stoker.measure.validator import judge_cases
 
+    serve = serve_behind(installation, name) or name
+    with installation.control() as control:
+        status = control.status()
+    if status.serve(serve) is None:
+        raise unknown_serve(name, status.known_names(), "the running Stoker")
     router = None if installation.settings is None else installation.settings.router
     classes = CLASSES if router is None else router.known
     if task_class not in classes:
@@ -39,7 +44,6 @@ def measure_judge(
             f"and type stoker eval validator {name} --class {task_class} --cases FILE; "
             "docs/guides/grade-live-answers.md has the form"
         )
-    serve = serve_behind(installation, name) or name
     with installation.control() as control:
         control.switch(serve)
     rates = _rates(installation, serve, task_class, found, fresh)
