@@ -14,7 +14,7 @@ from tests.cli.fake_stoker import FakeStoker, error
 import stoker.cli
 from stoker import __version__
 from stoker.cli.console import terminal
-from stoker.cli.main import app, run
+from stoker.cli.main import COMMANDS, run
 from stoker.domain.build import IS_COMPILED, describe_version
 from stoker.domain.key import SETTING_NAMES
 
@@ -78,9 +78,10 @@ def test_every_setting_of_keys_has_an_option_or_a_hint(capsys: pytest.CaptureFix
         assert f"--set {name}=VALUE" in err or "No such option" not in err
 
 
-def test_every_group_is_registered_once() -> None:
-    names = [group.name for group in app.registered_groups]
+def test_every_command_is_named_once_with_a_summary_that_fits_on_a_line() -> None:
+    names = [command.name for command in COMMANDS]
     assert len(names) == len(set(names)), names
+    assert [one.name for one in COMMANDS if len(one.summary) > 60 or not one.summary.endswith(".")] == []
 
 
 def test_every_group_and_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:

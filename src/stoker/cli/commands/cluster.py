@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stoker.fleet.cluster.examine import ClusterProblem, ClusterView
 
 app = typer.Typer(cls=CommandsWithHints, help="Ray clusters: their nodes, GPUs and jobs.", no_args_is_help=True)
+options.accept_config(app)
 
 EXAMPLE = """\
 # 1. Once: a token. Every machine of the cluster, and Stoker, need this file. Whoever has it can run commands there.
