@@ -27,6 +27,13 @@ class Command(NamedTuple):
     """What `stoker --help` says: at most 60 characters, ends with a full stop."""
 
 
+class Offer(NamedTuple):
+    """A function for other extensions, which do not import this one."""
+
+    name: str
+    place: str
+
+
 class Extension(NamedTuple):
     """What one package offers. Everything is optional."""
 
@@ -37,6 +44,7 @@ class Extension(NamedTuple):
     """The place of a function from a `ServerContext` to a `ServerPart`, called when a server starts: see
     `stoker.app.server_parts`.
     """
+    offers: tuple[Offer, ...] = ()
 
 
 class InstalledExtension(NamedTuple):
@@ -57,6 +65,15 @@ def installed_extensions() -> tuple[InstalledExtension, ...]:
     for name, place, package in _entry_points(sys.path):
         by_name.setdefault(name, (place, package))
     return tuple(_load(name, *by_name[name]) for name in sorted(by_name))
+
+
+def offered(name: str) -> Any:
+    """What an installed extension offers by this name; None: none does. Raises what `load` raises."""
+    for installed in installed_extensions():
+        for offer in installed.extension.offers if installed.extension is not None else ():
+            if offer.name == name:
+                return load(offer.place)
+    return None
 
 
 def load(place: str) -> Any:

@@ -22,7 +22,6 @@ COMMANDS = (
     Command("promote", "stoker.cli.commands.promote:promote", "Move ALIAS to SERVE, and watch whether it holds."),
     Command("top", "stoker.cli.commands.top:top", "Watch slots, serves, memory, requests and events."),
     Command("route", "stoker.cli.commands.route:route", "Show which tier would answer PROMPT, and why."),
-    Command("route-sync", "stoker.cli.commands.route_sync:route_sync", "Point an ingress at the worker of an edge."),
     Command("usage", "stoker.cli.commands.usage:usage", "Show requests, tokens, cost and accelerator time."),
     Command("decisions", "stoker.cli.commands.decisions:decisions", "List the newest requests and their outcomes."),
     Command("explain", "stoker.cli.commands.decisions:explain", "Explain one request: where it went, and why."),

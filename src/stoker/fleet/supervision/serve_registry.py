@@ -18,6 +18,7 @@ import msgspec
 
 from stoker.domain.access import Paths
 from stoker.domain.cluster import Cluster
+from stoker.domain.edge import edge_of
 from stoker.domain.errors import StartFailed
 from stoker.domain.events import MemoryMeasured, Notify, ignore
 from stoker.domain.host_port import host_port
@@ -25,7 +26,6 @@ from stoker.domain.protocols import Clock, EdgeTargets, Running
 from stoker.domain.serve import Driver, Slot
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers import process_group
-from stoker.fleet.drivers.external import edge_of
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
 from stoker.fleet.engines import load_progress

@@ -26,7 +26,7 @@ from stoker.domain.swap import SwapReport
 from stoker.domain.telemetry import ServeLabels
 from stoker.domain.trace import RequestTrace, Try
 from stoker.store import labels
-from stoker.store.telemetry import names
+from stoker_otel import names
 
 Attributes = dict[str, str | int | float | bool | Sequence[str]]
 REMEMBERED_SWAPS = 256

@@ -21,13 +21,13 @@ from stoker.domain.swap import SwapReport
 from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.domain.trace import RequestTrace, read_parent
 from stoker.store.metrics import Metrics
-from stoker.store.telemetry.measures import GenAiMeasures
+from stoker_otel.measures import GenAiMeasures
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from stoker.store.telemetry.otlp import Otlp
-    from stoker.store.telemetry.spans import SpanBuilder
+    from stoker_otel.otlp import Otlp
+    from stoker_otel.spans import SpanBuilder
 
 log = logging.getLogger("stoker.telemetry")
 BATCH = 128
@@ -149,8 +149,8 @@ class TelemetrySender:
             log.exception("telemetry has ended: nothing more is sent until Stoker is started again")
 
     def _open(self) -> tuple[Otlp, SpanBuilder]:
-        from stoker.store.telemetry.otlp import Otlp, resource
-        from stoker.store.telemetry.spans import SpanBuilder
+        from stoker_otel.otlp import Otlp, resource
+        from stoker_otel.spans import SpanBuilder
 
         seed = self._random.getrandbits(63) | 1
         who = resource(self._settings, self._version, f"{seed:016x}")

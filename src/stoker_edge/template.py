@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stoker.domain.edge import Edge, EdgeIngress, IngressKind, WorkerAddress
 from stoker.domain.nearest import did_you_mean
-from stoker.edge.problem import EdgeProblem
+from stoker_edge.problem import EdgeProblem
 
 NAMES = ("address", "host", "port", "name", "id", "model", "marker")
 """`id`: the name with `_` for what nginx and Caddy do not accept in names. `marker`: a hash of the rendered text."""
@@ -58,7 +58,7 @@ def _filled(template: str, values: dict[str, str]) -> str:
 
 def _template(name: str, ingress: EdgeIngress) -> str:
     if not ingress.template:
-        return (resources.files("stoker.edge") / "templates" / _SHIPPED[ingress.kind]).read_text("utf-8")
+        return (resources.files("stoker_edge") / "templates" / _SHIPPED[ingress.kind]).read_text("utf-8")
     try:
         with Path(ingress.template).open(encoding="utf-8") as file:
             text = file.read(MAX_LENGTH + 1)

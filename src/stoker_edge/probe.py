@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from stoker.domain.edge import Edge, WorkerAddress
 from stoker.domain.lease import Target
 from stoker.domain.serve import Secret
-from stoker.edge.problem import EdgeProblem
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
+from stoker_edge.problem import EdgeProblem
 
 TIMEOUT = 3.0
 """Seconds for one question to one address."""

@@ -14,9 +14,9 @@ from stoker.domain.edge import Edge, WorkerAddress
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
-from stoker.edge.discover import discover
-from stoker.edge.probe import prove, worker_target
-from stoker.edge.problem import EdgeProblem
+from stoker_edge.discover import discover
+from stoker_edge.probe import prove, worker_target
+from stoker_edge.problem import EdgeProblem
 
 EVERY = 5.0
 """Seconds between two refreshes of all edges that serves use."""

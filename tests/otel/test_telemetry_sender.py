@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.store.telemetry.receiver import Receiver, attributes
+from tests.otel.receiver import Receiver, attributes
 
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.domain.events import SwapEnded
@@ -16,8 +16,8 @@ from stoker.domain.swap import SwapReport
 from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.domain.trace import RequestTrace, Try
 from stoker.store.metrics import Metrics
-from stoker.store.telemetry import environment
-from stoker.store.telemetry.telemetry import TelemetryOptions, TelemetrySender
+from stoker_otel import environment
+from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 
 QUICK = TelemetryOptions(queue=64, pause=0.02, interval=3600)
 
@@ -54,7 +54,7 @@ def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
 @pytest.fixture(autouse=True)
 def _patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine may be loaded."""
-    monkeypatch.setattr("stoker.store.telemetry.telemetry.END_WITHIN", 30.0)
+    monkeypatch.setattr("stoker_otel.telemetry.END_WITHIN", 30.0)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_slow_collector_holds_no_request_up_and_what_waits_is_bounded(receiver
 
 
 def test_the_end_waits_for_a_dead_collector_only_so_long(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.store.telemetry.telemetry.END_WITHIN", 0.2)
+    monkeypatch.setattr("stoker_otel.telemetry.END_WITHIN", 0.2)
     receiver.status = 503  # it is asked again and again, for ten seconds
     with sending(receiver.url) as sender:
         request(sender)
@@ -209,7 +209,7 @@ def test_an_opentelemetry_that_does_not_start_is_logged_and_costs_nothing_else(
     def broken(*given: object, **named: object) -> None:
         raise ValueError("a certificate that cannot be read")
 
-    monkeypatch.setattr("stoker.store.telemetry.otlp.OTLPSpanExporter", broken)
+    monkeypatch.setattr("stoker_otel.otlp.OTLPSpanExporter", broken)
     with sending("http://127.0.0.1:9") as sender:
         request(sender)
         assert "ValueError" in str(sender.status()["problem"])

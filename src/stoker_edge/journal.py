@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.edge.problem import EdgeProblem
 from stoker.store.files import atomic
+from stoker_edge.problem import EdgeProblem
 
 
 class SwitchEntry(msgspec.Struct, frozen=True):

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stoker.domain.edge import Edge
-from stoker.edge.journal import SwitchJournal
-from stoker.edge.plan import StepOutcome, SyncEnd, SyncStep, is_success, next_step
-from stoker.edge.problem import EdgeProblem
-from stoker.edge.switch import EdgeSwitch
+from stoker_edge.journal import SwitchJournal
+from stoker_edge.plan import StepOutcome, SyncEnd, SyncStep, is_success, next_step
+from stoker_edge.problem import EdgeProblem
+from stoker_edge.switch import EdgeSwitch
 
 UNDO_TIMEOUT = 30.0
 """Seconds that a cancelled run may take to undo its switch."""

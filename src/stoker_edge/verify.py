@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from stoker.domain.edge import Edge, PublicRoutes, WorkerAddress
 from stoker.domain.lease import Target
-from stoker.edge.probe import advice, worker_target, wrong_models
-from stoker.edge.problem import EdgeProblem
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
+from stoker_edge.probe import advice, worker_target, wrong_models
+from stoker_edge.problem import EdgeProblem
 
 MARKER_HEADER = "x-stoker-edge"
 """The response header that says by which upstream file a response came, if the ingress sets it."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from stoker.domain.edge import EdgeIngress, IngressKind
-from stoker.edge.problem import EdgeProblem
+from stoker_edge.problem import EdgeProblem
 
 SUFFIX = ".stoker-check"
 _PASSED_OVER = r"""#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""

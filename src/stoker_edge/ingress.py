@@ -7,10 +7,10 @@ import stat
 from pathlib import Path
 
 from stoker.domain.edge import EdgeIngress
-from stoker.edge.command import run_command
-from stoker.edge.config_copy import ConfigCopy
-from stoker.edge.problem import EdgeProblem
 from stoker.store.files import atomic
+from stoker_edge.command import run_command
+from stoker_edge.config_copy import ConfigCopy
+from stoker_edge.problem import EdgeProblem
 
 TIMEOUT = 60.0
 """Seconds for one command."""

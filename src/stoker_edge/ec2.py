@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.domain.edge import Ec2Instances
-from stoker.edge.problem import EdgeProblem
+from stoker_edge.problem import EdgeProblem
 
 
 def private_addresses(name: str, instances: Ec2Instances, timeout: float) -> list[str]:

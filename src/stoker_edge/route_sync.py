@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from stoker.domain.access import Settings
     from stoker.domain.edge import Edge
-    from stoker.edge.sync import StepReport, SyncReport
+    from stoker_edge.sync import StepReport, SyncReport
 
 EVERY = 30.0
 
@@ -106,8 +106,8 @@ async def _run(edges: Sequence[Edge], observe: _Progress, dry_run: bool) -> list
     """For each edge, in order: its name, its passes, and why there are none."""
     from functools import partial
 
-    from stoker.edge.problem import EdgeProblem
-    from stoker.edge.sync import sync_edge
+    from stoker_edge.problem import EdgeProblem
+    from stoker_edge.sync import sync_edge
 
     results = []
     for edge in edges:

@@ -28,8 +28,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.store import histogram
 from stoker.store.metrics import Metrics
-from stoker.store.telemetry import names
-from stoker.store.telemetry.measures import GenAiMeasures
+from stoker_otel import names
+from stoker_otel.measures import GenAiMeasures
 
 _LOGGERS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",

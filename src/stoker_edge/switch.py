@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from stoker.domain.edge import Edge, EdgeIngress, WorkerAddress
 from stoker.domain.errors import OurBug
-from stoker.edge import template
-from stoker.edge.discover import discover
-from stoker.edge.ingress import IngressFiles
-from stoker.edge.journal import SwitchEntry, SwitchJournal
-from stoker.edge.plan import StepOutcome, SyncStep
-from stoker.edge.probe import prove
-from stoker.edge.problem import EdgeProblem
-from stoker.edge.verify import prove_generation, verify_routes
+from stoker_edge import template
+from stoker_edge.discover import discover
+from stoker_edge.ingress import IngressFiles
+from stoker_edge.journal import SwitchEntry, SwitchJournal
+from stoker_edge.plan import StepOutcome, SyncStep
+from stoker_edge.probe import prove
+from stoker_edge.problem import EdgeProblem
+from stoker_edge.verify import prove_generation, verify_routes
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from stoker.domain.edge import (
     WorkerAddress,
     address_kind,
 )
-from stoker.edge.command import run_command
-from stoker.edge.problem import EdgeProblem
+from stoker_edge.command import run_command
+from stoker_edge.problem import EdgeProblem
 
 TIMEOUT = 10.0
 """Seconds for one discovery."""
@@ -82,7 +82,7 @@ async def _find(name: str, worker: EdgeWorker) -> list[str]:
                 case DiscoveryCommand(argv, directory):
                     return await _run(name, argv, directory)
                 case Ec2Instances() as instances:
-                    from stoker.edge.ec2 import private_addresses
+                    from stoker_edge.ec2 import private_addresses
 
                     return await asyncio.to_thread(private_addresses, name, instances, TIMEOUT)
     except TimeoutError:

@@ -6,7 +6,7 @@ from stoker.domain.decision import Decision
 from stoker.domain.speed import tokens_per_second
 from stoker.store import labels
 from stoker.store.histogram import Histogram
-from stoker.store.telemetry import names
+from stoker_otel import names
 
 DURATION_BOUNDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 FIRST_TOKEN_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from stoker.domain.telemetry import Telemetry
-from stoker.store.telemetry.telemetry import TelemetryOptions
+from stoker_otel.telemetry import TelemetryOptions
 
 _DEFAULTS = TelemetryOptions()
 
