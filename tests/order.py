@@ -99,7 +99,7 @@ LONGEST = (
     "scenarios/test_routing_ahead.py",
     "docs/test_guides.py",
     "fleet/supervision/test_supervisor_external.py",
-    "fleet/engines/test_llama_options.py",
+    "engines/test_llama_options.py",
     "scenarios/test_promotion.py",
     "scenarios/test_orchestrating_checks.py",
     "scenarios/conformance/test_ollama.py",

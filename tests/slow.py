@@ -26,7 +26,7 @@ SLOW = {
     "tests/fleet/drivers/test_container_driver.py": CONTAINERS,
     "tests/fleet/drivers/test_docker_real.py": CONTAINERS,
     "tests/fleet/drivers/test_systemd_driver.py": EXAMPLES,
-    "tests/fleet/engines/test_llama_options.py": REAL_ENGINE,
+    "tests/engines/test_llama_options.py": REAL_ENGINE,
     "tests/fleet/supervision/test_supervisor_container.py": CONTAINERS,
     "tests/fleet/supervision/test_supervisor_engines.py": EXAMPLES,
     "tests/fleet/supervision/test_supervisor_identity.py": EXAMPLES,

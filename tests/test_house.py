@@ -31,7 +31,7 @@ STATE = {
 
 FOREIGN = {
     "fleet/drivers/process.py": "a process of psutil",
-    "fleet/engines/embedded.py": "parameters of the embedded engine",
+    "engines/embedded.py": "parameters of the embedded engine",
     "fleet/warm/pages.py": "signatures of C functions",
     "gateway/log_file.py": "loggers and log records",
     "gateway/server.py": "a thread",

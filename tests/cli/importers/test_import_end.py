@@ -143,7 +143,7 @@ def test_models_of_a_folder_without_an_engine_are_named(
     here: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_llama_server(here)
-    monkeypatch.setattr("stoker.fleet.engines.llama_cpp.find_spec", lambda name: None)
+    monkeypatch.setattr("stoker.engines.llama_cpp.find_spec", lambda name: None)
     (here / "gguf").mkdir()
     (here / "gguf" / "spark.gguf").write_bytes(SPARK.read_bytes())
     assert run(["import", "llama.cpp", "gguf"]) == 0

@@ -21,8 +21,8 @@ from stoker.config.load import load
 from stoker.domain.access import Settings
 from stoker.domain.request_parameters import RequestParameters
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.launch import LaunchPlace
-from stoker.fleet.engines.plan import plan
+from stoker.engines.launch import LaunchPlace
+from stoker.engines.plan import plan
 from stoker.fleet.process.environment import child_environment
 
 Captured = pytest.CaptureFixture[str]

@@ -17,9 +17,9 @@ from tests.fleet.drivers.test_ray_driver import ask, fleet, in_cluster, until
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
+from stoker.engines.launch import LaunchPlace
 from stoker.fleet.cluster.jobs_api import Node
 from stoker.fleet.drivers.ranks import plans
-from stoker.fleet.engines.launch import LaunchPlace
 
 Tell = Callable[[Story], None]
 NODES = [Node("a", "10.0.0.1"), Node("b", "10.0.0.2")]

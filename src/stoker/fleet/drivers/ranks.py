@@ -11,10 +11,10 @@ from dataclasses import replace
 import msgspec
 
 from stoker.domain.serve import JobPlace, Serve, slots_of
+from stoker.engines.launch import Launch, LaunchPlace, Rank
+from stoker.engines.plan import plan
 from stoker.fleet.cluster import nodes
 from stoker.fleet.cluster.jobs_api import JobRequest, Node
-from stoker.fleet.engines.launch import Launch, LaunchPlace, Rank
-from stoker.fleet.engines.plan import plan
 from stoker.fleet.process import identity
 from stoker.fleet.process.start_records import JobRecord, StartRecord
 

@@ -17,6 +17,8 @@ from stoker.domain.cluster import Cluster
 from stoker.domain.errors import ConfigError, StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, JobPlace, Serve, share_slot
+from stoker.engines.last_output import redact
+from stoker.engines.launch import LaunchPlace
 from stoker.fleet.cluster import nodes
 from stoker.fleet.cluster.examine import unfit_reason
 from stoker.fleet.cluster.jobs_api import ClusterRefused, ClusterUnreachable, Job, JobRequest, JobsApi, Node
@@ -27,8 +29,6 @@ from stoker.fleet.drivers.job_watch import APPEARS_WITHIN
 from stoker.fleet.drivers.rank_group import RankGroup, RankStart
 from stoker.fleet.drivers.termination import finish
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.last_output import redact
-from stoker.fleet.engines.launch import LaunchPlace
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import log_path
 from stoker.fleet.process.ports import any_port

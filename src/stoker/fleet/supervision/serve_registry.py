@@ -24,12 +24,12 @@ from stoker.domain.events import MemoryMeasured, Notify, ignore
 from stoker.domain.host_port import host_port
 from stoker.domain.protocols import Clock, EdgeTargets, Running
 from stoker.domain.serve import Driver, Slot
+from stoker.engines import load_progress
+from stoker.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
-from stoker.fleet.engines import load_progress
-from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
 from stoker.fleet.memory.device import DeviceProbe
 from stoker.fleet.memory.ledger import MemorySize
 from stoker.fleet.memory.probe import machine

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from stoker.domain.edge import edge_of
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
+from stoker.engines import plan
 from stoker.fleet.drivers.external import address_of
-from stoker.fleet.engines import plan
 from stoker.fleet.process.ports import port_problem
 from stoker.fleet.supervision import known_architectures, requirements
 

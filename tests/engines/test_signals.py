@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.fleet.engines import signals
-from stoker.fleet.engines.signals import Signals, read
+from stoker.engines import signals
+from stoker.engines.signals import Signals, read
 
 VLLM = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.

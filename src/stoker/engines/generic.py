@@ -7,8 +7,8 @@ import re
 from collections.abc import Container, Iterable
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import weight_files
-from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command, missing_command
+from stoker.engines import weight_files
+from stoker.engines.launch import Launch, LaunchPlace, find_command, missing_command
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key|rank|ranks|rendezvous_host|rendezvous_port)\}")
 

@@ -9,9 +9,9 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.engines.placement import caches, placed, placement_problems
-from stoker.fleet.engines.plan import cautions
-from stoker.fleet.engines.served_names import name_caution, name_problem
+from stoker.engines.placement import caches, placed, placement_problems
+from stoker.engines.plan import cautions
+from stoker.engines.served_names import name_caution, name_problem
 
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "vllm", "sglang", "openai"])

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.launch import find_command
+from stoker.engines.launch import find_command
 
 # FlashInfer, and what is built on it, compiles kernels on first use.
 _NEEDS: tuple[tuple[str, tuple[str, ...]], ...] = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stoker.fleet.engines import failures, llama_cpp, options, placement, plan, sglang, signals, vllm
+from stoker.engines import failures, llama_cpp, options, placement, plan, sglang, signals, vllm
 
-PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "engines.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "engines.md").read_text()
 EXAMPLES: dict[str, Any] = {
     "context": "N", "parallel": "N", "threads": "N", "gpu_layers": "N", "tensor_parallel": "N",
     "pipeline_parallel": "N", "memory_fraction": "X", "batched_tokens": "N", "dtype": "T", "quantization": "Q",

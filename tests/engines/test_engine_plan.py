@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import embedded, llama_cpp, plan
-from stoker.fleet.engines.launch import LaunchPlace
+from stoker.engines import embedded, llama_cpp, plan
+from stoker.engines.launch import LaunchPlace
 
-MODELS = Path(__file__).parents[3] / "src" / "stoker" / "models"
+MODELS = Path(__file__).parents[2] / "src" / "stoker" / "models"
 PLACE = LaunchPlace(1234, "sesame")
 
 
@@ -56,9 +57,15 @@ def test_the_embedded_engine_is_used_where_it_is_asked_for_or_alone(tmp_path: Pa
         program(tmp_path / "llama-server")
         given = serve(tmp_path, model="/w/m.gguf", embedded=embedded_field, env={"PATH": str(path)})
         launch = plan.plan(given, PLACE)
-        assert launch.argv[:4] == (sys.executable, "-P", "-m", "stoker.fleet.engines.embedded")
+        assert launch.argv[:4] == (sys.executable, "-P", "-m", "stoker.engines.embedded")
         assert launch.environment[embedded.KEY_VARIABLE] == "sesame"
         assert "--parent" not in launch.argv
+
+
+def test_commands_that_name_the_embedded_engine_by_its_former_place_still_start_it() -> None:
+    former = [sys.executable, "-P", "-m", "stoker.fleet.engines.embedded"]
+    done = subprocess.run(former, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.partition(": the following")[0]) == (2, "stoker embedded engine")
 
 
 def test_only_a_demo_engine_is_tied_to_its_parent(tmp_path: Path) -> None:

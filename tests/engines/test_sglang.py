@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Secret, Serve, Tuning
-from stoker.fleet.engines import plan, sglang
-from stoker.fleet.engines.launch import LaunchPlace
+from stoker.engines import plan, sglang
+from stoker.engines.launch import LaunchPlace
 
 PLACE = LaunchPlace(1234, "sesame")
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import options, weight_files
-from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command
-from stoker.fleet.engines.options import CACHE_TYPES, OptionTable, option, switch
+from stoker.engines import options, weight_files
+from stoker.engines.launch import Launch, LaunchPlace, find_command
+from stoker.engines.options import CACHE_TYPES, OptionTable, option, switch
 
 SERVER = "llama-server"
-_MODULE = "stoker.fleet.engines.embedded"
+_MODULE = "stoker.engines.embedded"
 _INSTALL = "`pip install xllamacpp`"
 _SAMPLERS = {
     "temperature": "--temp",
@@ -85,7 +85,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     ]  # -P: import nothing from the working directory
     if serve.die_with_parent:
         argv += ["--parent", str(os.getpid())]
-    from stoker.fleet.engines import embedded  # argparse comes with it
+    from stoker.engines import embedded  # argparse comes with it
 
     environment = {embedded.KEY_VARIABLE: place.key}
     if "PYTHONPATH" in os.environ:  # the child imports Stoker from the same place
@@ -138,7 +138,7 @@ def _engine_problems(serve: Serve) -> list[str]:
             f"serve '{serve.name}' needs llama.cpp, and there is neither `{SERVER}` on PATH nor the embedded engine: "
             f"type {_INSTALL}"
         ]
-    from stoker.fleet.engines import embedded
+    from stoker.engines import embedded
 
     refusal = embedded.refusal(serve.extra_args)
     return [f"`extra_args` of serve '{serve.name}': {refusal}"] if refusal else []
@@ -146,7 +146,7 @@ def _engine_problems(serve: Serve) -> list[str]:
 
 def _or_embedded(serve: Serve) -> str:
     """The other remedy, if the embedded engine takes all that the serve passes on."""
-    from stoker.fleet.engines import embedded
+    from stoker.engines import embedded
 
     return "" if embedded.refusal(serve.extra_args) else f", or set `embedded = true` after {_INSTALL}"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Serve, Tuning
-from stoker.fleet.engines import options, plan, vllm
-from stoker.fleet.engines.launch import LaunchPlace
+from stoker.engines import options, plan, vllm
+from stoker.engines.launch import LaunchPlace
 
 PLACE = LaunchPlace(1234, "sesame")
 

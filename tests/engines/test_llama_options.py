@@ -14,8 +14,8 @@ from tests.fleet.tiny_gguf import write_tiny
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Tuning
-from stoker.fleet.engines import embedded, plan
-from stoker.fleet.engines.launch import LaunchPlace
+from stoker.engines import embedded, plan
+from stoker.engines.launch import LaunchPlace
 from stoker.http import client
 
 real = [

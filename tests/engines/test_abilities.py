@@ -12,8 +12,8 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import capabilities as module
-from stoker.fleet.engines.capabilities import capabilities
+from stoker.engines import capabilities as module
+from stoker.engines.capabilities import capabilities
 
 ASKS = Serve("a", engine="openai", dialects=frozenset((Dialect.CHAT, Dialect.COMPLETIONS)), asks_dialects=True)
 LLAMA = Serve("a", engine="llama.cpp")

@@ -16,8 +16,8 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, ServeIdentity
-from stoker.fleet.engines.capabilities import capabilities
-from stoker.fleet.engines.facts import from_models, from_props
+from stoker.engines.capabilities import capabilities
+from stoker.engines.facts import from_models, from_props
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
 

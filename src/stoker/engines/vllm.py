@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import backends, options, weight_files
-from stoker.fleet.engines.launch import Launch, LaunchPlace, find_engine, own_address
-from stoker.fleet.engines.options import OptionTable, document, option, switch, template_switch
-from stoker.fleet.engines.served_names import name_problem
+from stoker.engines import backends, options, weight_files
+from stoker.engines.launch import Launch, LaunchPlace, find_engine, own_address
+from stoker.engines.options import OptionTable, document, option, switch, template_switch
+from stoker.engines.served_names import name_problem
 
 COMMAND = "vllm"
 

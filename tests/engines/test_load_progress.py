@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.fleet.engines.load_progress import percent, percent_of
+from stoker.engines.load_progress import percent, percent_of
 
 VLLM = "\rLoading safetensors checkpoint shards:   0% Completed | 0/4 [00:00<?, ?it/s]\n\r"
 LLAMA = "load_tensors:   CPU_Mapped model buffer size =  4685.30 MiB\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker.fleet.engines.failures import EngineFailure, classify
+from stoker.engines.failures import EngineFailure, classify
 
 LINES = 5
 LENGTH = 800

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import generic, llama_cpp, sglang, vllm
-from stoker.fleet.engines.launch import Launch, LaunchPlace
-from stoker.fleet.engines.served_names import name_caution
+from stoker.engines import generic, llama_cpp, sglang, vllm
+from stoker.engines.launch import Launch, LaunchPlace
+from stoker.engines.served_names import name_caution
 
 
 class Adapter(NamedTuple):

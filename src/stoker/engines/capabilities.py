@@ -12,7 +12,7 @@ from typing import Any
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.facts import Facts
+from stoker.engines.facts import Facts
 from stoker.http import client
 from stoker.http.client import NoResponse
 

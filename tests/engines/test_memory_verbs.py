@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.fleet.engines import sleep_api
-from stoker.fleet.engines.sleep_api import VerbFailed
+from stoker.engines import sleep_api
+from stoker.engines.sleep_api import VerbFailed
 from stoker.http import client
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
