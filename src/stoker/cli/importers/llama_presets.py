@@ -131,7 +131,7 @@ def read_presets(
 ) -> tuple[list[FolderModel], list[EngineModel], list[KeyReport]]:
     """A model for each section: those whose file is there, and all others: llama-server downloads them when it first
     starts, or their file is missing here.
-    Relative paths are relative to `base`, llama-server's working directory. `cached`: the models of `--models-dir` and of
+    Relative paths are relative to `base`, llama-server's working directory. `cached`: the models of `--models-dir` and
     llama.cpp's caches, for sections that name one by its folder or its repository.
     """
     common = sections.get(EVERY_MODEL, {})
