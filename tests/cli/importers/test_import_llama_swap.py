@@ -461,6 +461,11 @@ def wrong_inputs() -> Iterator[tuple[str, str, str]]:
     yield "LiteLLM", "model_list: []\n", "stoker import litellm"
     yield "Kubernetes", "apiVersion: v1\nkind: Pod\n", "a Kubernetes manifest"
     yield "another", "modles: {}\n", "did you mean 'models'?"
+    yield (
+        "no models",
+        "healthCheckTimeout: 60\nmacros: {a: b}\n",
+        "if they are in other files, name these too: --config-dir",
+    )
     yield "a key twice", ONE + "  a: {cmd: x}\n", "config.yaml:3: the key 'a' is there twice"
     yield "a macro of itself", "macros: {a: '${a}'}\n" + ONE, "macros.a: uses itself"
     yield "a circle", "macros: {a: '${b}', b: '${a}'}\nmodels: {m: {cmd: 'x ${PORT} ${a}'}}\n", "is no macro"
