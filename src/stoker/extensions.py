@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ class Command(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """A function for other extensions, which do not import this one."""
+    """Something that others ask for by its name."""
 
     name: str
     place: str
@@ -44,7 +44,12 @@ class Extension(NamedTuple):
     """The place of a function from a `ServerContext` to a `ServerPart`, called when a server starts: see
     `stoker.app.server_parts`.
     """
+    drivers: tuple[Offer, ...] = ()
+    """By the name of the driver: a function from a `stoker.fleet.drivers.unit.DriverContext` to a `UnitDriver`."""
+    doctor: str = ""
+    """The place of a function from the configuration (`Settings`) to findings for `stoker doctor`."""
     offers: tuple[Offer, ...] = ()
+    """Functions for other extensions."""
 
 
 class InstalledExtension(NamedTuple):
@@ -67,19 +72,29 @@ def installed_extensions() -> tuple[InstalledExtension, ...]:
     return tuple(_load(name, *by_name[name]) for name in sorted(by_name))
 
 
+def usable_extensions() -> tuple[Extension, ...]:
+    """Those without a problem."""
+    return tuple(one.extension for one in installed_extensions() if one.extension is not None)
+
+
 def offered(name: str) -> Any:
-    """What an installed extension offers by this name; None: none does. Raises what `load` raises."""
-    for installed in installed_extensions():
-        for offer in installed.extension.offers if installed.extension is not None else ():
-            if offer.name == name:
-                return load(offer.place)
-    return None
+    """What an extension offers other extensions by this name; None: none does. Raises what `load` raises."""
+    return _first(name, (offer for extension in usable_extensions() for offer in extension.offers))
+
+
+def offered_driver(name: str) -> Any:
+    """The maker of a driver, by the driver's name; None: no extension has it. Raises what `load` raises."""
+    return _first(name, (offer for extension in usable_extensions() for offer in extension.drivers))
 
 
 def load(place: str) -> Any:
     """The object at "module:object". Raises ImportError or AttributeError, and whatever the module raises."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
+
+
+def _first(name: str, offers: Iterable[Offer]) -> Any:
+    return next((load(offer.place) for offer in offers if offer.name == name), None)
 
 
 def _load(name: str, place: str, package: str) -> InstalledExtension:

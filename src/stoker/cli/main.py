@@ -14,7 +14,7 @@ from stoker.cli import command_line
 from stoker.cli.commands.up_start import Start
 from stoker.cli.console.hints import CommandsWithHints
 from stoker.domain.errors import StokerError
-from stoker.extensions import Command, installed_extensions, load
+from stoker.extensions import Command, load, usable_extensions
 
 COMMANDS = (
     Command("up", "stoker.cli.commands.up:up", "Run the server and its models. Ctrl-C stops both."),
@@ -38,7 +38,6 @@ COMMANDS = (
     Command("version", "stoker.cli.commands.version:version", "Print the version; -v: and the extensions."),
     Command("serves", "stoker.cli.commands.serves:app", "Serves: the model servers of the configuration."),
     Command("slot", "stoker.cli.commands.slot:app", "Slots: devices, and the serves that share them."),
-    Command("cluster", "stoker.cli.commands.cluster:app", "Ray clusters: their nodes, GPUs and jobs."),
     Command("keys", "stoker.cli.commands.keys:app", "Make, limit, disable and rotate the keys of callers."),
     Command("orchestrator", "stoker.cli.commands.orchestrator:app", "Requests written block by block; prompts."),
     Command("import", "stoker.cli.commands.import_config:app", "Move from another program: models and configuration."),
@@ -121,8 +120,8 @@ def command_tree() -> Any:
 def _all_commands() -> dict[str, Command]:
     """By name. Of two with one name, Stoker's own counts, then that of the first extension by name."""
     commands = {command.name: command for command in COMMANDS}
-    for installed in installed_extensions():
-        for command in installed.extension.commands if installed.extension is not None else ():
+    for extension in usable_extensions():
+        for command in extension.commands:
             commands.setdefault(command.name, command)
     return commands
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from stoker.domain.cluster import Cluster
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import JobPlace, Slot
-from stoker.fleet.cluster.jobs_api import ClusterRefused, ClusterUnreachable, Job, JobsApi, Node
-from stoker.fleet.cluster.nodes import NODE, NONCE, NoRoom, choose_node, own_gpus
+from stoker_ray.jobs_api import ClusterRefused, ClusterUnreachable, Job, JobsApi, Node
+from stoker_ray.nodes import NODE, NONCE, NoRoom, choose_node, own_gpus
 
 OLDEST = (2, 52)
 """The first Ray with token authentication."""

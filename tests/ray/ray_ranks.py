@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from tests.fleet.conftest import Workshop
-from tests.fleet.drivers.test_ray_driver import in_lab
+from tests.ray.test_ray_driver import in_lab
 
 from stoker.domain.serve import JobPlace, Serve
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.fleet.conftest import Story, Workshop
-from tests.fleet.drivers.scripted_ray import TOKEN, ScriptedRay, scripted_ray
+from tests.ray.scripted_ray import TOKEN, ScriptedRay, scripted_ray
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, JobPlace, Serve
@@ -176,7 +176,7 @@ def test_what_leaves_the_slot_counts_as_free_even_if_the_report_lags(tell: Tell)
 def test_a_job_that_waits_for_its_gpus_is_given_up_and_keeps_its_place_until_it_is_gone(
     tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoker.fleet.drivers.job_watch.PENDING_LIMIT", 1.0)
+    monkeypatch.setattr("stoker_ray.job_watch.PENDING_LIMIT", 1.0)
 
     async def story(shop: Workshop) -> None:
         async with scripted_ray() as ray:
@@ -249,7 +249,7 @@ def test_a_submit_without_an_answer_is_looked_up_and_never_repeated(tell: Tell, 
 
 
 def test_a_submit_that_never_arrived_is_a_failed_start(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.fleet.drivers.job_watch.APPEARS_WITHIN", 1.0)
+    monkeypatch.setattr("stoker_ray.job_watch.APPEARS_WITHIN", 1.0)
 
     async def story(shop: Workshop) -> None:
         async with scripted_ray() as ray:

@@ -21,13 +21,13 @@ UNSEEN = (
 )
 
 
-def clusters(settings: Settings) -> list[DoctorFinding]:
+def findings(settings: Settings) -> list[DoctorFinding]:
     """One finding for each cluster."""
     return [_cluster(cluster, settings.slots) for cluster in settings.clusters]
 
 
 def _cluster(cluster: Cluster, slots: Iterable[Slot]) -> DoctorFinding:
-    from stoker.fleet.cluster.examine import ClusterProblem, examine, slots_without_node
+    from stoker_ray.examine import ClusterProblem, examine, slots_without_node
 
     part = f"cluster {cluster.name}"
     seen = asyncio.run(examine(cluster))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from stoker.domain.cluster import Cluster
     from stoker.domain.serve import Slot
-    from stoker.fleet.cluster.examine import ClusterProblem, ClusterView
+    from stoker_ray.examine import ClusterProblem, ClusterView
 
 app = typer.Typer(cls=CommandsWithHints, help="Ray clusters: their nodes, GPUs and jobs.", no_args_is_help=True)
 options.accept_config(app)
@@ -100,7 +100,7 @@ class _UnreachedCluster(NamedTuple):
 def _examined(cluster: Cluster, slots: Iterable[Slot]) -> _ReachedCluster | _UnreachedCluster:
     import asyncio
 
-    from stoker.fleet.cluster.examine import ClusterProblem, examine, slots_without_node
+    from stoker_ray.examine import ClusterProblem, examine, slots_without_node
 
     found = asyncio.run(examine(cluster))
     if isinstance(found, ClusterProblem):
@@ -144,7 +144,7 @@ def _show(one: _ReachedCluster | _UnreachedCluster) -> None:
 
 
 def _jobs(view: ClusterView) -> list[dict[str, Any]]:
-    from stoker.fleet.cluster.nodes import NODE, SERVE, SLOT
+    from stoker_ray.nodes import NODE, SERVE, SLOT
 
     return [
         {"id": job.id, "serve": job.metadata.get(SERVE, "?"), "slot": job.metadata.get(SLOT, "?"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.fleet.cluster.jobs_api import Job, JobStatus
-from stoker.fleet.drivers.job_watch import JobEnd, JobObservation, JobWatch, Reach, is_gone
+from stoker_ray.job_watch import JobEnd, JobObservation, JobWatch, Reach, is_gone
+from stoker_ray.jobs_api import Job, JobStatus
 
 PENDING = Job("j", JobStatus.PENDING)
 RUNNING = Job("j", JobStatus.RUNNING)

@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 import pytest
 from tests.fleet.conftest import Story, Workshop
-from tests.fleet.drivers.ray_ranks import on_two_nodes
-from tests.fleet.drivers.scripted_ray import ScriptedRay, scripted_ray
-from tests.fleet.drivers.test_ray_driver import ask, fleet, in_cluster, until
+from tests.ray.ray_ranks import on_two_nodes
+from tests.ray.scripted_ray import ScriptedRay, scripted_ray
+from tests.ray.test_ray_driver import ask, fleet, in_cluster, until
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
 from stoker.engines.launch import LaunchPlace
-from stoker.fleet.cluster.jobs_api import Node
-from stoker.fleet.drivers.ranks import plans
+from stoker_ray.jobs_api import Node
+from stoker_ray.ranks import plans
 
 Tell = Callable[[Story], None]
 NODES = [Node("a", "10.0.0.1"), Node("b", "10.0.0.2")]
@@ -137,7 +137,7 @@ def test_without_a_node_for_each_rank_nothing_is_submitted(tell: Tell) -> None:
 def test_a_rank_that_waits_for_its_gpu_ends_all_and_both_slots_stay_used_until_its_job_is_gone(
     tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoker.fleet.drivers.job_watch.PENDING_LIMIT", 1.0)
+    monkeypatch.setattr("stoker_ray.job_watch.PENDING_LIMIT", 1.0)
 
     async def story(shop: Workshop) -> None:
         async with scripted_ray() as ray:
@@ -177,7 +177,7 @@ def test_a_submit_of_a_rank_without_an_answer_is_looked_up_and_never_repeated(
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_whose_submit_never_arrived_ends_all(tell: Tell, rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.fleet.drivers.job_watch.APPEARS_WITHIN", 1.0)
+    monkeypatch.setattr("stoker_ray.job_watch.APPEARS_WITHIN", 1.0)
 
     async def story(shop: Workshop) -> None:
         async with scripted_ray() as ray:

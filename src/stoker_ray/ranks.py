@@ -13,10 +13,10 @@ import msgspec
 from stoker.domain.serve import JobPlace, Serve, slots_of
 from stoker.engines.launch import Launch, LaunchPlace, Rank
 from stoker.engines.plan import plan
-from stoker.fleet.cluster import nodes
-from stoker.fleet.cluster.jobs_api import JobRequest, Node
 from stoker.fleet.process import identity
 from stoker.fleet.process.start_records import JobRecord, StartRecord
+from stoker_ray import nodes
+from stoker_ray.jobs_api import JobRequest, Node
 
 _NO_WEIGHTS = 66
 

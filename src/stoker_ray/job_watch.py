@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from stoker.fleet.cluster.jobs_api import Job, JobStatus
+from stoker_ray.jobs_api import Job, JobStatus
 
 PENDING_LIMIT = 15.0
 """Seconds. A node starts the first worker for a job in about three; after that, it waits for a GPU."""

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 from stoker.domain.errors import StartFailed
-from stoker.fleet.cluster.jobs_api import Job
 from stoker.fleet.process.logs import open_log, rotate_if_full
 from stoker.store.files.remedies import remedy
+from stoker_ray.jobs_api import Job
 
 _MAX_BYTES = 64 * 2**10
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from tests.fleet.conftest import Story, Workshop
-from tests.fleet.drivers.ray_ranks import on_two_nodes
-from tests.fleet.drivers.scripted_ray import TOKEN, ScriptedRay, scripted_ray
-from tests.fleet.drivers.test_ray_driver import fleet, in_lab, until
+from tests.ray.ray_ranks import on_two_nodes
+from tests.ray.scripted_ray import TOKEN, ScriptedRay, scripted_ray
+from tests.ray.test_ray_driver import fleet, in_lab, until
 
 STORY = Path(__file__).with_name("ray_crash_story.py")
 JOB = "/api/jobs/stoker-a-"
@@ -98,7 +98,7 @@ def test_all_ranks_are_found_again_or_all_are_ended_wherever_stoker_is_killed(
 async def run_until_killed(shop: Workshop, ray: ScriptedRay, step: str, kind: str = "one") -> None:
     root = Path(__file__).parents[3]
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.fleet.drivers.ray_crash_story", str(shop.directory), ray.cluster.address, kind,
+        sys.executable, "-m", "tests.ray.ray_crash_story", str(shop.directory), ray.cluster.address, kind,
         TOKEN, cwd=root, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert child.stdout is not None

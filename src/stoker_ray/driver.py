@@ -6,35 +6,30 @@ Reading order: `start_problems`, `launch`, then `find` and `attach`, for after a
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import secrets
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
-from stoker.domain.access import Paths
-from stoker.domain.cluster import Cluster
 from stoker.domain.errors import ConfigError, StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, JobPlace, Serve, share_slot
 from stoker.engines.last_output import redact
 from stoker.engines.launch import LaunchPlace
-from stoker.fleet.cluster import nodes
-from stoker.fleet.cluster.examine import unfit_reason
-from stoker.fleet.cluster.jobs_api import ClusterRefused, ClusterUnreachable, Job, JobRequest, JobsApi, Node
-from stoker.fleet.cluster.nodes import NoRoom
-from stoker.fleet.drivers import job_output, ranks
-from stoker.fleet.drivers.job_unit import CONNECT_LIMIT, JobUnit
-from stoker.fleet.drivers.job_watch import APPEARS_WITHIN
-from stoker.fleet.drivers.rank_group import RankGroup, RankStart
 from stoker.fleet.drivers.termination import finish
-from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.process.keys import Keys
+from stoker.fleet.drivers.unit import DriverContext, Launched
 from stoker.fleet.process.logs import log_path
 from stoker.fleet.process.ports import any_port
 from stoker.fleet.process.start_records import JobRecord, StartRecord
 from stoker.http import client
 from stoker.http.client import NoResponse
+from stoker_ray import job_output, nodes, ranks
+from stoker_ray.examine import unfit_reason
+from stoker_ray.job_unit import CONNECT_LIMIT, JobUnit
+from stoker_ray.job_watch import APPEARS_WITHIN
+from stoker_ray.jobs_api import ClusterRefused, ClusterUnreachable, Job, JobRequest, JobsApi, Node
+from stoker_ray.nodes import NoRoom
+from stoker_ray.rank_group import RankGroup, RankStart
 
 REPORT_LAG = 15.0
 """Seconds for which Ray's report of used GPUs may still count a job that is over."""
@@ -43,15 +38,13 @@ _POLL_INTERVAL = 0.5
 
 
 class RayDriver:
-    """Implements `drivers.unit.UnitDriver`. `cluster_of(name)`: the cluster as configured now; None: there is none."""
+    """Implements `drivers.unit.UnitDriver`."""
 
-    def __init__(
-        self, paths: Paths, keys: Keys, log: logging.Logger, cluster_of: Callable[[str], Cluster | None]
-    ) -> None:
-        self._paths = paths
-        self._keys = keys
-        self._log = log
-        self._cluster_of = cluster_of
+    def __init__(self, context: DriverContext) -> None:
+        self._paths = context.paths
+        self._keys = context.keys
+        self._log = context.log
+        self._cluster_of = context.cluster_of
         self._units: dict[str, JobUnit | RankGroup] = {}
         """By job, until each is known to be gone."""
         self._records: dict[str, JobRecord] = {}

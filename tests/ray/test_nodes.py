@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stoker.domain.serve import JobPlace
-from stoker.fleet.cluster.examine import is_too_old
-from stoker.fleet.cluster.jobs_api import Job, JobStatus, Node
-from stoker.fleet.cluster.nodes import NoRoom, choose_node, choose_nodes, free_gpus, own_gpus
+from stoker_ray.examine import is_too_old
+from stoker_ray.jobs_api import Job, JobStatus, Node
+from stoker_ray.nodes import NoRoom, choose_node, choose_nodes, free_gpus, own_gpus
 
 ALPHA = Node("a", "10.0.0.1", gpus=2, labels={"box": "alpha"})
 BETA = Node("b", "10.0.0.2", gpus=4, labels={"box": "beta"})

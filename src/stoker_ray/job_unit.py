@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 from stoker.domain.errors import StokerError
 from stoker.domain.lease import Target
-from stoker.fleet.cluster.jobs_api import ClusterRefused, ClusterUnreachable, Job, JobsApi, JobStatus
-from stoker.fleet.cluster.nodes import NONCE
-from stoker.fleet.drivers import job_output
-from stoker.fleet.drivers.job_watch import JobEnd, JobObservation, JobWatch, Reach, is_gone
 from stoker.fleet.drivers.termination import finish
 from stoker.fleet.drivers.unit import NotGone
 from stoker.fleet.process.start_records import JobRecord, StartRecord
 from stoker.http import client
 from stoker.http.client import NoResponse
+from stoker_ray import job_output
+from stoker_ray.job_watch import JobEnd, JobObservation, JobWatch, Reach, is_gone
+from stoker_ray.jobs_api import ClusterRefused, ClusterUnreachable, Job, JobsApi, JobStatus
+from stoker_ray.nodes import NONCE
 
 POLL_INTERVAL = 1.0
 """Seconds between two polls of a job that runs."""

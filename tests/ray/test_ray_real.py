@@ -16,15 +16,15 @@ import psutil
 import pytest
 from scripts.ray_playground import Playground
 from tests.fleet.conftest import Story, Workshop
-from tests.fleet.drivers import ray_real
-from tests.fleet.drivers.ray_ranks import on_two_nodes
-from tests.fleet.drivers.test_ray_driver import in_lab, until
+from tests.ray import ray_real
+from tests.ray.ray_ranks import on_two_nodes
+from tests.ray.test_ray_driver import in_lab, until
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
-from stoker.fleet.cluster.examine import unfit_reason, view
-from stoker.fleet.cluster.jobs_api import JobRequest, JobsApi, JobStatus
 from stoker.fleet.supervision.supervisor import Supervisor
+from stoker_ray.examine import unfit_reason, view
+from stoker_ray.jobs_api import JobRequest, JobsApi, JobStatus
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(240)]
 Tell = Callable[[Story], None]
@@ -148,8 +148,8 @@ def test_a_job_without_a_gpu_is_given_up_and_its_slot_is_free_once_ray_has_ended
     lab: Playground, tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else takes the GPU between the look and the submit."""
-    monkeypatch.setattr("stoker.fleet.drivers.job_watch.PENDING_LIMIT", 4.0)
-    monkeypatch.setattr("stoker.fleet.cluster.nodes.free_gpus", lambda node, *_: node.gpus)
+    monkeypatch.setattr("stoker_ray.job_watch.PENDING_LIMIT", 4.0)
+    monkeypatch.setattr("stoker_ray.nodes.free_gpus", lambda node, *_: node.gpus)
 
     async def story(shop: Workshop) -> None:
         head = api(lab)
@@ -297,7 +297,7 @@ def test_stoker_killed_between_the_submits_of_two_ranks_leaves_nothing_behind(la
     async def story(shop: Workshop) -> None:
         async with in_front_of(lab) as (port, second_submit):
             child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tests.fleet.drivers.ray_crash_story", str(shop.directory),
+                sys.executable, "-m", "tests.ray.ray_crash_story", str(shop.directory),
                 f"http://127.0.0.1:{port}", "ranks", lab.token, cwd=Path(__file__).parents[3],
             )  # fmt: skip
             await asyncio.wait_for(second_submit.wait(), 30)

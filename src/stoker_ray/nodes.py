@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stoker.domain.figures import counted
 from stoker.domain.serve import JobPlace
-from stoker.fleet.cluster.jobs_api import Job, Node
+from stoker_ray.jobs_api import Job, Node
 
 GPUS = "stoker_gpus"
 NODE = "stoker_node"

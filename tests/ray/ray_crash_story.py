@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from tests.fleet.conftest import Workshop
-from tests.fleet.drivers.ray_ranks import on_two_nodes
-from tests.fleet.drivers.test_ray_driver import in_lab
+from tests.ray.ray_ranks import on_two_nodes
+from tests.ray.test_ray_driver import in_lab
 
 from stoker.domain.cluster import Cluster
 from stoker.domain.serve import Secret

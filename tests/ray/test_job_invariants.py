@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.strategies import booleans, floats
 from tests.examples import examples
 
-from stoker.fleet.cluster.jobs_api import Job, JobStatus
-from stoker.fleet.drivers.job_watch import APPEARS_WITHIN, JobObservation, JobWatch, Reach, is_gone
+from stoker_ray.job_watch import APPEARS_WITHIN, JobObservation, JobWatch, Reach, is_gone
+from stoker_ray.jobs_api import Job, JobStatus
 
 
 class JobStories(RuleBasedStateMachine):

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from stoker.fleet.drivers.job_unit import JobUnit
 from stoker.fleet.drivers.process import describe_exit
+from stoker_ray.job_unit import JobUnit
 
 RankStart = Callable[[Callable[[int | None], None], Callable[[], None]], JobUnit]
 """Watches the job of one rank: `(on_exit, on_gone)` as in `UnitDriver.attach`."""
