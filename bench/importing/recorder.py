@@ -74,7 +74,7 @@ class Engine(BaseHTTPRequestHandler):
 
 
 def stop(name: str) -> None:
-    """As `docker stop NAME` or `docker rm -f NAME`: ends the last one started with `--name NAME`, if any."""
+    """As `docker stop NAME` or `docker rm -f NAME`: ends the last process started with `--name NAME`, if any."""
     with open(RECORD) as file:
         rows = [json.loads(line) for line in file]
     started = [row for row in rows if row["kind"] == "start" and f" --name {name} " in f" {' '.join(row['argv'])} "]

@@ -174,6 +174,15 @@ def test_one_command_becomes_keys_where_that_is_exact(here: Path) -> None:
     assert elsewhere["identity"] == "none"
 
 
+def test_a_path_goes_up_where_it_went_up(here: Path) -> None:
+    """Behind a symbolic link `x/../m.gguf` is another file than `m.gguf`."""
+    command = "llama-server --port ${PORT} -m models/link/../exact.gguf -np 1"
+    assert import_file(here, f"models:\n  a: {{cmd: '{command}'}}\n") == 0
+    (serve,) = load(here / "stoker.toml").serves
+    start, _ = started(serve, here)
+    assert start["argv"][start["argv"].index("-m") + 1] == "models/link/../exact.gguf"
+
+
 def test_a_parameter_with_a_question_mark_is_a_default(here: Path) -> None:
     text = "models:\n  a:\n    cmd: serve-model --port ${PORT}\n    filters: {setParams: {'seed?': 7, top_p: 1}}\n"
     assert import_file(here, text) == 0
