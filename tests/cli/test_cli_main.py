@@ -341,7 +341,7 @@ READS_SECRETS = {
     "commands/read_again.py": "starts the serves with them",
     "commands/install.py": "checks that the service will have them",
     "commands/init.py": "checks the file that it has just written",
-    "importers/write.py": "says which variables are missing",
+    "stoker_import/write.py": "says which variables are missing",
     "stoker_edge/route_sync.py": "asks workers and public routes with them, where no Stoker may run",
     "console/installation.py": "for `config check` and `doctor`, which say what is missing",
 }
