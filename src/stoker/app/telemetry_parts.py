@@ -12,6 +12,7 @@ from stoker.app.context import BuildContext
 from stoker.domain.access import Settings
 from stoker.domain.serve import Serve, replicas_of
 from stoker.domain.telemetry import ServeLabels
+from stoker.engines.registry import GENERIC, engine_of
 from stoker.store.metrics import Metrics
 from stoker.store.telemetry.environment import is_disabled, options
 from stoker.store.telemetry.telemetry import TelemetrySender
@@ -52,7 +53,7 @@ class _Facts:
 
 
 def _provider(serve: Serve) -> str:
-    if serve.engine != "openai":
+    if engine_of(serve.engine) is not GENERIC:
         return serve.engine
     host = urlsplit(serve.base_url or "").hostname or ""
     return PROVIDERS.get(host, ServeLabels().provider)
