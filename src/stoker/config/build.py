@@ -28,7 +28,7 @@ from stoker.config.tables.telemetry import build_telemetry
 from stoker.config.tables.translation import build_translation
 from stoker.config.tables.value_checks import split_status
 from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorage, Settings, WarmPool, Watchdog
-from stoker.domain.dialect import TEXT, Dialect
+from stoker.domain.dialect import Dialect
 from stoker.domain.key import App, make_key
 from stoker.domain.serve import (
     Driver,
@@ -43,16 +43,9 @@ from stoker.domain.serve import (
     Tuning,
     Warmth,
 )
+from stoker.engines.record import Weights
+from stoker.engines.registry import engine_of
 from stoker.request.decide.alias_patterns import is_pattern
-
-SPOKEN = {
-    "llama.cpp": frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
-    "vllm": TEXT,
-    "sglang": TEXT,
-    "openai": frozenset((Dialect.CHAT, Dialect.COMPLETIONS)),
-}
-"""What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank. No
-engine's usual start speaks a dialect of audio or images."""
 
 Secrets = dict[KeyPath, Secret]
 
@@ -252,7 +245,8 @@ def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     if text.startswith(VAULT):
         return str(in_vault(text, vault))
     is_ours = entry.driver in ("process", "systemd")
-    named = entry.engine == "llama.cpp" or (entry.engine in ("vllm", "sglang") and text.startswith((".", "/", "~")))
+    weights = engine_of(entry.engine).weights
+    named = weights is Weights.GGUF or (weights is Weights.FOLDER and text.startswith((".", "/", "~")))
     is_path = text and named and is_ours  # a hub id looks like a relative path
     return str(absolute(text, directory)) if is_path else text
 
@@ -269,7 +263,8 @@ def _serve(
     key, also = secrets.get(entry.at("key")), entry.at("also")
     also_keys = {int(path[-2]): secret for path, secret in secrets.items() if path[:-2] == also}
     status, why = split_status(table.status)
-    dialects = SPOKEN[entry.engine] if table.dialects is None else frozenset(map(Dialect, table.dialects))
+    engine = engine_of(entry.engine)
+    dialects = engine.dialects if table.dialects is None else frozenset(map(Dialect, table.dialects))
     return Serve(
         name=entry.name,
         engine=entry.engine,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from stoker.config.document import ConfigDocument
 from stoker.config.line_numbers import KeyPath
 from stoker.config.tables.file import File, ServeTable
+from stoker.engines.registry import DEFAULT, GENERIC
 
 _OWN = frozenset(("name", "served_name", "aliases", "variant", "extends", "abstract"))
 
@@ -51,7 +52,7 @@ class ServeEntry:
 
     @property
     def engine(self) -> str:
-        return self.table.engine or ("openai" if self.driver in ("external", "compose") else "llama.cpp")
+        return self.table.engine or (GENERIC if self.driver in ("external", "compose") else DEFAULT).name
 
     @property
     def served_name(self) -> str:

@@ -62,8 +62,10 @@ def init(
     terminal.say(f"wrote {where}")
     for problem in problems:
         terminal.note(f"to fix before it runs: {problem}")
-    if not discover.has_llama_cpp(found.engines):
-        terminal.say("first: pip install xllamacpp   (or put llama-server on PATH)")
+    if not discover.has_default(found.engines):
+        from stoker.engines.registry import DEFAULT
+
+        terminal.say(f"first: {DEFAULT.install}   (or put {DEFAULT.program} on PATH)")
     if not found.models:
         terminal.say(f"next: put a GGUF file into {vault}, then stoker init --force; or try stoker up --demo")
         return
@@ -120,8 +122,11 @@ def report(found: MachineInventory) -> None:
         terminal.say("model   none found; nothing to serve yet")
     for engine in found.engines:
         terminal.say(f"engine  {engine.name}: {engine.where}")
-    if not discover.has_llama_cpp(found.engines):
-        terminal.say("engine  no llama.cpp found; install it: pip install xllamacpp, or put llama-server on PATH")
+    if not discover.has_default(found.engines):
+        from stoker.engines.registry import DEFAULT
+
+        how = f"{DEFAULT.install}, or put {DEFAULT.program} on PATH"
+        terminal.say(f"engine  no {DEFAULT.title} found; install it: {how}")
 
 
 def _report_contexts(planned: Sequence[PlannedServe]) -> None:

@@ -16,6 +16,7 @@ from stoker.config.tables.value_types import (
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Translation
+from stoker.engines.registry import engine_of
 
 
 class TranslationTable(Section):
@@ -87,17 +88,12 @@ _TRAITS = (
 """Keys of the table, and what the translation calls them."""
 
 
-GAPS: dict[str, frozenset[Dialect]] = {"llama.cpp": frozenset((Dialect.RESPONSES,))}
-"""What an engine speaks so that official clients stumble. llama.cpp's Responses stream names no `content_index` (build
-of 2026-10), on which the OpenAI SDK's streaming helper breaks."""
-
-
 def build_translation(given: TranslationTable, engine: str, base_url: str | None) -> Translation:
     """`base_url`: where an external serve answers."""
     traits = {name: value for key, name in _TRAITS if (value := getattr(given, key)) is not None}
     if given.thinking_field == "none":
         traits["thinking_field"] = ""
-    always = GAPS.get(engine, frozenset()) if given.always is None else frozenset(map(Dialect, given.always))
+    always = engine_of(engine).poor_dialects if given.always is None else frozenset(map(Dialect, given.always))
     cloud = _is_cloud(base_url) if given.cloud is None else given.cloud
     return Translation(given.strict, always, cloud, traits)
 

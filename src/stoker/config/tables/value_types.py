@@ -14,8 +14,8 @@ from stoker.domain.dialect import SPOKEN, Dialect
 from stoker.domain.gate import IfUndecided
 from stoker.domain.serve import FallbackCause, ServeIdentity
 from stoker.domain.tier import Verify
+from stoker.engines.registry import ENGINES
 
-ENGINES = ("llama.cpp", "vllm", "sglang", "openai")
 DRIVERS = ("process", "compose", "systemd", "external")
 IMPLIED_DRIVERS = {"ray": "give the serve a slot with a `cluster`: a process serve runs there as a job"}
 """Drivers that the file does not name, and what to do instead."""

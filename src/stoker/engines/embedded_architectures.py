@@ -7,7 +7,6 @@ from functools import lru_cache
 from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
-from stoker.engines.llama_cpp import uses_embedded
 from stoker.store.files.model_file import architecture_of
 
 _CHUNK = 2**20
@@ -19,7 +18,7 @@ def problems(serve: Serve) -> list[str]:
     """At most one sentence, for a model file that has no other problem. Only the embedded engine can be asked what it
     knows without starting it. Takes milliseconds; the first time, tenths of a second.
     """
-    if not uses_embedded(serve) or not os.path.isfile(serve.model):
+    if not os.path.isfile(serve.model):
         return []
     name, library = architecture_of(serve.model), _library()
     if not name or library is None or _has_name(library, name):
