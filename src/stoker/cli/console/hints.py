@@ -52,6 +52,22 @@ _INSTEAD_IN = {
     },
     "orchestrator": {"run": 'stoker run "PROMPT"'},
     "eval": {"gate": "stoker gate SERVE"},
+    "keys": {
+        "add": "stoker keys create NAME",
+        "new": "stoker keys create NAME",
+        "revoke": "stoker keys disable NAME, or, for good, stoker keys delete NAME",
+        "remove": "stoker keys delete NAME",
+        "rm": "stoker keys delete NAME",
+        "limit": "stoker keys set NAME --requests-per-minute 60",
+        "edit": "stoker keys set NAME --set SETTING=VALUE",
+        "usage": "stoker usage --key NAME",
+    },
+    "config": {"effective": "stoker config show", "print": "stoker config show", "validate": "stoker config check"},
+    "import": {
+        "folder": "stoker init, or stoker import llama.cpp DIR",
+        "gguf": "stoker init, or stoker import llama.cpp DIR",
+        "models": "stoker init, or stoker import llama.cpp DIR",
+    },
 }
 """In a group of commands, by its name."""
 
