@@ -11,9 +11,6 @@ from stoker.domain.host_port import host_port
 from stoker.domain.serve import Secret
 from stoker.domain.special_addresses import is_public
 
-EDGE_SCHEME = "edge:"
-"""`base_url = "edge:NAME"`: the serve answers at the address of that edge's worker."""
-
 
 class IngressKind(StrEnum):
     NGINX = "nginx"

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from stoker.domain.edge import EDGE_SCHEME
 from stoker.domain.errors import StartFailed
+from stoker.domain.kinds import EDGE_SCHEME
 from stoker.domain.lease import Target
 from stoker.domain.protocols import EdgeTargets
 from stoker.domain.serve import Serve
