@@ -62,7 +62,7 @@ def llama_swap(home: Path) -> list[str]:
     put("spark.gguf", home / "gguf" / "spark.gguf")
     server = home / "bin" / "llama-server"
     server.parent.mkdir()
-    server.write_text(f'#!/bin/sh\nexec {sys.executable} -m stoker.fleet.engines.embedded "$@"\n')
+    server.write_text(f'#!/bin/sh\nexec {sys.executable} -m stoker.engines.embedded "$@"\n')
     server.chmod(0o755)
     (home / "config.yaml").write_text(
         "macros:\n  server: llama-server --port ${PORT}\nmodels:\n  spark:\n"

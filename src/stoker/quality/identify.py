@@ -11,7 +11,7 @@ from stoker.blocking import in_own_thread
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.llama_cpp import uses_embedded
+from stoker.engines.llama_cpp import uses_embedded
 from stoker.http import client
 from stoker.measure.artifacts import fingerprint as marks
 from stoker.measure.artifacts.fingerprint import EngineReport

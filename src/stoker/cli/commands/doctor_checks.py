@@ -196,7 +196,7 @@ def access(front_door: FrontDoor, asks_for_keys: bool | None = None) -> DoctorFi
 def engines(serves: Sequence[Serve], found: Sequence[discover.InstalledEngine]) -> DoctorFinding:
     """llama.cpp where a serve needs it; the rest by name."""
     from stoker.domain.serve import Driver
-    from stoker.fleet.engines.launch import find_command
+    from stoker.engines.launch import find_command
 
     names = ", ".join(dict.fromkeys(e.name for e in found if e.name != "docker")) or "none"
     own = [s for s in serves if s.engine == "llama.cpp" and s.cmd is None and s.driver is Driver.PROCESS]
@@ -380,7 +380,7 @@ def is_started_on_a_file(serve: Serve) -> bool:
 
 def _start_problems(serve: Serve, paths: Paths) -> list[str]:
     from stoker.domain.serve import Driver
-    from stoker.fleet.engines.placement import placement_problems
+    from stoker.engines.placement import placement_problems
     from stoker.fleet.supervision import start_problems
 
     if serve.driver is Driver.EXTERNAL:
@@ -430,7 +430,7 @@ def _cannot_start(serve: Serve, problems: Sequence[str]) -> DoctorFinding:
 
 
 def _weights_problems(serve: Serve) -> list[str]:
-    from stoker.fleet.engines import weight_files
+    from stoker.engines import weight_files
 
     return weight_files.problems(serve) if serve.engine == "llama.cpp" and serve.model else []
 

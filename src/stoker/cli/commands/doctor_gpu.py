@@ -119,9 +119,9 @@ def _start(
     installation: Installation, name: str, device: Device, probe: DeviceProbe, clock: Callable[[], float]
 ) -> Iterator[GpuProof]:
     """What one start shows. Raises StokerError if it does not come up."""
+    from stoker.engines.launch import find_command
+    from stoker.engines.llama_cpp import SERVER
     from stoker.fleet.drivers import process_group
-    from stoker.fleet.engines.launch import find_command
-    from stoker.fleet.engines.llama_cpp import SERVER
     from stoker.fleet.memory.fit.check import check_fit
     from stoker.fleet.memory.host import host_memory
 

@@ -17,11 +17,11 @@ from stoker.cli.machine.ports import free_port
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve, ServeIdentity
+from stoker.engines.last_output import last_output, redact
+from stoker.engines.launch import LaunchPlace
+from stoker.engines.plan import plan, problems
 from stoker.fleet.drivers.process import spawn
 from stoker.fleet.drivers.stop_command import StopCommand, stop_words
-from stoker.fleet.engines.last_output import last_output, redact
-from stoker.fleet.engines.launch import LaunchPlace
-from stoker.fleet.engines.plan import plan, problems
 from stoker.fleet.process.environment import child_environment
 from stoker.fleet.process.start_records import StartRecord
 from stoker.http import client

@@ -19,7 +19,7 @@ from stoker.cli.machine.serve_plan import (
     slot_names,
     unused_name,
 )
-from stoker.fleet.engines import embedded
+from stoker.engines import embedded
 
 LONGEST_NAME = 60
 """Limit for a serve's name in characters, so that a number can be appended."""

@@ -12,7 +12,7 @@ from stoker.config.load import load
 from stoker.config.toml_writer import render
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
-from stoker.fleet.engines import plan
+from stoker.engines import plan
 from stoker.store.files import atomic
 
 

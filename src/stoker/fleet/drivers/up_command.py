@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stoker.domain.serve import Serve
+from stoker.engines import generic
+from stoker.engines.launch import LaunchPlace
 from stoker.fleet.drivers.containers import CONFIG_HASH, Container, ContainerRecord
 from stoker.fleet.drivers.docker import before_verb, is_compose
-from stoker.fleet.engines import generic
-from stoker.fleet.engines.launch import LaunchPlace
 
 _SERVICE = "com.docker.compose.service"
 _PROJECT = "com.docker.compose.project"

@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.llama_cpp import uses_embedded
+from stoker.engines.llama_cpp import uses_embedded
 from stoker.store.files.model_file import architecture_of
 
 _CHUNK = 2**20

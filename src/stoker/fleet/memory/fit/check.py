@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from stoker.domain import figures
 from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import Serve, Slot
-from stoker.fleet.engines.llama_cpp import uses_embedded
+from stoker.engines.llama_cpp import uses_embedded
 from stoker.fleet.memory.device import Accounting, Device, chosen
 from stoker.fleet.memory.fit import gguf, hf_config, rules, trained
 from stoker.fleet.memory.fit.comparison import FitAnswer, MemoryFit, judge, worst

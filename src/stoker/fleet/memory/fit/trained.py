@@ -6,7 +6,7 @@ import os
 import re
 
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.engines.llama_cpp import uses_embedded
+from stoker.engines.llama_cpp import uses_embedded
 from stoker.fleet.memory.fit import hf_config
 from stoker.store.files import gguf_header
 
