@@ -1,6 +1,12 @@
-"""One check per kind of value: returns it in its final form, or raises ValueError with one sentence on what is wrong.
+"""What a key of `stoker.toml` is: its meaning, and the kind of value that it takes.
 
-No message repeats a value that could be a secret.
+    patience: Annotated[float, setting("Dial between throughput and short waits.", ge=0, le=1000)] = 2.0
+    linger: Annotated[AutoDuration, setting("How long an idle resident is kept.")] = None
+
+A table of the file is a msgspec Struct with such fields; `config.definition` reads it, shows it and writes its JSON
+schema. A kind is a type with a `Form`: one check, which returns the value as the program has it or raises ValueError
+with one sentence on what is wrong; how that value is written in the file; and its JSON schema. No sentence repeats a
+value that could be a secret.
 """
 
 from __future__ import annotations
@@ -9,12 +15,37 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address, ip_network
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from stoker.config.units import parse_duration, parse_size
-from stoker.config.wording import listed
-from stoker.domain.edge import EDGE_SCHEME
+import msgspec
+
+from stoker.domain.dialect import SPOKEN, Dialect
 from stoker.domain.nearest import did_you_mean
+from stoker.domain.units import parse_duration, parse_size, show_duration, show_size
+
+ENGINES: list[str] = []
+"""Names of engines: `engines.registry` fills it."""
+DRIVERS = ("process", "compose", "systemd", "external")
+IMPLIED_DRIVERS = {"ray": "give the serve a slot with a `cluster`: a process serve runs there as a job"}
+"""Drivers that the file does not name, and what to do instead."""
+AUTH = ("keys", "none")
+KEY_HEADERS = ("authorization", "x-api-key")
+SYSTEM_TURNS = ("keep", "append")
+SWITCHES = ("template", "effort", "none")
+THINKING = ("reasoning_content", "reasoning", "none")
+PREFILLS = ("native", "continue", "refuse")
+TOOL_IDS = ("any", "short")
+LEGACY = ("answer", "refuse")
+UPSTREAM_ERRORS = ("show", "hide")
+LOADING = ("ping", "reasoning", "off")
+LIMITS = ("max_tokens", "max_completion_tokens")
+DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
+CLOUD_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
+EDGE_SCHEME = "edge:"
+"""`base_url = "edge:NAME"`: the serve answers at the address of that edge's worker."""
+STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _LONGEST_MODEL_NAME = 200
@@ -23,6 +54,43 @@ _OWN_PATHS = ("v1", "admin", "upstream", "ui", "api", "healthz", "readyz", "stat
 _HOST_PATTERN = re.compile(r"(?:\*\.)?[a-z0-9_][a-z0-9_-]{0,62}(?:\.[a-z0-9_][a-z0-9_-]{0,62})*", re.ASCII)
 _STATUS = re.compile(r"(production|baseline|research|experiment)|(rejected|blocked)(?:-(.+))?", re.DOTALL)
 _STATUS_WORDS = ("production", "baseline", "research", "experiment", "rejected", "blocked")
+
+
+def setting(meaning: str, *, name: str = "", derived: bool = False, **limits: Any) -> msgspec.Meta:
+    """A field that is a key of the file. `name`: its name there, if the program has another one. `derived`: if it is
+    left out, it follows from other keys, as `meaning` says, and the default is a placeholder. `limits`: ge, gt, le.
+    """
+    return msgspec.Meta(description=meaning, extra={"name": name, "derived": derived}, **limits)
+
+
+class Form:
+    """How one kind of value is written in the file."""
+
+    __slots__ = ("check", "schema", "show")
+
+    def __init__(
+        self,
+        check: Callable[[object], Any],
+        schema: Mapping[str, Any] = MappingProxyType({"type": "string"}),
+        show: Callable[[Any], Any] = lambda value: value,
+    ) -> None:
+        self.check = check
+        """From the file to the program. Raises ValueError: what is wrong."""
+        self.schema = schema
+        self.show = show
+        """From the program to the file."""
+
+
+class OrText(NamedTuple):
+    """A table that may be text instead, which is then the value of this key of it."""
+
+    key: str
+
+
+def listed(words: Iterable[str]) -> str:
+    """`a, b or c`."""
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def text_of(value: object) -> str:
@@ -275,7 +343,7 @@ def proxy_network(value: object) -> str:
     return str(network) if "/" in text else text  # a mask, as in 0.0.0.0/0.0.0.0, becomes a length
 
 
-def command(value: object) -> list[str]:
+def command(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         try:
             words = shlex.split(value)
@@ -287,16 +355,16 @@ def command(value: object) -> list[str]:
         raise ValueError("must be text, or a list of texts")
     if not words or not words[0]:
         raise ValueError("is empty; the first word is the program")
-    return [argument(word) for word in words]
+    return tuple(argument(word) for word in words)
 
 
-def devices(value: object) -> list[str]:
+def devices(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError(f"must be a list like [0, 1], not {kind(value)}")
     for item in value:
         if isinstance(item, bool) or not isinstance(item, int | str) or not _NAME.fullmatch(str(item)):
             raise ValueError("contains something that is not a device number or id")
-    names = [str(item) for item in value]
+    names = tuple(str(item) for item in value)
     if len(set(names)) < len(names):
         raise ValueError("names a device twice")
     return names
@@ -381,3 +449,79 @@ def rendezvous(value: object) -> str:
     if not host or " " in text or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError('is not a rendezvous address; write one like "10.0.0.7:29500"')
     return text
+
+
+def _engine(value: object) -> str:
+    return one_of(ENGINES)(value)
+
+
+def _words(words: Iterable[str], implied: Mapping[str, str] | None = None) -> Form:
+    return Form(one_of(words, implied), {"type": "string", "enum": list(words)}, str)
+
+
+Engine = Annotated[str, Form(_engine, {"type": "string", "enum": ENGINES}, str)]
+DriverWord = Annotated[str, _words(DRIVERS, IMPLIED_DRIVERS)]
+DialectWord = Annotated[str, _words(DIALECTS)]
+SystemTurnsWord = Annotated[str, _words(SYSTEM_TURNS)]
+SwitchWord = Annotated[str, _words(SWITCHES)]
+ThinkingWord = Annotated[str, _words(THINKING)]
+PrefillWord = Annotated[str, _words(PREFILLS)]
+ToolIdsWord = Annotated[str, _words(TOOL_IDS)]
+UpstreamErrorsWord = Annotated[str, _words(UPSTREAM_ERRORS)]
+LoadingWord = Annotated[str, _words(LOADING)]
+LimitWord = Annotated[str, _words(LIMITS)]
+OllamaWord = Annotated[str, _words(LEGACY)]
+KeyHeaderWord = Annotated[str, _words(KEY_HEADERS)]
+AuthWord = Annotated[str, _words(AUTH)]
+CloudDialectWord = Annotated[str, _words(CLOUD_DIALECTS)]
+StatusWord = Annotated[str, Form(status, {"type": "string", "pattern": STATUS_FORM})]
+
+Sha256 = Annotated[str, Form(sha256, {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"})]
+Source = Annotated[str, Form(source)]
+Rendezvous = Annotated[str, Form(rendezvous, {"type": "string", "examples": ["10.0.0.7:29500"]})]
+Text = Annotated[str, Form(plain)]
+Name = Annotated[str, Form(name)]
+Place = Annotated[str, Form(place)]
+ServedName = Annotated[str, Form(served_name)]
+PathPrefix = Annotated[str, Form(path_prefix)]
+BasePath = Annotated[str, Form(base_path, {"type": "string", "examples": ["/llm"]})]
+SlashPath = Annotated[str, Form(slash_path)]
+BaseUrl = Annotated[str, Form(url)]
+ServeUrl = Annotated[str, Form(serve_url)]
+Origin = Annotated[str, Form(origin)]
+ProxyNetwork = Annotated[str, Form(proxy_network, {"type": "string", "examples": ["127.0.0.1", "10.0.0.0/8"]})]
+HostPattern = Annotated[str, Form(host_pattern, {"type": "string", "examples": ["img.example.com", "*.example.com"]})]
+Pattern = Annotated[str, Form(pattern)]
+Argument = Annotated[str, Form(argument)]
+VariableName = Annotated[str, Form(variable_name)]
+Variable = Annotated[str, Form(variable)]
+
+Command = Annotated[
+    tuple[str, ...],
+    Form(command, {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}, list),
+]
+Devices = Annotated[tuple[str, ...], Form(devices, {"type": "array", "items": {"type": ["integer", "string"]}}, list)]
+
+_TIMES = ("500ms", "45s", "10m", "2h")
+
+
+def _or(word: str, show: Callable[[Any], str], *examples: str) -> tuple[Mapping[str, Any], Callable[[Any], str]]:
+    """Schema and form of a value that is None for `word`."""
+    return {"type": "string", "examples": list(examples)}, lambda value: word if value is None else show(value)
+
+
+HealthPath = Annotated[str | None, Form(path_or_none, *_or("none", str, "/health", "none"))]
+Duration = Annotated[float, Form(parse_duration, {"type": "string", "examples": list(_TIMES)}, show_duration)]
+SomeDuration = Annotated[float, Form(some_duration, {"type": "string", "examples": list(_TIMES)}, show_duration)]
+AutoDuration = Annotated[float | None, Form(duration_or("auto"), *_or("auto", show_duration, "auto", "45s"))]
+NeverDuration = Annotated[float | None, Form(duration_or("never"), *_or("never", show_duration, "never", "10m"))]
+AutoSize = Annotated[int | None, Form(size_or("auto"), *_or("auto", show_size, "auto", "0B", "32GiB"))]
+Size = Annotated[int, Form(some_size, {"type": "string", "examples": ["32MiB", "18GiB", "1.5GB"]}, show_size)]
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+AutoCount = Annotated[
+    int | str,
+    Form(count_or("auto"), {"oneOf": [{"type": "integer", "minimum": 1, "maximum": 2**31}, {"const": "auto"}]}),
+]
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
