@@ -56,8 +56,8 @@ SLOW = {
 HEAVY = {
     "tests/bench_smoke/test_bench_translation.py": EXAMPLES,
     "tests/edge/test_edge_load.py": PROXIES,
-    "tests/fleet/drivers/test_ray_crashes.py": CRASHES,
-    "tests/fleet/drivers/test_ray_ranks.py": CRASHES,
+    "tests/ray/test_ray_crashes.py": CRASHES,
+    "tests/ray/test_ray_ranks.py": CRASHES,
     "tests/measure/preflight/test_checks_ember.py": REAL_ENGINE,
     "tests/measure/suites/test_suites_ember.py": REAL_ENGINE,
     "tests/scenarios/test_companion.py": EXAMPLES,

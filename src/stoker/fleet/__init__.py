@@ -7,7 +7,6 @@ watchdog/       checks that a ready serve still works, and decides what to do if
 drivers/        how a serve runs and ends: process, container, systemd unit, cluster job, external
 systemd/        unit files, systemctl, `stoker install`
 process/        one engine process: environment, port, key, log, and how to recognise it later
-cluster/        a Ray cluster: its nodes, GPUs and jobs, asked by REST
 memory/         who holds which memory, whether a model fits, when memory is free again
 stage/          brings models into the vault; rehydrate/: fetches and verifies missing weights
 warm/           keeps models in host memory; conversations/: saves KV caches over a swap

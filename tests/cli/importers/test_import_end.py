@@ -62,8 +62,8 @@ def test_next_is_said_when_everything_can_start(here: Path, capsys: Captured) ->
 GONE = "gone.gguf does not exist: put the file there, or correct `model`"
 WINDOWS = r"C:\tools\llama-server.exe"
 MISSING = {
-    "program": ("serve-model --port ${PORT}", "`serve-model` of serve 'a' is not on PATH: install it"),
-    "script": ("./start.sh ${PORT}", "start.sh of serve 'a' is not an executable file"),
+    "program": ("serve-model --port ${PORT}", "`serve-model` is not on PATH: install it"),
+    "script": ("./start.sh ${PORT}", "start.sh is not an executable file"),
     "typed": ("llama-server --port ${PORT} -m gone.gguf -np 2", f"{GONE}\n"),
     "weights": ("llama-server --port ${PORT} -m gone.gguf", f"{GONE} and `cmd`\n"),
     "windows": (f"{WINDOWS} --port ${{PORT}} -m C:\\models\\x.gguf", WINDOWS),
@@ -93,15 +93,24 @@ def test_what_the_end_of_an_import_names_a_dry_run_refuses(here: Path, capsys: C
     assert dry_run_refuses("a", capsys)
 
 
+def test_models_that_lack_the_same_are_named_together(here: Path, capsys: Captured) -> None:
+    models = "".join(f"  {name}: {{cmd: 'serve-model --port ${{PORT}}'}}\n" for name in "abcde")
+    assert import_llama_swap(here, f"models:\n{models}") == 0
+    said = capsys.readouterr().err
+    assert "5 of 5 models cannot start here yet" in said
+    assert said.count("serve-model") == 1
+    assert "a, b, c and 2 more: the command `serve-model` is not on PATH" in said
+
+
 def test_a_folder_that_is_gone_is_named(here: Path, capsys: Captured) -> None:
     text = f"models:\n  a: {{cmd: 'llama-server --port ${{PORT}} -m {SPARK}'}}\n"
     assert import_llama_swap(here, text, "--cwd", str(here / "gone")) == 0
-    assert f"the directory {here / 'gone'} of serve 'a' does not exist" in capsys.readouterr().err
+    assert f"a: the directory {here / 'gone'} does not exist" in capsys.readouterr().err
 
 
 def test_only_looking_tells_the_same_and_writes_nothing(here: Path, capsys: Captured) -> None:
     assert import_llama_swap(here, "models:\n  a: {cmd: 'serve-model --port ${PORT}'}\n", "--check") == 0
-    assert "`serve-model` of serve 'a' is not on PATH" in capsys.readouterr().err
+    assert "`serve-model` is not on PATH" in capsys.readouterr().err
     assert sorted(entry.name for entry in here.iterdir()) == ["config.yaml"]
 
 
@@ -154,7 +163,7 @@ def test_presets_that_only_llama_server_can_start_are_named(here: Path, capsys: 
     without_llama_server(here)
     (here / "models.ini").write_text("[small]\nhf-repo = someone/small-GGUF:Q4_K_M\n")
     assert run(["import", "llama.cpp", "models.ini"]) == 0
-    assert "the command `llama-server` of serve 'small' is not on PATH" in capsys.readouterr().err
+    assert "small: the command `llama-server` is not on PATH" in capsys.readouterr().err
 
 
 def test_models_of_ollama_end_with_next(here: Path, capsys: Captured) -> None:

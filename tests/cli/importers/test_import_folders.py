@@ -322,6 +322,7 @@ def test_a_preset_that_names_no_number_of_sequences_is_told_which_it_gets(home: 
         ("spec-default = false", []),
         ("flash-attn = true", ["--flash-attn", "true"]),
         ("n-predict = 1", ["--n-predict", "1"]),
+        ("n = -1", ["--n-predict", "-1"]),
         ("no-mmap = true", ["--no-mmap"]),
         ("no-mmap = false", ["--mmap"]),
     ],
@@ -336,12 +337,33 @@ def test_options_of_presets_are_written_as_llama_server_takes_them(home: Path, l
 
 
 def test_relative_paths_begin_where_llama_server_runs(home: Path, capsys: Captured) -> None:
-    model = put(home / "run" / "m.gguf")
+    folder = home / "run"
+    model = put(folder / "m.gguf")
     ini = home / "models.ini"
-    ini.write_text("[m]\nmodel = m.gguf\n")
+    ini.write_text("[m]\nmodel = m.gguf\nmd = draft/small.gguf\nlora = a.gguf, /b.gguf\ngrammar-file = g.gbnf\n")
     assert "--cwd" in report(capsys, "llama.cpp", str(ini))["m", "file"]["note"]
-    assert run(["import", "llama.cpp", str(ini), "--cwd", str(home / "run")]) == 0
+    assert run(["import", "llama.cpp", str(ini), "--cwd", str(folder)]) == 0
     assert serves()["m"].model == str(model)
+    assert serves()["m"].extra_args == (
+        "--model-draft", str(folder / "draft" / "small.gguf"), "--lora", f"{folder / 'a.gguf'},/b.gguf",
+        "--grammar-file", str(folder / "g.gbnf"),
+    )  # fmt: skip
+
+
+def test_sections_are_about_the_routers_folder_of_models_too(home: Path, capsys: Captured) -> None:
+    folder = home / "gguf"
+    named, plain = put(folder / "named" / "weights.gguf"), put(folder / "plain.gguf")
+    ini = home / "models.ini"
+    ini.write_text("[*]\nctx-size = 4096\nparallel = 1\n[named]\ntemp = 0.5\n")
+    assert run(["import", "llama.cpp", str(ini)]) == 1
+    assert "--models-dir" in capsys.readouterr().out
+    assert run(["import", "llama.cpp", str(ini), "--models-dir", str(folder)]) == 0
+    found = serves()
+    assert {name: (serve.model, serve.context) for name, serve in found.items()} == {
+        "named": (str(named), 4096), "plain": (str(plain), 4096),
+    }  # fmt: skip
+    assert [dict(serve.tuning.sampling) for serve in found.values()] == [{"temperature": 0.5}, {}]
+    assert run(["import", "llama.cpp", str(folder), "--models-dir", str(folder), "--force"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,18 @@ def test_models_that_swap_share_a_slot_and_others_do_not(here: Path) -> None:
     assert [serve["name"] for serve in document(here)["serve"] if serve.get("preload")] == ["keep"]
 
 
+def test_an_alias_among_the_members_of_a_group_counts_for_nothing(here: Path, capsys: Captured) -> None:
+    models = "models:\n" + "".join(
+        f"  {name}: {{cmd: 'serve-model --port ${{PORT}}', aliases: [{name}-too]}}\n" for name in "abc"
+    )
+    assert import_file(here, models + "groups: {g: {swap: false, members: [a, c]}}\n") == 0
+    plain = document(here)
+    capsys.readouterr()
+    assert import_file(here, models + "groups: {g: {swap: false, members: [a, b-too, c]}}\n", "--force") == 0
+    assert "'b-too' is an alias of b" in capsys.readouterr().out
+    assert document(here) == plain
+
+
 def test_a_matrix_becomes_sets(here: Path, capsys: Captured) -> None:
     assert import_file(here, (FILES / "10-matrix.yaml").read_text(), "--json") == 0
     (row,) = [row for row in report(capsys) if row["key"] == "matrix"]
@@ -160,6 +172,15 @@ def test_one_command_becomes_keys_where_that_is_exact(here: Path) -> None:
     assert exact["extra_args"] == ["--jinja", "--temp", "0.7", "-ctk", "q8_0", "-ctv", "q8_0"]
     assert "cmd" in uneven
     assert elsewhere["identity"] == "none"
+
+
+def test_a_path_goes_up_where_it_went_up(here: Path) -> None:
+    """Behind a symbolic link `x/../m.gguf` is another file than `m.gguf`."""
+    command = "llama-server --port ${PORT} -m models/link/../exact.gguf -np 1"
+    assert import_file(here, f"models:\n  a: {{cmd: '{command}'}}\n") == 0
+    (serve,) = load(here / "stoker.toml").serves
+    start, _ = started(serve, here)
+    assert start["argv"][start["argv"].index("-m") + 1] == "models/link/../exact.gguf"
 
 
 def test_a_parameter_with_a_question_mark_is_a_default(here: Path) -> None:
@@ -449,6 +470,11 @@ def wrong_inputs() -> Iterator[tuple[str, str, str]]:
     yield "LiteLLM", "model_list: []\n", "stoker import litellm"
     yield "Kubernetes", "apiVersion: v1\nkind: Pod\n", "a Kubernetes manifest"
     yield "another", "modles: {}\n", "did you mean 'models'?"
+    yield (
+        "no models",
+        "healthCheckTimeout: 60\nmacros: {a: b}\n",
+        "if they are in other files, name these too: --config-dir",
+    )
     yield "a key twice", ONE + "  a: {cmd: x}\n", "config.yaml:3: the key 'a' is there twice"
     yield "a macro of itself", "macros: {a: '${a}'}\n" + ONE, "macros.a: uses itself"
     yield "a circle", "macros: {a: '${b}', b: '${a}'}\nmodels: {m: {cmd: 'x ${PORT} ${a}'}}\n", "is no macro"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stoker.domain.serve import Serve
 
 app = typer.Typer(cls=CommandsWithHints, help="The configuration file, stoker.toml.", no_args_is_help=True)
+options.accept_config(app)
 
 
 @app.command()

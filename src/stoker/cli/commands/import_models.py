@@ -196,6 +196,15 @@ def llama_cpp(
             show_default=False,
         ),
     ] = None,
+    models_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--models-dir",
+            metavar="DIR",
+            help="The router's folder of models beside its FILE, if it has both.",
+            show_default=False,
+        ),
+    ] = None,
     port: Port = 8000,
     link: Link = False,
     path: import_output.Target = import_output.DEFAULT_TARGET,
@@ -212,12 +221,17 @@ def llama_cpp(
     import_output.check_target(how)
     rows: list[KeyReport] = []
     remote: list[EngineModel] = []
+    if models_dir is not None and (source.is_dir() or not models_dir.is_dir()):
+        raise UsageError(f"--models-dir {models_dir}: give a folder, beside the file of --models-preset")
     if source.is_dir():
         found = llama_presets.read_models_dir(source)
     else:
         text = _read_source(source)
         sections = llama_presets.parse_presets(text, str(source))
+        local = llama_presets.read_models_dir(models_dir) if models_dir is not None else []
+        sections |= {model.name: {} for model in local if model.name not in sections}
         cached = [
+            *local,
             *hf_cache.read_hub(hf_cache.find_hub(os.environ, Path.home()))[0],
             *hf_cache.read_llama_cache(hf_cache.find_llama_cache(os.environ, Path.home()))[0],
         ]

@@ -25,6 +25,8 @@ Target = Annotated[Path, typer.Option("--path", metavar="FILE", help="Where to w
 DEFAULT_TARGET = Path("stoker.toml")
 Check = Annotated[bool, typer.Option("--check", help="Print the report, and write nothing.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Write the rest if a model cannot be carried.")]
+MAX_NAMES = 3
+"""Models named together that lack the same."""
 Overwrite = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
@@ -161,8 +163,12 @@ def _say_what_is_left(models: str, end: ImportEnd) -> None:
     lacking = {name for name, _ in end.not_ready if name}
     if lacking:
         terminal.note(f"{len(lacking)} of {models} cannot start here yet:")
+    by_problem: dict[str, list[str]] = {}
     for name, problem in end.not_ready:
-        terminal.note(f"  {name}: {problem}" if name else problem)
+        by_problem.setdefault(problem.replace(f" of serve '{name}'", ""), []).append(name)
+    for problem, names in by_problem.items():
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        terminal.note(f"  {', '.join(names[:MAX_NAMES])}{more}: {problem}" if names[0] else problem)
     if end.next and end.not_ready:
         terminal.say(f"when that is done, check again: {end.next}")
     elif end.next:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=CommandsWithHints, help="Make, limit, disable and rotate the keys of callers.", no_args_is_help=True
 )
+options.accept_config(app)
 
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The key's name.", autocompletion=options.key_names)]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the change.")]

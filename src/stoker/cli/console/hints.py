@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
+
+from stoker.domain.errors import StokerError
 
 _INSTEAD = {
     "status": "stoker serves status",
@@ -73,8 +76,16 @@ class CommandsWithHints(TyperGroup):
 def _commands_called(name: str, root: TyperGroup) -> str | None:
     """None: there is none."""
     whole = [f"stoker {name}"] if name in root.commands else []
-    groups = [group for group, one in root.commands.items() if isinstance(one, TyperGroup) and name in one.commands]
+    groups = [group for group in root.commands if name in _names_in(group, root)]
     return ", ".join(whole + [f"stoker {group} {name}" for group in groups]) or None
+
+
+def _names_in(group: str, root: TyperGroup) -> Collection[str]:
+    try:
+        command = root.commands[group]
+    except StokerError:  # an extension's, which cannot be loaded
+        return ()
+    return command.commands if isinstance(command, TyperGroup) else ()
 
 
 class CommandWithSettings(TyperCommand):

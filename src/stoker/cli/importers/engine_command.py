@@ -160,6 +160,8 @@ def exact_llama_keys(command: EngineCommand, words: Sequence[str]) -> dict[str, 
         return None
     if command.context is not None and command.context % command.parallel:
         return None
+    if ".." in command.model.split("/"):
+        return None  # a key has no `..`, and behind a symbolic link that is another file
     keys: dict[str, Any] = {"engine": "llama.cpp", "model": command.model}
     if command.context is not None:
         keys["context"] = command.context // command.parallel

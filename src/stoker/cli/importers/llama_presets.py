@@ -28,7 +28,8 @@ _LONG = {
     "m": "model", "mm": "mmproj", "c": "ctx-size", "np": "parallel", "n-parallel": "parallel", "t": "threads",
     "ngl": "gpu-layers", "n-gpu-layers": "gpu-layers", "b": "batch-size", "a": "alias", "hf": "hf-repo",
     "hfr": "hf-repo", "temperature": "temp", "ctk": "cache-type-k", "ctv": "cache-type-v", "fa": "flash-attn",
-    "ub": "ubatch-size", "embedding": "embeddings", "rerank": "reranking",
+    "ub": "ubatch-size", "embedding": "embeddings", "rerank": "reranking", "n": "n-predict", "predict": "n-predict",
+    "md": "model-draft", "jf": "json-schema-file",
 }  # fmt: skip
 """Other spellings of options that this reads."""
 _SWITCHES = frozenset((
@@ -48,6 +49,12 @@ _SHORT = frozenset((
     "hffv", "hfrv",
 ))  # fmt: skip
 """Short options of more than three letters; those of up to three are short but for `--rpc`."""
+_FILES = frozenset((
+    "model-draft", "spec-draft-model", "lora", "lora-scaled", "control-vector", "control-vector-scaled", "grammar-file",
+    "json-schema-file", "slot-save-path", "log-file", "media-path", "path", "model-vocoder", "lookup-cache-static",
+    "lookup-cache-dynamic", "ssl-key-file", "ssl-cert-file",
+))  # fmt: skip
+"""Options that name files or folders, some of them several, with commas: those without a key of Stoker."""
 _COUNTS = {"threads": "threads", "batch-size": "batched_tokens", "gpu-layers": "gpu_layers"}
 _SAMPLING = {
     "temp": "temperature", "top-k": "top_k", "top-p": "top_p", "min-p": "min_p", "repeat-penalty": "repetition_penalty",
@@ -124,8 +131,8 @@ def read_presets(
 ) -> tuple[list[FolderModel], list[EngineModel], list[KeyReport]]:
     """A model for each section: those whose file is there, and all others: llama-server downloads them when it first
     starts, or their file is missing here.
-    Relative paths are relative to `base`, llama-server's working directory. `cached`: the models of llama.cpp's caches,
-    for sections that name one by its repository.
+    Relative paths are relative to `base`, llama-server's working directory. `cached`: the models of `--models-dir` and
+    llama.cpp's caches, for sections that name one by its folder or its repository.
     """
     common = sections.get(EVERY_MODEL, {})
     rows = [
@@ -150,7 +157,10 @@ def read_presets(
         if model is None and (options.repository or "/" in title) and not options.model:
             remote.append(_remote_model(options))
         elif model is None:
-            note = "no model of this name is in llama.cpp's caches: give its file as `model`, or download it again"
+            note = (
+                "no model of this name is in llama.cpp's caches: give its file as `model`, or say with --models-dir "
+                "where the router looks for models"
+            )
             rows += [KeyReport(title, "model", KeyOutcome.FAILED, note=note), *options.report]
         elif not model.path.exists():
             remote.append(_absent_model(options, model))
@@ -209,6 +219,8 @@ def _carry(options: PresetOptions, option: str, value: str) -> tuple[KeyOutcome,
     3. switches, by their value: `--option` or `--no-option`
     4. everything else -> extra_args
     """
+    if option in _FILES:
+        value = ",".join(str(options.base / os.path.expanduser(file.strip())) for file in value.split(","))
     if option not in _NOT_IN_COMMAND and option not in _OWN:
         options.words += _words(option, value)
     became = _carry_key(options, option, value)

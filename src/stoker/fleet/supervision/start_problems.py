@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
+from stoker.domain.edge import edge_of
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
 from stoker.engines import plan
 from stoker.engines.registry import engine_of
-from stoker.fleet.drivers.external import address_of, edge_of
+from stoker.fleet.drivers.external import address_of
 from stoker.fleet.process.ports import port_problem
 from stoker.fleet.supervision import requirements
 

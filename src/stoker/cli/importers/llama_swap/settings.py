@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from stoker.cli.importers.imported import KeyReport
+from stoker.cli.importers.imported import KeyOutcome, KeyReport
 from stoker.cli.importers.llama_swap.fields import Fields
 from stoker.cli.importers.llama_swap.macros import DEFAULT_PROXY, PORT
 from stoker.domain.errors import ConfigError
@@ -364,9 +364,14 @@ def _read_groups(source: Fields, models: Mapping[str, ModelSettings], ignored: l
     owners: dict[str, str] = {}
     for name, fields in source.tables("groups").items():
         members = fields.texts("members")
-        for member in members:
-            if member not in models:
+        for member in [one for one in members if one not in models]:
+            owner = next((model.id for model in models.values() if member in model.aliases), None)
+            if owner is None:
                 raise ConfigError([f"groups.{name}.members: there is no model '{member}'"])
+            note = f"llama-swap ignored it, too: a member is the id of a model, and '{member}' is an alias of {owner}"
+            ignored.append(KeyReport("", f"groups.{name}.members", KeyOutcome.IGNORED, "", note))
+            members.remove(member)
+        for member in members:
             if member in owners:
                 raise ConfigError([f"groups.{name}.members: '{member}' is in group '{owners[member]}' already"])
             owners[member] = name

@@ -24,6 +24,8 @@ _OTHERS: Mapping[str, str] = {
     "serve": "Stoker's own configuration",
 }
 """Keys by which files of other programs are known."""
+_WITHOUT_MODELS = ("macros", "groups", "matrix", "routing", "hooks", "apiKeys", "healthCheckTimeout", "globalTTL")
+"""Keys by which llama-swap's own file is known whose models are in other files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ def _check_program(content: Mapping[str, Any], files: Sequence[SourceFile]) -> N
     for key, program in _OTHERS.items():
         if key in content:
             raise ConfigError([f"{name}: this is {program}"])
+    if any(key in content for key in _WITHOUT_MODELS):
+        raise ConfigError([f"{name}: has no `models`; if they are in other files, name these too: --config-dir DIR"])
     hint = "".join(filter(None, (did_you_mean(key, ["models"]) for key in content)))
     raise ConfigError([f"{name}: has no `models`, so it is no configuration of llama-swap{hint}"])
 
