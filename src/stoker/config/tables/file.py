@@ -68,6 +68,7 @@ from stoker.config.tables.value_types import (
     VariableName,
     WarmthWord,
 )
+from stoker.engines.registry import those
 
 
 class FrontDoorTable(Section):
@@ -235,7 +236,8 @@ class ServeTable(Section):
     abstract: bool = setting(False, "Only a parent for `extends`: it cannot be requested, and need not be complete.")
     engine: Engine | None = setting(
         None,
-        "`llama.cpp`, `vllm`, `sglang`, or `openai` for anything with an OpenAI-like API. "
+        f"{', '.join(f'`{name}`' for name in those(lambda engine: engine.launch))}, or `openai` for anything with an "
+        "OpenAI-like API. "
         "Default: `llama.cpp`; with a `base_url` or a `container`, `openai`.",
     )
     model: Text | None = setting(
