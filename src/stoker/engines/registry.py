@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stoker.domain import kinds
 from stoker.engines import generic, llama_cpp, mlx_lm, sglang, vllm
 from stoker.engines.record import Engine
 
@@ -15,6 +16,7 @@ ENGINES: dict[str, Engine] = {
     engine.name: engine for engine in (DEFAULT, vllm.ENGINE, sglang.ENGINE, mlx_lm.ENGINE, GENERIC)
 }
 """By name, in the order in which they are shown. `register` adds to it."""
+kinds.ENGINES[:] = ENGINES
 
 
 def register(engine: Engine) -> None:
@@ -22,6 +24,7 @@ def register(engine: Engine) -> None:
     if engine.name in ENGINES:
         raise ValueError(f"there is an engine '{engine.name}' already")
     ENGINES[engine.name] = engine
+    kinds.ENGINES.append(engine.name)
 
 
 def engine_of(name: str) -> Engine:

@@ -13,6 +13,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
+from stoker.extensions import offered
 
 if TYPE_CHECKING:
     from stoker.cli.machine.discover import ModelFile
@@ -76,18 +77,22 @@ def init(
 
 def take_inventory(vault: Path) -> MachineInventory:
     """GPUs, models and engines of this machine; the shipped models if there is no other."""
-    from stoker.cli.importers.local_models import find_local_models
     from stoker.cli.machine import discover
     from stoker.cli.machine.serve_plan import MachineInventory
 
     unusable: list[str] = []
     own = discover.models(discover.model_directories(vault), on_unusable=unusable.append)
-    local = find_local_models(os.environ, Path.home())
-    models = merge_models(own, local.models)
+    find_local_models = offered("local-models")
+    local = find_local_models(os.environ, Path.home()) if find_local_models is not None else None
+    models = merge_models(own, local.models if local is not None else ())
     found = models or shipped_models()
     is_demo = not models and bool(found)
     said = set(unusable)
-    left_out = [f"{one.title} of {one.origin}: {one.reason}" for one in local.left_out if one.reason not in said]
+    left_out = [
+        f"{one.title} of {one.origin}: {one.reason}"
+        for one in (local.left_out if local is not None else ())
+        if one.reason not in said
+    ]
     return MachineInventory(discover.gpus(), found, discover.engines(), vault, is_demo, unusable, left_out)
 
 
