@@ -103,6 +103,7 @@ ENGINE = Engine(
     weights=Weights.FOLDER,
     listed_as=listed_as,
     caches={**CACHES, "HF_HOME": "huggingface"},
+    variables=("MLX_",),
     paths={("GET", "health"): False, ("GET", "v1/models"): False},
     failures=(
         FailurePattern(FailureKind.UNSUPPORTED_ARCHITECTURE, r"Model type .{0,80} not supported"),

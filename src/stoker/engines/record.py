@@ -181,6 +181,10 @@ class Engine:
     """Whether it computes in main memory, whatever devices there are."""
     caches: Mapping[str, str] = field(default_factory=dict)
     """Environment variable -> folder below the serve's own cache folder; empty: that folder itself."""
+    variables: tuple[str, ...] = ()
+    """How variables of Stoker's own environment begin that children may have for this engine. None that changes what
+    it lets clients do.
+    """
     package: Callable[[Serve], str | None] = lambda serve: None
     """The package of Stoker's own environment that its process consists of; None: a program of its own."""
     modules: Mapping[str, str] = field(default_factory=dict)

@@ -122,6 +122,7 @@ ENGINE = Engine(
     refuses_long_context=True,
     memory=EngineMemory(on_device=2 * GIB, on_host=2 * GIB, batch=8192, pages_cache=True),
     caches={**TORCH_CACHES, "VLLM_CACHE_ROOT": "vllm"},
+    variables=(),  # not VLLM_: an inherited VLLM_SERVER_DEV_MODE would open endpoints that ask for no key
     dialects=TEXT,
     traits={"early_usage": "continuous_usage_stats", "prefill": "continue"},
     signals={
