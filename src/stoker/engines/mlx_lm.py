@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from stoker.domain.serve import Serve
 from stoker.engines import options
-from stoker.engines.launch import Launch, LaunchPlace, find_engine
+from stoker.engines.launch import Launch, LaunchPlace, find_engine, missing_engine
 from stoker.engines.options import option, switch, template_switch
 from stoker.engines.record import CACHES, Engine, FailureKind, FailurePattern, Weights
 
@@ -41,15 +41,6 @@ def listed_as(model: str) -> str:
     return os.path.realpath(model)
 
 
-def missing(serve: Serve) -> list[str]:
-    if find_engine(serve, COMMAND):
-        return []
-    return [
-        f"serve '{serve.name}': MLX LM is needed, and there is no `{COMMAND}` on PATH: type `{ENGINE.install}`, or add "
-        "the directory that it is in to `env.PATH`"
-    ]
-
-
 def _unsupported(serve: Serve) -> list[str]:
     found = []
     if not os.path.isabs(serve.model):
@@ -70,7 +61,7 @@ ENGINE = Engine(
     name="mlx-lm",
     title="MLX LM",
     launch=launch,
-    missing=missing,
+    missing=lambda serve: [] if find_engine(serve, COMMAND) else missing_engine(serve, "MLX LM", COMMAND),
     options={
         "parallel": option("--decode-concurrency"),
         "context": switch(),  # no limit of its own
