@@ -172,6 +172,10 @@ class Engine:
     """Whether `context = "auto"` can be computed for its command line."""
     context_advice: str = "give a number"
     """What to do instead of `context = "auto"`; `{name}` is the serve."""
+    stretches: str = ""
+    """A regular expression for how options and variables begin by which a context may be longer than the model was
+    trained for.
+    """
     refuses_long_context: bool = False
     """Whether it refuses to start with a context above what the model was trained for."""
 

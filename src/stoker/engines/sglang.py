@@ -132,6 +132,7 @@ ENGINE = Engine(
     weights=Weights.FOLDER,
     refused_name=_refused_name,
     context_advice="for SGLang give a number; `stoker fit {name}` says which fits",
+    stretches=r"--json-model-override-args|SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
     refuses_long_context=True,
     memory=EngineMemory(on_device=2 * GIB, on_host=2 * GIB, batch=8192, pages_cache=True),
     caches={**TORCH_CACHES, "SGLANG_CACHE_DIR": "sglang", "SGLANG_DG_CACHE_DIR": "deep_gemm"},

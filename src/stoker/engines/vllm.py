@@ -110,6 +110,7 @@ ENGINE = Engine(
     key_variable="VLLM_API_KEY",
     weights=Weights.FOLDER,
     context_advice='vLLM chooses it itself: leave `context` out, and set `extra_args = ["--max-model-len", "auto"]`',
+    stretches=r"--(rope|hf-overrides)|VLLM_ALLOW_LONG_MAX_MODEL_LEN",
     refuses_long_context=True,
     memory=EngineMemory(on_device=2 * GIB, on_host=2 * GIB, batch=8192, pages_cache=True),
     caches={**TORCH_CACHES, "VLLM_CACHE_ROOT": "vllm"},
