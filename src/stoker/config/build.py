@@ -254,6 +254,13 @@ def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     return str(absolute(text, directory)) if is_path else text
 
 
+def _served_name(entry: ServeEntry, model: str) -> str:
+    """What its /v1/models must show."""
+    listed_as, table = engine_of(entry.engine).listed_as, entry.table
+    is_ours = entry.driver in ("process", "systemd") and table.cmd is None
+    return entry.served_name if listed_as is None or not is_ours or table.served_name else listed_as(model)
+
+
 def _serve(
     doc: ConfigDocument,
     entry: ServeEntry,
@@ -266,14 +273,15 @@ def _serve(
     key, also = secrets.get(entry.at("key")), entry.at("also")
     also_keys = {int(path[-2]): secret for path, secret in secrets.items() if path[:-2] == also}
     status, why = split_status(table.status)
-    engine = engine_of(entry.engine)
+    engine, model = engine_of(entry.engine), _model(entry, directory, vault)
+    served_name = _served_name(entry, model)
     dialects = engine.dialects if table.dialects is None else frozenset(map(Dialect, table.dialects))
     return Serve(
         name=entry.name,
         engine=entry.engine,
-        model=_model(entry, directory, vault),
-        served_name=entry.served_name,
-        is_served_name_public=is_served_name_public and entry.section == "serve",
+        model=model,
+        served_name=served_name,
+        is_served_name_public=is_served_name_public and entry.section == "serve" and served_name == entry.served_name,
         aliases=tuple(dict.fromkeys(alias for alias in table.aliases if not is_pattern(alias))),
         alias_patterns=tuple(dict.fromkeys(alias for alias in table.aliases if is_pattern(alias))),
         slot=table.slots[0] if table.slots else table.slot,

@@ -66,6 +66,7 @@ from stoker.domain.kinds import (
     setting,
 )
 from stoker.domain.serve import FallbackCause, ServeIdentity, Warmth
+from stoker.engines.registry import those
 
 
 class FrontDoorTable(msgspec.Struct, frozen=True):
@@ -291,7 +292,8 @@ class ServeTable(msgspec.Struct, frozen=True):
     engine: Annotated[
         Engine | None,
         setting(
-            "`llama.cpp`, `vllm`, `sglang`, or `openai` for anything with an OpenAI-like API. Default: `llama.cpp`; "
+            f"{', '.join(f'`{name}`' for name in those(lambda engine: engine.launch))}, or `openai` for anything with "
+            "an OpenAI-like API. Default: `llama.cpp`; "
             "with a `base_url` or a `container`, `openai`."
         ),
     ] = None
