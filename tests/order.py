@@ -93,7 +93,7 @@ LONGEST = (
     "edge/test_edge_ingress.py",
     "scenarios/test_slot_sets.py",
     "scenarios/test_prometheus.py",
-    "cli/importers/test_import_llama_swap.py",
+    "importing/test_import_llama_swap.py",
     "request/translate/properties/test_translation_linear.py",
     "measure/suites/test_suites_ember.py",
     "scenarios/test_routing_ahead.py",

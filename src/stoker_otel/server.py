@@ -14,6 +14,7 @@ from stoker.domain.access import Settings
 from stoker.domain.events import Event
 from stoker.domain.serve import Serve, replicas_of
 from stoker.domain.telemetry import ServeLabels
+from stoker.engines.registry import GENERIC, engine_of
 from stoker_otel.environment import is_disabled, options
 from stoker_otel.telemetry import TelemetrySender
 
@@ -82,7 +83,7 @@ class _Facts:
 
 
 def _provider(serve: Serve) -> str:
-    if serve.engine != "openai":
+    if engine_of(serve.engine) is not GENERIC:
         return serve.engine
     host = urlsplit(serve.base_url or "").hostname or ""
     return PROVIDERS.get(host, ServeLabels().provider)

@@ -54,7 +54,7 @@ def test_without_a_variable_a_key_of_the_configuration_is_taken_that_may_do_it(k
 
 @pytest.mark.parametrize("keys", [(), (key("ask", Scope.INFERENCE),), (key("other", models=("slow",)),)])
 def test_where_no_key_may_do_it_the_variable_is_named(keys: tuple[Key, ...]) -> None:
-    with pytest.raises(UsageError, match=r"scope `observe` into the variable STOKER_KEY"):
+    with pytest.raises(UsageError, match=r"scope `observe` into the variable STOKER_KEY.*make one: export STOKER_KEY="):
         front_door_key(place(*keys), GUARDED, FAST, None)
 
 

@@ -231,7 +231,7 @@ def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: 
             "variant[h].set.id_slot",
             "contradicts `keep_conversations`, which chooses the slot of the engine for each conversation; remove one",
         ),
-        ('engine = "sglang"\nserved_name = "a:b"', "served_name", "SGLang refuses 'a:b'"),
+        ('engine = "sglang"\nserved_name = "a:b"', "served_name", "SGLang refuses the served name 'a:b'"),
         ('cmd = "run {port}"\ndtype = "f16"', "dtype", "has no effect for serve 'fast', which has a `cmd`"),
         ('cmd = "run {port}"\nsleep_level = 1\nengine = "vllm"', "sleep_level", "is for the engines vllm and sglang"),
     ],

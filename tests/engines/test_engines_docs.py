@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from stoker.engines import failures, llama_cpp, options, placement, plan, sglang, signals, vllm
+import pytest
+
+from stoker.engines import failures, options
+from stoker.engines.record import Engine, FailureKind, MetricRow
+from stoker.engines.registry import ENGINES
+from stoker.engines.signals import Signals
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "engines.md").read_text()
 EXAMPLES: dict[str, Any] = {
@@ -17,60 +23,59 @@ EXAMPLES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def said(module: Any, key: str) -> str:
+STARTED = [engine for engine in ENGINES.values() if engine.launch is not None]
+
+
+def said(engine: Engine, key: str) -> str:
     """The words for an example; what the engine does by itself needs none."""
-    if key not in module.WORDS:
+    if key not in engine.options:
         return "\N{EN DASH}"
-    example = "flash" if (module, key) == (llama_cpp, "attention_backend") else EXAMPLES[key]
-    return f"`{' '.join(module.WORDS[key](example))}`" if module.WORDS[key](example) else "by itself"
+    example = "flash" if "flash" in engine.choices.get(key, ()) else EXAMPLES[key]
+    words = engine.options[key](example)
+    return f"`{' '.join(words)}`" if words else "by itself"
+
+
+def table(first: str, rows: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """A column for each engine."""
+    head = [f"| {first} | {' | '.join(engine.title for engine in STARTED)} |", f"|---|{'---|' * len(STARTED)}"]
+    return "\n".join([*head, *(f"| `{name}` | {' | '.join(cells)} |" for name, cells in rows)])
 
 
 def keys() -> str:
-    rows = ["| key | llama.cpp | vLLM | SGLang |", "|---|---|---|---|"]
-    for key in options.KEYS:
-        value = EXAMPLES[key]
-        shown = f"{key} = {str(value).lower()}" if isinstance(value, bool) else key
-        rows.append(f"| `{shown}` | {' | '.join(said(module, key) for module in (llama_cpp, vllm, sglang))} |")
-    return "\n".join(rows)
+    shown = {
+        key: f"{key} = {str(EXAMPLES[key]).lower()}" if isinstance(EXAMPLES[key], bool) else key for key in options.KEYS
+    }
+    return table("key", ((shown[key], (said(engine, key) for engine in STARTED)) for key in options.KEYS))
+
+
+def metric_names(row: MetricRow | None) -> str:
+    names = () if row is None else row.names
+    shown = (f"`{name.metric}`" + (f" ({name.label[1]})" if name.label else "") for name in names)
+    return ", else ".join(shown) or "\N{EN DASH}"
 
 
 def names() -> str:
-    rows = ["| signal | llama.cpp | vLLM | SGLang |", "|---|---|---|---|"]
-    for signal in signals.Signals.__dataclass_fields__:
-        cells = []
-        for engine in ("llama.cpp", "vllm", "sglang"):
-            row = signals.TABLES[engine].get(signal)
-            shown = (
-                [f"`{name.metric}`" + (f" ({name.label[1]})" if name.label else "") for name in row.names]
-                if row
-                else []
-            )
-            cells.append(", else ".join(shown) or "\N{EN DASH}")
-        rows.append(f"| `{signal}` | {' | '.join(cells)} |")
-    return "\n".join(rows)
+    signals = Signals.__dataclass_fields__
+    return table("signal", ((one, (metric_names(engine.signals.get(one)) for engine in STARTED)) for one in signals))
 
 
 def kinds() -> str:
     rows = ["| kind | proposed status | advice |", "|---|---|---|"]
-    for kind in failures.FailureKind:
+    for kind in FailureKind:
         proposed = failures.PROPOSED.get(kind)
         rows.append(f"| `{kind}` | {proposed or ''} | {failures.advice(kind)} |")
     return "\n".join(rows)
 
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
-    for table in (keys(), names(), kinds()):
-        assert table in PAGE, f"docs/reference/engines.md is behind: put in\n{table}"
+    for made in (keys(), names(), kinds()):
+        assert made in PAGE, f"docs/reference/engines.md is behind: put in\n{made}"
 
 
-def test_every_engine_and_every_variable_for_a_cache_is_on_the_page() -> None:
-    for engine in plan.ADAPTERS:
-        assert f"`{engine}`" in PAGE
-        for variable in placement.caches(engine, "/v", "a"):
-            assert f"`{variable}`" in PAGE, variable
-
-
-def test_what_an_engine_has_no_words_for_has_something_instead_on_the_page() -> None:
-    for module in (llama_cpp, vllm, sglang):
-        for key, instead in module.INSTEAD.items():
-            assert f"| `{key}` | {instead.replace('|', '/')} |" in PAGE, key
+@pytest.mark.parametrize("engine", STARTED, ids=lambda engine: engine.name)
+def test_an_engine_its_caches_and_what_it_cannot_express_are_on_the_page(engine: Engine) -> None:
+    assert f"`{engine.name}`" in PAGE
+    for variable in engine.caches:
+        assert f"`{variable}`" in PAGE, variable
+    for key, instead in engine.instead.items():
+        assert f"| `{key}` | {instead.replace('|', '/')} |" in PAGE, key

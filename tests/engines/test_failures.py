@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stoker.domain.serve import Status
 from stoker.engines import failures
 from stoker.engines.failures import EVIDENCE, classify
-from stoker.engines.failures import FailureKind as Kind
+from stoker.engines.record import FailureKind as Kind
 
 EXAMPLES = [
     ("vllm", Kind.STARTUP_MEMORY,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.engines.failures import FailureKind
 from stoker.engines.last_output import LENGTH, LastOutput, last_output
+from stoker.engines.record import FailureKind
 
 
 def said(directory: Path, text: str, start: int = 0, secrets: tuple[str, ...] = ()) -> LastOutput:

@@ -11,7 +11,6 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Driver, Serve
 from stoker.engines.placement import caches, placed, placement_problems
 from stoker.engines.plan import cautions
-from stoker.engines.served_names import name_caution, name_problem
 
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "vllm", "sglang", "openai"])
@@ -61,21 +60,6 @@ def test_what_has_a_file_system_of_its_own_is_left_alone(driver: Driver) -> None
     serve = Serve("a", driver=driver, model="/home/x")
     assert placed(serve, "/vault") == serve
     assert placement_problems(serve, "/vault") == []
-
-
-def test_sglang_refuses_a_colon_and_the_others_take_it() -> None:
-    problem = name_problem("sglang", "qwen:32b")
-    assert problem is not None
-    assert "write 'qwen-32b'" in problem
-    assert name_problem("vllm", "qwen:32b") is None
-    assert name_problem("sglang", "qwen-32b") is None
-
-
-def test_a_slash_is_what_some_clients_cannot_have() -> None:
-    caution = name_caution("org/model")
-    assert caution is not None
-    assert "add 'model' to `aliases`" in caution
-    assert name_caution("model") is None
 
 
 def test_a_serve_of_audio_is_nothing_for_them() -> None:

@@ -84,6 +84,7 @@ def test_there_is_one_depth_of_sleep(tmp_path: Path) -> None:
 def test_a_colon_in_the_served_name_is_refused_with_the_name_to_take(tmp_path: Path) -> None:
     [problem] = plan.problems(serve(tmp_path, served_name="qwen:32b"))
     assert "write 'qwen-32b' and keep the old name in `aliases`" in problem
+    assert plan.problems(serve(tmp_path, served_name="qwen-32b")) == []
 
 
 def test_the_interpreter_of_the_command_runs_the_module(tmp_path: Path) -> None:

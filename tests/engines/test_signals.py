@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.engines import signals
+from stoker.engines.registry import ENGINES
 from stoker.engines.signals import Signals, read
 
 VLLM = """\
@@ -134,7 +134,7 @@ def test_no_text_is_too_odd(text: str, engine: str) -> None:
     assert all(math.isfinite(value) for value in known)
 
 
-_NAMES = sorted({name.metric for table in signals.TABLES.values() for row in table.values() for name in row.names})
+_NAMES = sorted({name.metric for engine in ENGINES.values() for row in engine.signals.values() for name in row.names})
 _LINES = st.builds(
     "{}{}{} {}".format,
     st.sampled_from(_NAMES),
@@ -162,8 +162,3 @@ def test_reading_takes_steps_in_proportion_to_the_text() -> None:
 def _is_in_a_set(pattern: str, at: int) -> bool:
     before = pattern[:at]
     return before.rfind("[") > before.rfind("]")
-
-
-def test_the_tables_give_only_signals_that_there_are() -> None:
-    fields: Any = Signals.__dataclass_fields__
-    assert all(signal in fields for table in signals.TABLES.values() for signal in table)

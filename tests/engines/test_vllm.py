@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Serve, Tuning
-from stoker.engines import options, plan, vllm
+from stoker.engines import plan
 from stoker.engines.launch import LaunchPlace
 
 PLACE = LaunchPlace(1234, "sesame")
@@ -160,13 +160,6 @@ def test_what_vllm_cannot_express_is_a_sentence_with_what_to_do_instead(tmp_path
     assert "OMP_NUM_THREADS" in found[0]
 
 
-@pytest.mark.parametrize("engine", sorted(plan.ADAPTERS))
-def test_each_key_is_either_in_an_engines_words_or_has_something_instead(engine: str) -> None:
-    module = {"llama.cpp": plan.llama_cpp, "vllm": plan.vllm, "sglang": plan.sglang}[engine]
-    assert set(module.WORDS) | set(module.INSTEAD) == set(options.KEYS)
-    assert not set(module.WORDS) & set(module.INSTEAD)
-
-
 def test_a_command_of_ones_own_takes_the_key_from_the_environment_too(tmp_path: Path) -> None:
     given = serve(tmp_path, cmd=(str(tmp_path / "vllm"), "serve", "{model}", "--port", "{port}"))
     launch = plan.plan(given, PLACE)
@@ -186,5 +179,5 @@ def test_the_command_is_found_beside_our_own_interpreter(tmp_path: Path, monkeyp
     beside = program(tmp_path / "venv" / "bin" / "vllm")
     monkeypatch.setattr("sys.executable", str(tmp_path / "venv" / "bin" / "python"))
     given = Serve(name="a", engine="vllm", model="org/m", directory=str(tmp_path), env={"PATH": "/nowhere"})
-    assert vllm.problems(given) == []
+    assert plan.problems(given) == []
     assert plan.plan(given, PLACE).argv[0] == str(beside)

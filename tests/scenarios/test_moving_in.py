@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.importers.ollama_home import OllamaHome
+from tests.importing.ollama_home import OllamaHome
 from tests.scenarios.caller import document, story
 from tests.scenarios.plane import MODELS, STOKER, Plane, free_port, running
 

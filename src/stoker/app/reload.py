@@ -17,7 +17,7 @@ from stoker.app.configuration import (
 from stoker.app.context import ReadAgain
 from stoker.app.parts import ProgramParts
 from stoker.blocking import in_own_thread
-from stoker.domain.errors import ConfigError
+from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.spending import cloud_prices
 
 
@@ -68,7 +68,9 @@ class Reloader:
         changed then. Another error of a part is raised after the configuration before was applied again.
         """
         if self._read is None:
-            raise ConfigError(["this Stoker runs without a configuration file: there is nothing to reload"])
+            raise ClientError(
+                "this Stoker runs without a configuration file: there is nothing to reload", code="no_file"
+            )
         async with self._turn:
             old = self._active.current
             paths, new = await self._read_again(self._read, old)

@@ -167,7 +167,9 @@ async def _serve(
     recovering = {name for swap in fleet.journal.unfinished() for name in slots_of(swap.slot)}
     await fleet.conductor.begin()
     for ended in await parts.promotions.end_lost():
-        options.announce(f"the promotion of {ended.alias} to {ended.serve} has ended: it is no longer configured")
+        options.announce(
+            f"the promotion of {ended.alias} to {ended.serve} has ended, because it is no longer configured"
+        )
     if options.resume:
         for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.slots, recovering):
             options.announce(f"resuming {serve} in slot {slot}")

@@ -40,7 +40,6 @@ COMMANDS = (
     Command("slot", "stoker.cli.commands.slot:app", "Slots: devices, and the serves that share them."),
     Command("keys", "stoker.cli.commands.keys:app", "Make, limit, disable and rotate the keys of callers."),
     Command("orchestrator", "stoker.cli.commands.orchestrator:app", "Requests written block by block; prompts."),
-    Command("import", "stoker.cli.commands.import_config:app", "Move from another program: models and configuration."),
     Command("eval", "stoker.cli.commands.eval:app", "Measurements of a model: what it does, what it costs."),
     Command("results", "stoker.cli.evaluate.results:app", "Results of measurements: list, show, compare."),
     Command("profile", "stoker.cli.commands.profile:app", "The quality profile: show, diff, import, export."),

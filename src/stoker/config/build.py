@@ -24,21 +24,14 @@ from stoker.config.tables.file import File
 from stoker.config.tables.gates import build_aliases, build_choices, task_names
 from stoker.config.tables.router import build_router
 from stoker.domain.access import FrontDoor, Paths, Settings
-from stoker.domain.dialect import TEXT, Dialect
+from stoker.domain.dialect import Dialect
 from stoker.domain.key import make_key
 from stoker.domain.kinds import FILE, Form
 from stoker.domain.request_parameters import NO_PARAMETERS
 from stoker.domain.serve import SECRET, AlsoServed, Driver, Secret, Serve, Slot, SwapPolicy
+from stoker.engines.record import Weights
+from stoker.engines.registry import engine_of
 from stoker.request.decide.alias_patterns import is_pattern
-
-SPOKEN = {
-    "llama.cpp": frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
-    "vllm": TEXT,
-    "sglang": TEXT,
-    "openai": frozenset((Dialect.CHAT, Dialect.COMPLETIONS)),
-}
-"""What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank. No
-engine's usual start speaks a dialect of audio or images."""
 
 Secrets = dict[KeyPath, Secret]
 
@@ -189,7 +182,8 @@ def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     if text.startswith(VAULT):
         return str(in_vault(text, vault))
     is_ours = entry.driver in (Driver.PROCESS, Driver.SYSTEMD)
-    named = entry.engine == "llama.cpp" or (entry.engine in ("vllm", "sglang") and text.startswith((".", "/", "~")))
+    weights = engine_of(entry.engine).weights
+    named = weights is Weights.GGUF or (weights is Weights.FOLDER and text.startswith((".", "/", "~")))
     is_path = text and named and is_ours  # a hub id looks like a relative path
     return str(absolute(text, directory)) if is_path else text
 
@@ -198,7 +192,7 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, directory: Path, vault: Path,
     """The table with what follows from its keys, and from those that are left out."""
     table, given = entry.table, entry.given
     values: dict[str, Any] = {one.name: getattr(table, one.name) for one in fields(Serve)}
-    dialects = table.dialects if "dialects" in given else SPOKEN[entry.engine]
+    dialects = table.dialects if "dialects" in given else engine_of(entry.engine).dialects
     aliases = dict.fromkeys(table.aliases)
     unit = table.unit or f"stoker-serve-{entry.name}.service"
     values |= {

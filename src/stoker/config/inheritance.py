@@ -16,14 +16,10 @@ from stoker.config.document import ConfigDocument
 from stoker.config.line_numbers import KeyPath
 from stoker.config.local_address import is_local
 from stoker.config.tables.file import File
-from stoker.domain.dialect import Dialect
 from stoker.domain.serve import AlsoServed, Driver, ServeRow, Translation
+from stoker.engines.registry import DEFAULT, GENERIC, engine_of
 
 _OWN = frozenset(("name", "served_name", "aliases", "variant", "extends", "abstract"))
-
-GAPS: dict[str, frozenset[Dialect]] = {"llama.cpp": frozenset((Dialect.RESPONSES,))}
-"""What an engine speaks so that official clients stumble. llama.cpp's Responses stream names no `content_index` (build
-of 2026-10), on which the OpenAI SDK's streaming helper breaks."""
 
 
 def is_cloud(url: str) -> bool:
@@ -77,7 +73,7 @@ class ServeEntry:
     def engine(self) -> str:
         if "engine" in self.given:
             return self.table.engine
-        return "openai" if self.driver in (Driver.EXTERNAL, Driver.COMPOSE) else "llama.cpp"
+        return (GENERIC if self.driver in (Driver.EXTERNAL, Driver.COMPOSE) else DEFAULT).name
 
     @property
     def served_name(self) -> str:
@@ -92,7 +88,7 @@ class ServeEntry:
         written, given = self.table.translation, self.given.get("translation", {})
         return replace(
             written,
-            always=written.always if "always" in given else GAPS.get(self.engine, frozenset()),
+            always=written.always if "always" in given else engine_of(self.engine).poor_dialects,
             cloud=written.cloud if "cloud" in given else is_cloud(self.table.base_url or ""),
         )
 

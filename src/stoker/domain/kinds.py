@@ -25,7 +25,8 @@ from stoker.domain.dialect import SPOKEN, Dialect
 from stoker.domain.nearest import did_you_mean
 from stoker.domain.units import parse_duration, parse_size, show_duration, show_size
 
-ENGINES = ("llama.cpp", "vllm", "sglang", "openai")
+ENGINES: list[str] = []
+"""Names of engines: `engines.registry` fills it."""
 AUTH = ("keys", "none")
 KEY_HEADERS = ("authorization", "x-api-key")
 SYSTEM_TURNS = ("keep", "append")
@@ -440,7 +441,11 @@ def words(accepted: Iterable[str], make: Callable[[str], Any] = str, implied: Ma
     return Form(lambda value: make(check(value)), {"type": "string", "enum": list(accepted)}, str)
 
 
-Engine = Annotated[str, words(ENGINES)]
+def _engine(value: object) -> str:
+    return one_of(ENGINES)(value)
+
+
+Engine = Annotated[str, Form(_engine, {"type": "string", "enum": ENGINES}, str)]
 DialectWord = Annotated[Dialect, words(DIALECTS, Dialect)]
 SystemTurnsWord = Annotated[str, words(SYSTEM_TURNS)]
 SwitchWord = Annotated[str, words(SWITCHES)]

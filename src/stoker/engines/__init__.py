@@ -1,12 +1,11 @@
 """What to run for a serve, when it is ready, what it reports, and why it ended.
 
-plan          chooses the adapter: the serve's own `cmd`, or its engine's
-llama_cpp     llama-server from PATH, or the embedded engine (embedded: its main program)
-vllm, sglang  their command lines; generic: any `cmd` with placeholders (engine `openai`)
+record        what an engine is: everything that Stoker knows of one; registry: the engines that there are
+llama_cpp, vllm, sglang, generic     one engine each; embedded: the program of llama.cpp's embedded one
+plan          a serve's command line, by its engine or by its own `cmd` (own_command), and what stands in its way
 launch        what goes into a command line, and the result
-options       configuration keys as an engine's options: one table per engine
+options       configuration keys as an engine's options
 backends      attention backends: what each needs on this machine
-served_names  served names that an engine or a client cannot handle
 placement     keeps weights and caches under the vault
 weight_files  checks the weights on disk
 readiness     proves a started engine: health, the exact served id, a canary; facts: what the engine reports then

@@ -1,7 +1,7 @@
 """What an engine can do that its kind alone does not tell. Probed once per start, and stored as facts.
 
 speaks        the dialects, among those that can be translated, whose paths exist (an older build has fewer)
-system_turns  llama.cpp: `keep` if its template allows a system message in mid-conversation, else `append`
+system_turns  `keep` if its template allows a system message in mid-conversation, else `append`; for engines that tell
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.engines.facts import Facts
+from stoker.engines.record import Facts
+from stoker.engines.registry import engine_of
 from stoker.http import client
 from stoker.http.client import NoResponse
 
@@ -31,8 +32,8 @@ async def capabilities(serve: Serve, address: Target) -> Facts:
     asked: list[Any] = []
     if serve.asks_dialects:
         asked.append(_speaks(serve, address))
-    if serve.engine == "llama.cpp":
-        asked.append(_system_turns(address))
+    if page := engine_of(serve.engine).template_page:
+        asked.append(_system_turns(address, page))
     facts: Facts = {}
     for found in await asyncio.gather(*asked):
         facts |= found
@@ -56,10 +57,10 @@ async def _status(address: Target, path: str) -> int | None:
         return None
 
 
-async def _system_turns(address: Target) -> Facts:
+async def _system_turns(address: Target, page: str) -> Facts:
     turns = [{"role": role, "content": mark} for role, mark in zip(_ROLES, _MARKS, strict=True)]
     try:
-        answer = await client.ask(address, "/apply-template", {"messages": turns}, TIMEOUT)
+        answer = await client.ask(address, page, {"messages": turns}, TIMEOUT)
     except NoResponse:
         return {}
     found = answer.json() if answer.status == 200 else None

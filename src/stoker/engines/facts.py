@@ -5,30 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Facts = dict[str, str | int | float]
+from stoker.engines.record import Facts
 
 
 def from_models(models: Sequence[Mapping[str, Any]], served_name: str) -> Facts:
     """From one entry of /v1/models: llama.cpp's `meta`, vLLM's `max_model_len`."""
     entry = next((entry for entry in models if entry.get("id") == served_name), {})
     meta = entry.get("meta")
-    found = _pick(meta, "n_ctx", "n_ctx_train", "n_params", "size", "ftype") if isinstance(meta, dict) else {}
-    return found | _pick(entry, "max_model_len")
+    found = pick(meta, "n_ctx", "n_ctx_train", "n_params", "size", "ftype") if isinstance(meta, dict) else {}
+    return found | pick(entry, "max_model_len")
 
 
-def from_props(props: Any) -> Facts:
-    """From llama.cpp's /props."""
-    if not isinstance(props, dict):
-        return {}
-    found = _pick(props, "total_slots")
-    build = props.get("build_info")
-    if isinstance(build, str):
-        found["build"] = build[:100]
-    settings = props.get("default_generation_settings")
-    return found | (_pick(settings, "n_ctx") if isinstance(settings, dict) else {})
-
-
-def _pick(source: Mapping[str, Any], *names: str) -> Facts:
+def pick(source: Mapping[str, Any], *names: str) -> Facts:
+    """The texts and numbers of these names."""
     found: Facts = {}
     for name in names:
         value = source.get(name)

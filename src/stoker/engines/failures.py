@@ -1,6 +1,7 @@
 """Why an engine ended, by its last output: a table of patterns, with advice for each. Pure.
 
-The table is read from the top, and the first row with a matching line wins. So causes come before their consequences.
+An engine's own rows come first, then TABLE from the top; the first row with a matching line wins. So causes come
+before their consequences.
 """
 
 from __future__ import annotations
@@ -8,33 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple
+from functools import cache
 
 from stoker.domain.serve import Status
+from stoker.engines.record import FailureKind, FailurePattern
+from stoker.engines.registry import ENGINES, GENERIC, engine_of
 
 EVIDENCE = 200
 """Characters shown of the line that matched."""
 _LINES, _WIDTH = 400, 2000
 _SIGKILL = frozenset((-9, 137))
-
-
-class FailureKind(StrEnum):
-    STARTUP_MEMORY = "startup_memory"
-    """The memory that the engine had to reserve is not free, or not enough for one request."""
-    OUT_OF_MEMORY = "out_of_memory"
-    DEVICE_LOST = "device_lost"
-    DEVICE_FAULT = "device_fault"
-    """The engine's own code failed on the device."""
-    UNSUPPORTED_QUANTIZATION = "unsupported_quantization"
-    UNSUPPORTED_BACKEND = "unsupported_backend"
-    UNSUPPORTED_ARCHITECTURE = "unsupported_architecture"
-    CONTEXT_TOO_LONG = "context_too_long"
-    PORT_TAKEN = "port_taken"
-    MISSING_DEPENDENCY = "missing_dependency"
-    MISSING_WEIGHTS = "missing_weights"
-    BAD_WEIGHTS = "bad_weights"
-    BAD_OPTION = "bad_option"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +42,7 @@ PROPOSED: Mapping[FailureKind, Status] = {
 """The status that a validation proposes: `rejected` blames the serve, `blocked` the machine or the weights."""
 
 
-class FailurePattern(NamedTuple):
-    """The pattern of one kind of failure. `engines`: whose output it is; empty: any engine's."""
-
-    kind: FailureKind
-    pattern: str
-    engines: tuple[str, ...] = ()
-
-
 TABLE: tuple[FailurePattern, ...] = (
-    FailurePattern(
-        FailureKind.STARTUP_MEMORY,
-        r"less than desired [GC]PU memory utilization|No available memory for the cache blocks"
-        r"|larger than the (available KV cache memory|maximum number of tokens that can be stored in KV cache)",
-        ("vllm",),
-    ),
-    FailurePattern(FailureKind.STARTUP_MEMORY, r"Not enough memory\. Please try", ("sglang",)),
     FailurePattern(
         FailureKind.DEVICE_LOST,
         r"GPU is lost|fallen off the bus|uncorrectable ECC|DeviceLost|no CUDA-capable device|No HIP GPUs are available"
@@ -107,9 +76,6 @@ TABLE: tuple[FailurePattern, ...] = (
         FailureKind.UNSUPPORTED_ARCHITECTURE,
         r"unknown model architecture|unsupported model architecture|unsupported architecture|not supported for now"
         r"|does not recognize this architecture|Model architectures .{0,80} failed to be inspected",
-    ),
-    FailurePattern(
-        FailureKind.CONTEXT_TOO_LONG, r"greater than the derived (max_model_len|context_length)", ("vllm", "sglang")
     ),
     FailurePattern(
         FailureKind.PORT_TAKEN,
@@ -162,25 +128,17 @@ _ADVICE: Mapping[FailureKind, str] = {
     "or download them again",
     FailureKind.BAD_OPTION: "it does not know an option: correct `extra_args` or `cmd`",
 }
-_ADVICE_FOR: Mapping[tuple[FailureKind, str], str] = {
-    (
-        FailureKind.OUT_OF_MEMORY,
-        engine,
-    ): "it ran out of memory: lower `memory_fraction`, `parallel` or `batched_tokens`, or take a smaller quantisation"
-    for engine in ("vllm", "sglang")
-}
-_COMPILED = tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in TABLE)
 
 
 def advice(kind: FailureKind, engine: str = "") -> str:
     """What to do about it, in configuration keys."""
-    return _ADVICE_FOR.get((kind, engine), _ADVICE[kind])
+    return engine_of(engine).advice.get(kind, _ADVICE[kind])
 
 
 def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | None = None) -> EngineFailure | None:
     """Why the engine ended; None if unknown.
 
-    If `engine` is empty or has no patterns of its own, all patterns are tried. `said`: the last lines of its output.
+    An engine that may be any other has the rows of all. `said`: the last lines of its output.
     `oom_kills`: how many of its processes the kernel killed to free memory (its control group's `oom_kill`);
     None: not known.
 
@@ -194,9 +152,8 @@ def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | Non
             FailureKind.OUT_OF_MEMORY, f"the kernel killed {oom_kills} of its processes", advice(_KILLED, engine)
         )
     lines = [line[:_WIDTH] for line in said.splitlines()[-_LINES:]]
-    for row, pattern in _COMPILED:  # 2
-        if row.engines and engine in _WITH_WORDS and engine not in row.engines:
-            continue
+    for row in _rows(engine):  # 2
+        pattern = _compiled(row.pattern)
         for line in lines:
             if (match := pattern.search(line)) is not None:
                 return EngineFailure(row.kind, _around(line, match.start(), match.end()), advice(row.kind, engine))
@@ -206,7 +163,17 @@ def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | Non
 
 
 _KILLED = FailureKind.OUT_OF_MEMORY
-_WITH_WORDS = frozenset(("llama.cpp", "vllm", "sglang"))
+
+
+def _rows(engine: str) -> tuple[FailurePattern, ...]:
+    own = engine_of(engine)
+    engines = ENGINES.values() if own is GENERIC else (own,)
+    return (*(row for one in engines for row in one.failures), *TABLE)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def _around(line: str, start: int, end: int) -> str:

@@ -7,15 +7,20 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
+from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
-from stoker.engines import options, weight_files
+from stoker.engines import embedded_architectures, facts, options
 from stoker.engines.launch import Launch, LaunchPlace, find_command
-from stoker.engines.options import CACHE_TYPES, OptionTable, option, switch
+from stoker.engines.options import option, switch
+from stoker.engines.record import CACHES, MIB, Engine, EngineMemory, Facts, OptionTable, Weights, metric
 
 SERVER = "llama-server"
 _MODULE = "stoker.engines.embedded"
-_INSTALL = "`pip install xllamacpp`"
+PACKAGE = "xllamacpp"
+_INSTALL = f"pip install {PACKAGE}"
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 _SAMPLERS = {
     "temperature": "--temp",
     "top_p": "--top-p",
@@ -34,12 +39,6 @@ def _sampling(given: Mapping[str, float]) -> list[str]:
 
 
 _ATTENTION = {"flash": "on", "none": "off"}
-_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "kv_cache_type": CACHE_TYPES,
-    "attention_backend": tuple(_ATTENTION),
-    "reasoning_parser": _FORMATS,
-}
 WORDS: OptionTable = {
     "context": option("-c"),
     "parallel": option("-np"),
@@ -95,48 +94,31 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
 
 def uses_embedded(serve: Serve) -> bool:
     """Whether the embedded engine would run its model: what `embedded` says, else where `llama-server` is not on PATH.
-    Never for a serve with a command of its own or another engine. It looks at PATH.
+    Never for a serve with a command of its own. It looks at PATH.
     """
-    if serve.engine != "llama.cpp" or serve.cmd is not None:
+    if serve.cmd is not None:
         return False
     return serve.embedded if serve.embedded is not None else find_command(serve, SERVER) is None
 
 
-def problems(serve: Serve) -> list[str]:
-    """What prevents a start: one sentence each. Takes milliseconds."""
-    return [
-        *weight_files.problems(serve),
-        *([serve.context_problem] if serve.context_problem else []),
-        *options.template_problems(serve),
-        *unsupported(serve),
-        *_engine_problems(serve),
-    ]
+def on_processors(serve: Serve) -> bool:
+    """The embedded engine computes on processors, unless `gpu_layers` says that this build of it does not."""
+    is_ours = serve.cmd is None
+    return is_ours and (serve.gpu_layers == 0 or (serve.gpu_layers is None and uses_embedded(serve)))
 
 
-def unsupported(serve: Serve) -> list[str]:
-    """One sentence for each key, or value, that llama.cpp cannot express. Pure."""
-    found = options.unsupported(serve, WORDS, INSTEAD)
-    for key, choices in _CHOICES.items():
-        given = getattr(serve.tuning, key)
-        for value in given if isinstance(given, tuple) else [given]:
-            if value is not None and value not in choices:
-                found.append(
-                    f"serve '{serve.name}': llama.cpp has no `{key}` {value}: it is one of {', '.join(choices)}"
-                )
-    return found
-
-
-def _engine_problems(serve: Serve) -> list[str]:
+def missing(serve: Serve) -> list[str]:
+    """The engine, or the options that the embedded one does not take."""
     if not uses_embedded(serve):
         if find_command(serve, SERVER) is not None:
             return []
         return [f"serve '{serve.name}' wants `{SERVER}`, which is not on PATH: install llama.cpp{_or_embedded(serve)}"]
-    if find_spec("xllamacpp") is None:
+    if find_spec(PACKAGE) is None:
         if serve.embedded:
-            return [f"serve '{serve.name}' wants the embedded engine, which is not installed: type {_INSTALL}"]
+            return [f"serve '{serve.name}' wants the embedded engine, which is not installed: type `{_INSTALL}`"]
         return [
             f"serve '{serve.name}' needs llama.cpp, and there is neither `{SERVER}` on PATH nor the embedded engine: "
-            f"type {_INSTALL}"
+            f"type `{_INSTALL}`"
         ]
     from stoker.engines import embedded
 
@@ -148,7 +130,7 @@ def _or_embedded(serve: Serve) -> str:
     """The other remedy, if the embedded engine takes all that the serve passes on."""
     from stoker.engines import embedded
 
-    return "" if embedded.refusal(serve.extra_args) else f", or set `embedded = true` after {_INSTALL}"
+    return "" if embedded.refusal(serve.extra_args) else f", or set `embedded = true` after `{_INSTALL}`"
 
 
 def _conversations(place: LaunchPlace) -> list[str]:
@@ -166,3 +148,95 @@ def _options(serve: Serve, place: LaunchPlace) -> list[str]:
         "--no-slots",
         *_conversations(place),
     ]
+
+
+def foreign_cache_type(serve: Serve, title: str, instead: str) -> list[str]:
+    """For other engines, to which llama.cpp's names of KV cache types mean nothing."""
+    given = serve.tuning.kv_cache_type
+    if given not in CACHE_TYPES:
+        return []
+    return [
+        f"serve '{serve.name}': engine {title} has no `kv_cache_type` {given}, which is one of llama.cpp's: "
+        f"take {instead}"
+    ]
+
+
+def _in_container(image: str, model: str, name: str, context: int, parallel: int) -> list[str]:
+    words = _fetching(model, name, "0.0.0.0", "8080", context, parallel)
+    return ["-p", "127.0.0.1:{port}:8080", "-e", "LLAMA_API_KEY", image, *words]
+
+
+def _from_hub(model: str, name: str, context: int, parallel: int) -> list[str]:
+    return [SERVER, *_fetching(model, name, "{host}", "{port}", context, parallel)]
+
+
+def _fetching(model: str, name: str, host: str, port: str, context: int, parallel: int) -> list[str]:
+    weights = ["-m", model] if os.path.isabs(model) else ["-hf", model]
+    return [
+        *weights, "--alias", name, "--host", host, "--port", port, "-c", str(context * parallel), "-np", str(parallel)
+    ]  # fmt: skip
+
+
+def _facts(props: Any) -> Facts:
+    """From /props."""
+    if not isinstance(props, dict):
+        return {}
+    found = facts.pick(props, "total_slots")
+    build = props.get("build_info")
+    if isinstance(build, str):
+        found["build"] = build[:100]
+    settings = props.get("default_generation_settings")
+    return found | (facts.pick(settings, "n_ctx") if isinstance(settings, dict) else {})
+
+
+ENGINE = Engine(
+    name="llama.cpp",
+    title="llama.cpp",
+    launch=launch,
+    missing=missing,
+    options=WORDS,
+    instead=INSTEAD,
+    choices={
+        "kv_cache_type": CACHE_TYPES,
+        "attention_backend": tuple(_ATTENTION),
+        "reasoning_parser": ("none", "auto", "deepseek", "deepseek-legacy"),
+    },
+    key_variable="LLAMA_API_KEY",
+    weights=Weights.GGUF,
+    unknown_model=lambda serve: embedded_architectures.problems(serve) if uses_embedded(serve) else [],
+    computes_context=True,
+    memory=EngineMemory(on_device=400 * MIB, on_host=32 * MIB, batch=512, activations=32, deals_layers=True),
+    on_processors=on_processors,
+    caches={**CACHES, "LLAMA_CACHE": "llama.cpp"},
+    package=lambda serve: PACKAGE if uses_embedded(serve) else None,
+    modules={"engines.embedded": PACKAGE},
+    # Embeddings and rerank need their own start.
+    dialects=frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
+    # Its stream names no `content_index` (build of 2026-10), on which the OpenAI SDK's streaming helper breaks.
+    poor_dialects=frozenset((Dialect.RESPONSES,)),
+    traits={"early_usage": "return_progress", "tool_images": True, "repetition_field": "repeat_penalty"},
+    paths={
+        ("GET", "health"): False, ("GET", "v1/models"): False, ("GET", "props"): False, ("GET", "metrics"): False,
+        ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "apply-template"): False,
+        ("POST", "v1/responses/input_tokens"): False, ("POST", "v1/chat/completions/input_tokens"): False,
+        ("POST", "infill"): True, ("POST", "completion"): True, ("POST", "embedding"): True,
+        ("POST", "rerank"): True,
+    },
+    facts_page=("/props", _facts),
+    template_page="/apply-template",
+    signals={
+        "queued": metric("llamacpp:requests_deferred"),
+        "running": metric("llamacpp:requests_processing"),
+        "kv_use": metric("llamacpp:kv_cache_usage_ratio", largest=True),
+        "prompt_tokens": metric("llamacpp:prompt_tokens_total"),
+        "generated_tokens": metric("llamacpp:tokens_predicted_total"),
+        "steps": metric("llamacpp:n_decode_total"),
+    },
+    asleep_page="/props",
+    saves_conversations=True,
+    program=SERVER,
+    packages={PACKAGE: "llama.cpp, embedded"},
+    install=_INSTALL,
+    in_container=_in_container,
+    from_hub=_from_hub,
+)  # fmt: skip

@@ -1,22 +1,18 @@
 """Configuration keys as an engine's options: a table per engine says how each key is written.
 
-A key that an engine does not support is in the engine's other table, with what to do instead. Every key is in one of
-the two.
+A key that an engine does not support is in `Engine.instead`, with what to do instead.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from stoker.domain.serve import Serve, Tuning
-
-OptionWriter = Callable[[Any], Sequence[str]]
-"""Writes one key's value as words of a command line, possibly none."""
-OptionTable = Mapping[str, OptionWriter]
+from stoker.engines.record import Engine, OptionTable, OptionWriter
 
 KEYS = ("parallel", "context", "threads", "gpu_layers", *(field.name for field in fields(Tuning)))
 """The keys that become options, in the order of the command line."""
@@ -25,10 +21,11 @@ ON_GPU: Mapping[str, str] = {
     "gpu_layers": "it holds all layers on the GPU; leave room for others with `memory_fraction`",
 }
 """What to do instead, for engines that run only on a GPU."""
+OUT_OF_MEMORY_ON_GPU = (
+    "it ran out of memory: lower `memory_fraction`, `parallel` or `batched_tokens`, or take a smaller quantisation"
+)
+"""`Engine.advice` of these."""
 _DEFAULTS = Tuning()
-CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
-"""llama.cpp's types of KV cache."""
-_ENGINES = {"llama.cpp": "llama.cpp", "vllm": "vLLM", "sglang": "SGLang"}
 
 
 def option(name: str, *before: str) -> OptionWriter:
@@ -72,14 +69,22 @@ def render(serve: Serve, words: OptionTable, backend: str | None) -> list[str]:
     return [word for key, value in said.items() for word in words[key](value)]
 
 
-def unsupported(serve: Serve, words: OptionTable, instead: Mapping[str, str]) -> list[str]:
-    """One sentence for each key that the serve sets and its engine does not support. Pure."""
+def unsupported(serve: Serve, engine: Engine) -> list[str]:
+    """One sentence for each key, and each value, that the serve sets and its engine does not support. Pure."""
     given = {key for key, value in settings(serve).items() if value != getattr(_DEFAULTS, key, None)}
-    return [
-        f"serve '{serve.name}': engine {_ENGINES[serve.engine]} has no `{key}`: {instead[key]}"
+    lacking = [
+        f"serve '{serve.name}': engine {engine.title} has no `{key}`: {engine.instead[key]}"
         for key in KEYS
-        if key in given and key not in words
+        if key in given and key not in engine.options
     ]
+    for key, choices in engine.choices.items():
+        value = getattr(serve.tuning, key)
+        lacking += [
+            f"serve '{serve.name}': {engine.title} has no `{key}` {one}: it is one of {', '.join(choices)}"
+            for one in (value if isinstance(value, tuple) else (value,))
+            if one is not None and one not in choices
+        ]
+    return lacking
 
 
 def template(serve: Serve) -> str | None:
@@ -95,7 +100,7 @@ def is_file_name(given: str) -> bool:
     return os.sep in given or given.endswith((".jinja", ".jinja2", ".j2", ".json"))
 
 
-def template_problems(serve: Serve, takes_names: bool = True) -> list[str]:
+def template_problems(serve: Serve, engine: Engine) -> list[str]:
     """What is wrong with the chat template: one sentence at most."""
     given, path = serve.tuning.chat_template, template(serve)
     if given is None or path is None:
@@ -103,23 +108,11 @@ def template_problems(serve: Serve, takes_names: bool = True) -> list[str]:
     if is_file_name(given):
         missing = f"the chat template of serve '{serve.name}' is not there: {path}; put it there, or correct it"
         return [] if os.path.isfile(path) else [missing]
-    if takes_names:
+    if engine.takes_template_names:
         return []
     return [
-        f"serve '{serve.name}': engine {_ENGINES[serve.engine]} has no chat template named '{given[:64]}': "
+        f"serve '{serve.name}': engine {engine.title} has no chat template named '{given[:64]}': "
         "give a file (`./name.jinja`)"
-    ]
-
-
-def cache_type_problems(serve: Serve) -> list[str]:
-    """llama.cpp's names for KV cache types mean nothing to the other engines."""
-    given = serve.tuning.kv_cache_type
-    if given not in CACHE_TYPES or (serve.engine, given) == ("sglang", "bf16"):
-        return []
-    known = "`fp8`" if serve.engine == "vllm" else "`fp8_e5m2` or `fp8_e4m3`"
-    return [
-        f"serve '{serve.name}': engine {_ENGINES[serve.engine]} has no `kv_cache_type` {given}, which is one of "
-        f"llama.cpp's: take {known}"
     ]
 
 

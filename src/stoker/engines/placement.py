@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 
 from stoker.domain.serve import Driver, Serve
+from stoker.engines.registry import ENGINES, engine_of
 
-_COMMON = {"XDG_CACHE_HOME": "", "CUDA_CACHE_PATH": "cuda"}
-_TORCH = {
-    "HF_HOME": "huggingface",
-    "TRITON_CACHE_DIR": "triton",
-    "TORCHINDUCTOR_CACHE_DIR": "inductor",
-    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
-}
-_CACHES: Mapping[str, Mapping[str, str]] = {
-    "llama.cpp": {**_COMMON, "LLAMA_CACHE": "llama.cpp"},
-    "vllm": {**_COMMON, **_TORCH, "VLLM_CACHE_ROOT": "vllm"},
-    "sglang": {**_COMMON, **_TORCH, "SGLANG_CACHE_DIR": "sglang", "SGLANG_DG_CACHE_DIR": "deep_gemm"},
-    "openai": {**_COMMON, **_TORCH},
-}
-"""Engine -> variable -> folder below the serve's own cache folder."""
 _FOLDER = ".cache"
 _ELSEWHERE = (Driver.EXTERNAL, Driver.COMPOSE, Driver.RAY)
 """Drivers with a file system of their own, whose environment Stoker does not set."""
@@ -30,7 +16,7 @@ _ELSEWHERE = (Driver.EXTERNAL, Driver.COMPOSE, Driver.RAY)
 def caches(engine: str, vault: str, serve_name: str) -> dict[str, str]:
     """The variables that tell an engine and its kernels where to keep caches. Creates nothing."""
     root = os.path.join(vault, _FOLDER, serve_name)
-    return {name: os.path.join(root, folder) if folder else root for name, folder in _CACHES[engine].items()}
+    return {name: os.path.join(root, folder) if folder else root for name, folder in engine_of(engine).caches.items()}
 
 
 def placed(serve: Serve, vault: str) -> Serve:
@@ -47,7 +33,7 @@ def placement_problems(serve: Serve, vault: str) -> list[str]:
     """
     if serve.driver in _ELSEWHERE:
         return []
-    known = {name for table in _CACHES.values() for name in table}
+    known = {name for engine in ENGINES.values() for name in engine.caches}
     paths = {"model": serve.model} | {f"env.{name}": path for name, path in serve.env.items() if name in known}
     root = os.path.realpath(vault)
     return [

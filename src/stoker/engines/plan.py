@@ -1,71 +1,60 @@
-"""Which engine's command line a serve gets, and what that engine does not support."""
+"""What a serve's engine makes of it: the command line, and what stands in the way of a start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from stoker.domain.serve import Serve
-from stoker.engines import generic, llama_cpp, sglang, vllm
+from stoker.engines import backends, options, own_command, weight_files
 from stoker.engines.launch import Launch, LaunchPlace
-from stoker.engines.served_names import name_caution
-
-
-class Adapter(NamedTuple):
-    launch: Callable[[Serve, LaunchPlace], Launch]
-    problems: Callable[[Serve], list[str]]
-    unsupported: Callable[[Serve], list[str]]
-
-
-ADAPTERS = {
-    "llama.cpp": Adapter(llama_cpp.launch, llama_cpp.problems, llama_cpp.unsupported),
-    "vllm": Adapter(vllm.launch, vllm.problems, vllm.unsupported),
-    "sglang": Adapter(sglang.launch, sglang.problems, sglang.unsupported),
-}
-"""Engines that Stoker can start; a serve with its own `cmd` needs none of them."""
-_OWN = Adapter(generic.launch, generic.problems, lambda serve: [])
+from stoker.engines.record import Engine, Weights
+from stoker.engines.registry import engine_of
 
 
 def plan(serve: Serve, place: LaunchPlace) -> Launch:
     """How to start a process serve: its own `cmd`, or its engine's. Call it only when `problems` finds nothing."""
-    return _adapter(serve).launch(serve, place)
+    engine = _engine(serve)
+    return own_command.launch(serve, place) if engine is None or engine.launch is None else engine.launch(serve, place)
 
 
 def problems(serve: Serve) -> list[str]:
     """What is missing on this machine for such a start: one sentence each. Takes milliseconds, touches nothing."""
-    return _adapter(serve).problems(serve)
+    engine = _engine(serve)
+    if engine is None or engine.launch is None:
+        return own_command.problems(serve)
+    refused = engine.refused_name(serve.served_name or serve.name)
+    of_weights = {Weights.GGUF: weight_files.problems, Weights.FOLDER: weight_files.directory_problems}
+    return [
+        *engine.missing(serve),
+        *([refused] if refused else []),
+        *(of_weights[engine.weights](serve) if engine.weights in of_weights else []),
+        *([serve.context_problem] if serve.context_problem else []),
+        *options.template_problems(serve, engine),
+        *([] if "attention_backend" in engine.choices else backends.problems(serve)),
+        *unsupported(serve),
+    ]
 
 
 def unsupported(serve: Serve) -> list[str]:
     """Settings of the serve that its engine does not support: one sentence each. Pure, for `config check`."""
-    return _adapter(serve).unsupported(serve)
+    engine = _engine(serve)
+    if engine is None or engine.launch is None:
+        return []
+    lacking = [*options.unsupported(serve, engine), *engine.unsupported(serve)]
+    if engine.sleep is not None and serve.sleep_level is not None and serve.sleep_level not in engine.sleep.sleep:
+        levels = " or ".join(f"`sleep_level = {level}`" for level in engine.sleep.sleep)
+        lacking.append(f"serve '{serve.name}': engine {engine.title} has only one sleep level: write {levels}")
+    return lacking
 
 
 def cautions(serve: Serve) -> list[str]:
     """What works but is probably not meant: one sentence each. Pure."""
-    is_for_agents = not serve.aliases and not serve.makes_media
-    caution = name_caution(serve.served_name or serve.name) if is_for_agents else None
-    found = [] if caution is None else [caution]
-    if serve.cmd is not None:
-        return found
-    if serve.engine == "sglang" and serve.key is not None:
-        found.append(
-            "SGLang takes its key on the command line only: every user of this machine can read "
-            "it there: remove `key`, "
-            "and each start gets a new one"
-        )
-    if serve.engine == "sglang" and serve.tuning.sampling:
-        found.append(
-            "SGLang up to 0.5.19 uses `sampling` for /generate only, not for chat: put the values into the model's "
-            "generation_config.json for those"
-        )
-    if serve.engine == "vllm" and serve.sleep_level is not None and not serve.host.startswith(("127.", "::1")):
-        found.append(
-            f"`sleep_level` opens vLLM's development endpoints, which ask for no key, and host {serve.host} can be "
-            "reached from other machines: use 127.0.0.1"
-        )
-    return found
+    engine, name = _engine(serve), serve.served_name or serve.name
+    found = []
+    if "/" in name and not serve.aliases and not serve.makes_media:
+        short = name[:64].rpartition("/")[2]
+        found.append(f"Claude Code cannot ask for '{name[:64]}', which has a slash: add '{short}' to `aliases`")
+    return found if engine is None else [*found, *engine.cautions(serve)]
 
 
-def _adapter(serve: Serve) -> Adapter:
-    return _OWN if serve.cmd is not None else ADAPTERS.get(serve.engine, _OWN)
+def _engine(serve: Serve) -> Engine | None:
+    """None: it has its own command."""
+    return None if serve.cmd is not None else engine_of(serve.engine)

@@ -17,7 +17,8 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, ServeIdentity
 from stoker.engines.capabilities import capabilities
-from stoker.engines.facts import from_models, from_props
+from stoker.engines.facts import from_models
+from stoker.engines.registry import engine_of
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
 
@@ -25,7 +26,7 @@ INTERVAL = 0.02
 SLOW_INTERVAL = 0.2
 FAST_FOR = 120.0
 """Seconds of probing at INTERVAL, then at SLOW_INTERVAL, which a longer start does not notice."""
-PROPS_TIMEOUT = 0.5
+FACTS_TIMEOUT = 0.5
 CANARY_TIMEOUT = 60.0
 WEIGHTS_PROBE_TIMEOUT = 10.0
 CORRECT = "start it, or correct its `base_url`"
@@ -102,8 +103,8 @@ class Readiness:
             while not await self._answers_canary():
                 await self._pause(began)
         facts = from_models(models, self.wanted)
-        if self._serve.engine == "llama.cpp":
-            facts |= from_props(await self._props())
+        if (page := engine_of(self._serve.engine).facts_page) is not None:
+            facts |= page[1](await self._document(page[0]))
         facts |= await capabilities(self._serve, self._address)
         if self._ended.is_set():  # another program answered, or the engine is ending
             raise EngineEnded
@@ -192,9 +193,9 @@ class Readiness:
             raise NotReady(f"is healthy but fails its canary: POST {path} answered {answer.status}: {text}")
         return True
 
-    async def _props(self) -> Any:
+    async def _document(self, page: str) -> Any:
         try:
-            answer = await client.ask(self._address, "/props", timeout=PROPS_TIMEOUT)
+            answer = await client.ask(self._address, page, timeout=FACTS_TIMEOUT)
         except NoResponse:
             return None  # readiness does not wait for facts
         return answer.json() if answer.status == 200 else None

@@ -6,12 +6,25 @@ import os
 import sys
 from importlib.util import find_spec
 
+from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import Driver, Serve
-from stoker.engines import backends, options, weight_files
+from stoker.engines import backends, options
 from stoker.engines.launch import Launch, LaunchPlace, find_command, find_engine, own_address
-from stoker.engines.options import OptionTable, document, option, switch, template_switch
-from stoker.engines.served_names import name_problem
+from stoker.engines.llama_cpp import foreign_cache_type
+from stoker.engines.options import document, option, switch, template_switch
+from stoker.engines.record import (
+    GIB,
+    TORCH_CACHES,
+    Engine,
+    EngineMemory,
+    FailureKind,
+    FailurePattern,
+    OptionTable,
+    SleepApi,
+    Weights,
+    metric,
+)
 
 COMMAND = "sglang"
 _MODULE = "sglang.launch_server"
@@ -38,7 +51,6 @@ WORDS: OptionTable = {
     "trust_remote_code": switch(("--trust-remote-code",)),
     "metrics": switch(("--enable-metrics",)),
 }
-INSTEAD = options.ON_GPU
 
 
 def launch(serve: Serve, place: LaunchPlace) -> Launch:
@@ -57,21 +69,13 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     return Launch((*argv, "--api-key", place.key, *serve.extra_args), environment)
 
 
-def problems(serve: Serve) -> list[str]:
-    """What prevents a start: one sentence each. Takes milliseconds."""
-    found = [] if _command(serve) else [_missing(serve)]
-    refused = name_problem(serve.engine, serve.served_name or serve.name)
-    found += [refused] if refused else []
-    found += weight_files.directory_problems(serve) + options.template_problems(serve)
-    return [*found, *backends.problems(serve), *unsupported(serve)]
-
-
-def unsupported(serve: Serve) -> list[str]:
-    """One sentence for each key that SGLang cannot express. Pure."""
-    found = [*options.unsupported(serve, WORDS, INSTEAD), *options.cache_type_problems(serve)]
-    if serve.sleep_level not in (None, 1):
-        found.append(f"serve '{serve.name}': engine SGLang has only one sleep level: write `sleep_level = 1`")
-    return found
+def missing(serve: Serve) -> list[str]:
+    if _command(serve):
+        return []
+    return [
+        f"serve '{serve.name}': SGLang is needed, and there is no `{COMMAND}` on PATH: type `pip install sglang`, or "
+        "add the directory that it is in to `env.PATH`"
+    ]
 
 
 def _command(serve: Serve) -> tuple[str, ...] | None:
@@ -88,8 +92,83 @@ def _command(serve: Serve) -> tuple[str, ...] | None:
     return (sys.executable, "-P", "-m", _MODULE) if find_spec("sglang") is not None else None  # 3, 4
 
 
-def _missing(serve: Serve) -> str:
+def _cautions(serve: Serve) -> list[str]:
+    found = []
+    if serve.key is not None:
+        found.append(
+            "SGLang takes its key on the command line only: every user of this machine can read "
+            "it there: remove `key`, "
+            "and each start gets a new one"
+        )
+    if serve.tuning.sampling:
+        found.append(
+            "SGLang up to 0.5.19 uses `sampling` for /generate only, not for chat: put the values into the model's "
+            "generation_config.json for those"
+        )
+    return found
+
+
+def _unsupported(serve: Serve) -> list[str]:
+    is_its_own = serve.tuning.kv_cache_type == "bf16"
+    return [] if is_its_own else foreign_cache_type(serve, "SGLang", "`fp8_e5m2` or `fp8_e4m3`")
+
+
+def _refused_name(name: str) -> str:
+    if ":" not in name:
+        return ""
     return (
-        f"serve '{serve.name}': SGLang is needed, and there is no `{COMMAND}` on PATH: type `pip install sglang`, or "
-        "add the directory that it is in to `env.PATH`"
+        f"SGLang refuses the served name '{name[:64]}': it reads what follows the colon as an adapter; "
+        f"write '{name[:64].replace(':', '-')}' and keep the old name in `aliases`"
     )
+
+
+def _in_container(image: str, model: str, name: str, context: int, parallel: int) -> list[str]:
+    words = ["-m", _MODULE, "--model-path", model, "--served-model-name", name, "--host", "0.0.0.0"]
+    words += ["--port", "30000", "--context-length", str(context), "--max-running-requests", str(parallel)]
+    return ["-p", "127.0.0.1:{port}:30000", "--entrypoint", "python3", image, *words]
+
+
+ENGINE = Engine(
+    name="sglang",
+    title="SGLang",
+    launch=launch,
+    missing=missing,
+    options=WORDS,
+    instead=options.ON_GPU,
+    unsupported=_unsupported,
+    cautions=_cautions,
+    has_ranks=True,
+    weights=Weights.FOLDER,
+    refused_name=_refused_name,
+    context_advice="for SGLang give a number; `stoker fit {name}` says which fits",
+    refuses_long_context=True,
+    memory=EngineMemory(on_device=2 * GIB, on_host=2 * GIB, batch=8192, pages_cache=True),
+    caches={**TORCH_CACHES, "SGLANG_CACHE_DIR": "sglang", "SGLANG_DG_CACHE_DIR": "deep_gemm"},
+    dialects=TEXT,
+    traits={"early_usage": "continuous_usage_stats", "prefill": "continue"},
+    signals={
+        "queued": metric("sglang:num_queue_reqs"),
+        "running": metric("sglang:num_running_reqs"),
+        "kv_use": metric("sglang:token_usage", largest=True),
+        "prompt_tokens": metric("sglang:prompt_tokens_total"),
+        "generated_tokens": metric("sglang:generation_tokens_total"),
+        "preemptions": metric("sglang:num_retracted_requests_total"),
+        "prefix_hits": metric("sglang:cached_tokens_total"),
+        "prefix_hit_share": metric("sglang:cache_hit_rate", largest=True),
+    },
+    # Without tags: all of it, in every version.
+    sleep=SleepApi(
+        sleep={1: (("/release_memory_occupation", {}),)},
+        wake={1: (("/resume_memory_occupation", {}),)},
+        needs="`--enable-memory-saver`",
+    ),
+    failures=(
+        FailurePattern(FailureKind.STARTUP_MEMORY, r"Not enough memory\. Please try"),
+        FailurePattern(FailureKind.CONTEXT_TOO_LONG, r"greater than the derived context_length"),
+    ),
+    advice={FailureKind.OUT_OF_MEMORY: options.OUT_OF_MEMORY_ON_GPU},
+    program=COMMAND,
+    packages={"sglang": "sglang"},
+    install="pip install sglang",
+    in_container=_in_container,
+)

@@ -11,7 +11,9 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from stoker.engines.record import MetricRow
+from stoker.engines.registry import ENGINES, engine_of
 
 LIMIT = 2**20
 """Characters of a text that are read; a line that is cut there is left out."""
@@ -45,64 +47,10 @@ class Signals:
     """Over the last moments, if the engine reports that."""
 
 
-class MetricName(NamedTuple):
-    """A metric's name, and the label that its samples must have."""
-
-    metric: str
-    label: tuple[str, str] | None = None
-
-
-class MetricRow(NamedTuple):
-    names: tuple[MetricName, ...]
-    largest: bool = False
-    """Of several engines, the largest value counts, not the sum."""
-
-
-def _row(*metrics: str, largest: bool = False) -> MetricRow:
-    return MetricRow(tuple(MetricName(metric) for metric in metrics), largest)
-
-
-TABLES: Mapping[str, Mapping[str, MetricRow]] = {
-    "llama.cpp": {
-        "queued": _row("llamacpp:requests_deferred"),
-        "running": _row("llamacpp:requests_processing"),
-        "kv_use": _row("llamacpp:kv_cache_usage_ratio", largest=True),
-        "prompt_tokens": _row("llamacpp:prompt_tokens_total"),
-        "generated_tokens": _row("llamacpp:tokens_predicted_total"),
-        "steps": _row("llamacpp:n_decode_total"),
-    },
-    "vllm": {
-        # a deferred request waits for something outside the engine: more memory would not help
-        "queued": MetricRow((
-            MetricName("vllm:num_requests_waiting_by_reason", ("reason", "capacity")),
-            MetricName("vllm:num_requests_waiting"),
-        )),
-        "running": _row("vllm:num_requests_running"),
-        "kv_use": _row("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", largest=True),
-        "prompt_tokens": _row("vllm:prompt_tokens_total"),
-        "generated_tokens": _row("vllm:generation_tokens_total"),
-        "preemptions": _row("vllm:num_preemptions_total"),
-        "prefix_queries": _row("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"),
-        "prefix_hits": _row("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"),
-        "prefix_hit_share": _row("vllm:gpu_prefix_cache_hit_rate", largest=True),
-    },
-    "sglang": {
-        "queued": _row("sglang:num_queue_reqs"),
-        "running": _row("sglang:num_running_reqs"),
-        "kv_use": _row("sglang:token_usage", largest=True),
-        "prompt_tokens": _row("sglang:prompt_tokens_total"),
-        "generated_tokens": _row("sglang:generation_tokens_total"),
-        "preemptions": _row("sglang:num_retracted_requests_total"),
-        "prefix_hits": _row("sglang:cached_tokens_total"),
-        "prefix_hit_share": _row("sglang:cache_hit_rate", largest=True),
-    },
-}  # fmt: skip
-"""Engine -> signal -> its names in all versions, newest first."""
-
-
 def read(engine: str, text: str) -> Signals:
-    """Never raises. Engine `openai` may be any of the others, so the names of all are tried in turn."""
-    tables = [TABLES[engine]] if engine in TABLES else list(TABLES.values())
+    """Never raises. An engine without names of its own may be any of the others, so those of all are tried."""
+    own = engine_of(engine).signals
+    tables = [own] if own else [one.signals for one in ENGINES.values()]
     samples = _samples(text, {_plain(name.metric) for table in tables for row in table.values() for name in row.names})
     found: dict[str, float] = {}
     for table in tables:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import Serve
-from stoker.engines import backends, options, weight_files
+from stoker.engines import backends, options
 from stoker.engines.launch import Launch, LaunchPlace, find_engine, own_address
-from stoker.engines.options import OptionTable, document, option, switch, template_switch
-from stoker.engines.served_names import name_problem
+from stoker.engines.llama_cpp import foreign_cache_type
+from stoker.engines.options import document, option, switch, template_switch
+from stoker.engines.record import (
+    GIB,
+    TORCH_CACHES,
+    Engine,
+    EngineMemory,
+    FailureKind,
+    FailurePattern,
+    MetricName,
+    MetricRow,
+    OptionTable,
+    SleepApi,
+    Weights,
+    metric,
+)
 
 COMMAND = "vllm"
 
@@ -39,7 +54,6 @@ WORDS: OptionTable = {
     "trust_remote_code": switch(("--trust-remote-code",)),
     "metrics": switch(off=("--disable-log-stats",)),
 }
-INSTEAD = options.ON_GPU
 
 
 def launch(serve: Serve, place: LaunchPlace) -> Launch:
@@ -63,22 +77,94 @@ def _rank(place: LaunchPlace) -> tuple[str, ...]:
     return (*words, *_rendezvous(host_port(rank.host, rank.port)), *(("--headless",) if rank.number > 0 else ()))
 
 
-def problems(serve: Serve) -> list[str]:
-    """What prevents a start: one sentence each. Takes milliseconds."""
-    found = [] if find_engine(serve, COMMAND) else [_missing(serve)]
-    refused = name_problem(serve.engine, serve.served_name or serve.name)
-    found += [refused] if refused else []
-    found += weight_files.directory_problems(serve) + options.template_problems(serve, takes_names=False)
-    return [*found, *backends.problems(serve), *unsupported(serve)]
-
-
-def unsupported(serve: Serve) -> list[str]:
-    """One sentence for each key that vLLM cannot express. Pure."""
-    return [*options.unsupported(serve, WORDS, INSTEAD), *options.cache_type_problems(serve)]
-
-
-def _missing(serve: Serve) -> str:
-    return (
+def missing(serve: Serve) -> list[str]:
+    if find_engine(serve, COMMAND):
+        return []
+    return [
         f"serve '{serve.name}': vLLM is needed, and there is no `{COMMAND}` on PATH: type `pip install vllm`, or add "
         "the directory that it is in to `env.PATH`"
-    )
+    ]
+
+
+def _cautions(serve: Serve) -> list[str]:
+    if serve.sleep_level is None or serve.host.startswith(("127.", "::1")):
+        return []
+    return [
+        f"`sleep_level` opens vLLM's development endpoints, which ask for no key, and host {serve.host} can be "
+        "reached from other machines: use 127.0.0.1"
+    ]
+
+
+def _in_container(image: str, model: str, name: str, context: int, parallel: int) -> list[str]:
+    words = ["serve", model, "--served-model-name", name, "--host", "0.0.0.0", "--port", "8000"]
+    words += ["--max-model-len", str(context), "--max-num-seqs", str(parallel)]
+    return ["-p", "127.0.0.1:{port}:8000", "-e", "VLLM_API_KEY", "--entrypoint", COMMAND, image, *words]
+
+
+def _sleep(level: int) -> tuple[tuple[str, dict[str, object]], ...]:
+    return ((f"/sleep?level={level}&sleep_level={level}", {}),)  # the second is the spelling of early builds
+
+
+ENGINE = Engine(
+    name="vllm",
+    title="vLLM",
+    launch=launch,
+    missing=missing,
+    options=WORDS,
+    instead=options.ON_GPU,
+    unsupported=lambda serve: foreign_cache_type(serve, "vLLM", "`fp8`"),
+    cautions=_cautions,
+    takes_template_names=False,
+    has_ranks=True,
+    key_variable="VLLM_API_KEY",
+    weights=Weights.FOLDER,
+    context_advice='vLLM chooses it itself: leave `context` out, and set `extra_args = ["--max-model-len", "auto"]`',
+    refuses_long_context=True,
+    memory=EngineMemory(on_device=2 * GIB, on_host=2 * GIB, batch=8192, pages_cache=True),
+    caches={**TORCH_CACHES, "VLLM_CACHE_ROOT": "vllm"},
+    dialects=TEXT,
+    traits={"early_usage": "continuous_usage_stats", "prefill": "continue"},
+    signals={
+        # a deferred request waits for something outside the engine: more memory would not help
+        "queued": MetricRow((
+            MetricName("vllm:num_requests_waiting_by_reason", ("reason", "capacity")),
+            MetricName("vllm:num_requests_waiting"),
+        )),
+        "running": metric("vllm:num_requests_running"),
+        "kv_use": metric("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", largest=True),
+        "prompt_tokens": metric("vllm:prompt_tokens_total"),
+        "generated_tokens": metric("vllm:generation_tokens_total"),
+        "preemptions": metric("vllm:num_preemptions_total"),
+        "prefix_queries": metric("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"),
+        "prefix_hits": metric("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"),
+        "prefix_hit_share": metric("vllm:gpu_prefix_cache_hit_rate", largest=True),
+    },
+    sleep=SleepApi(
+        sleep={1: _sleep(1), 2: _sleep(2)},
+        wake={
+            1: (("/wake_up", {}),),
+            # Level 2 dropped the weights: without the reload it answers gibberish (vllm-project/vllm#29341). The KV
+            # cache comes last, so that it need not fit beside the memory that the reload uses.
+            2: (
+                ("/wake_up?tags=weights", {}),
+                ("/collective_rpc", {"method": "reload_weights"}),
+                ("/wake_up?tags=kv_cache", {}),
+            ),
+        },
+        needs="`--enable-sleep-mode` and VLLM_SERVER_DEV_MODE=1",
+    ),
+    asleep_page="/is_sleeping",
+    failures=(
+        FailurePattern(
+            FailureKind.STARTUP_MEMORY,
+            r"less than desired [GC]PU memory utilization|No available memory for the cache blocks"
+            r"|larger than the (available KV cache memory|maximum number of tokens that can be stored in KV cache)",
+        ),
+        FailurePattern(FailureKind.CONTEXT_TOO_LONG, r"greater than the derived max_model_len"),
+    ),
+    advice={FailureKind.OUT_OF_MEMORY: options.OUT_OF_MEMORY_ON_GPU},
+    program=COMMAND,
+    packages={"vllm": "vllm"},
+    install="pip install vllm",
+    in_container=_in_container,
+)  # fmt: skip

@@ -224,6 +224,9 @@ async def test_what_is_not_there_is_named_with_its_nearest(books: Books) -> None
     assert (await refused(promotions.reset("coder"))).code == "no_change"
     assert "known: coder" in (await refused(promotions.reset("zzz"))).message
     without = books.promotions(Alias("free", "fast"))
+    without.configure((), (), ())
+    assert "none is configured: add [alias.NAME]" in (await refused(without.reset("zzz"))).message
+    without = books.promotions(Alias("free", "fast"))
     assert (await refused(without.promote("free", "clever", "", "", False))).code == "no_gate"
 
 

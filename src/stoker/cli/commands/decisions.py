@@ -187,10 +187,12 @@ def _newest(installation: Installation, failed: bool) -> str:
         found = [read_newest_failed(path)] if failed else read_recent(path, 1)
         newest = [one for one in found if one is not None]
     if not newest:
-        what = "no failed request is recorded" if failed else "no request is recorded yet"
-        raise RequestRefused(
-            f"{what} under {installation.state}; `stoker decisions` lists requests", code="unknown_request", status=404
+        what, more = (
+            ("no failed request is recorded", "`stoker decisions` lists requests")
+            if failed
+            else ("no request is recorded yet", "`stoker client curl` prints a first one")
         )
+        raise RequestRefused(f"{what} under {installation.state}; {more}", code="unknown_request", status=404)
     return newest[0].id
 
 

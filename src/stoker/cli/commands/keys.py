@@ -351,11 +351,11 @@ def _show_key(one: dict[str, Any]) -> None:
     if one.get("previous_until"):
         terminal.say(f"  old value                 valid until {figures.moment(one['previous_until'])}")
     for name, value in one["settings"].items():
-        terminal.say(f"  {name:<25} {value}")
+        terminal.say(f"  {name:<25} {_shown(value)}")
     override = one["override"]
     if override is not None:
         reason = f" ({override['reason']})" if override["reason"] else ""
-        changes = ", ".join(f"{name} = {value}" for name, value in override["settings"].items()) or one["state"]
+        changes = ", ".join(f"{name} = {_shown(value)}" for name, value in override["settings"].items()) or one["state"]
         terminal.say(f"  overridden                {changes}, {figures.moment(override['at'])}{reason}")
     if one["limits"]:
         rows = [
@@ -373,4 +373,11 @@ def _amount(value: float) -> str:
 def _brief(one: dict[str, Any]) -> str:
     override = one["override"]["settings"] if one["override"] else {}
     shown = {name: value for name, value in {**one["settings"], **override}.items() if name != "scope"}
-    return ", ".join(f"{name}={value}{'*' if name in override else ''}" for name, value in shown.items()) or "-"
+    return ", ".join(f"{name}={_shown(value)}{'*' if name in override else ''}" for name, value in shown.items()) or "-"
+
+
+def _shown(value: Any) -> str:
+    """As the option takes it."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -32,7 +32,8 @@ def reload(
                 if getattr(answer, word)]  # fmt: skip
         if answer.routing:
             lines.append("routing: changed")
-        lines += [f"setting: {path}" for path in answer.settings]
+        whole = {f"serve[{name}]" for name in (*answer.added, *answer.removed)}
+        lines += [f"setting: {path}" for path in answer.settings if path not in whole]
         for line in lines:
             terminal.say(line)
         if not lines and not answer.problems:
@@ -56,6 +57,6 @@ def reload(
 def _ended(one: dict[str, str], dry_run: bool) -> str:
     text = f"the promotion of {one['alias']} to {one['serve']} {'would end' if dry_run else 'has ended'}"
     if not one["now"]:
-        return f"{text}: alias and serve have to be configured"
+        return f"{text}, because it is no longer configured"
     points = "would point" if dry_run else "points"
     return f"{text}, because {one['serve']} is no longer configured: {one['alias']} {points} to {one['now']}"

@@ -51,10 +51,12 @@ class Installation:
     def configured(self) -> Settings:
         """The configuration. Raises UsageError if this command has found none."""
         if self.settings is None:
-            raise UsageError(
-                f"this needs the configuration file, and none was found for {self.state}: add --config FILE",
-                code="no_configuration",
+            where, way = (
+                ("the demo has none", "`stoker init` writes one")
+                if self.state == demo_state()
+                else (f"none was found for {self.state}", "add --config FILE")
             )
+            raise UsageError(f"this needs a configuration file, and {where}: {way}", code="no_configuration")
         return self.settings
 
     def running_name(self, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stoker.cli.console.errors import NotRunning, UsageError, unknown_serve
 from stoker.cli.console.installation import Installation, find_installation
-from stoker.cli.evaluate.front_door_key import KEY, front_door_key
+from stoker.cli.evaluate.front_door_key import KEY, front_door_key, how_to_make
 from stoker.domain.host_port import reachable
 from stoker.domain.lease import Target
 from stoker.domain.run import IDENTITY_PARTS, Fingerprint, Subject
@@ -170,5 +170,5 @@ def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fing
     try:
         return asyncio.run(identify(serve, engine, state))
     except KeyRejected:
-        text = f"the front door rejects {source}: put a key with scope `observe` into {KEY}"
+        text = f"the front door rejects {source}: put a key with scope `observe` into {KEY}; {how_to_make(KEY)}"
         raise UsageError(text) from None

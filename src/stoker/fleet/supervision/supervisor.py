@@ -15,8 +15,8 @@ from stoker.domain.errors import OurBug, StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.protocols import QuickCheck, Running
 from stoker.domain.serve import Driver, Serve
-from stoker.engines.failures import FailureKind
 from stoker.engines.readiness import EngineEnded, NotReady, Readiness
+from stoker.engines.record import FailureKind
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import (
     START_LIMIT,

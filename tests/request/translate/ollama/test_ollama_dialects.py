@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.config.build import SPOKEN as BY_ENGINE
 from stoker.domain.dialect import ENDPOINTS, SPOKEN, TEXT, Dialect
 from stoker.domain.kinds import DIALECTS, one_of
 from stoker.domain.serve import Serve
+from stoker.engines.registry import ENGINES
 
 OURS = (Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE, Dialect.OLLAMA_EMBED)
 WORD = one_of(DIALECTS)
@@ -16,7 +16,7 @@ WORD = one_of(DIALECTS)
 def test_a_serve_speaks_none_of_them() -> None:
     assert set(Dialect) - set(OURS) == SPOKEN
     assert next(f.default for f in Serve.__dataclass_fields__.values() if f.name == "dialects") == TEXT
-    assert not any(BY_ENGINE[engine] & set(OURS) for engine in BY_ENGINE)
+    assert not any(engine.dialects & set(OURS) for engine in ENGINES.values())
 
 
 @pytest.mark.parametrize("dialect", OURS)
