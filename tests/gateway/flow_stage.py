@@ -273,7 +273,7 @@ class Stage:
     def route(self, router: TierRouter | None, **collaborators: Any) -> None:
         """Requests may name a task from here on; None: no longer."""
         parts = Collaborators(**collaborators)
-        made = None if router is None else Dispatcher(self.carrier, router, parts, LoopClock().now)
+        made = None if router is None else Dispatcher(self.carrier, router, parts)
         self.flow.configure(replace(self.flow.settings, dispatcher=made))
 
     async def _is_working(self, serve: str) -> bool:

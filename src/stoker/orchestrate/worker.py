@@ -16,7 +16,7 @@ from stoker.domain.prompt import Prompt
 from stoker.domain.protocols import Leases
 from stoker.domain.serve import Serve
 from stoker.domain.usage import ServeUsage
-from stoker.exchange.carrier import EXIT_NOTICED_WITHIN
+from stoker.exchange.attempts import EXIT_NOTICED_WITHIN
 from stoker.exchange.internal_client import InternalClient, StreamEnd
 from stoker.exchange.leasing import leased
 from stoker.request.decide.failover import moves_on
