@@ -13,7 +13,7 @@ Every attempt takes one lease, which is given back before the next attempt.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -40,6 +40,8 @@ class AttemptHooks(Protocol):
 
     attempts: list[Attempt]
     """Where they are recorded."""
+    excluded: Sequence[Candidate]
+    """Serves that were considered, and are not in the plan."""
 
     def begin(self, candidate: PlanCandidate, attempt: Attempt) -> None:
         """A candidate is about to be asked. Raises the StokerError with which its attempt fails."""
@@ -85,26 +87,27 @@ class Attempts:
         """Answers the request. Raises what the last candidate failed with, or what ended the request."""
         carrier, reading = self._carrier, PASSED_ON
         leases = carrier.leases
-        at = Progress(plan.candidates[0], len(plan.candidates) > 1)
+        candidate, has_next = plan[0], len(plan) > 1
+        request: UpstreamRequest | None = None
+        has_room, wish = False, NO_WISH
+        at: Progress | None = None  # a request whose first attempt succeeds, and could not go elsewhere, needs none
         if hooks is not None:
-            at.log = AttemptLog(call, plan, hooks.attempts, carrier.now, hooks)
+            at = Progress(candidate, has_next, log=AttemptLog(call, hooks.attempts, carrier.now, hooks))
         try:
             while True:
-                candidate, request = at.candidate, at.request
                 serve = candidate.serve
                 try:
                     if request is None:
-                        if at.log is not None and not at.log.is_open:
+                        if at is not None and at.log is not None and not at.log.is_open:
                             at.log.begin(candidate)
                         if carrier.fetches_images and not endpoint.is_media:
                             body = await carrier.images.inline(call, serve, endpoint, fields, body)
                         request = await carrier.format(call, serve, endpoint, fields, body, candidate.must_read)
                         if request.is_rewritten and await carrier.load_or_count_only(call, serve, request, body):
                             break
-                        at.request = request
-                        if not at.has_next:
+                        if not has_next:
                             body = b""  # else it would be held until the answer has ended
-                    if not at.has_room:
+                    if not has_room:
                         context = serve.context
                         if call.context is not None:
                             context = min(call.context, context or call.context)
@@ -113,33 +116,41 @@ class Attempts:
                             and may_exceed(context, len(request.body), request.fields.output_budget())
                         ):  # fmt: skip
                             await carrier.counter.check_context(call, serve, request)
-                        at.has_room = True
+                        has_room = True
                     if hooks is not None:
                         reading = await hooks.reading(request)
                     if has_replicas := serve.has_replicas:
-                        at.wish = await carrier.replica_wish(call, serve, request, at.wish)
+                        wish = await carrier.replica_wish(call, serve, request, wish)
                     generates = request.endpoint.generates
-                    lease = call.lease_now(leases, serve.name, generates, at.wish) or await call.wait_for_lease()
+                    lease = call.lease_now(leases, serve.name, generates, wish) or await call.wait_for_lease()
                     if call.may_be_preempted:
                         leases.allow_preemption(lease, call.share.priority)
-                    if has_replicas:
-                        call.decision.replica = lease.serve
-                        at.wish = at.wish._replace(avoid=at.wish.avoid | {lease.serve})
-                        at.has_replica = leases.has_another(serve.name, at.wish)
+                    may_leave = None
+                    if has_next or has_replicas:
+                        at = at or Progress(candidate, has_next)
+                        if has_replicas:
+                            call.decision.replica = lease.serve
+                            wish = wish._replace(avoid=wish.avoid | {lease.serve})
+                            at.has_replica = leases.has_another(serve.name, wish)
+                        if has_next or at.has_replica:
+                            may_leave = partial(leaves, at=at)
                     if serve.keep_conversations:
                         await carrier.attach_conversation(call, serve, lease, request)
-                    may_leave = partial(leaves, at=at) if at.has_next or at.has_replica else None
                     await carrier.send(call, candidate, lease, request, reading, may_leave)
                     break
                 except StokerError as error:
+                    at = at or Progress(candidate, has_next)
+                    at.request, at.has_room, at.wish = request, has_room, wish
                     following = await self._go_on(call, plan, at, error, hooks)
                     if following is None:
                         raise
                     at = following
-            if at.log is not None:
+                    candidate, has_next = at.candidate, at.has_next
+                    request, has_room, wish = at.request, at.has_room, at.wish
+            if at is not None and at.log is not None:
                 self._end_attempt(call, at, call.reply.error)
         finally:
-            if at.log is not None and at.log.is_open:  # the client left, or Stoker shuts down
+            if at is not None and at.log is not None and at.log.is_open:  # the client left, or Stoker shuts down
                 if hooks is not None:
                     carrier.release(call)
                 at.log.end("left")
@@ -172,17 +183,17 @@ class Attempts:
             carrier.release(call)
             decision.translation, at.wish = "", NO_WISH
         elif step is Next.REPLICA:
-            log = self._log_of(call, plan, at)
+            log = self._log_of(call, at)
             if hooks is None:
                 self._end_attempt(call, at, error, code)
                 log.begin(at.candidate)
             carrier.release(call)
             log.drop(decision.replica, code, serve)
         else:
-            log = self._log_of(call, plan, at)
+            log = self._log_of(call, at)
             self._end_attempt(call, at, error, code)
             place = at.place + 1
-            at = Progress(plan.candidates[place], place + 1 < len(plan.candidates), place=place, log=log)
+            at = Progress(plan[place], place + 1 < len(plan), place=place, log=log)
             log.drop(serve.name, code, at.candidate.serve)
             if hooks is None:
                 call.reply.set_header(b"x-stoker-fallback", f"{serve.name}: {code}".encode())
@@ -215,10 +226,10 @@ class Attempts:
 
     # -- the record --------------------------------------------------------------------------------------------------
 
-    def _log_of(self, call: Call, plan: Plan, at: Progress) -> AttemptLog:
+    def _log_of(self, call: Call, at: Progress) -> AttemptLog:
         """Without hooks the record begins with the first failure; that attempt began when the request arrived."""
         if at.log is None:
-            at.log = AttemptLog(call, plan, call.decision.tried, self._carrier.now)
+            at.log = AttemptLog(call, call.decision.tried, self._carrier.now)
             at.log.begin(at.candidate, call.received_at)
         return at.log
 
@@ -236,14 +247,13 @@ class AttemptLog:
     """Keeps the attempts of one request in its decision."""
 
     def __init__(
-        self, call: Call, plan: Plan, attempts: list[Attempt], now: Callable[[], float],
-        hooks: AttemptHooks | None = None,
-    ) -> None:  # fmt: skip
+        self, call: Call, attempts: list[Attempt], now: Callable[[], float], hooks: AttemptHooks | None = None
+    ) -> None:
         self._call = call
         self._attempts = attempts
         self._now = now
         self.hooks = hooks
-        self._dropped = list(plan.excluded)
+        self._dropped: list[Candidate] = [] if hooks is None else list(hooks.excluded)
         self._attempt: Attempt | None = None
         self._began_at = 0.0
 

@@ -11,6 +11,7 @@ out, only a wrong tool call is asked for once more. The cost of answers that no 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from stoker.access.caller import Caller
 from stoker.access.quota import expected_cost
@@ -72,12 +73,13 @@ class Dispatcher:
         if not plan.steps:
             call.decision.candidates = list(excluded)
             raise _refusal(plan)
-        tiers = Plan(self._candidates(plan, fields, len(body)), excluded)
+        tiers = self._candidates(plan, fields, len(body))
         health, grader = self.router.health, self._collaborators.grader
         hooks = TierAttempts(self._carrier, health, grader, call, plan, routed, fields, len(body), recorder)
+        hooks.excluded = excluded
         await self._attempts.carry_out(call, tiers, endpoint, fields, body, hooks)
 
-    def _candidates(self, plan: RoutePlan, fields: BodyFields, size: int) -> tuple[PlanCandidate, ...]:
+    def _candidates(self, plan: RoutePlan, fields: BodyFields, size: int) -> Plan:
         """Its tiers. While another one is left, a tier has a time of its own for the first byte."""
         prompt, streams = size // BYTES_PER_TOKEN, bool(fields.stream)
         last, found = plan.steps[-1], []
@@ -152,6 +154,7 @@ class TierAttempts:
     ) -> None:  # fmt: skip
         """`size`: bytes of the request's body."""
         self.attempts = routed.attempts
+        self.excluded: Sequence[Candidate] = ()
         self._call = call
         self._plan = plan
         self._routed = routed

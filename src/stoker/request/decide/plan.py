@@ -22,7 +22,6 @@ from enum import Enum
 
 import msgspec
 
-from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import UNREACHABLE, ClientError, OutputLimitTooHigh, StokerError, UpstreamError
 from stoker.domain.serve import FallbackCause, Serve
@@ -45,12 +44,8 @@ class PlanCandidate(msgspec.Struct, frozen=True):
     """The answer is read, and may be held back, until it is verified."""
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """`candidates`: at least one."""
-
-    candidates: tuple[PlanCandidate, ...]
-    excluded: tuple[Candidate, ...] = ()
-    """Serves that were considered, and may not answer."""
+Plan = tuple[PlanCandidate, ...]
+"""At least one, in the order in which they are asked."""
 
 
 class Next(Enum):
@@ -109,10 +104,10 @@ def plan_for(serve: Serve, names: Names, may_use: Callable[[Serve], bool], endpo
     asked.
     """
     if serve.fallback is None:
-        return Plan((PlanCandidate(serve),))
+        return (PlanCandidate(serve),)
     try:
         fallback = names.resolve(serve.fallback, may_use)
         dialect_for(fallback, endpoint.dialect, endpoint.path)
     except ClientError:
-        return Plan((PlanCandidate(serve),))  # the serve's own error says more
-    return Plan((PlanCandidate(serve, causes=serve.fallback_on), PlanCandidate(fallback)))
+        return (PlanCandidate(serve),)  # the serve's own error says more
+    return PlanCandidate(serve, causes=serve.fallback_on), PlanCandidate(fallback)
