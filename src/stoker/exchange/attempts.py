@@ -20,7 +20,7 @@ from typing import Protocol
 from stoker.domain.decision import Attempt, Candidate
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import BEYOND_THE_DEVICE, REJECTED, OutputLimitTooHigh, StokerError, UpstreamError
-from stoker.domain.replica_wish import NO_WISH, ReplicaWish
+from stoker.domain.replica_wish import NO_WISH
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import PASSED_ON, AnswerReading, Carrier
@@ -61,17 +61,21 @@ class AttemptHooks(Protocol):
         """
 
 
-class Progress(Standing):
+class Progress:
     """Where a request stands in its plan."""
 
-    place: int = 0
-    """Of the candidate."""
-    request: UpstreamRequest | None = None
-    """As the candidate gets it; None: it is not formatted yet."""
-    has_room: bool = False
-    """Prompt and answer are known to fit the context, or there is no telling."""
-    wish: ReplicaWish = NO_WISH
-    log: AttemptLog | None = None
+    __slots__ = ("has_room", "log", "place", "request", "standing", "wish")
+
+    def __init__(self, standing: Standing, place: int = 0, log: AttemptLog | None = None) -> None:
+        self.standing = standing
+        self.place = place
+        """Of the candidate."""
+        self.log = log
+        self.request: UpstreamRequest | None = None
+        """As the candidate gets it; None: it is not formatted yet."""
+        self.has_room = False
+        """Prompt and answer are known to fit the context, or there is no telling."""
+        self.wish = NO_WISH
 
 
 class Attempts:
@@ -92,7 +96,7 @@ class Attempts:
         has_room, wish = False, NO_WISH
         at: Progress | None = None  # a request whose first attempt succeeds, and could not go elsewhere, needs none
         if hooks is not None:
-            at = Progress(candidate, has_next, log=AttemptLog(call, hooks.attempts, carrier.now, hooks))
+            at = Progress(Standing(candidate, has_next), log=AttemptLog(call, hooks.attempts, carrier.now, hooks))
         try:
             while True:
                 serve = candidate.serve
@@ -127,25 +131,25 @@ class Attempts:
                         leases.allow_preemption(lease, call.share.priority)
                     may_leave = None
                     if has_next or has_replicas:
-                        at = at or Progress(candidate, has_next)
+                        at = at or Progress(Standing(candidate, has_next))
                         if has_replicas:
                             call.decision.replica = lease.serve
                             wish = wish._replace(avoid=wish.avoid | {lease.serve})
-                            at.has_replica = leases.has_another(serve.name, wish)
-                        if has_next or at.has_replica:
-                            may_leave = partial(leaves, at=at)
+                            at.standing.has_replica = leases.has_another(serve.name, wish)
+                        if has_next or at.standing.has_replica:
+                            may_leave = partial(leaves, at=at.standing)
                     if serve.keep_conversations:
                         await carrier.attach_conversation(call, serve, lease, request)
                     await carrier.send(call, candidate, lease, request, reading, may_leave)
                     break
                 except StokerError as error:
-                    at = at or Progress(candidate, has_next)
+                    at = at or Progress(Standing(candidate, has_next))
                     at.request, at.has_room, at.wish = request, has_room, wish
                     following = await self._go_on(call, plan, at, error, hooks)
                     if following is None:
                         raise
                     at = following
-                    candidate, has_next = at.candidate, at.has_next
+                    candidate, has_next = at.standing.candidate, at.standing.has_next
                     request, has_room, wish = at.request, at.has_room, at.wish
             if at is not None and at.log is not None:
                 self._end_attempt(call, at, call.reply.error)
@@ -161,7 +165,7 @@ class Attempts:
         self, call: Call, plan: Plan, at: Progress, error: StokerError, hooks: AttemptHooks | None
     ) -> Progress | None:
         """What the next attempt begins with; None: there is none, the error ends the request."""
-        carrier, decision, serve = self._carrier, call.decision, at.candidate.serve
+        carrier, decision, serve = self._carrier, call.decision, at.standing.candidate.serve
         step, code = await self._judge(call, at, error, hooks)
         if step is Next.END:
             if at.log is not None:
@@ -172,32 +176,32 @@ class Attempts:
             carrier.release(call)
             at.log.add_tokens()
             at.request = await hooks.repair(at.request)
-            at.can_repair, at.has_room, at.wish = False, False, NO_WISH
+            at.standing.can_repair, at.has_room, at.wish = False, False, NO_WISH
         elif step is Next.AGAIN:
-            at.was_unreachable = True
+            at.standing.was_unreachable = True
             carrier.release(call)
             at.wish = at.wish._replace(avoid=at.wish.avoid - {decision.replica})
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
         elif step is Next.LESS_OUTPUT:
-            at.was_lowered = True
+            at.standing.was_lowered = True
             carrier.release(call)
             decision.translation, at.wish = "", NO_WISH
         elif step is Next.REPLICA:
             log = self._log_of(call, at)
             if hooks is None:
                 self._end_attempt(call, at, error, code)
-                log.begin(at.candidate)
+                log.begin(at.standing.candidate)
             carrier.release(call)
             log.drop(decision.replica, code, serve)
         else:
             log = self._log_of(call, at)
             self._end_attempt(call, at, error, code)
             place = at.place + 1
-            at = Progress(plan[place], place + 1 < len(plan), place=place, log=log)
-            log.drop(serve.name, code, at.candidate.serve)
+            at = Progress(Standing(plan[place], place + 1 < len(plan)), place, log)
+            log.drop(serve.name, code, at.standing.candidate.serve)
             if hooks is None:
                 call.reply.set_header(b"x-stoker-fallback", f"{serve.name}: {code}".encode())
-                log.begin(at.candidate)
+                log.begin(at.standing.candidate)
         return at
 
     async def _judge(
@@ -205,22 +209,22 @@ class Attempts:
     ) -> tuple[Next, str]:
         """What follows, and the failure's code for the record."""
         carrier, request, code = self._carrier, at.request, recorded_code(error)
-        at.has_begun = call.reply.first_byte_at is not None
+        at.standing.has_begun = call.reply.first_byte_at is not None
         if error.code == REJECTED and hooks is not None and request is not None:
-            at.can_repair = hooks.can_repair(request, at.has_begun)
-        step = after_failure(error, at)
+            at.standing.can_repair = hooks.can_repair(request, at.standing.has_begun)
+        step = after_failure(error, at.standing)
         if step is Next.LESS_OUTPUT and isinstance(error, OutputLimitTooHigh) and request is not None:
             # Its context is not configured, or the serve counts otherwise than its counter.
             if await lower_output_limit(call, request, error.room):
                 return step, code
-            at.was_lowered = True
-            step = after_failure(error, at)
-        hears_why = at.has_next and at.candidate.causes is not None and not at.has_begun
+            at.standing.was_lowered = True
+            step = after_failure(error, at.standing)
+        hears_why = at.standing.has_next and at.standing.candidate.causes is not None and not at.standing.has_begun
         if hears_why and isinstance(error, UpstreamError) and (step is Next.CANDIDATE or step is Next.END):
             carrier.release(call)  # the serve may have run out of memory and just exited
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            exit_code = carrier.leases.failure_code(at.candidate.serve.name)
-            step = after_failure(error, at, exit_code)
+            exit_code = carrier.leases.failure_code(at.standing.candidate.serve.name)
+            step = after_failure(error, at.standing, exit_code)
             code = exit_code if exit_code in BEYOND_THE_DEVICE else code
         return step, code
 
@@ -230,7 +234,7 @@ class Attempts:
         """Without hooks the record begins with the first failure; that attempt began when the request arrived."""
         if at.log is None:
             at.log = AttemptLog(call, call.decision.tried, self._carrier.now)
-            at.log.begin(at.candidate, call.received_at)
+            at.log.begin(at.standing.candidate, call.received_at)
         return at.log
 
     def _end_attempt(self, call: Call, at: Progress, error: StokerError | None, code: str = "") -> None:
@@ -238,7 +242,7 @@ class Attempts:
         pause = None if relay is None else relay.retry_after
         self._carrier.release(call)
         if log is not None:
-            if log.hooks is None and at.candidate.serve.has_replicas:
+            if log.hooks is None and at.standing.candidate.serve.has_replicas:
                 log.name_replica(call.decision.replica)
             log.end("served" if error is None else code or recorded_code(error), error, pause)
 
