@@ -26,8 +26,8 @@ from bench.figures import table
 from bench.processes import Child, end_on_sigterm, free_port
 from bench.weights import Shape, write_random
 from stoker.domain.lease import Target
-from stoker.measure.load.prompts import make_prompt
-from stoker.measure.requests.endpoint import MeasuredEndpoint, PromptCounter
+from stoker_lab.load.prompts import make_prompt
+from stoker_lab.requests.endpoint import MeasuredEndpoint, PromptCounter
 
 SHAPE = Shape(640, 12, 10, 2048, 4096)
 PROMPT, OUTPUT, SLOTS = 128, 24, 8
@@ -111,7 +111,7 @@ def start(folder: Path) -> tuple[Child, int]:
     weights, port = folder / "big.gguf", free_port()
     write_random(weights, 1, SHAPE)
     words = f"-np {SLOTS} -c {SLOTS * 512} -t 1 --cache-ram 0 --alias big --port {port}"
-    command = [sys.executable, "-m", "stoker.fleet.engines.embedded", "-m", str(weights), *words.split()]
+    command = [sys.executable, "-m", "stoker.engines.embedded", "-m", str(weights), *words.split()]
     child = Child.start("llama.cpp", command, folder / "engine.log")
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and child.is_alive():

@@ -139,7 +139,7 @@ async def test_a_dry_run_answers_what_would_change_and_changes_nothing(program: 
 
 @assembled()
 async def test_without_a_file_there_is_nothing_to_reload(program: Assembly) -> None:
-    with pytest.raises(ConfigError, match="without a configuration file"):
+    with pytest.raises(ClientError, match=r"^this Stoker runs without a configuration file"):
         await Reloader(program.active, None, program.parts).reload()
 
 

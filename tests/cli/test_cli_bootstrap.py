@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stoker.cli.console.errors import UsageError
-from stoker.cli.evaluate.bootstrap import (
+from stoker.cli.console.progress import ProgressLine
+from stoker.domain.routing import RouterSettings
+from stoker.domain.tier import ProfileRow, Tier, Verdict
+from stoker_lab.commands.bootstrap import (
     chosen_tiers,
     class_names,
     classes_served,
@@ -13,10 +16,7 @@ from stoker.cli.evaluate.bootstrap import (
     print_tier,
     to_measure_again,
 )
-from stoker.cli.evaluate.progress import ProgressLine
-from stoker.domain.routing import RouterSettings
-from stoker.domain.tier import ProfileRow, Tier, Verdict
-from stoker.measure.suites.grading import TOO_LONG, UngradedFixtures
+from stoker_lab.suites.grading import TOO_LONG, UngradedFixtures
 
 TIER = Tier("small", "spark")
 

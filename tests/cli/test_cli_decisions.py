@@ -125,7 +125,9 @@ def test_explain_without_an_id_takes_the_newest_and_failed_the_newest_failure(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["explain"]) == 1
-    assert "no request is recorded yet" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no request is recorded yet" in said
+    assert "`stoker client curl` prints a first one" in said, "not a list that is empty, too"
     log = DecisionLog(config.parent / "state" / "decisions.db", 10)
     broken = Decision(
         "req-0", 1.0, "/v1/messages", "coder", status=503, outcome="upstream_failed", reason="bad_weights"

@@ -95,7 +95,7 @@ def test_without_a_name_every_serve_is_judged_and_an_unreadable_one_is_unknown(m
     assert odd["verdict"] == "unknown"
     assert "some/model is a model on the hub" in odd["problems"][0]
     assert run(["fit"]) == 1
-    assert "unknown: some/model is a model on the hub" in capsys.readouterr().out
+    assert f"\n{odd['serve']}: some/model is a model on the hub" in capsys.readouterr().out
 
 
 def test_a_serve_is_found_by_its_names_and_started_next(models: Path, capsys: Captured) -> None:

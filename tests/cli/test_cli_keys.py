@@ -17,7 +17,7 @@ from tests.scenarios.plane import Plane, running, serve
 from tests.scenarios.test_sharing import ask
 
 from stoker.cli.main import run
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 
 class Terminal(io.StringIO):
@@ -68,6 +68,9 @@ def test_a_key_from_its_making_to_its_end(plane: Plane) -> None:
     assert "(night)" in config
     assert json.loads(plane.run("config", "show", "--json").stdout)["overrides"][0]["name"] == "alice"
     assert "context=64*" in plane.run("keys", "list").stdout
+    assert plane.run("keys", "set", "alice", "--models", "fast", "--set", "cloud=false").returncode == 0
+    assert "models=fast*, " in plane.run("keys", "list").stdout, "lists as the option takes them"
+    assert "cloud = false" in plane.run("keys", "show", "alice").stdout
     assert plane.run("keys", "set", "alice", "--reset").returncode == 0
     assert "overrides" not in json.loads(plane.run("config", "show", "--json").stdout)
     new = plane.run("keys", "rotate", "alice", "--grace", "0s").stdout.strip()

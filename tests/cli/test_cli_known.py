@@ -12,12 +12,12 @@ from tests.cli.fake_stoker import FakeStoker, serve_status, status
 from stoker.cli.console.answers import FrontDoorStatus, StatusAnswer
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation
-from stoker.cli.evaluate import running_serve
-from stoker.cli.evaluate.front_door_key import front_door_key
 from stoker.cli.main import run
 from stoker.domain.access import FrontDoor, Paths, Settings
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Serve
+from stoker_lab.commands import running_serve
+from stoker_lab.commands.front_door_key import front_door_key
 
 FAST = Serve("fast", served_name="fast-8b", aliases=("gpt-x",))
 GUARDED = FrontDoorStatus(auth="keys")
@@ -54,7 +54,7 @@ def test_without_a_variable_a_key_of_the_configuration_is_taken_that_may_do_it(k
 
 @pytest.mark.parametrize("keys", [(), (key("ask", Scope.INFERENCE),), (key("other", models=("slow",)),)])
 def test_where_no_key_may_do_it_the_variable_is_named(keys: tuple[Key, ...]) -> None:
-    with pytest.raises(UsageError, match=r"scope `observe` into the variable STOKER_KEY"):
+    with pytest.raises(UsageError, match=r"scope `observe` into the variable STOKER_KEY.*make one: export STOKER_KEY="):
         front_door_key(place(*keys), GUARDED, FAST, None)
 
 

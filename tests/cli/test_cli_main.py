@@ -14,7 +14,7 @@ from tests.cli.fake_stoker import FakeStoker, error
 import stoker.cli
 from stoker import __version__
 from stoker.cli.console import terminal
-from stoker.cli.main import app, run
+from stoker.cli.main import COMMANDS, run
 from stoker.domain.build import IS_COMPILED, describe_version
 from stoker.domain.key import SETTING_NAMES
 
@@ -40,14 +40,24 @@ def test_help_imports_nothing_heavy() -> None:
      ("drain", "stoker serves drain"), ("serves list", "stoker serves status"),
      ("serves stop", "stoker serves down NAME"), ("slot drain", "stoker serves drain"),
      ("eval gate", "stoker gate SERVE"), ("orchestrator run", 'stoker run "PROMPT"'),
-     ("keys explain", "stoker explain"), ("config pull", "stoker stage SOURCE")],
+     ("keys explain", "stoker explain"), ("config pull", "stoker stage SOURCE"),
+     ("keys revoke", "stoker keys disable NAME"), ("keys add", "stoker keys create NAME"),
+     ("keys limit", "stoker keys set NAME"), ("config effective", "stoker config show"),
+     ("import models", "stoker init, or stoker import llama.cpp DIR")],
 )  # fmt: skip
 def test_a_command_of_other_programs_is_answered_with_the_one_to_type(
     command: str, instead: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(command.split()) == 2
     assert f"No such command '{command.split()[-1]}'. Use: {instead}" in capsys.readouterr().err
-    assert run([*instead.split()[1:3], "--help"]) == 0
+    first = instead.split(",")[0].split()[1:3]
+    assert run([*first, "--help"]) == 0
+
+
+def test_a_shell_that_is_not_known_is_answered_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completions", "powershell"]) == 2
+    assert "Invalid value for 'SHELL': 'powershell' is none of bash, zsh and fish." in capsys.readouterr().err
+    assert run(["completions", "fish"]) == 0
 
 
 @pytest.mark.parametrize("command", ["set", "create"])
@@ -78,9 +88,10 @@ def test_every_setting_of_keys_has_an_option_or_a_hint(capsys: pytest.CaptureFix
         assert f"--set {name}=VALUE" in err or "No such option" not in err
 
 
-def test_every_group_is_registered_once() -> None:
-    names = [group.name for group in app.registered_groups]
+def test_every_command_is_named_once_with_a_summary_that_fits_on_a_line() -> None:
+    names = [command.name for command in COMMANDS]
     assert len(names) == len(set(names)), names
+    assert [one.name for one in COMMANDS if len(one.summary) > 60 or not one.summary.endswith(".")] == []
 
 
 def test_every_group_and_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,6 +238,16 @@ def test_without_the_file_of_the_stoker_that_runs_it_is_asked_for(
     assert said.out == ""
 
 
+def test_of_the_demo_no_configuration_is_asked_for_since_it_has_none(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = home / ".local" / "state" / "stoker" / "demo"
+    state.mkdir(parents=True, mode=0o700)
+    (state / "lock").touch()
+    assert run(["profile", "show"]) == 2
+    assert "the demo has none: `stoker init` writes one" in capsys.readouterr().err
+
+
 def test_without_a_file_the_stokers_that_run_elsewhere_are_named_and_none_is_chosen(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -292,7 +313,7 @@ def test_reload_tells_what_changed_and_fails_with_problems(
 ) -> None:
     answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "ended": [],
               "problems": [], "warnings": ["stoker.toml:3: key 'y': odd"],
-              "settings": ["serve[fast].port"]}  # fmt: skip
+              "settings": ["serve[fast].port", "serve[new]"]}  # fmt: skip
     stoker.answer("POST /admin/reload", answer)
     assert run(["reload"]) == 0
     said = capsys.readouterr()
@@ -340,8 +361,8 @@ READS_SECRETS = {
     "commands/read_again.py": "starts the serves with them",
     "commands/install.py": "checks that the service will have them",
     "commands/init.py": "checks the file that it has just written",
-    "importers/write.py": "says which variables are missing",
-    "commands/route_sync.py": "asks workers and public routes with them, where no Stoker may run",
+    "stoker_import/write.py": "says which variables are missing",
+    "stoker_edge/route_sync.py": "asks workers and public routes with them, where no Stoker may run",
     "console/installation.py": "for `config check` and `doctor`, which say what is missing",
 }
 
@@ -350,6 +371,7 @@ def test_only_commands_that_use_secrets_themselves_read_them() -> None:
     """A command that asks the running Stoker has to work in every shell."""
     root = Path(stoker.cli.__file__).parent
     strict = re.compile(r"\b(?:load_settings\([\w.]+\)|config\.load import .*\bload\b(?s:.*?)[^.\w]load\(path\))")
-    assert {path.relative_to(root).as_posix() for path in root.rglob("*.py") if strict.search(path.read_text())} == {
-        *READS_SECRETS
-    }
+    source = root.parents[1]
+    files = [*root.rglob("*.py"), *(path for extension in source.glob("stoker_*") for path in extension.rglob("*.py"))]
+    found = {path.relative_to(source).as_posix() for path in files if strict.search(path.read_text())}
+    assert {name.removeprefix("stoker/cli/") for name in found} == {*READS_SECRETS}

@@ -15,6 +15,13 @@ def test_the_nearest_name_is_found_whatever_its_case(word: str, found: str | Non
     assert nearest(word, ["Fast", "qwen-small"]) == found
 
 
+def test_a_word_stands_for_the_only_name_that_begins_with_it() -> None:
+    names = ["big-model-copy", "qwen3-0.6b-instruct", "llama-8b", "llama-70b"]
+    assert nearest("Qwen3", names) == "qwen3-0.6b-instruct"
+    assert nearest("lla", names) is None, "two begin with it"
+    assert nearest("qw", names) is None, "too short to mean one"
+
+
 def test_a_higher_cutoff_wants_a_closer_name() -> None:
     assert nearest("planing", ["planning"], cutoff=0.85) == "planning"
     assert nearest("plain", ["planning"], cutoff=0.85) is None

@@ -15,10 +15,9 @@ from stoker.app.configuration import (
     placed_slots,
 )
 from stoker.app.context import ReadAgain
-from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
 from stoker.blocking import in_own_thread
-from stoker.domain.errors import ConfigError
+from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.spending import cloud_prices
 
 
@@ -69,7 +68,9 @@ class Reloader:
         changed then. Another error of a part is raised after the configuration before was applied again.
         """
         if self._read is None:
-            raise ConfigError(["this Stoker runs without a configuration file: there is nothing to reload"])
+            raise ClientError(
+                "this Stoker runs without a configuration file: there is nothing to reload", code="no_file"
+            )
         async with self._turn:
             old = self._active.current
             paths, new = await self._read_again(self._read, old)
@@ -130,7 +131,7 @@ class Reloader:
         for name in changes.changed:
             parts.watchdog.forget(name)
         parts.watchdog.configure(settings.watchdog)
-        follow_edges(fleet.edges, settings)
+        parts.extensions.configure(settings)
         fleet.external.configure(serves)
         fleet.supervisor.end_sleepers(fleet.warm.reload(new.warm_budget, serves, settings.warm.predict))
         self._active.replace(new)

@@ -25,7 +25,7 @@ from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.process.signing import KeySigner
 from stoker.http import client
 from stoker.http.client import NoResponse
-from stoker.testing.clock import FakeClock
+from stoker_lab.testing.clock import FakeClock
 
 PATIENT = 20.0
 PATHS = {
@@ -51,7 +51,7 @@ class Engine:
         words += ["--slot-save-path", folder] if folder is not None else []
         source = str(Path(stoker.__file__).parent.parent)
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "stoker.fleet.engines.embedded", *words],
+            [sys.executable, "-P", "-m", "stoker.engines.embedded", *words],
             env={"PATH": os.environ["PATH"], "PYTHONPATH": source, "STOKER_ENGINE_KEY": "engine-key"},
             stderr=subprocess.DEVNULL,
             cwd=model.parent,

@@ -14,7 +14,7 @@ import pytest
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve, Tuning
-from stoker.fleet.engines.signals import read
+from stoker.engines.signals import read
 from stoker.http import client
 
 Tell = Callable[[Any], None]
@@ -25,7 +25,7 @@ def install(directory: Path, engine: str, *flags: str) -> None:
     path = directory / "bin" / engine
     path.parent.mkdir(exist_ok=True)
     said = " ".join(f"'{flag}'" for flag in flags)
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m stoker.testing.imitation {engine} {said} -- "$@"\n')
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m stoker_lab.testing.imitation {engine} {said} -- "$@"\n')
     path.chmod(0o755)
 
 

@@ -26,7 +26,7 @@ from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping import status_report
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.fleet import FakeFleet
 
 
 class LoopClock:
@@ -843,9 +843,12 @@ async def test_after_a_failure_that_lasts_four_alternating_requests_start_and_st
 @story
 async def test_what_a_check_finds_is_the_same_state_and_ends_with_the_check() -> None:
     fleet = FakeFleet()
-    fleet.lasting["b"], fleet.problems["b"] = ["serve 'b': its weights are cut off"], ["its port is taken"]
+    fleet.lasting["b"], fleet.problems["b"] = ["the weights of serve 'b': /b.gguf is cut off"], ["its port is taken"]
     c = conductor(fleet, a(), a("b"))
     (await leased(c.acquire("a"))).release()
+    error = await refused(c, "b")
+    assert error.message == "serve 'b' cannot load: /b.gguf is cut off", "its name once"
+    fleet.lasting["b"] = ["serve 'b': its weights are cut off"]
     error = await refused(c, "b")
     assert error.code == "cannot_load"
     assert error.message == "serve 'b' cannot load: its weights are cut off"

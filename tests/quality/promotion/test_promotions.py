@@ -22,10 +22,10 @@ from stoker.exchange.leasing import leased
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.quality.promotion.promotions import Promotions
 from stoker.store.overrides import Overrides
-from stoker.testing.clock import FakeClock
-from stoker.testing.fleet import FakeFleet
-from stoker.testing.script.script import Script
-from stoker.testing.server import ScriptedServer
+from stoker_lab.testing.clock import FakeClock
+from stoker_lab.testing.fleet import FakeFleet
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.server import ScriptedServer
 
 ALIAS = Alias("coder", "fast", "default", watch=30.0, check_every=0.02)
 CONDITIONS = ("preflight", "canary", "ttft_p95 < 2s")
@@ -223,6 +223,9 @@ async def test_what_is_not_there_is_named_with_its_nearest(books: Books) -> None
     assert (await refused(promotions.promote("coder", "fast", "", "", False))).code == "no_change"
     assert (await refused(promotions.reset("coder"))).code == "no_change"
     assert "known: coder" in (await refused(promotions.reset("zzz"))).message
+    without = books.promotions(Alias("free", "fast"))
+    without.configure((), (), ())
+    assert "none is configured: add [alias.NAME]" in (await refused(without.reset("zzz"))).message
     without = books.promotions(Alias("free", "fast"))
     assert (await refused(without.promote("free", "clever", "", "", False))).code == "no_gate"
 

@@ -59,6 +59,17 @@ class Shell(StrEnum):
 SCRIPTS = {Shell.BASH: BASH, Shell.ZSH: ZSH, Shell.FISH: FISH}
 
 
-def completions(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]) -> None:
+def _shell(name: str) -> Shell:
+    if name not in list(Shell):
+        raise typer.BadParameter(f"'{name}' is none of bash, zsh and fish.")
+    return Shell(name)
+
+
+def completions(
+    shell: Annotated[
+        Shell,
+        typer.Argument(metavar="SHELL", help="bash, zsh or fish.", parser=_shell, autocompletion=lambda: list(Shell)),
+    ],
+) -> None:
     """Print the script that lets SHELL complete stoker's commands, options and the names in the configuration."""
     terminal.say(SCRIPTS[shell].rstrip("\n"))

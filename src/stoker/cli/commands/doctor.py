@@ -118,7 +118,7 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
 
 
 def _configured(settings: Settings, engines: list[InstalledEngine], probe: DeviceProbe) -> list[DoctorFinding]:
-    from stoker.cli.commands import doctor_checks, doctor_clusters
+    from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover
     from stoker.domain.cluster import runs_here
     from stoker.domain.serve import Driver
@@ -145,8 +145,28 @@ def _configured(settings: Settings, engines: list[InstalledEngine], probe: Devic
         doctor_checks.stored_responses(settings.responses),
         *([found] if (found := doctor_checks.judge(running)) is not None else []),
         doctor_checks.devices(settings, discover.gpus()),
-        *doctor_clusters.clusters(settings),
+        *_of_extensions(settings),
     ]
+
+
+def _of_extensions(settings: Settings) -> list[DoctorFinding]:
+    """Also one for each extension that cannot be used."""
+    from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+    from stoker.extensions import installed_extensions, load
+
+    found: list[DoctorFinding] = []
+    for installed in installed_extensions():
+        problem = installed.problem
+        if installed.extension is not None and installed.extension.doctor:
+            try:
+                found += load(installed.extension.doctor)(settings)
+            except Exception as error:  # whatever a stranger's extension does
+                problem = f"{type(error).__name__}: {error}"
+        if problem:
+            fix = f"install another version of it, or remove it: pip uninstall {installed.package.split()[0]}"
+            part = f"extension {installed.name}"
+            found.append(DoctorFinding(part, DoctorHealth.WARN, f"{installed.package}: {problem}", fix))
+    return found
 
 
 def _main_memory(running: StatusAnswer | None) -> HostMemory:
@@ -171,7 +191,6 @@ def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
     from stoker.cli.console.installation import config_warnings, load_beside_running
     from stoker.cli.console.uncounted import uncounted_warnings
     from stoker.cli.console.unmeasured import unmeasured_warnings
-    from stoker.cli.evaluate.judge import judge_warnings
 
     part = "configuration"
     try:
@@ -185,7 +204,7 @@ def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
             )
         return None, found
     settings = overridden(settings, given)
-    said = missing + config_warnings(settings) + uncounted_warnings(settings) + judge_warnings(settings)
+    said = missing + config_warnings(settings) + uncounted_warnings(settings)
     if not said and (unmeasured := unmeasured_warnings(settings)):
         return settings, DoctorFinding(
             part, DoctorHealth.WARN, f"{settings.source}: {unmeasured[0]}", "measure the tiers", "stoker eval bootstrap"

@@ -78,7 +78,11 @@ def fit(
     if json:
         terminal.emit([_document(serve, result) for (serve, _), result in zip(subjects, judged, strict=True)])
     else:
-        _show(judged, partial(_start, path=str(target) if is_path else None, state=state))
+        _show(
+            [serve.name for serve, _ in subjects],
+            judged,
+            partial(_start, path=str(target) if is_path else None, state=state),
+        )
         for note in probe.notes() if given is None else ():
             terminal.note(f"stoker: {note}")
     if any(isinstance(result, str) or result.problems for result in judged):
@@ -94,9 +98,12 @@ def machine() -> DeviceProbe:
 
 def _of_path(target: str) -> list[tuple[Serve, Slot | None]]:
     from stoker.domain.serve import Serve
+    from stoker.engines.record import Weights
+    from stoker.engines.registry import those
 
     path = os.path.abspath(os.path.expanduser(target))
-    engine = "vllm" if os.path.isdir(path) else "llama.cpp"
+    kind = Weights.FOLDER if os.path.isdir(path) else Weights.GGUF
+    engine = those(lambda one: one.weights is kind)[0]
     return [(Serve(os.path.basename(path), engine=engine, model=path, parallel=1), None)]
 
 
@@ -160,7 +167,7 @@ def _changed(serve: Serve, context: int | None, parallel: int | None, cache_type
 def _given(size: str | None) -> list[Device] | None:
     if size is None:
         return None
-    from stoker.config.units import parse_size
+    from stoker.domain.units import parse_size
     from stoker.fleet.memory.device import Device
 
     try:
@@ -194,7 +201,7 @@ def _start(serve: str, path: str | None, state: str | None) -> str:
     return f"stoker serves up {serve}" + (f" --state {shlex.quote(state)}" if state else "")
 
 
-def _show(judged: list[FitReport | str], start: Callable[[str], str]) -> None:
+def _show(names: list[str], judged: list[FitReport | str], start: Callable[[str], str]) -> None:
     """`start`: the command that starts a serve."""
     reports = [report for report in judged if not isinstance(report, str)]
     rows = [
@@ -208,9 +215,9 @@ def _show(judged: list[FitReport | str], start: Callable[[str], str]) -> None:
     ]  # fmt: skip
     if rows:
         terminal.table(_COLUMNS, rows, right=_COLUMNS[2:8])
-    for result in judged:
+    for name, result in zip(names, judged, strict=True):
         terminal.say()
-        for line in [f"unknown: {result}"] if isinstance(result, str) else _sentences(result, start):
+        for line in [f"{name}: {result}"] if isinstance(result, str) else _sentences(result, start):
             terminal.say(line)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=CommandsWithHints, help="Make, limit, disable and rotate the keys of callers.", no_args_is_help=True
 )
+options.accept_config(app)
 
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The key's name.", autocompletion=options.key_names)]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the change.")]
@@ -303,7 +304,7 @@ def _settings(more: list[str] | None, **given: Any) -> dict[str, Any]:
 
 
 def _seconds(text: str, option: str) -> float:
-    from stoker.config.units import parse_duration
+    from stoker.domain.units import parse_duration
 
     try:
         return parse_duration(text)
@@ -350,11 +351,11 @@ def _show_key(one: dict[str, Any]) -> None:
     if one.get("previous_until"):
         terminal.say(f"  old value                 valid until {figures.moment(one['previous_until'])}")
     for name, value in one["settings"].items():
-        terminal.say(f"  {name:<25} {value}")
+        terminal.say(f"  {name:<25} {_shown(value)}")
     override = one["override"]
     if override is not None:
         reason = f" ({override['reason']})" if override["reason"] else ""
-        changes = ", ".join(f"{name} = {value}" for name, value in override["settings"].items()) or one["state"]
+        changes = ", ".join(f"{name} = {_shown(value)}" for name, value in override["settings"].items()) or one["state"]
         terminal.say(f"  overridden                {changes}, {figures.moment(override['at'])}{reason}")
     if one["limits"]:
         rows = [
@@ -372,4 +373,11 @@ def _amount(value: float) -> str:
 def _brief(one: dict[str, Any]) -> str:
     override = one["override"]["settings"] if one["override"] else {}
     shown = {name: value for name, value in {**one["settings"], **override}.items() if name != "scope"}
-    return ", ".join(f"{name}={value}{'*' if name in override else ''}" for name, value in shown.items()) or "-"
+    return ", ".join(f"{name}={_shown(value)}{'*' if name in override else ''}" for name, value in shown.items()) or "-"
+
+
+def _shown(value: Any) -> str:
+    """As the option takes it."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from dataclasses import dataclass
@@ -171,7 +172,8 @@ def _order(text: str, name: str | None, digests: list[str]) -> Order:
         files: list[str] = []
         if found.kind is SourceKind.PATH:
             if not os.path.exists(found.path):
-                raise ValueError(f"there is no {found.path}")
+                hub = f"; of the hub: stoker stage hf:{text}" if re.fullmatch(r"[\w.-]+/[\w.-]+", text) else ""
+                raise ValueError(f"there is no {found.path}{hub}")
             if os.path.isdir(found.path):
                 found, files = of_folder(found), listing(Path(found.path))
         return order(found, name.removeprefix("vault:") if name is not None else None, digests, files)
@@ -180,7 +182,7 @@ def _order(text: str, name: str | None, digests: list[str]) -> Order:
 
 
 def _stager(ground: Ground, quota: str | None) -> Stager:
-    from stoker.config.units import parse_size
+    from stoker.domain.units import parse_size
     from stoker.fleet.stage.stager import Stager
     from stoker.store.state_dir import StateDir
 

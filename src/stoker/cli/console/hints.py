@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -49,12 +50,30 @@ _INSTEAD_IN = {
     },
     "orchestrator": {"run": 'stoker run "PROMPT"'},
     "eval": {"gate": "stoker gate SERVE"},
+    "keys": {
+        "add": "stoker keys create NAME",
+        "new": "stoker keys create NAME",
+        "revoke": "stoker keys disable NAME, or, for good, stoker keys delete NAME",
+        "remove": "stoker keys delete NAME",
+        "rm": "stoker keys delete NAME",
+        "limit": "stoker keys set NAME --requests-per-minute 60",
+        "edit": "stoker keys set NAME --set SETTING=VALUE",
+        "usage": "stoker usage --key NAME",
+    },
+    "config": {"effective": "stoker config show", "print": "stoker config show", "validate": "stoker config check"},
 }
 """In a group of commands, by its name."""
 
 
 class CommandsWithHints(TyperGroup):
     """A group of commands. An unknown one is answered with the command that does what was probably meant."""
+
+    instead: Mapping[str, str] = {}
+    """By a word that people type: what a group of an extension has for it."""
+
+    def take(self, commands: MutableMapping[str, Any]) -> None:
+        """Has these commands from now on."""
+        self.commands = commands
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         instead = self._instead(ctx, args[0]) if args else None
@@ -67,6 +86,8 @@ class CommandsWithHints(TyperGroup):
         if ctx.parent is None:
             return _INSTEAD.get(name) or _commands_called(name, self)
         root = ctx.find_root().command
+        if name in self.instead:
+            return self.instead[name]
         return _INSTEAD_IN.get(ctx.info_name, {}).get(name) or _commands_called(name, root) or _INSTEAD.get(name)
 
 

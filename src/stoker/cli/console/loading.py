@@ -104,7 +104,7 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
             switched = load_progress.watch(control, name, partial(_run, step, name), quiet)
         except StokerError as error:
             if not quiet:
-                terminal.note(f"stoker: {name}: {error.message}")
+                terminal.note(f"stoker: {_about(name, error.message)}")
             outcome.fail(name, error, _settled(control, name, quiet) if step.restores else [])
             continue
         except KeyboardInterrupt:
@@ -115,6 +115,11 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
         if not quiet:
             terminal.say(f"{name} is stopped" if switched is None else _ready_line(name, switched))
     return outcome
+
+
+def _about(name: str, message: str) -> str:
+    """The message, with the serve's name unless it says it."""
+    return message if f"'{name}'" in message else f"{name}: {message}"
 
 
 def _container_note(installation: Installation, serve: ServeStatus) -> str:

@@ -28,4 +28,9 @@ def lasting_problems(serve: Serve, problems: Sequence[str]) -> StartFailed:
 
 def without_name(serve: Serve, problem: str) -> str:
     """The problem as the rest of a sentence that names the serve."""
-    return problem.removeprefix(f"serve '{serve.name}': ")
+    of_serve = f" of serve '{serve.name}'"
+    return (
+        problem.removeprefix(f"serve '{serve.name}': ")
+        .removeprefix(f"the weights{of_serve}: ")
+        .replace(of_serve, "", 1)
+    )

@@ -226,5 +226,6 @@ class Promotions:
 
 def _unknown(kind: str, name: str, known: Mapping[str, object]) -> str:
     near = nearest(name, known)
-    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known) or 'none'}"
+    listed = f"known: {', '.join(known)}" if known else f"none is configured: add [{kind}.NAME]"
+    hint = f"did you mean {near!r}?" if near else listed
     return f"there is no {kind} '{name[:100]}'; {hint}"

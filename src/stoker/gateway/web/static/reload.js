@@ -42,7 +42,7 @@ export function steps({ changed, added, removed, routing, settings }) {
 
 function said({ settings, lapsed, ended }) {
   const changed = settings.length ? `Reloaded; ${counted(settings.length, "setting")} changed.` : "Reloaded; nothing changed.";
-  const words = [changed, ...ended.map((one) => `The promotion of ${one.alias} to ${one.serve} has ended.`)].join(" ");
+  const words = [changed, ...ended.map((one) => `The promotion of ${one.alias} to ${one.serve} has ended, because it is no longer configured.`)].join(" ");
   const again = [...new Set(lapsed.map((one) => one.tier))];
   return again.length ? `${words} Measure again, because they may have changed: ${list(again)} (stoker eval calibrate ${again[0]}).` : words;
 }
