@@ -7,8 +7,13 @@ import typer
 from stoker.cli.console.hints import CommandsWithHints
 from stoker_import import command_litellm, command_llama_swap, command_models
 
+
+class ImportCommands(CommandsWithHints):
+    instead = dict.fromkeys(("folder", "gguf", "models"), "stoker init, or stoker import llama.cpp DIR")
+
+
 app = typer.Typer(
-    cls=CommandsWithHints,
+    cls=ImportCommands,
     help="Move from another program: its models and its configuration, and a report of what became of each key.",
     no_args_is_help=True,
 )

@@ -174,7 +174,7 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
         ('dialects = ["chat", "mesages"]', "'mesages' is not accepted; use chat, completions,"),
         ('status = "reject"', "'reject' is not accepted; use production,"),
         ('served_name = "a b "', "is not a valid model name"),
-        ("metadata = { a = [] }", "is not accepted: Input should be a valid string"),
+        ("metadata = { a = [] }", "must be text, a number, true or false, not a list"),
         ('aliases = ["auto:code"]', "'auto:code' is reserved"),
         ('extends = "fast"', "a cycle: fast extends fast"),
         ("port = 8000", "serve 'fast' needs port 8000, which the front door has"),

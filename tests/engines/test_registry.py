@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import stoker
-from stoker.config.tables import value_types
+from stoker.domain import kinds
 from stoker.domain.serve import Serve
 from stoker.engines import options, plan, registry
 from stoker.engines.launch import Launch, LaunchPlace
@@ -22,13 +22,11 @@ from stoker.request.translate.neutral.capabilities import Capabilities
 
 SOURCE = Path(stoker.__file__).parent
 OWN = ("llama_cpp", "embedded", "embedded_architectures", "vllm", "sglang", "registry")
-EXTENSIONS = ("cli/importers/", "measure/", "orchestrate/", "testing/")
+EXTENSIONS = ("orchestrate/",)
 """They read the files of other programs, or stand in for an engine."""
 PROTOCOLS = {
     "gateway/openapi.py": "the paths of llama.cpp's router, for its clients",
     "cli/clients/programs.py": "variables that a client reads",
-    "cli/commands/import_models.py": "the files of llama.cpp's router, which it imports",
-    "cli/commands/import_config.py": "the command that imports them",
     "cli/machine/discover.py": "the folder in which llama.cpp keeps what it downloads",
     "domain/serve.py": "the engine of a serve that names none",
     "store/files/model_file.py": "how the parts of a GGUF model are found",
@@ -116,7 +114,7 @@ def test_a_record_is_whole(engine: Engine) -> None:
 def test_a_serve_that_names_no_engine_has_the_default_one() -> None:
     assert engine_of(Serve("a").engine) is DEFAULT
     assert engine_of("one that only another Stoker has") is GENERIC
-    assert list(value_types.ENGINES) == list(ENGINES), "the configuration takes those of the registry"
+    assert list(ENGINES) == kinds.ENGINES, "the configuration takes those of the registry"
 
 
 def launch(serve: Serve, place: LaunchPlace) -> Launch:
@@ -125,6 +123,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
 
 def test_the_engine_of_an_extension_is_as_good_as_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "ENGINES", dict(ENGINES))
+    monkeypatch.setattr(kinds, "ENGINES", list(kinds.ENGINES))
     own = replace(GENERIC, name="mine", title="Mine", launch=launch)
     registry.register(own)
     assert engine_of("mine") is own

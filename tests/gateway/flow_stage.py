@@ -43,8 +43,8 @@ from stoker.routing.collaborators import Collaborators
 from stoker.routing.dispatch import Dispatcher
 from stoker.routing.router import TierRouter
 from stoker.store.responses import ResponseStore
-from stoker.testing.client import RawClient, compose_request
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.client import RawClient, compose_request
+from stoker_lab.testing.fleet import FakeFleet
 
 CHAT = "/v1/chat/completions"
 PATIENCE = 3.0

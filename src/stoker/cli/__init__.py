@@ -4,11 +4,10 @@ entry      the process: `up` is read by a process of its own
 main       the tree of all commands
 command_line  runs it: the one place where an error becomes an exit code
 commands/  one module per command
-evaluate/  `eval` and `gate`: measurements of a model
 clients/   `client`: settings for agents, SDKs and shells
 console/   what every command needs: options, output, the control socket
 machine/   the GPUs, models, engines and free ports of this machine
 
-Everything heavy (rich, pydantic, stoker.app, stoker.config) is imported inside the commands: `stoker --help`
+Everything heavy (rich, msgspec, stoker.app, stoker.config) is imported inside the commands: `stoker --help`
 has to answer in under 200 ms.
 """

@@ -12,16 +12,17 @@ from urllib.parse import urlsplit
 from stoker.blocking import StillBlocked, each_waited_for
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
-from stoker.config.units import show_size
 from stoker.domain.access import Settings
 from stoker.domain.cluster import runs_here
-from stoker.domain.edge import EDGE_SCHEME, Edge
+from stoker.domain.edge import Edge
 from stoker.domain.figures import counted
+from stoker.domain.kinds import EDGE_SCHEME
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot, slots_of
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
+from stoker.domain.units import show_size
 from stoker.engines.record import Weights
 from stoker.engines.registry import GENERIC, engine_of
 from stoker.request.accept.tls import WARN_DAYS, load_certificate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stoker.domain import kinds
 from stoker.engines import generic, llama_cpp, sglang, vllm
 from stoker.engines.record import Engine
 
@@ -13,6 +14,7 @@ GENERIC = generic.ENGINE
 """Anything with an OpenAI-like API."""
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DEFAULT, vllm.ENGINE, sglang.ENGINE, GENERIC)}
 """By name, in the order in which they are shown. `register` adds to it."""
+kinds.ENGINES[:] = ENGINES
 
 
 def register(engine: Engine) -> None:
@@ -20,6 +22,7 @@ def register(engine: Engine) -> None:
     if engine.name in ENGINES:
         raise ValueError(f"there is an engine '{engine.name}' already")
     ENGINES[engine.name] = engine
+    kinds.ENGINES.append(engine.name)
 
 
 def engine_of(name: str) -> Engine:

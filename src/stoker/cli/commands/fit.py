@@ -167,7 +167,7 @@ def _changed(serve: Serve, context: int | None, parallel: int | None, cache_type
 def _given(size: str | None) -> list[Device] | None:
     if size is None:
         return None
-    from stoker.config.units import parse_size
+    from stoker.domain.units import parse_size
     from stoker.fleet.memory.device import Device
 
     try:

@@ -304,7 +304,7 @@ def _settings(more: list[str] | None, **given: Any) -> dict[str, Any]:
 
 
 def _seconds(text: str, option: str) -> float:
-    from stoker.config.units import parse_duration
+    from stoker.domain.units import parse_duration
 
     try:
         return parse_duration(text)

@@ -15,8 +15,8 @@ from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.serves import OF_RANKS
-from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
+from stoker.domain import kinds
 from stoker.domain.serve import slots_of
 from stoker.engines.registry import DEFAULT, engine_of, those
 
@@ -56,7 +56,7 @@ def check_clusters(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -
             if getattr(table, key) is None and not doc.is_spoiled((*path, key)):
                 doc.problem(path, f"`{key}` is missing: {key} = {example}")
         try:
-            value_checks.name(name)  # 2
+            kinds.name(name)  # 2
         except ValueError as error:
             doc.problem(path, str(error))
     for name in file.slots:

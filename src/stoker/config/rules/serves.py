@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from stoker.config.document import ConfigDocument
@@ -186,7 +186,7 @@ def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
             doc.problem(entry.at("model"), str(error))
 
 
-def _check_stop(doc: ConfigDocument, entry: ServeEntry, stop: list[str]) -> None:
+def _check_stop(doc: ConfigDocument, entry: ServeEntry, stop: Sequence[str]) -> None:
     """1 systemd stops its units  2 no time to run it  3 a key that is not at hand  4 placeholders"""
     path = entry.at("stop")
     if entry.driver == "systemd":  # 1
@@ -199,7 +199,11 @@ def _check_stop(doc: ConfigDocument, entry: ServeEntry, stop: list[str]) -> None
 
 
 def _check_words(
-    doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str], known: tuple[str, ...] = (*FILLED_IN, *OF_RANKS)
+    doc: ConfigDocument,
+    entry: ServeEntry,
+    key: str,
+    cmd: Sequence[str],
+    known: tuple[str, ...] = (*FILLED_IN, *OF_RANKS),
 ) -> bool:
     """Whether a placeholder looks misspelt; it is then reported."""
     path = entry.at(key)
@@ -295,7 +299,7 @@ def _cycles(following: Mapping[str, str | None]) -> Iterator[list[str]]:
             yield way[way.index(name) :]
 
 
-def _check_cmd(doc: ConfigDocument, entry: ServeEntry, cmd: list[str]) -> None:
+def _check_cmd(doc: ConfigDocument, entry: ServeEntry, cmd: Sequence[str]) -> None:
     path = entry.at("cmd")
     near = _check_words(doc, entry, "cmd", cmd)
     if not any("{port}" in part for part in cmd) and entry.lacks(doc, "port") and not near:
