@@ -96,7 +96,7 @@ def test_all_ranks_are_found_again_or_all_are_ended_wherever_stoker_is_killed(
 
 
 async def run_until_killed(shop: Workshop, ray: ScriptedRay, step: str, kind: str = "one") -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[2]
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.ray.ray_crash_story", str(shop.directory), ray.cluster.address, kind,
         TOKEN, cwd=root, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,

@@ -298,7 +298,7 @@ def test_stoker_killed_between_the_submits_of_two_ranks_leaves_nothing_behind(la
         async with in_front_of(lab) as (port, second_submit):
             child = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "tests.ray.ray_crash_story", str(shop.directory),
-                f"http://127.0.0.1:{port}", "ranks", lab.token, cwd=Path(__file__).parents[3],
+                f"http://127.0.0.1:{port}", "ranks", lab.token, cwd=Path(__file__).parents[2],
             )  # fmt: skip
             await asyncio.wait_for(second_submit.wait(), 30)
             child.kill()

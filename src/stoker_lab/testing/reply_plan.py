@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import orjson
+import msgspec
 
 from stoker_lab.testing.dialects.reply_facts import BLOCK, EndpointWriter, ReplyFacts, Stream, StreamingEndpointWriter
 from stoker_lab.testing.script.ask import ScriptedRequest
@@ -128,7 +128,7 @@ def whole_reply(
 def error_reply(script: Script, writer: EndpointWriter, headers: list[tuple[str, str]]) -> ReplyPlan:
     """The answer that `error_status` asks for."""
     status = script.error_status or 500
-    body = script.error_body.encode() or orjson.dumps(writer.refuse(status, f"scripted error {status}"))
+    body = script.error_body.encode() or msgspec.json.encode(writer.refuse(status, f"scripted error {status}"))
     if script.retry_after is not None:
         headers = [*headers, ("retry-after", script.retry_after)]
     return whole_reply(script, status, body, "application/json", headers)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 
-import orjson
+import msgspec
 from msgspec import to_builtins
 
 from stoker.domain.dialect import ENDPOINTS
@@ -118,16 +118,16 @@ class ScriptedRoutes:
         counters.generated_tokens += facts.completion
         if ask.stream and streaming is not None:
             return line.play(reply_plan.streamed_reply(script, streaming, ask, facts, headers), script)
-        body = orjson.dumps(writer.whole(ask, facts))
+        body = msgspec.json.encode(writer.whole(ask, facts))
         return line.play(reply_plan.whole_reply(script, 200, body, "application/json", headers), script)
 
     def _rest(self, line: ServerConnection, request: RecordedRequest, path: str) -> None:
         script = self._owner.script
         match (request.method, path):
             case ("GET", "/v1/models" | "/models"):
-                line.reply(200, orjson.dumps(_models(script)))
+                line.reply(200, msgspec.json.encode(_models(script)))
             case ("GET", "/props") if script.engine == "llama.cpp" or not script.assistant:
-                line.reply(200, orjson.dumps(_props(script)))
+                line.reply(200, msgspec.json.encode(_props(script)))
             case ("GET", "/metrics"):
                 text = metrics(script, self._owner.books.counters)
                 line.reply(200, text, "text/plain; version=0.0.4")
@@ -147,17 +147,17 @@ class ScriptedRoutes:
             return _error(line, 400, str(error), path)
         if path == "/tokenize":
             tokens = list(range(len(text_of(ask.document.get("content")).split())))
-            return line.reply(200, orjson.dumps({"tokens": tokens}))
+            return line.reply(200, msgspec.json.encode({"tokens": tokens}))
         fixed = self._owner.script.prompt_tokens
         count = ask.words() if fixed is None else fixed
-        return line.reply(200, orjson.dumps({"object": "response.input_tokens", "input_tokens": count}))
+        return line.reply(200, msgspec.json.encode({"object": "response.input_tokens", "input_tokens": count}))
 
     def _control(self, line: ServerConnection, request: RecordedRequest, path: str) -> None:
         if path == "/control/requests":
-            return line.reply(200, orjson.dumps([_shown(one) for one in self._owner.books.requests]))
+            return line.reply(200, msgspec.json.encode([_shown(one) for one in self._owner.books.requests]))
         if request.method == "POST":
             try:
-                changes = orjson.loads(request.body)
+                changes = msgspec.json.decode(request.body)
                 if not isinstance(changes, dict):
                     raise ValueError('POST /control takes an object: {"field": value}')
                 self._owner.amend(changes)
@@ -167,17 +167,17 @@ class ScriptedRoutes:
         script = asdict(self._owner.script)
         del script["api_key"]
         script["answers"] = to_builtins(script["answers"])
-        return line.reply(200, orjson.dumps(self._owner.books.report() | {"script": script}))
+        return line.reply(200, msgspec.json.encode(self._owner.books.report() | {"script": script}))
 
 
 def _error(line: ServerConnection, status: int, message: str, path: str) -> None:
     writer = WRITERS.get(path, WRITERS["/v1/chat/completions"])
-    line.reply(status, orjson.dumps(writer.refuse(status, message)))
+    line.reply(status, msgspec.json.encode(writer.refuse(status, message)))
 
 
 def _reply(line: ServerConnection, answer: SurfaceAnswer) -> None:
     status, document = answer
-    line.reply(status, b"" if document is None else orjson.dumps(document))
+    line.reply(status, b"" if document is None else msgspec.json.encode(document))
 
 
 def _has_key(request: RecordedRequest, key: str) -> bool:

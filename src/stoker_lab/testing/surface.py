@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
-import orjson
+import msgspec
 
 from stoker_lab.testing.ballast import Ballast
 from stoker_lab.testing.script.ask import text_of
@@ -201,8 +201,8 @@ def _figures(script: Script, counters: RequestCounters) -> list[tuple[str, str, 
 
 def _document(request: RecordedRequest) -> dict[str, Any]:
     try:
-        found = orjson.loads(request.body or b"{}")
-    except orjson.JSONDecodeError:
+        found = msgspec.json.decode(request.body or b"{}")
+    except msgspec.DecodeError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
+import msgspec
 
 from stoker_lab.testing.dialects.reply_facts import ReplyFacts, Stream, data
 from stoker_lab.testing.script.ask import ScriptedRequest
@@ -68,15 +68,15 @@ def frame(prefix: str, kind: str, facts: ReplyFacts) -> dict[str, Any]:
 
 def _head(start: dict[str, Any]) -> bytes:
     """The part of each chunk that only this reply has: its opening fields, up to `choices`."""
-    return b"data: %b," % orjson.dumps(start)[:-1]
+    return b"data: %b," % msgspec.json.encode(start)[:-1]
 
 
 def _chat_piece(at: int, word: str) -> bytes:
-    return b'"choices":%b}\n\n' % orjson.dumps([chunk({"content": word})])
+    return b'"choices":%b}\n\n' % msgspec.json.encode([chunk({"content": word})])
 
 
 def _text_piece(at: int, word: str) -> bytes:
-    return b'"choices":%b}\n\n' % orjson.dumps([_text(word)])
+    return b'"choices":%b}\n\n' % msgspec.json.encode([_text(word)])
 
 
 def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:

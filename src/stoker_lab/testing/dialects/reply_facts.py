@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-import orjson
+import msgspec
 
 from stoker_lab.testing.script.ask import ScriptedRequest
 
@@ -85,9 +85,9 @@ def _encoded(encode: Callable[[int, str], bytes], text: str | None, tokens: int)
 
 def data(document: dict[str, Any]) -> bytes:
     """An event without a name."""
-    return b"data: %b\n\n" % orjson.dumps(document)
+    return b"data: %b\n\n" % msgspec.json.encode(document)
 
 
 def named(document: dict[str, Any]) -> bytes:
     """An event with its type as name."""
-    return b"event: %b\ndata: %b\n\n" % (document["type"].encode(), orjson.dumps(document))
+    return b"event: %b\ndata: %b\n\n" % (document["type"].encode(), msgspec.json.encode(document))

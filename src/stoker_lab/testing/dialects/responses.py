@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
+import msgspec
 
 from stoker_lab.testing.dialects.chat import OpenAI
 from stoker_lab.testing.dialects.reply_facts import ReplyFacts, Stream, named
@@ -43,7 +43,7 @@ class Responses(OpenAI):
         last = _OPENING + facts.tokens + len(closing) - 1
         error = {"type": "error", "code": "server_error", "message": "scripted failure", "param": None}
         kind = "response.output_text.delta"
-        head = b"event: %b\ndata: %b," % (kind.encode(), orjson.dumps({"type": kind, **place})[:-1])
+        head = b"event: %b\ndata: %b," % (kind.encode(), msgspec.json.encode({"type": kind, **place})[:-1])
         return Stream(
             [named(event | {"sequence_number": at}) for at, event in enumerate(opening)],
             head,
@@ -54,9 +54,9 @@ class Responses(OpenAI):
 
 
 def _piece(at: int, word: str) -> bytes:
-    return b"%b\n\n" % orjson.dumps({"delta": word, "logprobs": [], "sequence_number": _OPENING + at}).removeprefix(
-        b"{"
-    )
+    return b"%b\n\n" % msgspec.json.encode(
+        {"delta": word, "logprobs": [], "sequence_number": _OPENING + at}
+    ).removeprefix(b"{")
 
 
 def _end(facts: ReplyFacts) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, zip_longest
 from typing import Any
 
-import orjson
+import msgspec
 
 from stoker_lab.testing.dialects.chat import OpenAI, chunk, frame
 from stoker_lab.testing.dialects.reply_facts import ReplyFacts, Stream, data
@@ -123,9 +123,9 @@ class RichChat(OpenAI):
         return json.dumps(text, ensure_ascii=False) if "double_encoded" in self._reply.quirks else text
 
     def _whole_call(self, number: int, call: ScriptedCall, name: str) -> dict[str, Any]:
-        arguments: str | orjson.Fragment = self._arguments(call)
+        arguments: str | msgspec.Raw = self._arguments(call)
         if "arguments_object" in self._reply.quirks and is_json(text_in(call)):
-            arguments = orjson.Fragment(text_in(call))
+            arguments = msgspec.Raw(text_in(call))
         return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
     def _parts(self, number: int, call: ScriptedCall, name: str) -> list[dict[str, Any]]:

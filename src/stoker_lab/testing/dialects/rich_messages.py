@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import orjson
+import msgspec
 
 from stoker_lab.testing.dialects.messages import Anthropic, envelope
 from stoker_lab.testing.dialects.reply_facts import ReplyFacts, Stream, named
@@ -76,7 +76,7 @@ class RichMessages(Anthropic):
             case ScriptedCall():
                 text = text_in(block) or "{}"
                 # as written, where it is JSON: numbers and repeated keys stay what they are
-                given = orjson.Fragment(text) if is_json(text) else text
+                given = msgspec.Raw(text) if is_json(text) else text
                 return {"type": "tool_use", "id": self._reply.id_of("toolu", at), "name": block.name, "input": given}
         return {"type": "text", "text": block.text}
 

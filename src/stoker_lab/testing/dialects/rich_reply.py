@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-import orjson
+import msgspec
 
 from stoker_lab.testing.dialects.reply_facts import ReplyFacts
 from stoker_lab.testing.script import assistant
@@ -110,7 +110,7 @@ def text_in(block: ScriptedBlock) -> str:
 
 def is_json(text: str) -> bool:
     try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
         return False
     return True

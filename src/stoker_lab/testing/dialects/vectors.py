@@ -8,7 +8,7 @@ import math
 import struct
 from typing import Any
 
-import orjson
+import msgspec
 
 from stoker_lab.testing.dialects.chat import OpenAI
 from stoker_lab.testing.dialects.reply_facts import ReplyFacts
@@ -46,7 +46,7 @@ class Rerank(OpenAI):
 def embedding(text: object, dimensions: int) -> list[float]:
     """A vector of length 1 that follows from the input alone. Texts that share words are near each other; each text
     has its own. Numbers are exact in 32-bit floats."""
-    whole = orjson.dumps(text)
+    whole = msgspec.json.encode(text)
     words = text.lower().split() if isinstance(text, str) else []
     vectors = [(_hashed(word.encode(), dimensions), 1.0) for word in words]
     vectors.append((_hashed(whole, dimensions), 0.1))

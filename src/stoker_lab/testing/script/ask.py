@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
+import msgspec
 
 from stoker.domain.dialect import Dialect
 
@@ -29,7 +29,7 @@ class ScriptedRequest:
         seen = [text_of(self.document.get(name)) for name in ("system", "instructions", "prompt", "input", "query")]
         seen += [text_of(self.document.get(name)) for name in ("messages", "documents")]
         if tools := self.document.get("tools"):
-            seen.append(orjson.dumps(tools).decode())
+            seen.append(msgspec.json.encode(tools).decode())
         return sum(len(text.split()) for text in seen)
 
     def overrides(self) -> dict[str, str]:
@@ -47,8 +47,8 @@ class ScriptedRequest:
 def read_request(dialect: Dialect, body: bytes) -> ScriptedRequest:
     """Raises ValueError if the body is no JSON object."""
     try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        document = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
         raise ValueError(f"the body is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ValueError("the body is not a JSON object")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import orjson
+import msgspec
 
 MAX_BODIES = 64 * 2**20
 
@@ -27,7 +27,7 @@ class RecordedRequest:
         return next((value for found, value in self.headers if found == name.lower()), None)
 
     def json(self) -> Any:
-        return orjson.loads(self.body)
+        return msgspec.json.decode(self.body)
 
 
 @dataclass(slots=True)
