@@ -13,7 +13,7 @@ from tests.scenarios.plane import PATIENCE, Plane, llama, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
 from stoker.domain import figures
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 pytestmark = needs_browser
 
