@@ -20,7 +20,7 @@ OWN: dict[str, Any] = {
     "quirks": "no_done,together",
 }
 """Values of the fields that not every text fits."""
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "testing-kit.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "testing-kit.md").read_text()
 
 
 def test_every_field_is_in_the_docs_with_its_default_and_meaning() -> None:
