@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import stoker
 from stoker.domain import kinds
@@ -21,9 +21,7 @@ from stoker.engines.signals import Signals
 from stoker.request.translate.neutral.capabilities import Capabilities
 
 SOURCE = Path(stoker.__file__).parent
-OWN = ("llama_cpp", "embedded", "embedded_architectures", "vllm", "sglang", "registry")
-EXTENSIONS = ("orchestrate/",)
-"""They read the files of other programs, or stand in for an engine."""
+OWN = ("llama_cpp", "embedded", "embedded_architectures", "mlx_lm", "vllm", "sglang", "registry")
 PROTOCOLS = {
     "gateway/openapi.py": "the paths of llama.cpp's router, for its clients",
     "cli/clients/programs.py": "variables that a client reads",
@@ -36,7 +34,7 @@ PROTOCOLS = {
 """Files whose words are no branch on an engine."""
 HELP = ("setting", "Option", "Argument")
 """What describes a key or an option to people."""
-NAMED = re.compile(r"(?i:\b(vllm|sglang|x?llama[.-]?(cpp|server))\b)|(VLLM|SGLANG)_[A-Z]")
+NAMED = re.compile(r"(?i:\b(vllm|sglang|mlx[-_]lm|x?llama[.-]?(cpp|server))\b)|(VLLM|SGLANG)_[A-Z]")
 
 
 def texts(tree: ast.AST) -> Iterator[ast.Constant]:
@@ -63,7 +61,7 @@ def namings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, ast.unparse(node)
         if isinstance(node, ast.ImportFrom):
             imported = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
-            if imported & {"stoker.engines.llama_cpp", "stoker.engines.vllm", "stoker.engines.sglang"}:
+            if imported & {f"stoker.engines.{name}" for name in OWN if name != "registry"}:
                 yield node.lineno, ast.unparse(node)
 
 
@@ -71,7 +69,7 @@ def test_no_other_file_of_the_core_names_an_engine() -> None:
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
-        if (path.parent.name == "engines" and path.stem in OWN) or name.startswith(EXTENSIONS):
+        if path.parent.name == "engines" and path.stem in OWN:
             continue
         lines = [f"{name}:{line}: {text}" for line, text in namings(ast.parse(path.read_text()))]
         if name in PROTOCOLS:

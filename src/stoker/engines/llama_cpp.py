@@ -11,7 +11,7 @@ from typing import Any
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
-from stoker.engines import embedded_architectures, facts, options
+from stoker.engines import facts, options
 from stoker.engines.launch import Launch, LaunchPlace, find_command
 from stoker.engines.options import option, switch
 from stoker.engines.record import CACHES, MIB, Engine, EngineMemory, Facts, OptionTable, Weights, metric
@@ -161,6 +161,14 @@ def foreign_cache_type(serve: Serve, title: str, instead: str) -> list[str]:
     ]
 
 
+def _unknown_model(serve: Serve) -> list[str]:
+    if not uses_embedded(serve):
+        return []
+    from stoker.engines import embedded_architectures  # the readers of model files come with it
+
+    return embedded_architectures.problems(serve)
+
+
 def _in_container(image: str, model: str, name: str, context: int, parallel: int) -> list[str]:
     words = _fetching(model, name, "0.0.0.0", "8080", context, parallel)
     return ["-p", "127.0.0.1:{port}:8080", "-e", "LLAMA_API_KEY", image, *words]
@@ -203,7 +211,7 @@ ENGINE = Engine(
     },
     key_variable="LLAMA_API_KEY",
     weights=Weights.GGUF,
-    unknown_model=lambda serve: embedded_architectures.problems(serve) if uses_embedded(serve) else [],
+    unknown_model=_unknown_model,
     computes_context=True,
     stretches=r"--(rope|yarn|override-kv)|LLAMA_ARG_((ROPE|YARN)_|OVERRIDE_KV)",
     memory=EngineMemory(on_device=400 * MIB, on_host=32 * MIB, batch=512, activations=32, deals_layers=True),

@@ -7,9 +7,10 @@ has a default is for engines that differ in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, NamedTuple
+
+import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
@@ -106,8 +107,7 @@ class SleepApi(NamedTuple):
     """What it was started without, if it does not have these paths."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineMemory:
+class EngineMemory(msgspec.Struct, frozen=True):
     """What an engine takes beside weights and cache. Rounded up from what their logs show for models of 1 to 70
     billion parameters; `docs/how-it-works/memory.md` says how far off that may be."""
 
@@ -130,8 +130,7 @@ def nothing(serve: Serve) -> list[str]:
     return []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """One engine, as the configuration names it by `engine`. Functions block for milliseconds at most."""
 
     name: str
@@ -143,11 +142,11 @@ class Engine:
     """None: a serve needs a `cmd`. It is called only when `plan.problems` finds nothing."""
     missing: Callable[[Serve], list[str]] = nothing
     """What has to be installed before `launch`, with the command that installs it: one sentence each."""
-    options: OptionTable = field(default_factory=dict)
+    options: OptionTable = {}
     """Configuration key -> its words on the command line. See `options.KEYS`: each is here or in `instead`."""
-    instead: Mapping[str, str] = field(default_factory=dict)
+    instead: Mapping[str, str] = {}
     """What to do about a key that it cannot express."""
-    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str, ...]] = {}
     """The values that a key may have, if it takes no others."""
     unsupported: Callable[[Serve], list[str]] = nothing
     """Further settings that it cannot express: one sentence each. Pure."""
@@ -183,7 +182,7 @@ class Engine:
     memory: EngineMemory = EngineMemory()
     on_processors: Callable[[Serve], bool] = lambda serve: False
     """Whether it computes in main memory, whatever devices there are."""
-    caches: Mapping[str, str] = field(default_factory=dict)
+    caches: Mapping[str, str] = {}
     """Environment variable -> folder below the serve's own cache folder; empty: that folder itself."""
     variables: tuple[str, ...] = ()
     """How variables of Stoker's own environment begin that children may have for this engine. None that changes what
@@ -191,7 +190,7 @@ class Engine:
     """
     package: Callable[[Serve], str | None] = lambda serve: None
     """The package of Stoker's own environment that its process consists of; None: a program of its own."""
-    modules: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = {}
     """Part of a word on a command line -> the package of Stoker's own environment that runs then."""
 
     # -- what it says over HTTP
@@ -199,9 +198,9 @@ class Engine:
     """What it speaks unless `dialects` says so, started without options of its own."""
     poor_dialects: frozenset[Dialect] = frozenset()
     """Those that it speaks so that official clients stumble: they are translated, unless `always` says otherwise."""
-    traits: Mapping[str, object] = field(default_factory=dict)
+    traits: Mapping[str, object] = {}
     """Where dialects leave room: fields of `translate.neutral.capabilities.Capabilities`."""
-    paths: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+    paths: Mapping[tuple[str, str], bool] = {}
     """The exact paths of its own that are passed on; True: the request takes one of the serve's places. None of them
     may change a serve's state: no slot save, sleep, load, or change of props.
     """
@@ -209,7 +208,7 @@ class Engine:
     """A page that says more of a started engine than /v1/models, and what its document means."""
     template_page: str = ""
     """A page that writes `messages` as its chat template does."""
-    signals: Mapping[str, MetricRow] = field(default_factory=dict)
+    signals: Mapping[str, MetricRow] = {}
     """Signal (a field of `signals.Signals`) -> its names in the engine's /metrics."""
     sleep: SleepApi | None = None
     asleep_page: str = ""
@@ -220,13 +219,13 @@ class Engine:
     # -- why it ended
     failures: tuple[FailurePattern, ...] = ()
     """Lines of its output that others do not print."""
-    advice: Mapping[FailureKind, str] = field(default_factory=dict)
+    advice: Mapping[FailureKind, str] = {}
     """What to do about a failure, if that is other than for most engines."""
 
     # -- on this machine
     program: str = ""
     """Its command, which `stoker init` and `doctor` look for on PATH."""
-    packages: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = {}
     """Python packages that hold it, and how they are shown."""
     install: str = ""
     """The command that installs it."""
