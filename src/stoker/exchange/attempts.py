@@ -125,8 +125,9 @@ class Attempts:
                         reading = await hooks.reading(request)
                     if has_replicas := serve.has_replicas:
                         wish = await carrier.replica_wish(call, serve, request, wish)
-                    generates = request.endpoint.generates
-                    lease = call.lease_now(leases, serve.name, generates, wish) or await call.wait_for_lease()
+                    lease = call.lease_now(leases, serve.name, request.endpoint.generates, wish)
+                    if lease is None:
+                        lease = await call.wait_for_lease()
                     if call.may_be_preempted:
                         leases.allow_preemption(lease, call.share.priority)
                     may_leave = None
