@@ -183,6 +183,7 @@ def test_nothing_that_an_engine_printed_is_kept_but_what_to_do_is() -> None:
     assert kept.waits[0].words == "waited for coder, which did not start"
     assert b"hunter2" not in msgspec.json.encode(kept)
     text = as_text("r", explain(kept).facts)
+    assert "upstream_failed: no model server was there to ask" in text
     assert "because bad_weights (the weights are damaged)" in text
     assert "what to do   download them again; `stoker serves logs coder` has its log" in text
 

@@ -226,7 +226,10 @@ def _tokens(decision: Decision) -> str:
 
 
 def _outcome(decision: Decision) -> str:
-    said = f"{decision.outcome}: {OUTCOMES.get(decision.outcome, 'unknown to this version')}"
+    words = OUTCOMES.get(decision.outcome, "unknown to this version")
+    if decision.outcome == "upstream_failed" and not decision.attempts:
+        words = "no model server was there to ask"
+    said = f"{decision.outcome}: {words}"
     if decision.status:
         said += f"; status {decision.status}"
     return said + (f", because {in_words(decision.reason)}" if decision.reason else "")
