@@ -40,6 +40,22 @@ async def test_the_last_replica_that_cannot_be_reached_is_started_again_and_each
     assert all(one.seconds is not None for one in decision.tried)
 
 
+@story(TWO, slots=SLOTS)
+async def test_where_the_other_replica_does_not_start_the_request_ends(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask())
+    talk = await stage.asked()
+    first = next(iter(stage.flow.active.values())).decision.replica
+    (other,) = {"a@g0", "a@g1"} - {first}
+    stage.fleet.broken[other] = "no such file"
+    talk.reply({"error": {"message": "x"}}, "500 Oops")
+    assert (await client.reply()).status == 503
+    decision = await stage.sealed()
+    assert decision.candidates == [Candidate(first, "upstream_error"), Candidate("a")]
+    assert [one.serve for one in decision.tried] == [first, "a"]
+    assert decision.tried[0].outcome == "upstream_error"
+
+
 @story(a_serve())
 async def test_a_request_whose_serve_answers_records_no_attempts(stage: Stage) -> None:
     client = await stage.client()
