@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.gateway.flow_stage import Stage, a_serve, ask, story
 
 from stoker.domain.decision import Candidate
-from stoker.domain.serve import Slot
+from stoker.domain.key import Key, Priority
+from stoker.domain.serve import Secret, Slot
 
 NOBODY_LISTENS = 1
 """A port."""
@@ -39,6 +40,22 @@ async def test_the_last_replica_that_cannot_be_reached_is_started_again_and_each
     assert all(one.seconds is not None for one in decision.tried)
 
 
+@story(TWO, slots=SLOTS)
+async def test_where_the_other_replica_does_not_start_the_request_ends(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask())
+    talk = await stage.asked()
+    first = next(iter(stage.flow.active.values())).decision.replica
+    (other,) = {"a@g0", "a@g1"} - {first}
+    stage.fleet.broken[other] = "no such file"
+    talk.reply({"error": {"message": "x"}}, "500 Oops")
+    assert (await client.reply()).status == 503
+    decision = await stage.sealed()
+    assert decision.candidates == [Candidate(first, "upstream_error"), Candidate("a")]
+    assert [one.serve for one in decision.tried] == [first, "a"]
+    assert decision.tried[0].outcome == "upstream_error"
+
+
 @story(a_serve())
 async def test_a_request_whose_serve_answers_records_no_attempts(stage: Stage) -> None:
     client = await stage.client()
@@ -46,3 +63,25 @@ async def test_a_request_whose_serve_answers_records_no_attempts(stage: Stage) -
     (await stage.asked()).reply({"ok": 1})
     assert (await client.reply()).status == 200
     assert (await stage.sealed()).tried == []
+
+
+NIGHT = Key("night", Secret("n", "env:N"), priority=Priority.BACKGROUND)
+DAY = Key("day", Secret("d", "env:D"))
+
+
+def request_of(key: str, *headers: tuple[str, str]) -> bytes:
+    return ask(headers=(("Authorization", f"Bearer {key}"), *headers))
+
+
+@story(a_serve(max_active=1), keys=(NIGHT, DAY))
+async def test_a_request_that_is_sent_again_still_gives_way(stage: Stage) -> None:
+    stage.fleet.ports["a"] = NOBODY_LISTENS
+    night, day = await stage.client(), await stage.client()
+    await night.send(request_of("n", ("x-stoker-preemptible", "true")))
+    await stage.until(lambda: any(call.decision.attempts == 1 for call in stage.flow.active.values()), "refused")
+    await dies_and_comes_back(stage, "a")
+    await stage.asked()
+    await day.send(request_of("d"))
+    (await stage.asked()).reply({"ok": 1})
+    assert (await day.reply()).status == 200
+    assert (await night.reply()).status == 503

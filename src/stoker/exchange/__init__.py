@@ -1,6 +1,7 @@
 """Sends one request to a serve, and handles its reply.
 
-call         a client's request under way            carrier    sends a request to one serve: lease, send, release
+attempts     carries out a plan: one candidate after the other, until one answers
+call         a client's request under way            carrier    sends a request to one serve, and releases
 leasing      takes a lease, waits for it, returns it  formatter  the request as the serve wants it
 counting     counts tokens with the engine's counter  images     downloads images for serves that take no URLs
 metering     what a call of a serve used: counted, else estimated

@@ -125,8 +125,9 @@ class Attempts:
                         reading = await hooks.reading(request)
                     if has_replicas := serve.has_replicas:
                         wish = await carrier.replica_wish(call, serve, request, wish)
-                    generates = request.endpoint.generates
-                    lease = call.lease_now(leases, serve.name, generates, wish) or await call.wait_for_lease()
+                    lease = call.lease_now(leases, serve.name, request.endpoint.generates, wish)
+                    if lease is None:
+                        lease = await call.wait_for_lease()
                     if call.may_be_preempted:
                         leases.allow_preemption(lease, call.share.priority)
                     may_leave = None
@@ -172,6 +173,7 @@ class Attempts:
                 self._end_attempt(call, at, error)
             return None
         call.raise_if_ended()
+        at.standing.has_replica = False  # until a replica is leased: if none can be, there is none
         if step is Next.REPAIR and hooks is not None and at.request is not None and at.log is not None:
             carrier.release(call)
             at.log.add_tokens()
@@ -238,12 +240,12 @@ class Attempts:
         return at.log
 
     def _end_attempt(self, call: Call, at: Progress, error: StokerError | None, code: str = "") -> None:
-        log, relay = at.log, call.relay
+        log, lease, relay = at.log, call.lease, call.relay
         pause = None if relay is None else relay.retry_after
         self._carrier.release(call)
         if log is not None:
-            if log.hooks is None and at.standing.candidate.serve.has_replicas:
-                log.name_replica(call.decision.replica)
+            if log.hooks is None and lease is not None:
+                log.name_replica(lease.serve)
             log.end("served" if error is None else code or recorded_code(error), error, pause)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -63,7 +63,7 @@ class AnswerReading(NamedTuple):
     """An answer that says nothing is a failure."""
 
 
-PASSED_ON = AnswerReading()
+PASSED_ON: Final = AnswerReading()
 """Nothing is done with it."""
 
 
@@ -169,7 +169,9 @@ class Carrier:
         """One call of the serve; the answer goes to `call.reply`. The caller releases. `may_leave(error)`: whether
         another serve answers after a 4xx, which is raised then; any other passes through as it is.
         """
-        target, decision, serve, check = lease.target, call.decision, candidate.serve, reading.check
+        target, decision, check = lease.target, call.decision, None
+        if reading is not PASSED_ON:
+            check = reading.check
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
         is_read = call.is_answer_read or call.reply.is_committed  # the client was promised an uncompressed stream
         arguments = request, target, call.sent_headers, decision.id, sequence, check, is_read
@@ -181,7 +183,7 @@ class Carrier:
         else:
             encoded = self.formatter.encode(*arguments)
         translator = encoded.translator
-        if reading.continues is not None:
+        if reading is not PASSED_ON and reading.continues is not None:
             translator = reading.continues
             reading.continues.continue_with(check)
         if encoded.notes and not decision.translation:
@@ -190,8 +192,8 @@ class Carrier:
         endpoint = request.endpoint
         leaves = _or_about_seals(may_leave) if request.may_drop_thinking else may_leave
         relay = self._relay(call, lease, candidate, check is not None, leaves)
-        if reading.refuses_empty:
-            relay.refuses_empty = True
+        if reading is not PASSED_ON:
+            relay.refuses_empty = reading.refuses_empty
         call.request = request
         completion = relay.send(
             target,
@@ -208,7 +210,7 @@ class Carrier:
         try:
             await completion
         except UnsupportedInput as error:
-            error.name(decision.model or serve.name, serve.modalities)
+            error.name(decision.model or candidate.serve.name, candidate.serve.modalities)
             raise
         except ClientError as error:
             if not request.may_drop_thinking or not is_about_seals(error):

@@ -193,7 +193,7 @@ class Flow:
             call.charge.reserve_cost(expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget()))
         plan = plan_for(serve, self.settings.names, caller.may_use, endpoint)
         answer = self._attempts.carry_out(call, plan, endpoint, fields, body)
-        del body  # else it would be held until the answer has ended
+        body = b""  # else it would be held until the answer has ended
         await answer
 
     def _check_model(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields) -> None:

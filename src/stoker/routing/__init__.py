@@ -1,7 +1,7 @@
 """Which tier answers a request that names a task class, or `auto`.
 
 router    plans the tiers for a request           tier_quality   what is known about the tiers
-dispatch  tries the planned tiers one by one      health         circuit breakers, time to the first byte
+dispatch  has the planned tiers asked             health         circuit breakers, time to the first byte
 classes   the class of a request                  classifier     the built-in classifier with its weights
 prewarm   predicts which model is wanted next     collaborators  what works beside the dispatcher
 record    plans and attempts in the decision

@@ -9,6 +9,7 @@ class_transitions  which class usually follows which
 standing, demotion how a tier was measured at a class, and whether that still counts (judging: which live grades do)
 policy             which tiers may serve a task, in which order, and why (advice: what to do if none may)
 explore            whether another tier than the first choice gets a request
-failover, breaker  after which failures the next tier is tried, and how long a failing tier is avoided
+plan               who may answer a request, in which order, and what follows a failure
+failover, breaker  what each failure means for the next candidate, and how long a failing tier is avoided
 first_byte         how long to wait for a tier's first byte
 """

@@ -146,7 +146,7 @@ class Relay:
 
     __slots__ = (
         "_body", "_coding", "_connection", "_decoder", "_dialect", "_head", "_headers", "_held", "_inputs",
-        "_is_flowing", "_is_raw_stream", "_is_unusable", "_last_data", "_limits", "_loop", "_may_escalate",
+        "_is_flowing", "_is_raw_stream", "_is_unusable", "_last_data", "_limits", "_loop", "_may_leave",
         "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_requires_answer",
         "_sent", "_size", "_target", "_timer", "is_complete", "received", "refuses_empty", "reply", "retry_after",
         "translator", "upstream_status", "usage",
@@ -157,9 +157,9 @@ class Relay:
         reply: Reply,
         pool: ServeConnections,
         limits: Limits,
-        may_escalate: Callable[[StokerError], bool] | None = None,
+        may_leave: Callable[[StokerError], bool] | None = None,
     ) -> None:
-        """`may_escalate(error)`: whether a 4xx is raised, so that another serve can be tried. Otherwise it is
+        """`may_leave(error)`: whether a 4xx is raised, so that another serve can be tried. Otherwise it is
         passed on unchanged.
         """
         self.reply = reply
@@ -175,7 +175,7 @@ class Relay:
         self._on_flowing: Callable[[], None] | None = None
         self.retry_after: float | None = None
         """Seconds for which the serve asked for a pause; None: it did not."""
-        self._may_escalate = may_escalate
+        self._may_leave = may_leave
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
@@ -568,7 +568,7 @@ class Relay:
                 raise error  # 2
         if self.reply.is_committed:
             raise faults.refused(status, body)  # 3
-        if error is not None and self._may_escalate is not None and self._may_escalate(error):
+        if error is not None and self._may_leave is not None and self._may_leave(error):
             raise error  # 4
         self.reply.error = error
 
