@@ -61,7 +61,7 @@ class Place:
                 process.send_signal(number)
                 break
         out, told = process.communicate(timeout=60)
-        assert process.returncode != 0
+        assert process.returncode == (130 if number in (signal.SIGINT, signal.SIGTERM) else -number)
         return out, told
 
     @property

@@ -165,6 +165,7 @@ async def fell_back(stage: Stage, client: RawClient, code: str) -> None:
     decision = next(one for one in stage.decisions if one.serve == "small")
     assert (decision.model, decision.outcome) == ("big", "served")
     assert decision.candidates == [Candidate("big", code), Candidate("small")]
+    assert [(one.serve, one.outcome) for one in decision.tried] == [("big", code), ("small", "served")]
 
 
 @story(FULL, OTHER)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
+from stoker.cli.console.errors import FAILED, INTERRUPTED, RequestRefused, UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.run import Run
@@ -120,7 +120,7 @@ def benchmark(
     for path in paths:
         terminal.note(f"saved: {path}")
     if any(run.outcome.value != "passed" for run in runs):
-        raise typer.Exit(FAILED)
+        raise typer.Exit(INTERRUPTED if any(run.outcome.value == "interrupted" for run in runs) else FAILED)
 
 
 def _show_results(runs: list[Run], json: bool) -> None:

@@ -75,6 +75,8 @@ def bootstrap(
     names = class_names(classes or [])
     if unknown := [name for name in names if name not in router.known]:
         raise UsageError(f"--class: there is no class {unknown[0]!r}; known classes: {', '.join(router.known)}")
+    if files and fresh:
+        raise UsageError("--from and --fresh exclude each other: what was recorded is not measured again")
     if files:
         _from_files(installation, router, files, tiers or [], names, suites, json)
         return
@@ -110,7 +112,8 @@ def _from_files(
         raise UsageError(f"--from: there is no tier '{unknown[0]}'; known tiers: {', '.join(known)}")
     done: list[ProfileRow] = []
     for recording in recordings:
-        rows, outdated = bootstrap_files.rows_of(recording, suites, classes, router.known)
+        served = classes_served(router, known[recording.tier], classes)
+        rows, outdated = bootstrap_files.rows_of(recording, suites, served, router.known)
         done += rows
         if not json:
             print_tier(known[recording.tier], rows, ())

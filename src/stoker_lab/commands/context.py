@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import FAILED, NotRunning, UsageError
+from stoker.cli.console.errors import FAILED, INTERRUPTED, NotRunning, UsageError
 from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _show(run: Run, json: bool) -> None:
         else:
             terminal.say(f"\nno candidate works; saved as {run.id}")
     if run.outcome is not Outcome.PASSED:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(INTERRUPTED if run.outcome is Outcome.INTERRUPTED else FAILED)
 
 
 def _figure(number: float | int | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import FAILED, NotRunning, UsageError
+from stoker.cli.console.errors import FAILED, INTERRUPTED, NotRunning, UsageError
 from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def preflight(
     terminal.note(f"saved: {save_run(run, found.results.parent)}")  # after it was shown: a full disk loses nothing
     if run.outcome.value == "interrupted":
         terminal.note(f"interrupted: {count_finished(run)} are kept; to go on: {again}")
+        raise typer.Exit(FAILED if _has_died(run) else INTERRUPTED)
     if run.outcome.value != "passed":
         raise typer.Exit(FAILED)
 
@@ -88,6 +89,13 @@ def count_finished(run: Run) -> str:
     from stoker_lab.preflight.resuming import finished
 
     return f"{len(finished(run))} of {counted(len(run.findings), 'check')}"
+
+
+def _has_died(run: Run) -> bool:
+    """Whether the server ended it, and nobody's Ctrl-C."""
+    from stoker_lab.preflight.run import GONE
+
+    return any(one.outcome.value == "interrupted" and one.observed.startswith(GONE) for one in run.findings)
 
 
 def _list(json: bool) -> None:

@@ -56,10 +56,12 @@ def experiment(
 ) -> None:
     """Run one serve from parameters, until Ctrl-C. Reads and changes no configuration."""
     serve = serve_for(model, gpu, served_name, context, parallel, cmd, tuple(extra or ()), engine, container)
-    if dry_run:
-        from stoker.cli.commands.dry_run import command_line
+    from stoker.cli.commands.dry_run import command_line
 
-        started = command_line(serve)
+    started = command_line(serve)  # what cannot start is refused before anything listens
+    if gpu is not None and (note := _unknown_gpu(gpu)):
+        terminal.note(f"stoker: {note}")
+    if dry_run:
         terminal.say(f"would listen on http://127.0.0.1:{port}/v1 and start:\n  {started}")
         return
     from stoker.app.run import run
@@ -135,6 +137,17 @@ def serve_for(
         ready_timeout=engines.FETCHED_WITHIN if is_fetched else 600.0,
         dialects=engine_of(kind).dialects,
         directory=os.getcwd(),
+    )
+
+
+def _unknown_gpu(gpu: str) -> str:
+    """Empty: it was found."""
+    from stoker.cli.machine import discover
+
+    known = [name for one in discover.gpus() for name in (str(one.index), one.uuid)]
+    there_are = f"there are {', '.join(known)}" if known else "there is none"
+    return (
+        "" if gpu in known else f"--gpu {gpu}: no such GPU was found ({there_are}); the engine may use the CPU, or fail"
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
+from stoker.cli.console.errors import FAILED, INTERRUPTED, RequestRefused, UsageError
 from stoker.domain.errors import StokerError
 from stoker.domain.figures import counted
 from stoker.store.files import atomic
@@ -227,7 +227,7 @@ def _show(run: Run, record: SoakRecord, json: bool) -> None:
             terminal.say(line)
         terminal.say(f"{run.outcome}; saved as {run.id}")
     if run.outcome is not Outcome.PASSED:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(INTERRUPTED if run.outcome is Outcome.INTERRUPTED else FAILED)
 
 
 def _dict(document: object) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
+from stoker.cli.console.errors import FAILED, INTERRUPTED, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
 from stoker.domain.figures import counted
 
@@ -86,7 +86,8 @@ def sweep(
 
         again = command_for("eval sweep", chosen.name, installation)
         terminal.note(f"interrupted; to resume: {again} --resume {path}")
-    if is_interrupted or run.outcome.value != "passed":
+        raise typer.Exit(INTERRUPTED)
+    if run.outcome.value != "passed":
         raise typer.Exit(FAILED)
 
 

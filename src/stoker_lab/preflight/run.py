@@ -31,7 +31,7 @@ from stoker_lab.preflight.table import CHECKS, NAMES
 from stoker_lab.preflight.wordings import WORDINGS, wording_for
 from stoker_lab.requests.client import ModelClient
 
-_GONE = "the server is gone"
+GONE = "the server is gone"
 _MIN_OUTPUT = 64
 """Tokens of output that are asked for however short the context is; else a quarter of it at most."""
 
@@ -186,7 +186,7 @@ async def _run_check(check: PreflightCheck, client: ModelClient, ctx: CheckConte
     except RequestFailed as error:
         result = failed("no-answer", error.sentence())
     if result.outcome is Outcome.FAILED and await _is_gone(ctx):
-        result = CheckResult(Outcome.INTERRUPTED, f"{_GONE} ({result.summary})")
+        result = CheckResult(Outcome.INTERRUPTED, f"{GONE} ({result.summary})")
     took = time.monotonic() - began
     finding = Finding(check.name, result.outcome, result.summary, numbers=dict(result.numbers), seconds=took)
     if result.outcome is Outcome.FAILED:

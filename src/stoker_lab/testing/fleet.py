@@ -38,6 +38,8 @@ class FakeFleet:
         """How much of a starting serve is loaded."""
         self.full_check_problems: dict[str, list[str]] = {}
         """The problems that the full check finds."""
+        self.quick_checks = 0
+        """How often a quick check was asked for."""
         self.leftovers: list[str] = []
         self.is_busy = False
         """Whether leases are held."""
@@ -45,6 +47,7 @@ class FakeFleet:
         self.alive: dict[str, Callable[[str, str], None]] = {}
 
     def quick_check(self, serve: Serve) -> QuickCheck | Awaitable[QuickCheck]:
+        self.quick_checks += 1
         lasting = self.lasting.get(serve.name, [])
         found = [*lasting, *self.problems.get(serve.name, ())]
         files = () if lasting else ((serve.name, 0, 0, self.versions.get(serve.name, 0)),)
@@ -69,7 +72,11 @@ class FakeFleet:
     def load_percent(self, name: str) -> int | None:
         return self.percents.get(name)
 
-    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+    async def full_check(
+        self, serve: Serve, victims: tuple[str, ...] = (), checked: QuickCheck | None = None
+    ) -> list[str]:
+        if checked is None:
+            self.quick_check(serve)
         return self.full_check_problems.get(serve.name, [])
 
     def failure_of(self, name: str) -> str:

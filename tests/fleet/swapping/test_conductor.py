@@ -358,6 +358,17 @@ def journalled(fleet: FakeFleet, pages: Pages, *serves: Serve) -> Conductor:
 
 
 @story
+async def test_before_a_swap_its_files_are_read_once_to_decide_and_once_before_anything_stops() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a(), a("b"))
+    await c.switch("a")
+    before = fleet.quick_checks
+    await c.switch("b")
+    assert fleet.quick_checks - before == 2
+    assert_nothing_left(c)
+
+
+@story
 async def test_what_is_found_when_the_victims_are_about_to_go_leaves_them_running() -> None:
     """Behaviour 12, for what takes too long to be looked at before the drain."""
     fleet = FakeFleet()
