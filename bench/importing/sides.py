@@ -105,7 +105,8 @@ def ask_all(
             side.refusals[name] = str(error)
             continue
         rows = recording.rows()
-        requests = [row for row in rows[started:] if row["kind"] == "request"]
+        path = _path(kinds.get(name, "chat"))  # Stoker asks an engine that it has just loaded questions of its own
+        requests = [row for row in rows[started:] if row["kind"] == "request" and row["path"].endswith(path)]
         if requests:
             side.bodies[name] = requests[-1]["body"]
             starts = [row for row in rows if row["kind"] == "start" and row["pid"] == requests[-1]["pid"]]
@@ -136,11 +137,16 @@ _FORM = "".join(
 """A transcription."""
 
 
+def _path(kind: str) -> str:
+    return "audio/transcriptions" if kind == "transcription" else _QUESTIONS[kind][0]
+
+
 def _ask(base: str, name: str, kind: str, key: str) -> None:
+    path = _path(kind)
     if kind == "transcription":
-        path, content, data = "audio/transcriptions", "multipart/form-data; boundary=x", _FORM.replace("{model}", name)
+        content, data = "multipart/form-data; boundary=x", _FORM.replace("{model}", name)
     else:
-        path, question = _QUESTIONS[kind]
+        question = _QUESTIONS[kind][1]
         content, data = "application/json", json.dumps({"model": name, "temperature": 0.123, **question})
     headers = {"content-type": content, "authorization": f"Bearer {key}"}
     for tries_left in (True, False):
