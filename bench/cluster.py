@@ -24,7 +24,7 @@ from bench.processes import free_port
 from bench.up import Up
 
 MODEL = Path(stoker.__file__).parent / "models" / "spark.gguf"
-ENGINE = "-m stoker.fleet.engines.embedded -m {model} --host {host} --port {port} --alias {name} -t 1"
+ENGINE = "-m stoker.engines.embedded -m {model} --host {host} --port {port} --alias {name} -t 1"
 WARM = 200
 
 

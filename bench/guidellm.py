@@ -111,7 +111,7 @@ def start(folder: Path) -> tuple[Child, int]:
     weights, port = folder / "big.gguf", free_port()
     write_random(weights, 1, SHAPE)
     words = f"-np {SLOTS} -c {SLOTS * 512} -t 1 --cache-ram 0 --alias big --port {port}"
-    command = [sys.executable, "-m", "stoker.fleet.engines.embedded", "-m", str(weights), *words.split()]
+    command = [sys.executable, "-m", "stoker.engines.embedded", "-m", str(weights), *words.split()]
     child = Child.start("llama.cpp", command, folder / "engine.log")
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and child.is_alive():

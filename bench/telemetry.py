@@ -20,7 +20,7 @@ from stoker.domain.decision import Decision
 from stoker.domain.telemetry import Telemetry
 from stoker.domain.trace import RequestTrace
 from stoker.store.metrics import Metrics
-from stoker.store.telemetry.telemetry import TelemetryOptions, TelemetrySender
+from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 
 REQUESTS = 400
 WAYS = {"off": None, "on, not sampled": 0.0, "on": 1.0}
@@ -80,7 +80,7 @@ def _encoding(one: tuple[RequestTrace, Decision], rounds: int) -> float:
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
     from opentelemetry.sdk.resources import Resource
 
-    from stoker.store.telemetry.spans import SpanBuilder
+    from stoker_otel.spans import SpanBuilder
 
     builder = SpanBuilder(Resource({"service.name": "stoker"}), "0", 1)
     least = float("inf")

@@ -139,6 +139,7 @@ def prompt_target(name: str) -> Callable[[bytes], None]:
     """Reads a request in this dialect, and writes it in every other."""
     from stoker.domain.dialect import Dialect
     from stoker.domain.errors import ClientError
+    from stoker.engines.registry import engine_of
     from stoker.request.translate.neutral.capabilities import capabilities_of
     from stoker.request.translate.neutral.json_text import loose
     from stoker.request.translate.neutral.thinking import ThinkingSigner
@@ -146,7 +147,9 @@ def prompt_target(name: str) -> Callable[[bytes], None]:
 
     dialect, signer = Dialect(name), ThinkingSigner((b"key",))
     kinds = (("vllm", False), ("", True))
-    serves = [capabilities_of(engine, Dialect(serve), cloud) for serve in SERVES for engine, cloud in kinds]
+    serves = [
+        capabilities_of(engine_of(engine).traits, Dialect(serve), cloud) for serve in SERVES for engine, cloud in kinds
+    ]
 
     def run(data: bytes) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The picture and the module map of docs/how-it-works/architecture.md.   scripts/architecture.py [--write]
+"""Picture, module map and extensions of docs/how-it-works/architecture.md.   scripts/architecture.py [--write]
 
 A room is a folder of src/stoker. An arrow says that the first room imports the second one, at the top of a module, in
 a function or for types alone. An arrow is left out where others lead the same way. The map has the first sentence of
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE, PAGE = ROOT / "src" / "stoker", ROOT / "docs" / "how-it-works" / "architecture.md"
 DATA = ("models",)
 """Folders without code."""
-BLOCK = re.compile(r"(<!-- generated: (picture|map) -->\n).*?(<!-- end generated -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- generated: (picture|map|extensions) -->\n).*?(<!-- end generated -->)", re.DOTALL)
 
 
 def folders(parent: Path) -> list[Path]:
@@ -76,9 +76,18 @@ def module_map() -> str:
     return "\n".join(rows)
 
 
+def extensions() -> str:
+    """The packages beside the core."""
+    rows = ["| package | what it holds |", "|---|---|"]
+    rows += [
+        f"| `{folder.name}` | {first_sentence(folder)} |" for folder in folders(PACKAGE.parent) if folder != PACKAGE
+    ]
+    return "\n".join(rows)
+
+
 def filled(text: str) -> str:
     """The page with picture and map as they should be."""
-    made = {"picture": picture, "map": module_map}
+    made = {"picture": picture, "map": module_map, "extensions": extensions}
     return BLOCK.sub(lambda block: f"{block[1]}{made[block[2]]()}\n{block[3]}", text)
 
 

@@ -32,7 +32,7 @@ HOME = ROOT / ".ray-playground"
 PYTHON = HOME / "venv" / "bin" / "python"
 INSTALL_LIMIT = 900
 START_LIMIT = 90
-ENGINE = "-m stoker.fleet.engines.embedded -m {model} --host {host} --port {port} --alias {name}"
+ENGINE = "-m stoker.engines.embedded -m {model} --host {host} --port {port} --alias {name}"
 SERVE = f"""
 [[serve]]
 name = "fast"

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import man_page
-import typer.main
 
-from stoker.cli.main import app
+from stoker.cli.main import command_tree
 from stoker.config.effective import schema
 from stoker.measure.preflight.table import CHECKS
 from stoker.testing.script import quirks, script
@@ -38,7 +37,7 @@ def configuration() -> dict[str, Any]:
 
 @cache
 def commands() -> Any:
-    return typer.main.get_command(app)
+    return command_tree()
 
 
 def keys_of(table: str) -> str:

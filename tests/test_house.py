@@ -31,7 +31,7 @@ STATE = {
 
 FOREIGN = {
     "fleet/drivers/process.py": "a process of psutil",
-    "fleet/engines/embedded.py": "parameters of the embedded engine",
+    "engines/embedded.py": "parameters of the embedded engine",
     "fleet/warm/pages.py": "signatures of C functions",
     "gateway/log_file.py": "loggers and log records",
     "gateway/server.py": "a thread",
@@ -51,7 +51,9 @@ def trees() -> dict[str, ast.Module]:
     gc.disable()  # looking for garbage among the trees takes longer than making them
     try:
         paths = sorted(SOURCE.rglob("*.py"))
-        return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in paths}
+        return {
+            path.relative_to(SOURCE).as_posix().removeprefix("stoker/"): ast.parse(path.read_text()) for path in paths
+        }
     finally:
         gc.freeze()
         gc.enable()

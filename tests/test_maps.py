@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "src" / "stoker"
+SOURCE = Path(__file__).parents[1] / "src"
 ENTRY = re.compile(r"^ *((?:[a-z][a-z_0-9]*/?(?:, (?=[a-z_0-9/, ]+  ))?)+)  +\S", re.MULTILINE)
 """One or more names at the beginning of a line, then two blanks at least, then what they are."""
 
@@ -25,7 +25,7 @@ def test_an_entry_is_read() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("__init__.py")), ids=lambda path: str(path.parent.name))
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("__init__.py")), ids=lambda path: str(path.parent.name))
 def test_each_map_names_files_and_folders_that_exist(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     here = {found.stem for found in path.parent.iterdir()}

@@ -77,7 +77,7 @@ def variation(turn: int) -> Script:
 
 def command(model: str, port: int, *, embeds: bool = False) -> list[str]:
     weights = Path(stoker.__file__).parent / "models" / f"{model}.gguf"
-    start = [sys.executable, "-m", "stoker.fleet.engines.embedded", "-m", str(weights), "--alias", model]
+    start = [sys.executable, "-m", "stoker.engines.embedded", "-m", str(weights), "--alias", model]
     shape = ["-np", "4", "-c", "8192", "-t", "1", "--temp", "0", "--cache-ram", "0"]
     vectors = ["--embedding", "--pooling", "last"] if embeds else []
     return [*start, "--port", str(port), *shape, *vectors, "--metrics", "--slots"]

@@ -57,7 +57,7 @@ def _llama(stage: Stage) -> list[str]:
     if stage.server is not None:
         command = [str(stage.server), *words, "-ngl", "99"]
     else:
-        engine = shlex.join([sys.executable, "-m", "stoker.fleet.engines.embedded", *words])
+        engine = shlex.join([sys.executable, "-m", "stoker.engines.embedded", *words])
         command = ["sh", "-c", f"ulimit -v {LIMIT // 1024}; exec {engine.replace(shlex.quote('{port}'), '{port}')}"]
     keys = f'engine = "openai"\ncmd = {json.dumps(command)}\nslot = "gpu0"\nfallback = "{SMALL}"\n'
     big = f'\n[[serve]]\nname = "{BIG}"\n{keys}'

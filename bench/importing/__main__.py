@@ -29,7 +29,7 @@ from bench.importing.sides import (
     variables_of,
 )
 
-FILES = Path("tests/cli/importers/llama_swap_files")
+FILES = Path("tests/importing/llama_swap_files")
 MODELS = Path(stoker.__file__).with_name("models")
 KEY = "a-key-for-both-sides"
 

@@ -74,7 +74,7 @@ class Engine(BaseHTTPRequestHandler):
 
 
 def stop(name: str) -> None:
-    """As `docker stop NAME`: ends the last process that was started with `--name NAME`, if there is one."""
+    """As `docker stop NAME` or `docker rm -f NAME`: ends the last process started with `--name NAME`, if any."""
     with open(RECORD) as file:
         rows = [json.loads(line) for line in file]
     started = [row for row in rows if row["kind"] == "start" and f" --name {name} " in f" {' '.join(row['argv'])} "]
@@ -87,7 +87,7 @@ def main() -> None:
     if argv in (["--version"], ["--help"]):
         print(f"{program} (a recorder)")
         return
-    if argv[:1] == ["stop"]:
+    if argv[:1] in (["stop"], ["kill"], ["rm"]):
         stop(argv[-1])
         return
     port = port_of(argv)

@@ -23,6 +23,7 @@ from stoker.domain.answer import (
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Prompt
+from stoker.engines.registry import DEFAULT
 from stoker.request.translate.neutral.capabilities import capabilities_of
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.protocols import AnswerContext
@@ -83,7 +84,7 @@ def _median(rounds: int, work: Callable[[], object]) -> float:
 
 def _request(client: Dialect, serve: Dialect, body: bytes) -> None:
     prompt, losses = read_prompt(client, body)
-    write_prompt(prompt, losses, capabilities_of("llama.cpp", serve, False), SIGNER)
+    write_prompt(prompt, losses, capabilities_of(DEFAULT.traits, serve, False), SIGNER)
 
 
 def _answer(client: Dialect, serve: Dialect, reads: list[bytes]) -> None:

@@ -31,7 +31,7 @@ def tracked(folder: str, root: Path = ROOT) -> set[str]:
 
 def expected(version: str, root: Path = ROOT) -> set[str]:
     """Every name in the wheel of `version`."""
-    program = {name.removeprefix("src/") for name in tracked("src/stoker", root)}
+    program = {name.removeprefix("src/") for name in tracked("src", root)}
     data = {f"stoker-{version}.data/data/{name}" for name in tracked("share", root)}
     about = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
     docs = {f"stoker/{name}" for name in tracked("docs", root) if name.endswith(".md")}

@@ -7,12 +7,12 @@ From the top: a package imports only those in lower rows, `cli` also `app`, `tes
     gateway    the front door: HTTP, flow, admin    orchestrate  a worker writes block by block, checks judge
     quality    what is found out while tiers serve, and the promotions that rest on it
     fleet      starts, swaps, watches serves        measure    benchmarks, gates, suites
-    edge       points an ingress at a worker whose address may change
     config     the configuration file               testing    test tools that ship with the package
     routing    which tier answers                   store      decisions, metrics, state and other files on disk
     exchange   sends a request to a serve, and handles its reply
     access     who may use Stoker, and how much: keys, limits, usage
     request    the steps of a request: accept, codec, decide, lease, translate, relay, verify
+    engines    what to run for a serve, when it is ready, why it ended
     http       single questions over HTTP, outside the path of requests
     domain     the nouns and the protocols
 

@@ -31,7 +31,7 @@ def engines():
         except OSError:
             continue
         environ = dict(part.partition(b"=")[::2] for part in parts)
-        if b"stoker.fleet.engines.embedded" in words and environ.get(b"CUDA_STAND_IN") == TOKEN.encode():
+        if b"stoker.engines.embedded" in words and environ.get(b"CUDA_STAND_IN") == TOKEN.encode():
             word = environ.get(b"CUDA_VISIBLE_DEVICES", b"0").decode()
             device = int(word) if word.isdigit() else int(word.rpartition("-")[2])
             found[int(entry)] = 0 if FAULT == "mask" else device

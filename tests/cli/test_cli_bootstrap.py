@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.cli.console.errors import UsageError
+from stoker.cli.console.progress import ProgressLine
 from stoker.cli.evaluate.bootstrap import (
     chosen_tiers,
     class_names,
@@ -13,7 +14,6 @@ from stoker.cli.evaluate.bootstrap import (
     print_tier,
     to_measure_again,
 )
-from stoker.cli.evaluate.progress import ProgressLine
 from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import ProfileRow, Tier, Verdict
 from stoker.measure.suites.grading import TOO_LONG, UngradedFixtures

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fleet.drivers.scripted_ray import TOKEN, ScriptedJob, ScriptedRay, ray_in_thread
+from tests.ray.scripted_ray import TOKEN, ScriptedJob, ScriptedRay, ray_in_thread
 
 from stoker.cli.main import run
-from stoker.fleet.cluster.nodes import NODE, NONCE, SERVE, SLOT
+from stoker_ray.nodes import NODE, NONCE, SERVE, SLOT
 
 Captured = pytest.CaptureFixture[str]
 

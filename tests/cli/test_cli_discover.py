@@ -109,9 +109,9 @@ def test_engines_are_commands_or_packages(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(discover, "is_importable", lambda package: package == "sglang")
     assert [e.name for e in discover.engines()] == ["sglang"]
-    assert not discover.has_llama_cpp(discover.engines())
+    assert not discover.has_default(discover.engines())
     server = tmp_path / "llama-server"
     server.write_text("")
     server.chmod(0o755)
     assert discover.engines()[0].where == str(server)
-    assert discover.has_llama_cpp(discover.engines())
+    assert discover.has_default(discover.engines())

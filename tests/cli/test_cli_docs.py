@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
-from stoker.cli.main import app
+from stoker.cli.main import command_tree
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
@@ -23,7 +22,7 @@ def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any
             yield " ".join((*words, name)), command
 
 
-ROOT: Any = typer.main.get_command(app)
+ROOT: Any = command_tree()
 COMMANDS = dict(commands(ROOT))
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import typer
-from tests.cli.importers.ollama_home import SPARK, OllamaHome, weights_of
 from tests.fleet.memory.model_files import gguf, llama
+from tests.importing.ollama_home import SPARK, OllamaHome, weights_of
 
 from stoker.cli.commands import init, init_config
-from stoker.cli.importers.local_models import find_local_models
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
 from stoker.cli.machine.serve_plan import MachineInventory, plan_serves
@@ -19,6 +18,7 @@ from stoker.cli.main import run
 from stoker.config.load import load
 from stoker.fleet.memory.fit.auto_context import choose_context
 from stoker.fleet.memory.host import HostMemory
+from stoker_import.local_models import find_local_models
 
 Captured = pytest.CaptureFixture[str]
 GIB = 2**30

@@ -27,7 +27,7 @@ ELSEWHERE = {
     "test_every_command_that_the_demo_prints_works_in_a_bare_shell",
     "scripts/ray-playground": "tests/scenarios/test_cluster.py::"
     "test_a_real_node_that_dies_costs_the_answers_it_had_begun_and_a_sibling_goes_on",
-    "scripts/ray-playground kill alpha": "tests/fleet/cluster/test_ray_playground.py::"
+    "scripts/ray-playground kill alpha": "tests/ray/test_ray_playground.py::"
     "test_a_node_is_ended_by_its_name_and_only_while_it_is_the_one_that_was_started",
     "stoker cluster status": "tests/cli/test_cli_cluster.py::test_status_shows_nodes_gpus_labels_and_our_jobs",
     "docker compose run --rm --no-deps stoker stoker config check": "tests/scenarios/test_compose_example.py::"

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 import typer.exceptions
-import typer.main
 from tests.docs.classified import ELSEWHERE, NOT_RUN
 from tests.docs.commands import ROOT, Command, calls, commands, examples, mentions, of_block
 from tests.docs.steps import STEPS
 
-from stoker.cli.main import app
+from stoker.cli.main import command_tree
 
-STOKER: Any = typer.main.get_command(app)
+STOKER: Any = command_tree()
 SHOWN = list(commands())
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.edge import Discovery, DiscoveryCommand, DnsName, Edge, EdgeWorker, StaticAddress, WorkerAddress
-from stoker.edge.discover import discover
-from stoker.edge.probe import prove
-from stoker.edge.problem import EdgeProblem
+from stoker_edge.discover import discover
+from stoker_edge.probe import prove
+from stoker_edge.problem import EdgeProblem
 
 
 def edge(discovery: Discovery, **settings: bool) -> Edge:
@@ -65,7 +65,7 @@ def test_what_cannot_be_used_says_what_to_do(discovery: Discovery, text: str) ->
 def test_a_command_that_takes_too_long_is_killed_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoker.edge.discover.TIMEOUT", 0.3)
+    monkeypatch.setattr("stoker_edge.discover.TIMEOUT", 0.3)
     script = f"import subprocess,time; subprocess.Popen(['sh','-c','sleep 1; touch {tmp_path}/late']); time.sleep(9)"
     text = problem(edge(DiscoveryCommand((sys.executable, "-c", script))))
     assert "gave no address within 0.3 s" in text

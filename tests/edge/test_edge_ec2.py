@@ -15,8 +15,8 @@ import pytest
 from tests.edge.ingresses import free_port
 
 from stoker.domain.edge import Ec2Instances, Edge, EdgeWorker
-from stoker.edge.discover import discover
-from stoker.edge.problem import EdgeProblem
+from stoker_edge.discover import discover
+from stoker_edge.problem import EdgeProblem
 
 REGION = "eu-central-1"
 IMAGE = "ami-12c6146b"

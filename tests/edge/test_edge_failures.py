@@ -18,11 +18,11 @@ import pytest
 from tests.edge.ingresses import NGINX, Ingress, configuration, free_port, running, worker
 
 from stoker.domain.edge import Edge, IngressKind
-from stoker.edge.plan import SyncEnd
-from stoker.edge.problem import EdgeProblem
-from stoker.edge.sync import StepReport, SyncReport, sync_edge
-from stoker.edge.template import marker_of
-from stoker.edge.verify import verify_routes
+from stoker_edge.plan import SyncEnd
+from stoker_edge.problem import EdgeProblem
+from stoker_edge.sync import StepReport, SyncReport, sync_edge
+from stoker_edge.template import marker_of
+from stoker_edge.verify import verify_routes
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="no nginx here: apt-get install nginx-light")
 STOKER = str(Path(sys.executable).with_name("stoker"))

@@ -10,11 +10,11 @@ import pytest
 from stoker.domain.edge import DiscoveryCommand, Edge, EdgeWorker
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
-from stoker.edge import follow
-from stoker.edge.follow import EdgeFollower
 from stoker.testing.clock import FakeClock
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
+from stoker_edge import follow
+from stoker_edge.follow import EdgeFollower
 
 
 def edge(port: int, addresses: Path) -> Edge:

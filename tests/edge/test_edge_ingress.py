@@ -12,12 +12,12 @@ import pytest
 from tests.edge.ingresses import CADDY, NGINX, Ingress, running, worker
 
 from stoker.domain.edge import Edge, IngressKind
-from stoker.edge.journal import SwitchEntry, SwitchJournal
-from stoker.edge.plan import SyncEnd, SyncStep
-from stoker.edge.problem import EdgeProblem
-from stoker.edge.sync import StepReport, SyncReport, sync_edge
-from stoker.edge.template import marker_of
-from stoker.edge.verify import verify_routes
+from stoker_edge.journal import SwitchEntry, SwitchJournal
+from stoker_edge.plan import SyncEnd, SyncStep
+from stoker_edge.problem import EdgeProblem
+from stoker_edge.sync import StepReport, SyncReport, sync_edge
+from stoker_edge.template import marker_of
+from stoker_edge.verify import verify_routes
 
 needs_nginx = pytest.mark.skipif(NGINX is None, reason="no nginx here: apt-get install nginx-light")
 needs_caddy = pytest.mark.skipif(CADDY is None, reason="no Caddy here: apt-get install caddy")

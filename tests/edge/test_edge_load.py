@@ -14,8 +14,8 @@ import pytest
 from tests.edge.ingresses import CADDY, HOST, MODEL, NGINX, Ingress, running, worker
 
 from stoker.domain.edge import IngressKind
-from stoker.edge.plan import SyncEnd
-from stoker.edge.sync import StepReport, sync_edge
+from stoker_edge.plan import SyncEnd
+from stoker_edge.sync import StepReport, sync_edge
 
 BOTH = [
     pytest.param(IngressKind.NGINX, marks=pytest.mark.skipif(NGINX is None, reason="no nginx: apt-get install nginx")),

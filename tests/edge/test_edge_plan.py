@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from stoker.domain.errors import OurBug
-from stoker.edge.plan import TABLE, StepOutcome, SyncEnd, SyncStep, is_success, next_step
+from stoker_edge.plan import TABLE, StepOutcome, SyncEnd, SyncStep, is_success, next_step
 
 Path = tuple[tuple[SyncStep, StepOutcome], ...]
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from stoker.domain.serve import Secret
-from stoker.edge.probe import key_advice, wrong_models
 from stoker.http.client import HttpResponse
+from stoker_edge.probe import key_advice, wrong_models
 
 KEY = Secret("sk-worker", "env:WORKER_KEY")
 

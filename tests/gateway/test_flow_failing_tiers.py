@@ -393,6 +393,20 @@ async def test_a_200_with_pings_is_nothing_of_an_answer_and_the_next_tier_is_tri
     assert (await outcomes(stage))[1] == [("cheap", "first_byte_timeout"), ("dear", "served")]
 
 
+@story(SMALL, LARGE, commit_after=0.02)
+async def test_a_wrong_request_is_wrong_for_every_tier_also_after_a_200_with_pings(stage: Stage) -> None:
+    router = route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto", stream=True))
+    talk = await stage.asked()
+    head = await client.head()
+    talk.reply({"error": {"message": "bad temperature"}}, "400 Bad")
+    events = [event.data async for event in client.events(head)]
+    assert any("error" in data for data in events)
+    assert (await outcomes(stage))[1] == [("cheap", "upstream_refused")]
+    assert router.health.state("cheap") == "closed"
+
+
 @story(SMALL, LARGE)
 async def test_a_client_that_leaves_while_an_engine_is_looked_at_leaves_nothing_behind(stage: Stage) -> None:
     route(stage, first=0.02)

@@ -10,9 +10,9 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from stoker.engines.readiness import Readiness
 from stoker.fleet.drivers import local
 from stoker.fleet.drivers.termination import Termination
-from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.process.start_records import StartRecords
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.store.journal import SwapJournal

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 from scripts.ray_playground import Playground
-from tests.fleet.drivers import ray_real
-from tests.fleet.drivers.scripted_ray import TOKEN, ScriptedRay, ray_in_thread
+from tests.ray import ray_real
+from tests.ray.scripted_ray import TOKEN, ScriptedRay, ray_in_thread
 from tests.scenarios.caller import Talk, ask, closing_errors, story
 from tests.scenarios.plane import Plane, running, serve, until
 

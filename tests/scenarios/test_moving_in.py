@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.importers.ollama_home import OllamaHome
+from tests.importing.ollama_home import OllamaHome
 from tests.scenarios.caller import document, story
 from tests.scenarios.plane import MODELS, STOKER, Plane, free_port, running
 
@@ -62,7 +62,7 @@ def llama_swap(home: Path) -> list[str]:
     put("spark.gguf", home / "gguf" / "spark.gguf")
     server = home / "bin" / "llama-server"
     server.parent.mkdir()
-    server.write_text(f'#!/bin/sh\nexec {sys.executable} -m stoker.fleet.engines.embedded "$@"\n')
+    server.write_text(f'#!/bin/sh\nexec {sys.executable} -m stoker.engines.embedded "$@"\n')
     server.chmod(0o755)
     (home / "config.yaml").write_text(
         "macros:\n  server: llama-server --port ${PORT}\nmodels:\n  spark:\n"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.otel.receiver import Receiver, attributes
 from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, running, serve, until
-from tests.store.telemetry.receiver import Receiver, attributes
 
 SERVER, CLIENT = 2, 3
 """Kinds of spans in OTLP."""

@@ -258,7 +258,6 @@ STATUS: dict[str, object] = {
     },
     "vram_used_bytes": 123,
     "ram_used_bytes": 456,
-    "telemetry": {"sent": 6, "dropped": 1},
     "warm": {
         "budget": 100,
         "used": 30,
@@ -419,7 +418,6 @@ def test_gauges_come_from_the_status_document() -> None:
     assert value(samples, "stoker_build_info", version="9.9.9") == 1
     assert value(samples, "stoker_vram_used_bytes") == 123
     assert value(samples, "stoker_ram_used_bytes") == 456
-    assert value(samples, "stoker_telemetry_total", result="dropped") == 1
     assert samples["stoker_serve_memory_bytes"] == {frozenset({("serve", "fast")}): 77}
 
 

@@ -10,9 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.store.test_metrics import STATUS, full
 
 from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed, WaitPart
+from stoker.domain.telemetry import Telemetry
 from stoker.domain.usage import MediaUnits
 from stoker.store.exposition import expose
 from stoker.store.labels import OUTCOMES, STATES
+from stoker.store.metrics import Metrics
+from stoker_otel.server import TelemetryPart
+from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -23,9 +27,11 @@ def first_column(page: str) -> list[str]:
 
 
 def test_metrics_page_lists_every_series_once_and_only_those() -> None:
+    sender = TelemetrySender(Telemetry(), TelemetryOptions(), "0", Metrics(), dict)
+    telemetry = TelemetryPart(sender)
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name: family
-        for family in text_string_to_metric_families(expose(full(), STATUS).decode())
+        for family in text_string_to_metric_families(expose(full(), STATUS, telemetry.metrics()).decode())
     }
     rows = re.findall(r"^\| `([a-z_]+)(?:\{([a-z_,]*)\})?`", (DOCS / "metrics.md").read_text(), flags=re.MULTILINE)
     assert sorted(name for name, _ in rows) == sorted(families)

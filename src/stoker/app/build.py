@@ -6,7 +6,6 @@ subscribes to it when all parts are there.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import logging
 from functools import partial
@@ -27,6 +26,7 @@ from stoker.app.observers import Observer
 from stoker.app.parts import GatewayParts, ProgramParts
 from stoker.app.quality_parts import QualityParts, build_quality
 from stoker.app.reload import Reloader
+from stoker.app.server_parts import ServerParts, build_server_parts
 from stoker.app.store_parts import StoreParts, build_store
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import cloud_prices
@@ -82,23 +82,23 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     bus, pool = EventBus(), ConnectionPool()
     context = BuildContext(active, state, options, SystemClock(), bus.publish)
     store = build_store(context)
+    extensions = build_server_parts(context, store.metrics)
     access = build_access(context, store.metrics.keys)
     access.store.usage.configure(cloud_prices(context.settings.router))
-    fleet = build_fleet(context)
+    fleet = build_fleet(context, extensions.edge_targets)
     promotions = _build_promotions(context, store, fleet)
     quality = build_quality(context, store, fleet, pool, access.store.usage.record_own)
-    gateway = _build_gateway(context, pool, store, access, fleet, promotions, quality)
+    gateway = _build_gateway(context, pool, store, access, fleet, promotions, quality, extensions)
     view = ConductorView(fleet.conductor, partial(_load_of, gateway), fleet.supervisor.is_asleep)
     watchdog = WatchdogLoop(
         context.settings.watchdog, view, fleet.probe, fleet.conductor, context.clock, logging.getLogger("stoker.fleet")
     )
-    parts = ProgramParts(store, access, fleet, promotions, quality, gateway, watchdog)
+    parts = ProgramParts(store, access, fleet, promotions, quality, gateway, watchdog, extensions)
     swaps = SwapHistory(context.clock.wall)
     front = _build_front(context, parts, swaps)
     bus.subscribe(Observer(parts, active, options.announce).on_event)
     bus.subscribe(swaps.on_event)
-    if store.telemetry is not None:
-        bus.subscribe(store.telemetry.on_event)
+    bus.subscribe(extensions.on_event)
     return Program(parts, front)
 
 
@@ -115,8 +115,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> list[str]:
     parts.store.writer.shutdown()
     parts.gateway.pool.close()
     parts.gateway.flow.close()
-    if parts.store.telemetry is not None:
-        await asyncio.to_thread(parts.store.telemetry.close)
+    await parts.extensions.close()
     parts.store.decisions.close()
     parts.store.responses.close()
     parts.access.store.close()
@@ -132,7 +131,7 @@ def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetPart
 
 def _build_gateway(
     context: BuildContext, pool: ConnectionPool, store: StoreParts, access: AccessParts, fleet: FleetParts,
-    promotions: Promotions, quality: QualityParts,
+    promotions: Promotions, quality: QualityParts, extensions: ServerParts,
 ) -> GatewayParts:  # fmt: skip
     signer = _thinking_signer(context.state)
     formatter = Formatter(signer, context.clock.wall)
@@ -147,10 +146,10 @@ def _build_gateway(
     orchestration = OrchestratorContext(fleet.conductor, client, formatter, pads, clock.now, clock.wall)
     exchange = ExchangeParts(carrier, orchestration)
     setup = FlowSetup(fleet, quality, promotions, exchange, store.metrics.routed, host_memory().total)
-    decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
+    decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor, extensions)
     flow = Flow(
         setup.settings_for(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage,
-        turns, store.telemetry,
+        turns, extensions.tracer,
     )  # fmt: skip
     return GatewayParts(pool, setup, flow, pads, responses, client, _watch_certificate(context, store))
 
@@ -186,10 +185,10 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
         quality.grader.status,
         quality.classifier_model.status,
         parts.promotions.status,
-        parts.fleet.edges.status,
         lambda: parts.access.control.asks_for_keys,
         partial(memory_in_use, machine()),
-        lambda: None if store.telemetry is None else store.telemetry.status(),
+        parts.extensions.status,
+        parts.extensions.metrics,
     )
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from stoker.domain.access import Settings
 from stoker.domain.cluster import Cluster, on_cluster
 from stoker.domain.serve import Serve, Slot, on_devices, replica_name, replicas_of, slots_of
-from stoker.fleet.engines.placement import placed
+from stoker.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
 from stoker.request.decide.aliases import with_aliases, with_choices
 from stoker.request.decide.names import UNKNOWN_STATES, Names, ServeStates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stoker.app.server_parts import ServerParts
 from stoker.domain.decision import Decision
 from stoker.quality.monitor import QualityMonitor
 from stoker.quality.promotion.promotions import Promotions
@@ -13,12 +14,18 @@ class DecisionObserver:
     """Gets the record of each request once, when it is over."""
 
     def __init__(
-        self, decisions: DecisionLog, promotions: Promotions, metrics: Metrics, monitor: QualityMonitor
+        self,
+        decisions: DecisionLog,
+        promotions: Promotions,
+        metrics: Metrics,
+        monitor: QualityMonitor,
+        extensions: ServerParts,
     ) -> None:
         self._decisions = decisions
         self._promotions = promotions
         self._metrics = metrics
         self._monitor = monitor
+        self._extensions = extensions
 
     def on_decision(self, decision: Decision) -> None:
         self._decisions.record(decision)
@@ -26,3 +33,4 @@ class DecisionObserver:
         self._metrics.observe(decision)
         if decision.routed is not None:
             self._monitor.observe(decision.routed)
+        self._extensions.on_decision(decision)

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from stoker.app.configuration import placed_serves, placed_slots
 from stoker.app.context import BuildContext
-from stoker.domain.access import Settings
 from stoker.domain.events import PredictionsChanged
-from stoker.edge.follow import EdgeFollower
-from stoker.fleet.drivers.external import edge_of
+from stoker.domain.protocols import EdgeTargets
 from stoker.fleet.monitoring.engine_work import EngineWork
 from stoker.fleet.monitoring.external_serves import ExternalServeFinder, health_check
 from stoker.fleet.monitoring.watchdog_view import counters
@@ -37,20 +35,18 @@ class FleetParts:
     journal: SwapJournal
     conductor: Conductor
     external: ExternalServeFinder
-    edges: EdgeFollower
     moves: WorkerMoves
     probe: HttpProbe
     engine_work: EngineWork
 
 
-def build_fleet(context: BuildContext) -> FleetParts:
+def build_fleet(context: BuildContext, edges: EdgeTargets | None) -> FleetParts:
     """Starts no serve. Pinned models are read into memory from here on."""
     settings, clock, notify = context.settings, context.clock, context.notify
     serves = placed_serves(settings)
     prewarmer = Prewarmer(lambda: notify(PredictionsChanged()), clock.now, asyncio.get_running_loop().call_later)
     budget, predict = context.active.current.warm_budget, settings.warm.predict
     warm = WarmKeeper(budget, serves, log, predict, predictions=prewarmer.predictions)
-    edges = EdgeFollower(clock)
     supervisor = Supervisor(
         FleetContext(
             settings.paths,
@@ -77,13 +73,7 @@ def build_fleet(context: BuildContext) -> FleetParts:
         journal,
         conductor,
         ExternalServeFinder(conductor, health_check(clock, edges)),
-        edges,
         WorkerMoves(conductor, supervisor.move_external, notify),
         probe,
         EngineWork(lambda: conductor.running, probe.counters),
     )
-
-
-def follow_edges(edges: EdgeFollower, settings: Settings) -> None:
-    """Follow the workers of the edges that serves are behind, as configured now."""
-    edges.configure(settings.edges, [name for serve in settings.serves if (name := edge_of(serve)) is not None])

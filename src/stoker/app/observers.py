@@ -62,7 +62,6 @@ class Observer:
                 self._note("exited", serve, detail)
                 self._watchdog.exited(serve, detail)
                 self._fleet.external.on_lost(serve)
-                self._fleet.edges.wake()
             case ServeDisconnected(host, port):
                 self._gateway.pool.drop(host, port)
             case ServeMoved(serve, old, new):

@@ -8,6 +8,7 @@ from stoker.app.access_parts import AccessParts
 from stoker.app.fleet_parts import FleetParts
 from stoker.app.flow_setup import FlowSetup
 from stoker.app.quality_parts import QualityParts
+from stoker.app.server_parts import ServerParts
 from stoker.app.store_parts import StoreParts
 from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
@@ -43,3 +44,4 @@ class ProgramParts:
     quality: QualityParts
     gateway: GatewayParts
     watchdog: WatchdogLoop
+    extensions: ServerParts

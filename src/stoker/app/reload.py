@@ -15,7 +15,6 @@ from stoker.app.configuration import (
     placed_slots,
 )
 from stoker.app.context import ReadAgain
-from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
 from stoker.blocking import in_own_thread
 from stoker.domain.errors import ClientError, ConfigError
@@ -132,7 +131,7 @@ class Reloader:
         for name in changes.changed:
             parts.watchdog.forget(name)
         parts.watchdog.configure(settings.watchdog)
-        follow_edges(fleet.edges, settings)
+        parts.extensions.configure(settings)
         fleet.external.configure(serves)
         fleet.supervisor.end_sleepers(fleet.warm.reload(new.warm_budget, serves, settings.warm.predict))
         self._active.replace(new)

@@ -21,10 +21,10 @@ from stoker.app.allocator import FreedMemory, give_back_large_blocks, glibc_heap
 from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration, placed_serves
 from stoker.app.context import Announce, ReadAgain, RunOptions, SelfCheck, Welcome
-from stoker.app.fleet_parts import follow_edges
 from stoker.app.inherited_sockets import inherited_socket
 from stoker.app.parts import ProgramParts
 from stoker.app.resume import to_resume
+from stoker.app.server_parts import RunningServer
 from stoker.app.take_over import take_over
 from stoker.domain.access import FrontDoor, Settings
 from stoker.domain.errors import StokerError
@@ -178,12 +178,12 @@ async def _serve(
         if one.preload and not one.needs_force:
             fleet.conductor.preload(one.name)
     loop = asyncio.get_running_loop()
-    follow_edges(fleet.edges, active.settings)
+    parts.extensions.configure(active.settings)
     fleet.external.configure(placed_serves(active.settings))
     watching = [
         loop.create_task(parts.watchdog.run(), name="watchdog"),
         loop.create_task(fleet.external.run(), name="external"),
-        loop.create_task(fleet.edges.run(fleet.moves.on_proved), name="edges"),
+        loop.create_task(parts.extensions.run(RunningServer(fleet.moves.on_proved)), name="extensions"),
         loop.create_task(parts.access.store.run(), name="access"),
         loop.create_task(parts.store.responses.run(), name="responses"),
     ]

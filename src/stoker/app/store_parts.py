@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from stoker.app.context import BuildContext
 from stoker.app.promotion_results import PromotionResults
 from stoker.app.resume import Residents
-from stoker.app.telemetry_parts import build_telemetry
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import RecentEvents
 from stoker.store.metrics import Metrics
 from stoker.store.responses import ResponseStore
-from stoker.store.telemetry.telemetry import TelemetrySender
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +26,18 @@ class StoreParts:
     residents: Residents
     results: PromotionResults
     responses: ResponseStore
-    telemetry: TelemetrySender | None
-    """None: traces and metrics are not sent."""
 
 
 def build_store(context: BuildContext) -> StoreParts:
     writer = ThreadPoolExecutor(1, "state")
     responses = ResponseStore(context.directory, context.clock.wall)
     responses.configure(context.settings.responses)
-    metrics = Metrics()
     return StoreParts(
         writer,
         DecisionLog(context.state.decisions_path, context.settings.paths.decisions, announce=context.options.announce),
-        metrics,
+        Metrics(),
         RecentEvents(context.clock.wall),
         Residents(context.directory, writer),
         PromotionResults(context.directory, writer, context.clock.wall),
         responses,
-        build_telemetry(context, metrics),
     )

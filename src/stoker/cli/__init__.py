@@ -9,6 +9,6 @@ clients/   `client`: settings for agents, SDKs and shells
 console/   what every command needs: options, output, the control socket
 machine/   the GPUs, models, engines and free ports of this machine
 
-Everything heavy (rich, pydantic, stoker.app, stoker.config) is imported inside the commands: `stoker --help`
+Everything heavy (rich, msgspec, stoker.app, stoker.config) is imported inside the commands: `stoker --help`
 has to answer in under 200 ms.
 """

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from stoker import __version__
 from stoker.cli.commands.up_start import Start
+from stoker.cli.commands.version import print_version
 from stoker.cli.console import terminal
-from stoker.cli.console.errors import FAILED, exit_code
+from stoker.cli.console.errors import FAILED, USAGE, exit_code
 from stoker.cli.console.hints import CommandsWithHints
-from stoker.domain.build import IS_COMPILED, describe_version
 from stoker.domain.errors import ConfigError, StokerError
 
 
-def without_commands() -> typer.Typer:
+def without_commands(group: type[TyperGroup] = CommandsWithHints) -> typer.Typer:
     """`stoker` and its own options. Plain help and plain tracebacks: rich costs 40 ms, which `stoker --help` does not
     have.
     """
     app = typer.Typer(
         name="stoker",
-        cls=CommandsWithHints,
+        cls=group,
         help="One stable endpoint for the language models that you run yourself.",
         epilog="Start with: stoker up --demo, or stoker init. Every command: docs/reference/cli.md",
         no_args_is_help=True,
+        invoke_without_command=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
@@ -34,26 +34,17 @@ def without_commands() -> typer.Typer:
     return app
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print_version()
-        raise typer.Exit
-
-
 def root(
-    version_: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
-    ] = False,
+    context: typer.Context,
+    version_: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --version: also the extensions.")] = False,
 ) -> None:
-    """Options before a command; --version works by its callback."""
-
-
-def print_version(as_json: bool = False) -> None:
-    if as_json:
-        python = ".".join(str(n) for n in sys.version_info[:3])
-        terminal.emit({"version": __version__, "compiled": IS_COMPILED, "python": python, "platform": sys.platform})
-    else:
-        terminal.say(f"stoker {describe_version()}")
+    if version_:
+        print_version(verbose=verbose)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        terminal.say(context.get_help())
+        raise typer.Exit(USAGE)
 
 
 def run(command: Callable[..., Any], arguments: list[str], begin: Callable[[Start], int]) -> int:

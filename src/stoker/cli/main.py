@@ -1,149 +1,143 @@
-"""The tree of all commands."""
+"""The tree of all commands: Stoker's own and those of its extensions. A command is imported when it is used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 import typer.main
+from typer.core import TyperCommand, TyperGroup
 
 from stoker.cli import command_line
-from stoker.cli.commands import (
-    client,
-    cluster,
-    completions,
-    config,
-    decisions,
-    docs,
-    doctor,
-    eval,
-    fit,
-    gate,
-    import_config,
-    init,
-    install,
-    keys,
-    orchestrator,
-    profile,
-    promote,
-    route,
-    route_sync,
-    serves,
-    slot,
-    stage,
-    top,
-    up,
-    usage,
-    watchdog,
-)
-from stoker.cli.commands import run as run_command
 from stoker.cli.commands.up_start import Start
-from stoker.cli.console import options, terminal
-from stoker.cli.console.errors import FAILED
-from stoker.cli.console.installation import find_running
-from stoker.cli.evaluate import results
+from stoker.cli.console.hints import CommandsWithHints
+from stoker.domain.errors import StokerError
+from stoker.extensions import Command, load, usable_extensions
 
-app = command_line.without_commands()
-app.command()(up.up)
-for group in (serves, slot, cluster, keys, orchestrator, eval, results, profile, config):
-    options.accept_config(group.app)
-app.add_typer(serves.app, name="serves")
-app.add_typer(slot.app, name="slot")
-app.add_typer(cluster.app, name="cluster")
-app.command()(gate.gate)
-app.command()(promote.promote)
-app.command()(top.top)
-app.command()(route.route)
-app.command()(route_sync.route_sync)
-app.add_typer(keys.app, name="keys")
-app.command()(usage.usage)
-app.command()(decisions.decisions)
-app.command()(decisions.explain)
-app.command()(run_command.run)
-app.add_typer(orchestrator.app, name="orchestrator")
-app.command()(watchdog.watchdog)
-app.command()(init.init)
-app.add_typer(import_config.app, name="import")
-app.command()(doctor.doctor)
-app.command()(docs.docs)
-app.command()(fit.fit)
-app.command()(stage.stage)
-app.command()(client.client)
-app.add_typer(eval.app, name="eval")
-app.add_typer(results.app, name="results")
-app.add_typer(profile.app, name="profile")
-app.add_typer(config.app, name="config")
-app.add_typer(install.app, name="install")
-app.command()(completions.completions)
+COMMANDS = (
+    Command("up", "stoker.cli.commands.up:up", "Run the server and its models. Ctrl-C stops both."),
+    Command("gate", "stoker.cli.commands.gate:gate", "May SERVE be what ALIAS means? Measures what is missing."),
+    Command("promote", "stoker.cli.commands.promote:promote", "Move ALIAS to SERVE, and watch whether it holds."),
+    Command("top", "stoker.cli.commands.top:top", "Watch slots, serves, memory, requests and events."),
+    Command("route", "stoker.cli.commands.route:route", "Show which tier would answer PROMPT, and why."),
+    Command("usage", "stoker.cli.commands.usage:usage", "Show requests, tokens, cost and accelerator time."),
+    Command("decisions", "stoker.cli.commands.decisions:decisions", "List the newest requests and their outcomes."),
+    Command("explain", "stoker.cli.commands.decisions:explain", "Explain one request: where it went, and why."),
+    Command("run", "stoker.cli.commands.run:run", "Send PROMPT to an orchestrator."),
+    Command("watchdog", "stoker.cli.commands.watchdog:watchdog", "Show the health of each serve."),
+    Command("init", "stoker.cli.commands.init:init", "Write a first stoker.toml for this machine."),
+    Command("doctor", "stoker.cli.commands.doctor:doctor", "Check every part of this machine."),
+    Command("docs", "stoker.cli.commands.docs:docs", "Show the documentation of this version, offline."),
+    Command("fit", "stoker.cli.commands.fit:fit", "Check whether a model fits, and find the largest context."),
+    Command("stage", "stoker.cli.commands.stage:stage", "Fetch a model into the vault while requests go on."),
+    Command("client", "stoker.cli.commands.client:client", "Print the settings for a client: address, model, tokens."),
+    Command("completions", "stoker.cli.commands.completions:completions", "Print the completion script for SHELL."),
+    Command("reload", "stoker.cli.commands.reload:reload", "Read the configuration again, and apply all or nothing."),
+    Command("version", "stoker.cli.commands.version:version", "Print the version; -v: and the extensions."),
+    Command("serves", "stoker.cli.commands.serves:app", "Serves: the model servers of the configuration."),
+    Command("slot", "stoker.cli.commands.slot:app", "Slots: devices, and the serves that share them."),
+    Command("keys", "stoker.cli.commands.keys:app", "Make, limit, disable and rotate the keys of callers."),
+    Command("orchestrator", "stoker.cli.commands.orchestrator:app", "Requests written block by block; prompts."),
+    Command("eval", "stoker.cli.commands.eval:app", "Measurements of a model: what it does, what it costs."),
+    Command("results", "stoker.cli.evaluate.results:app", "Results of measurements: list, show, compare."),
+    Command("profile", "stoker.cli.commands.profile:app", "The quality profile: show, diff, import, export."),
+    Command("config", "stoker.cli.commands.config:app", "The configuration file, stoker.toml."),
+    Command("install", "stoker.cli.commands.install:app", "Install Stoker as a service of this machine."),
+)
 
 
-_RELOADED = ("changed", "added", "removed", "routing", "settings", "lapsed", "ended", "problems", "warnings")
+class CommandNotLoaded(StokerError):
+    """A command of an extension cannot be imported."""
 
 
-@app.command()
-def reload(
-    config: options.Config = None,
-    state: options.State = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
-    json: options.Json = False,
-) -> None:
-    """Read the configuration again, and apply all of it or nothing.
+class _Commands(MutableMapping[str, Any]):
+    """Each command as Typer makes it, when it is first asked for."""
 
-    Serves that did not change keep running, with their requests.
-    """
-    with find_running(config, state).control() as control:
-        answer = control.reload(dry_run)
-    if json:
-        terminal.emit({name: getattr(answer, name) for name in _RELOADED})
-    else:
-        lines = [f"{word}: {', '.join(getattr(answer, word))}" for word in ("changed", "added", "removed")
-                if getattr(answer, word)]  # fmt: skip
-        if answer.routing:
-            lines.append("routing: changed")
-        whole = {f"serve[{name}]" for name in (*answer.added, *answer.removed)}
-        lines += [f"setting: {path}" for path in answer.settings if path not in whole]
-        for line in lines:
-            terminal.say(line)
-        if not lines and not answer.problems:
-            terminal.say("nothing would change" if dry_run else "nothing changed")
-        for tier in dict.fromkeys(one["tier"] for one in answer.lapsed):
-            classes = ", ".join(one["class"] for one in answer.lapsed if one["tier"] == tier)
-            terminal.note(
-                f"stoker: tier {tier} may have changed since it was measured at {classes}; "
-                f"measure it again: stoker eval calibrate {tier}"
-            )
-        for warning in answer.warnings:
-            terminal.note(f"warning: {warning}")
-        for one in answer.ended:
-            terminal.note(f"stoker: {_ended(one, dry_run)}")
-        for problem in answer.problems:
-            terminal.note(f"stoker: {problem}")
-    if answer.problems:
-        raise typer.Exit(FAILED)
+    def __init__(self, commands: Mapping[str, Command]) -> None:
+        self.table = dict(commands)
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _make(self.table[name])
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        raise TypeError("commands are named in stoker.cli.main or by an extension")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("commands are named in stoker.cli.main or by an extension")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.table)
+
+    def __len__(self) -> int:
+        return len(self.table)
 
 
-def _ended(one: dict[str, str], dry_run: bool) -> str:
-    text = f"the promotion of {one['alias']} to {one['serve']} {'would end' if dry_run else 'has ended'}"
-    if not one["now"]:
-        return f"{text}, because it is no longer configured"
-    points = "would point" if dry_run else "points"
-    return f"{text}, because {one['serve']} is no longer configured: {one['alias']} {points} to {one['now']}"
+class RootCommands(CommandsWithHints):
+    """All commands. Help and completion say their summaries, and import none of them."""
 
+    commands: _Commands
 
-@app.command()
-def version(json: options.Json = False) -> None:
-    """Print the version."""
-    command_line.print_version(json)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands(_all_commands())
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        summaries = self._summaries(ctx)
+        summaries.command.format_commands(summaries, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        summaries = self._summaries(ctx)
+        completions: list[Any] = summaries.command.shell_complete(summaries, incomplete)
+        return completions
+
+    def _summaries(self, ctx: Any) -> Any:
+        """This group with commands that have nothing but their summaries."""
+        commands = [TyperCommand(name, help=command.summary) for name, command in self.commands.table.items()]
+        group = TyperGroup(name=self.name, params=self.params, commands=commands, rich_markup_mode=None)
+        return typer.Context(group, parent=ctx.parent, info_name=ctx.info_name)
 
 
 def run(arguments: list[str], begin: Callable[[Start], int] = Start.run) -> int:
     """See `command_line.run`."""
-    return command_line.run(_command(), arguments, begin)
+    return command_line.run(command_tree(), arguments, begin)
 
 
 @cache
-def _command() -> Callable[..., Any]:
-    """The tree as Typer builds it: 40 ms, so once for each process."""
-    return typer.main.get_command(app)
+def command_tree() -> Any:
+    """`stoker` with all its commands."""
+    return typer.main.get_command(command_line.without_commands(RootCommands))
+
+
+def _all_commands() -> dict[str, Command]:
+    """By name. Of two with one name, Stoker's own counts, then that of the first extension by name."""
+    commands = {command.name: command for command in COMMANDS}
+    for extension in usable_extensions():
+        for command in extension.commands:
+            commands.setdefault(command.name, command)
+    return commands
+
+
+def _make(command: Command) -> Any:
+    try:
+        loaded = load(command.place)
+    except Exception as error:
+        if command in COMMANDS:
+            raise
+        text = f"the command {command.name} cannot be loaded ({type(error).__name__}: {error})"
+        raise CommandNotLoaded(f"{text}; what is installed: stoker --version -v") from error
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+    app.callback()(lambda: None)
+    if isinstance(loaded, typer.Typer):
+        app.add_typer(loaded, name=command.name)
+    else:
+        app.command(command.name)(loaded)
+    group: Any = typer.main.get_command(app)
+    return group.commands[command.name]

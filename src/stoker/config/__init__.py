@@ -4,8 +4,8 @@ find           which file, and the state directory that it names
 load           from a path to Settings, in these steps:
 document         the text, the line of every key (line_numbers), the list of problems
 renamed_keys     keys under their old names get the new ones
-validation       each section against its table
-tables/          the tables: which keys there are, and what each accepts (units, wording)
+validation       each section against its table (definition: what a class of a table says about its keys)
+tables/          the tables: which keys there are, and what each accepts (domain.kinds)
 inheritance      `extends`: a serve and its parents become one table
 cloud_tiers      tiers with a `base_url` become external serves (local_address: is it a private network?)
 rules/           rules about several keys at once

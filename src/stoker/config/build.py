@@ -7,6 +7,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from stoker.config.definition import no_problem, read
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath as KeyPath
@@ -26,10 +29,10 @@ from stoker.config.tables.request import build_request, build_variants
 from stoker.config.tables.router import build_router
 from stoker.config.tables.telemetry import build_telemetry
 from stoker.config.tables.translation import build_translation
-from stoker.config.tables.value_checks import split_status
 from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorage, Settings, WarmPool, Watchdog
-from stoker.domain.dialect import TEXT, Dialect
+from stoker.domain.dialect import Dialect
 from stoker.domain.key import App, make_key
+from stoker.domain.kinds import split_status
 from stoker.domain.serve import (
     Driver,
     FallbackCause,
@@ -43,16 +46,9 @@ from stoker.domain.serve import (
     Tuning,
     Warmth,
 )
+from stoker.engines.record import Weights
+from stoker.engines.registry import engine_of
 from stoker.request.decide.alias_patterns import is_pattern
-
-SPOKEN = {
-    "llama.cpp": frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
-    "vllm": TEXT,
-    "sglang": TEXT,
-    "openai": frozenset((Dialect.CHAT, Dialect.COMPLETIONS)),
-}
-"""What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank. No
-engine's usual start speaks a dialect of audio or images."""
 
 Secrets = dict[KeyPath, Secret]
 
@@ -136,9 +132,9 @@ def build(
         slots=tuple(_slot(doc, file.swap, name, slot) for name, slot in file.slots.items()),
         serves=serves,
         source=str(source),
-        warm=WarmPool(**file.warm.model_dump()),
-        watchdog=Watchdog(**file.watchdog.model_dump()),
-        conversations=Conversations(**file.conversations.model_dump()),
+        warm=WarmPool(**msgspec.structs.asdict(file.warm)),
+        watchdog=Watchdog(**msgspec.structs.asdict(file.watchdog)),
+        conversations=Conversations(**msgspec.structs.asdict(file.conversations)),
         apps=tuple(App(name, table.to_settings()) for name, table in file.app.items()),
         gates=build_gates(file.gate),
         aliases=build_aliases(file.alias),
@@ -150,7 +146,7 @@ def build(
         ),
         compat=build_compat(file.compat, file.front_door.host),
         media=build_media(file.media),
-        responses=ResponseStorage(**file.responses.model_dump()),
+        responses=ResponseStorage(**msgspec.structs.asdict(file.responses)),
         telemetry=build_telemetry(
             file.telemetry, {str(path[2]): secret for path, secret in secrets.items() if path[0] == "telemetry"}
         ),
@@ -222,7 +218,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
 
 def _slot(doc: ConfigDocument, common: SwapTable, name: str, table: SlotTable) -> Slot:
     own: dict[str, Any] = doc.raw["slots"][name].get("swap", {})
-    swap = SwapTable.model_validate({**doc.raw.get("swap", {}), **own}) if own else common
+    swap = read(SwapTable, {**doc.raw.get("swap", {}), **own}, ("slots", name, "swap"), no_problem) if own else common
     return Slot(
         name=name,
         devices=tuple(table.devices),
@@ -234,7 +230,7 @@ def _slot(doc: ConfigDocument, common: SwapTable, name: str, table: SlotTable) -
         baseline=table.baseline,
         idle_serve=table.idle_serve,
         idle_serve_after=table.idle_serve_after,
-        swap=SwapPolicy(**swap.model_dump()),
+        swap=SwapPolicy(**msgspec.structs.asdict(swap)),
     )
 
 
@@ -252,7 +248,8 @@ def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     if text.startswith(VAULT):
         return str(in_vault(text, vault))
     is_ours = entry.driver in ("process", "systemd")
-    named = entry.engine == "llama.cpp" or (entry.engine in ("vllm", "sglang") and text.startswith((".", "/", "~")))
+    weights = engine_of(entry.engine).weights
+    named = weights is Weights.GGUF or (weights is Weights.FOLDER and text.startswith((".", "/", "~")))
     is_path = text and named and is_ours  # a hub id looks like a relative path
     return str(absolute(text, directory)) if is_path else text
 
@@ -269,7 +266,8 @@ def _serve(
     key, also = secrets.get(entry.at("key")), entry.at("also")
     also_keys = {int(path[-2]): secret for path, secret in secrets.items() if path[:-2] == also}
     status, why = split_status(table.status)
-    dialects = SPOKEN[entry.engine] if table.dialects is None else frozenset(map(Dialect, table.dialects))
+    engine = engine_of(entry.engine)
+    dialects = engine.dialects if table.dialects is None else frozenset(map(Dialect, table.dialects))
     return Serve(
         name=entry.name,
         engine=entry.engine,
@@ -283,7 +281,7 @@ def _serve(
         replicas=table.replicas.most,
         min_replicas=table.replicas.least,
         also=build_also(table.also, also_keys),
-        context=None if table.context == "auto" else table.context,
+        context=table.context if isinstance(table.context, int) else None,
         auto_context=table.context == "auto",
         parallel=table.parallel,
         max_active=table.parallel if table.max_active is None else table.max_active,
@@ -306,7 +304,7 @@ def _serve(
         port=table.port,
         base_path=table.base_path,
         identity=ServeIdentity(table.identity),
-        health=None if table.probe is not None and "health" not in table.model_fields_set else table.health,
+        health=None if table.probe is not None and not entry.gives(doc, "health") else table.health,
         probe=table.probe,
         canary=table.canary,
         base_url=table.base_url,

@@ -6,6 +6,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_local
 from stoker.config.tables.file import File, ServeTable
 from stoker.config.tables.router import TierTable
+from stoker.config.tables.translation import TranslationTable
 
 LEAST = 60.0
 """Seconds that the first byte of its answer may take, at least, when no other tier is left."""
@@ -31,22 +32,16 @@ def is_trusted(tier: TierTable) -> bool:
 
 
 def _table(tier: TierTable) -> ServeTable:
-    active = tier.max_active or ACTIVE
-    return ServeTable.model_validate(
-        {
-            "base_url": tier.base_url,
-            "dialects": [tier.dialect or "chat"],
-            "health": "/v1/models",  # which every cloud has, where `/health` may be anything
-            "translation": {"cloud": is_trusted(tier)},
-            "parallel": active,
-            "max_active": active,
-            **{key: value for key in ("name", "key") if (value := getattr(tier, key)) is not None},
-            **({} if tier.model is None else {"served_name": tier.model}),
-            **({} if tier.first_byte_timeout is None else {"first_byte_timeout": _last(tier.first_byte_timeout)}),
-        }
+    active, first_byte = tier.max_active or ACTIVE, tier.first_byte_timeout
+    return ServeTable(
+        name=tier.name,
+        served_name=tier.model,
+        base_url=tier.base_url,
+        key=tier.key,
+        dialects=(tier.dialect or "chat",),
+        health="/v1/models",  # which every cloud has, where `/health` may be anything
+        translation=TranslationTable(cloud=is_trusted(tier)),
+        parallel=active,
+        max_active=active,
+        first_byte_timeout=None if first_byte is None else max(first_byte, LEAST) if first_byte else 0.0,
     )
-
-
-def _last(given: float) -> str:
-    """`first_byte_timeout` of the serve: what the tier gives it if no other tier is left."""
-    return f"{max(given, LEAST) if given else 0:g}s"

@@ -91,10 +91,11 @@ class ConfigDocument:
         """
         while path and not isinstance(path[-1], str):
             path = path[:-1]
-        table: Any = self.raw
-        for part in path[:-1]:
-            table = table[part]
-        table.pop(path[-1], None)  # another item of the list was wrong, too
+        if self.holds(path):  # else another item of a list around it was wrong, too
+            table: Any = self.raw
+            for part in path[:-1]:
+                table = table[part]
+            del table[path[-1]]
         self._spoiled.add(path)
         self._spoiled_keys.setdefault(path[:-1], []).append(str(path[-1]))
 

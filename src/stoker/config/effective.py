@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from stoker.config.definition import Definitions, table_schema
+from stoker.config.definition import show as show_table
 from stoker.config.rules.clusters import CLUSTER_SLOT_IGNORES
 from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
 from stoker.config.tables.also import show_also
@@ -52,15 +54,16 @@ def show(settings: Settings) -> dict[str, object]:
     router, serves = settings.router, {serve.name: serve for serve in settings.serves}
     shown = {
         "front_door": _front_door(settings.front_door),
-        "paths": PathsTable.show(settings.paths),
+        "paths": show_table(PathsTable, settings.paths),
         "slots": slots,
         "serve": [_serve(serve) for serve in settings.serves if not serve.from_tier],
-        "warm": WarmTable.show(settings.warm),
-        "watchdog": WatchdogTable.show(settings.watchdog),
-        "conversations": ConversationsTable.show(settings.conversations),
+        "warm": show_table(WarmTable, settings.warm),
+        "watchdog": show_table(WatchdogTable, settings.watchdog),
+        "conversations": show_table(ConversationsTable, settings.conversations),
         "app": {app.name: show_app(app) for app in settings.apps},
         "gate": {
-            gate.name: GateTable.show(gate, conditions=[one.text for one in gate.conditions]) for gate in settings.gates
+            gate.name: show_table(GateTable, gate, conditions=[one.text for one in gate.conditions])
+            for gate in settings.gates
         },
         "alias": {alias.name: show_alias(alias) for alias in settings.aliases}
         | {choice.name: show_choice(choice) for choice in settings.alias_choices}
@@ -68,9 +71,9 @@ def show(settings: Settings) -> dict[str, object]:
         "orchestrator": {one.name: show_orchestrator(one) for one in settings.orchestrators},
         "edge": {edge.name: show_edge(edge) for edge in settings.edges},
         "clusters": {cluster.name: show_cluster(cluster) for cluster in settings.clusters},
-        "compat": CompatTable.show(settings.compat),
-        "media": MediaTable.show(settings.media),
-        "responses": ResponsesTable.show(settings.responses),
+        "compat": show_table(CompatTable, settings.compat),
+        "media": show_table(MediaTable, settings.media),
+        "responses": show_table(ResponsesTable, settings.responses),
         "telemetry": show_telemetry(settings.telemetry),
         "router": None if router is None else show_router(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
@@ -81,7 +84,7 @@ def show(settings: Settings) -> dict[str, object]:
 def _slot(slot: Slot) -> dict[str, Any]:
     """Without the keys that have no effect for this slot."""
     together = [sorted(group) for group in slot.together]
-    shown = SlotTable.show(slot, swap=SwapTable.show(slot.swap), together=together)
+    shown = show_table(SlotTable, slot, swap=show_table(SwapTable, slot.swap), together=together)
     hidden = ("gpus", "node") if slot.cluster is None else CLUSTER_SLOT_IGNORES
     return {key: value for key, value in shown.items() if key not in hidden}
 
@@ -93,40 +96,26 @@ def to_toml(settings: Settings) -> str:
 
 def schema() -> dict[str, Any]:
     """The JSON schema (2020-12) of the file; `docs/reference/stoker.schema.json` is this."""
-    found = File.model_json_schema()
-    tidy = _tidy(found)
-    assert isinstance(tidy, dict)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **tidy, "title": "stoker.toml"}
-
-
-def _tidy(node: Any) -> Any:
-    """Without null, which TOML does not have; without titles and whole tables of defaults, which their keys repeat."""
-    if isinstance(node, list):
-        return [_tidy(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    options = [option for option in node.get("anyOf", ()) if option.get("type") != "null"]
-    if len(options) == 1:
-        node = {**options[0], **{key: value for key, value in node.items() if key != "anyOf"}}
-    return {
-        key: _tidy(value)
-        for key, value in node.items()
-        if not (key == "title" and isinstance(value, str))
-        and not (key == "default" and (value is None or "$ref" in node))
-    }
+    definitions: Definitions = {}
+    file = table_schema(File, definitions)
+    named = dict(sorted(definitions.items()))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "stoker.toml", **file, "$defs": named}
 
 
 def _front_door(door: FrontDoor) -> dict[str, Any]:
     keys = [show_key(key) for key in door.keys]
     auth = None if door.auth is None else "keys" if door.auth else "none"
-    return FrontDoorTable.show(door, auth=auth, keys=keys, tls=None if door.tls is None else TlsTable.show(door.tls))
+    return show_table(
+        FrontDoorTable, door, auth=auth, keys=keys, tls=None if door.tls is None else show_table(TlsTable, door.tls)
+    )
 
 
 def _serve(serve: Serve) -> dict[str, Any]:
     """Without the keys that have no effect for this serve."""
     is_held = serve.status in (Status.REJECTED, Status.BLOCKED)
     tuning = {field.name: getattr(serve.tuning, field.name) for field in fields(serve.tuning)}
-    shown = ServeTable.show(
+    shown = show_table(
+        ServeTable,
         serve,
         **tuning,
         extends=None,
@@ -150,7 +139,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         key=serve.key.source if serve.key else None,
         translation=show_translation(serve.translation),
         env={name: HIDDEN if is_secret_variable(name) else value for name, value in serve.env.items()},
-        requires=RequiresTable.show(serve.requires),
+        requires=show_table(RequiresTable, serve.requires),
         cmd=None if serve.cmd is None else _hide(serve.cmd),
         stop=None if serve.stop is None else _hide(serve.stop),
         up=None if serve.up is None else _hide(serve.up),

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from stoker.config.definition import no_problem, read
 from stoker.config.document import ConfigDocument
 from stoker.config.line_numbers import KeyPath
 from stoker.config.tables.file import File, ServeTable
+from stoker.engines.registry import DEFAULT, GENERIC
 
 _OWN = frozenset(("name", "served_name", "aliases", "variant", "extends", "abstract"))
 
@@ -51,7 +53,7 @@ class ServeEntry:
 
     @property
     def engine(self) -> str:
-        return self.table.engine or ("openai" if self.driver in ("external", "compose") else "llama.cpp")
+        return self.table.engine or (GENERIC if self.driver in ("external", "compose") else DEFAULT).name
 
     @property
     def served_name(self) -> str:
@@ -98,7 +100,8 @@ def inherit(doc: ConfigDocument, file: File) -> list[ServeEntry]:
             merged[row] = _merge(doc, file, row, merged.get(rows.get(file.serve[row].extends or "", -1)))
         values, places, is_whole = merged[index]
         inherited = {key: path for key, path in places.items() if path[1] != index}
-        entries.append(ServeEntry(index, ServeTable.model_validate(values), inherited, is_whole))
+        table = read(ServeTable, values, ("serve", index), no_problem)
+        entries.append(ServeEntry(index, table, inherited, is_whole))
     return entries
 
 

@@ -12,16 +12,19 @@ from urllib.parse import urlsplit
 from stoker.blocking import StillBlocked, each_waited_for
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
-from stoker.config.units import show_size
 from stoker.domain.access import Settings
 from stoker.domain.cluster import runs_here
-from stoker.domain.edge import EDGE_SCHEME, Edge
+from stoker.domain.edge import Edge
 from stoker.domain.figures import counted
+from stoker.domain.kinds import EDGE_SCHEME
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot, slots_of
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
+from stoker.domain.units import show_size
+from stoker.engines.record import Weights
+from stoker.engines.registry import GENERIC, engine_of
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
 
 _SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
@@ -273,7 +276,7 @@ def _serve(serve: Serve) -> Iterator[str]:
         return
     if serve.keep_loaded and serve.idle_unload is not None:
         yield "keep_loaded overrides idle_unload: it is never unloaded"
-    if serve.identity is ServeIdentity.NONE and serve.engine != "openai":
+    if serve.identity is ServeIdentity.NONE and engine_of(serve.engine) is not GENERIC:
         yield f'engine {serve.engine} lists its models, and identity "none" does not look: remove `identity`'
     if serve.keep_loaded and serve.preload:
         yield "keep_loaded includes preload: remove preload"
@@ -342,11 +345,11 @@ def _is_dearer(cost: Cost, other: Cost) -> bool:
 
 
 def serves_with_weights(settings: Settings) -> list[Serve]:
-    """Those for which Stoker gives a llama.cpp on this machine the file that the configuration names."""
+    """Those for which Stoker gives an engine on this machine the GGUF file that the configuration names."""
     return [
         serve
         for serve in settings.serves
-        if serve.engine == "llama.cpp"
+        if engine_of(serve.engine).weights is Weights.GGUF
         and serve.model
         and (serve.cmd is None or any("{model}" in word for word in serve.cmd))
         and serve.source is None

@@ -41,7 +41,7 @@ from stoker.request.codec.prompt_chain import prompt_chain
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_about_seals, recorded_code
 from stoker.request.codec.websocket import close_frame, handshake_headers
 from stoker.request.decide.context import may_exceed
-from stoker.request.decide.failover import rule_for
+from stoker.request.decide.failover import moves_on
 from stoker.request.relay.headers import FORWARDED, reply_headers, request_head, tunnel_head
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.request.relay.pool import ConnectionPool
@@ -399,8 +399,3 @@ def _tokens(relay: Relay) -> int | None:
 
 def _or_about_seals(may_escalate: Callable[[StokerError], bool] | None) -> Callable[[StokerError], bool]:
     return lambda error: is_about_seals(error) or (may_escalate is not None and may_escalate(error))
-
-
-def moves_on(error: StokerError) -> bool:
-    """Whether another replica may be asked after this error."""
-    return rule_for(error).moves_on

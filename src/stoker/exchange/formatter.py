@@ -13,6 +13,7 @@ from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Redacted, Role, Text, Thinking, Turn
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import Serve, Translation
+from stoker.engines.registry import engine_of
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.edits import Edited, edit
 from stoker.request.codec.embeddings import count_inputs
@@ -404,8 +405,9 @@ class Formatter:
         translation, model = serve.translation, serve.served_name  # variants of a serve share its translation
         if known is None or known[0] is not translation or known[1] != serve.engine or known[2] != model:
             found = {} if system_turns is None else {"system_turns": system_turns}
+            traits = engine_of(serve.engine).traits
             given = {**found, **translation.traits, "strict": translation.strict}
-            capabilities = capabilities_of(serve.engine, dialect, translation.cloud, given, model or serve.name)
+            capabilities = capabilities_of(traits, dialect, translation.cloud, given, model or serve.name)
             known = self._known_capabilities[key] = translation, serve.engine, model, capabilities
         return known[3]
 

@@ -62,7 +62,7 @@ from stoker.request.codec.own_replies import NAMES_MODEL
 from stoker.request.codec.request_defaults import apply_defaults
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
-from stoker.request.decide.fallback import fallback_cause
+from stoker.request.decide.failover import moves_on
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.on_demand import read_responses
@@ -386,12 +386,12 @@ class Flow:
         if serve.fallback is None or call.reply.first_byte_at is not None:
             return None
         self._carrier.release(call)
-        code = recorded_code(error)
+        code, exit_code = recorded_code(error), ""
         if isinstance(error, UpstreamError):  # the serve may have run out of memory and just exited
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            failure = self._carrier.leases.failure_code(serve.name)
-            code = failure if failure in BEYOND_THE_DEVICE else code
-        if fallback_cause(error, code) not in serve.fallback_on:
+            exit_code = self._carrier.leases.failure_code(serve.name)
+            code = exit_code if exit_code in BEYOND_THE_DEVICE else code
+        if not moves_on(error, serve.fallback_on, exit_code):
             return None
         call.raise_if_ended()
         try:
@@ -415,7 +415,7 @@ class Flow:
 
 def _falls_back(serve: Serve, error: StokerError) -> bool:
     """Whether a serve's refusal is one after which its fallback is asked."""
-    return fallback_cause(error, error.code) in serve.fallback_on
+    return moves_on(error, serve.fallback_on)
 
 
 def _any_serve(serve: Serve) -> bool:

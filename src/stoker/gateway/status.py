@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker import __version__
 from stoker.domain.alias_choice import AliasChoice
@@ -21,6 +21,9 @@ from stoker.fleet.warm import statistics as warm
 from stoker.gateway.flow import Flow
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 EVENTS = 50
 """How many of the last events /status shows."""
@@ -39,11 +42,12 @@ class StatusSources:
     shadow: Callable[[], dict[str, Any] | None] = lambda: None
     classifier: Callable[[], dict[str, Any] | None] = lambda: None
     aliases: Callable[[], list[dict[str, Any]]] = list
-    edges: Callable[[], list[dict[str, Any]]] = list
     asks_for_keys: Callable[[], bool] = lambda: False
     memory: Callable[[], Mapping[str, int | None]] = dict
     """May block: asked only for /metrics, in a thread."""
-    telemetry: Callable[[], dict[str, Any] | None] = lambda: None
+    extensions: Callable[[], Mapping[str, object]] = dict
+    extension_metrics: Callable[[], Sequence[Metric]] = tuple
+    """Asked in a thread."""
 
 
 class StatusReport:
@@ -91,25 +95,24 @@ class StatusReport:
             "slots": status_report.slots(self._conductor, now),
             "serves": self._serves(now),
             "aliases": self._aliases(),
-            "edges": self._sources.edges(),
             "routing": self._routing(),
             "orchestrators": self._orchestrators(),
             "warm": _warm(self._sources.warm()),
             "conversations": _conversations(self._sources.conversations()),
             "responses": self._sources.responses(),
-            "telemetry": self._sources.telemetry(),
             "events": self._sources.events(EVENTS),
             "decisions": {
                 "kept": decisions.kept, "dropped": decisions.dropped, "unrecorded": decisions.unrecorded,
                 "problem": decisions.problem or None,
             },
+            **self._sources.extensions(),
         }  # fmt: skip
 
     def metrics(self, document: Mapping[str, Any]) -> bytes:
         """Prometheus text. May run in a thread: the first call takes about 70 ms, for imports."""
         from stoker.store.exposition import expose
 
-        return expose(self._metrics, {**document, **self._sources.memory()})
+        return expose(self._metrics, {**document, **self._sources.memory()}, self._sources.extension_metrics())
 
     def _routing(self) -> dict[str, Any] | None:
         dispatcher = self._flow.settings.dispatcher

@@ -9,25 +9,10 @@ from stoker.domain.decision import Candidate
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Scope
 from stoker.domain.serve import Serve
+from stoker.engines.registry import engine_of
 from stoker.exchange.call import Call
 from stoker.gateway.flow import Flow
 from stoker.request.accept.body import read_body
-
-PATHS: dict[str, dict[tuple[str, str], bool]] = {
-    "llama.cpp": {
-        ("GET", "health"): False, ("GET", "v1/models"): False, ("GET", "props"): False, ("GET", "metrics"): False,
-        ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "apply-template"): False,
-        ("POST", "v1/responses/input_tokens"): False, ("POST", "v1/chat/completions/input_tokens"): False,
-        ("POST", "infill"): True, ("POST", "completion"): True, ("POST", "embedding"): True,
-        ("POST", "rerank"): True,
-    },
-    "openai": {
-        ("GET", "health"): False, ("GET", "v1/models"): False, ("GET", "version"): False, ("GET", "metrics"): False,
-        ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "v1/score"): True,
-    },
-}  # fmt: skip
-"""The exact paths that are passed on, per engine; True: the request takes one of the serve's places.
-None of them changes a serve's state: no slot save, sleep, load, or change of props."""
 
 
 class UpstreamRequests:
@@ -77,7 +62,7 @@ class UpstreamRequests:
         path that is not passed on, 403 for a GET without scope observe, and what reading the body raises.
         """
         method = call.wire.method
-        allowed = PATHS.get(serve.engine, {})
+        allowed = engine_of(serve.engine).paths
         takes_place = allowed.get((method, path), method == "POST" if is_open else None)
         if takes_place is None:
             listed = ", ".join(f"{m} /{p}" for m, p in allowed)

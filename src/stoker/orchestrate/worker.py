@@ -19,7 +19,7 @@ from stoker.domain.usage import ServeUsage
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN
 from stoker.exchange.internal_client import InternalClient, StreamEnd
 from stoker.exchange.leasing import leased
-from stoker.routing.dispatch import may_escalate
+from stoker.request.decide.failover import moves_on
 from stoker.routing.health import TierHealth
 
 
@@ -65,7 +65,7 @@ class Worker:
 
     def replace_after(self, error: StokerError) -> bool:
         """After a failure: let the next candidate write. False: there is none, or it would fail there as well."""
-        if not self._rest or not may_escalate(error):
+        if not self._rest or not moves_on(error):
             return False
         self._dropped.append(Candidate(self.serve.name, error.code))
         self._current = self._rest.popleft()

@@ -11,7 +11,7 @@ from stoker.blocking import in_own_thread
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.llama_cpp import uses_embedded
+from stoker.engines.registry import engine_of
 from stoker.http import client
 from stoker.measure.artifacts import fingerprint as marks
 from stoker.measure.artifacts.fingerprint import EngineReport
@@ -54,11 +54,12 @@ async def _json(target: Target, page: str) -> Any:
 
 def packages(serve: Serve) -> dict[str, str]:
     """Versions of the packages that its engine consists of, if they are in our own environment."""
-    if not uses_embedded(serve):
+    package = engine_of(serve.engine).package(serve)
+    if package is None:
         return {}
     from importlib.metadata import PackageNotFoundError, version  # zipfile and email come with it
 
     try:
-        return {"xllamacpp": version("xllamacpp")}
+        return {package: version(package)}
     except PackageNotFoundError:
         return {}

@@ -33,7 +33,7 @@ from stoker.request.codec.outline import outline
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.explore import with_exploration
-from stoker.request.decide.failover import rule_for
+from stoker.request.decide.failover import moves_on
 from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, RouteStep
 from stoker.request.translate.translate import AnswerTranslator
 from stoker.routing.collaborators import Collaborators
@@ -172,7 +172,7 @@ class Dispatcher:
         if is_last:
             call.begin_attempt(None)
         else:
-            call.begin_attempt(may_escalate, self._next_tier_after(request, step))
+            call.begin_attempt(moves_on, self._next_tier_after(request, step))
         try:
             await self._ask_tier(request, serve, step, attempt)
             self._on_answer(request, step, attempt)
@@ -181,7 +181,7 @@ class Dispatcher:
             self._on_failure(call, attempt, error)
             if call.retry_after is not None:
                 request.pauses.append(call.retry_after)
-            if is_last or not may_escalate(error) or _has_begun(call):
+            if is_last or not moves_on(error) or _has_begun(call):
                 _set_retry_after(error, request.pauses)
                 raise
             call.raise_if_ended()
@@ -258,11 +258,6 @@ class Dispatcher:
             if check is not None and (check.is_wrong or call.reply.first_byte_at is not None):
                 attempt.checked = True
                 attempt.findings = list(dict.fromkeys((*attempt.findings, *check.failed_checks())))
-
-
-def may_escalate(error: StokerError) -> bool:
-    """Whether the next tier may be tried after this error; `request.decide.failover` has the table."""
-    return rule_for(error).moves_on
 
 
 def _has_begun(call: Call) -> bool:

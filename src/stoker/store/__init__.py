@@ -20,7 +20,6 @@ labels            allowed label values
 families          metric families
 exposition, routed_exposition, orchestrated_exposition, key_usage_exposition, memory_exposition  Prometheus text
 
-telemetry/        traces and metrics by OpenTelemetry
 
 state_dir         StateDir: the directory that one `up` owns, and its lock
 control_socket    where `up` listens for commands

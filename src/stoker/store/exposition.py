@@ -5,7 +5,7 @@ A few series also appear without the prefix, under the names that dashboards for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
@@ -20,19 +20,23 @@ _PREFIXES = ("stoker_", "")
 """Stoker's prefix, and none, as dashboards for model servers expect."""
 
 
-def expose(metrics: Metrics, status: Mapping[str, object]) -> bytes:
-    """Prometheus text, of type CONTENT_TYPE. `status` is the document of GET /status; what it lacks is left out."""
+def expose(metrics: Metrics, status: Mapping[str, object], more: Iterable[Metric] = ()) -> bytes:
+    """Prometheus text, of type CONTENT_TYPE. `status` is the document of GET /status; what it lacks is left out.
+
+    `more`: families of extensions.
+    """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Scrape(metrics, status))
+    registry.register(_Scrape(metrics, status, more))
     return generate_latest(registry)
 
 
 class _Scrape(Collector):
     """One scrape. Copies each table in one step before iterating: the event loop may change it."""
 
-    def __init__(self, metrics: Metrics, status: Mapping[str, object]) -> None:
+    def __init__(self, metrics: Metrics, status: Mapping[str, object], more: Iterable[Metric]) -> None:
         self._metrics = metrics
         self._status = status
+        self._more = more
 
     def collect(self) -> Iterator[Metric]:
         yield from self._requests()
@@ -43,6 +47,7 @@ class _Scrape(Collector):
         yield from routed_exposition.families(self._metrics.routed, self._status)
         yield from orchestrated_exposition.families(self._metrics.orchestrated)
         yield from key_usage_exposition.families(self._metrics.keys)
+        yield from self._more
 
     def _requests(self) -> Iterator[Metric]:
         cells = list(self._metrics.cells.items())
@@ -167,14 +172,6 @@ class _Scrape(Collector):
                 "Refusals without a decision record, because there were many alike.",
                 (),
                 [((), unrecorded)],
-            )
-        telemetry = self._status.get("telemetry")
-        if isinstance(telemetry, Mapping):
-            yield counter(
-                "stoker_telemetry",
-                "Requests and swaps whose spans were sent to the collector, or dropped.",
-                ("result",),
-                [((result,), number(telemetry.get(result)) or 0.0) for result in ("sent", "dropped")],
             )
         version = self._status.get("version")
         if isinstance(version, str):

@@ -51,7 +51,7 @@ class Engine:
         words += ["--slot-save-path", folder] if folder is not None else []
         source = str(Path(stoker.__file__).parent.parent)
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "stoker.fleet.engines.embedded", *words],
+            [sys.executable, "-P", "-m", "stoker.engines.embedded", *words],
             env={"PATH": os.environ["PATH"], "PYTHONPATH": source, "STOKER_ENGINE_KEY": "engine-key"},
             stderr=subprocess.DEVNULL,
             cwd=model.parent,

@@ -27,13 +27,13 @@ from stoker.cli.console.container_note import container_note
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
+from stoker.engines.readiness import Readiness
 from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.container_driver import ContainerDriver
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of
 from stoker.fleet.drivers.containers import ContainerAction, ContainerMatch, ContainerState
 from stoker.fleet.drivers.docker import Docker
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import free_port
 from stoker.fleet.process.signing import KeySigner

@@ -47,7 +47,7 @@ def running(model: Path, context: int, parallel: int) -> Iterator[tuple[int, int
     words = ["-m", str(model), "--alias", "m", "--port", str(port), "-np", str(parallel)]
     words += ["-c", str(context * parallel), "-t", "1"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-P", "-m", "stoker.fleet.engines.embedded", *words]
+    command = [sys.executable, "-P", "-m", "stoker.engines.embedded", *words]
     engine = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + PATIENCE

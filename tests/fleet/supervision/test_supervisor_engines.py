@@ -14,7 +14,7 @@ import pytest
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve, Tuning
-from stoker.fleet.engines.signals import read
+from stoker.engines.signals import read
 from stoker.http import client
 
 Tell = Callable[[Any], None]

@@ -140,7 +140,7 @@ PARENT = """
 import os, subprocess, sys
 model, port = sys.argv[1:]
 words = ["-m", model, "--port", port, "--parent", str(os.getpid())]
-words = [sys.executable, "-P", "-m", "stoker.fleet.engines.embedded", *words]
+words = [sys.executable, "-P", "-m", "stoker.engines.embedded", *words]
 child = subprocess.Popen(words, stderr=subprocess.DEVNULL, cwd=os.path.dirname(model))
 print(child.pid, flush=True)
 sys.stdin.read()

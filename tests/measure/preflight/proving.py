@@ -39,7 +39,7 @@ def engine(weights: Path, *extra: str, name: str = "ember", context: int = 2048)
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     words = f"-np 4 -c {4 * context} -t 1 --temp 0 --metrics --slots --cache-ram 0 --alias {name} --port {port}"
-    command = [sys.executable, "-m", "stoker.fleet.engines.embedded", "-m", str(weights), *words.split(), *extra]
+    command = [sys.executable, "-m", "stoker.engines.embedded", "-m", str(weights), *words.split(), *extra]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ))
     try:
         _wait(port, process)

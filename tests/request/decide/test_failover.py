@@ -1,4 +1,4 @@
-"""After which failures the next tier is tried: the whole table, and every error that there is."""
+"""What each failure means: does the next candidate answer, is the serve well, does its fallback answer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.errors import (
+    BEYOND_THE_DEVICE,
+    EMPTY_ANSWER,
     FIRST_BYTE,
     REJECTED,
     CapacityError,
@@ -17,7 +19,8 @@ from stoker.domain.errors import (
     StokerError,
     UpstreamError,
 )
-from stoker.request.decide.failover import BY_STATUS, HealthEffect, rule_for
+from stoker.domain.serve import FallbackCause
+from stoker.request.decide.failover import BY_STATUS, HealthEffect, moves_on, rule_for
 
 STAYS = (400, 406, 411, 414, 415, 417, 422)
 
@@ -37,32 +40,59 @@ def test_what_would_fail_anywhere_stays_and_is_no_fault_of_the_tier(status: int)
     assert (rule.moves_on, rule.health) == (False, HealthEffect.WELL)
 
 
+WELL, UNKNOWN, FAULT, HANGS = HealthEffect
+MEMORY, UNAVAILABLE, BUSY = FallbackCause
+
+
 @pytest.mark.parametrize(
-    ("error", "moves_on", "health"),
+    ("error", "is_left", "health", "cause"),
     [
-        (UpstreamError("x"), True, HealthEffect.FAULT),
-        (UpstreamError("x", code="unreachable"), True, HealthEffect.FAULT),
-        (UpstreamError("x", code="upstream_auth"), True, HealthEffect.FAULT),
-        (UpstreamError("x", code="draining"), True, HealthEffect.FAULT),
-        (UpstreamError("x", code=REJECTED), True, HealthEffect.WELL),
-        (UpstreamError("x", code=FIRST_BYTE, status=504), True, HealthEffect.HANGS),
-        (StartFailed("x"), True, HealthEffect.FAULT),
-        (CapacityError("x", code="queue_full"), True, HealthEffect.UNKNOWN),
-        (CapacityError("x", code="upstream_busy"), True, HealthEffect.UNKNOWN),
-        (CapacityError("x", code="draining"), False, HealthEffect.UNKNOWN),
-        (CapacityError("x", code="cut"), False, HealthEffect.UNKNOWN),
-        (CapacityError("x", code="shutting_down"), False, HealthEffect.UNKNOWN),
-        (ClientError("x", code="context_length_exceeded"), True, HealthEffect.WELL),
-        (ClientError("x", code="would_lose"), True, HealthEffect.WELL),
-        (ClientError("x", code="image_unavailable"), False, HealthEffect.WELL),
-        (OurBug("x"), False, HealthEffect.UNKNOWN),
-        (StokerError("x"), False, HealthEffect.UNKNOWN),
-        (ConfigError(["x"]), False, HealthEffect.UNKNOWN),
+        (UpstreamError("x"), True, FAULT, UNAVAILABLE),
+        (UpstreamError("x", code="unreachable"), True, FAULT, UNAVAILABLE),
+        (UpstreamError("x", code="upstream_auth"), True, FAULT, UNAVAILABLE),
+        (UpstreamError("x", code="draining"), True, FAULT, UNAVAILABLE),
+        (UpstreamError("x", code=REJECTED), True, WELL, UNAVAILABLE),
+        (UpstreamError("x", code=EMPTY_ANSWER), True, WELL, UNAVAILABLE),
+        (UpstreamError("x", code=FIRST_BYTE, status=504), True, HANGS, UNAVAILABLE),
+        (UpstreamError("x", code="not_counted", status=501), True, WELL, None),
+        (UpstreamError("x", code="upstream_refused", status=400), False, WELL, None),
+        (UpstreamError("x", code="upstream_refused", status=404), True, FAULT, UNAVAILABLE),
+        (UpstreamError("x", code="upstream_refused", status=429), True, UNKNOWN, BUSY),
+        (StartFailed("x"), True, FAULT, UNAVAILABLE),
+        (StartFailed("x", code="parked"), True, FAULT, UNAVAILABLE),
+        *((StartFailed("x", code=code), True, FAULT, MEMORY) for code in sorted(BEYOND_THE_DEVICE)),
+        *(
+            (CapacityError("x", code=code), True, UNKNOWN, BUSY)
+            for code in ("queue_full", "no_place", "queue_timeout", "swap_timeout", "upstream_busy")
+        ),
+        (CapacityError("x", code="draining"), True, UNKNOWN, UNAVAILABLE),
+        (CapacityError("x", code="fetching"), True, UNKNOWN, UNAVAILABLE),
+        (CapacityError("x", code="queue_bytes"), True, UNKNOWN, None),
+        (CapacityError("x", code="cut"), False, UNKNOWN, None),
+        (CapacityError("x", code="shutting_down"), False, UNKNOWN, None),
+        (ClientError("x", code="needs_force", status=403), True, UNKNOWN, UNAVAILABLE),
+        (ClientError("x", code="context_length_exceeded"), True, WELL, None),
+        (ClientError("x", code="would_lose"), True, WELL, None),
+        (ClientError("x", code="image_unavailable"), False, WELL, None),
+        (ClientError("x", code="unknown_model", status=404), True, FAULT, None),
+        (OurBug("x"), False, UNKNOWN, None),
+        (StokerError("x"), False, UNKNOWN, None),
+        (ConfigError(["x"]), False, UNKNOWN, None),
     ],
     ids=lambda value: getattr(value, "code", None),
 )
-def test_each_kind_of_error_has_its_rule(error: StokerError, moves_on: bool, health: HealthEffect) -> None:
-    assert rule_for(error)[:2] == (moves_on, health)
+def test_each_kind_of_error_has_its_rule(
+    error: StokerError, is_left: bool, health: HealthEffect, cause: FallbackCause | None
+) -> None:
+    assert rule_for(error)[:3] == (is_left, health, cause)
+    assert moves_on(error) is is_left
+    assert all(moves_on(error, (asked,)) is (asked is cause) for asked in FallbackCause)
+
+
+def test_a_broken_connection_to_an_engine_that_ran_out_of_memory_is_of_memory() -> None:
+    error = UpstreamError("x", code="upstream_broke")
+    assert moves_on(error, (MEMORY,), exit_code="out_of_memory")
+    assert not moves_on(error, (MEMORY,), exit_code="exited")
 
 
 def test_a_server_cannot_keep_a_request_with_itself_by_a_word_of_ours() -> None:
@@ -81,4 +111,4 @@ def test_every_status_and_code_has_a_rule_and_what_stays_is_never_held_against_t
     kind: type[StokerError], status: int, code: str
 ) -> None:
     rule = rule_for(kind("x", status=status, code=code))
-    assert rule.moves_on or rule.health is not HealthEffect.FAULT
+    assert rule.moves_on or (rule.health is not HealthEffect.FAULT and rule.cause is None)

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from tests.request.translate.capable import capabilities_of
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Prompt
-from stoker.request.translate.neutral.capabilities import capabilities_of
 from stoker.request.translate.neutral.protocols import AnswerContext
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import AnswerTranslator, read_prompt, write_prompt

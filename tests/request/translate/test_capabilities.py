@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.request.translate.capable import capabilities_of
 
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.capabilities import Capabilities
 
 
 def test_an_engine_that_nobody_knows_is_a_local_one_without_specialities() -> None:

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from tests.request.translate.capable import capabilities_of
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.pass_through import adapt_body
 from stoker.request.translate.prepare import BILLING

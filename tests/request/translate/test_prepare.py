@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from tests.request.translate.capable import capabilities_of
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
@@ -27,7 +28,7 @@ from stoker.domain.prompt import (
     Turn,
 )
 from stoker.request.translate.chat.write_prompt import write_prompt as write_chat
-from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.prepare import BILLING, PASSES, Pass, PassContext, names, prepare

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.request.translate.capable import capabilities_of
 from tests.request.translate.messages.test_messages_write_answer import folded
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, UpstreamError
 from stoker.domain.prompt import Prompt, Tool
 from stoker.request.codec.frames import ANSWERS
-from stoker.request.translate.neutral.capabilities import capabilities_of
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.protocols import AnswerContext
 from stoker.request.translate.neutral.thinking import ThinkingSigner

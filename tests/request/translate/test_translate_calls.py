@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import from_json
 
 from stoker.request.translate.neutral import calls
 from stoker.request.translate.neutral.calls import (
@@ -144,6 +145,14 @@ def test_cut_off_arguments_are_given_as_far_as_they_came() -> None:
     found, codes = as_text('{"path": "/tmp/x", "text": "to be', whole=False)
     assert json.loads(found) == {"path": "/tmp/x"}
     assert codes == ["truncated_call"]
+
+
+def test_cut_off_anywhere_they_are_what_the_official_sdks_make_of_them() -> None:
+    whole = '{"a": [1, -2.5, {"b": null}], "c\\"d": "x \\u00fc\\\\", "e": {"f": [true, []], "g": 1e3}, "h": "{[,:"}'
+    for end in range(1, len(whole)):
+        expected = from_json(whole[:end], allow_partial=True)
+        found, _ = as_text(whole[:end], whole=False)
+        assert json.loads(found) == (expected or {"_raw": whole[:end]}), whole[:end]
 
 
 @pytest.mark.parametrize("arguments", ['{"pa', "[1, 2", "[" * 5000, "{bad", '"{\\"a'])

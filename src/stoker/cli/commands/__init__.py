@@ -2,7 +2,7 @@
 
 decisions          and `explain`: decisions_follow, decisions_routes
 docs               docs_load: docs_site of a release, docs_pages of a checkout; docs_search, docs_server
-doctor             doctor_checks, doctor_clusters
+doctor             doctor_checks
 init               init_config: the text of a first configuration
 serves             serves_experiment; log_tail for `serves logs`
 run                run_request, run_view; run_stoker: a Stoker for one command

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stoker.domain.serve import Serve
 
 app = typer.Typer(cls=CommandsWithHints, help="The configuration file, stoker.toml.", no_args_is_help=True)
+options.accept_config(app)
 
 
 @app.command()
@@ -70,7 +71,7 @@ def checked(config: str | None) -> tuple[Settings, list[str]]:
 def _outside_the_vault(settings: Settings) -> list[str]:
     """Each path for which the start of a serve would be refused; once for all its replicas."""
     from stoker.app.configuration import placed_serves
-    from stoker.fleet.engines.placement import placement_problems
+    from stoker.engines.placement import placement_problems
 
     if not settings.paths.placement:
         return []

@@ -117,7 +117,7 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
 
 
 def _configured(settings: Settings, engines: list[InstalledEngine], probe: DeviceProbe) -> list[DoctorFinding]:
-    from stoker.cli.commands import doctor_checks, doctor_clusters
+    from stoker.cli.commands import doctor_checks
     from stoker.cli.commands.fit import held_by_models
     from stoker.cli.machine import discover
     from stoker.domain.cluster import runs_here
@@ -146,8 +146,28 @@ def _configured(settings: Settings, engines: list[InstalledEngine], probe: Devic
         doctor_checks.stored_responses(settings.responses),
         *([found] if (found := doctor_checks.judge(running)) is not None else []),
         doctor_checks.devices(settings, discover.gpus()),
-        *doctor_clusters.clusters(settings),
+        *_of_extensions(settings),
     ]
+
+
+def _of_extensions(settings: Settings) -> list[DoctorFinding]:
+    """Also one for each extension that cannot be used."""
+    from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+    from stoker.extensions import installed_extensions, load
+
+    found: list[DoctorFinding] = []
+    for installed in installed_extensions():
+        problem = installed.problem
+        if installed.extension is not None and installed.extension.doctor:
+            try:
+                found += load(installed.extension.doctor)(settings)
+            except Exception as error:  # whatever a stranger's extension does
+                problem = f"{type(error).__name__}: {error}"
+        if problem:
+            fix = f"install another version of it, or remove it: pip uninstall {installed.package.split()[0]}"
+            part = f"extension {installed.name}"
+            found.append(DoctorFinding(part, DoctorHealth.WARN, f"{installed.package}: {problem}", fix))
+    return found
 
 
 def _demo(settings: Settings) -> tuple[Settings, DoctorFinding]:

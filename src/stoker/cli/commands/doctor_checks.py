@@ -194,21 +194,22 @@ def access(front_door: FrontDoor, asks_for_keys: bool | None = None) -> DoctorFi
 
 
 def engines(serves: Sequence[Serve], found: Sequence[discover.InstalledEngine]) -> DoctorFinding:
-    """llama.cpp where a serve needs it; the rest by name."""
+    """The usual engine where a serve needs it; the rest by name."""
     from stoker.domain.serve import Driver
-    from stoker.fleet.engines.launch import find_command
+    from stoker.engines.launch import find_command
+    from stoker.engines.registry import DEFAULT
 
     names = ", ".join(dict.fromkeys(e.name for e in found if e.name != "docker")) or "none"
-    own = [s for s in serves if s.engine == "llama.cpp" and s.cmd is None and s.driver is Driver.PROCESS]
-    on_path = any(e.name == "llama.cpp" for e in found)
-    embedded = any(e.name == "llama.cpp, embedded" for e in found)
+    own = [s for s in serves if s.engine == DEFAULT.name and s.cmd is None and s.driver is Driver.PROCESS]
+    on_path = any(e.name == DEFAULT.name for e in found)
+    embedded = any(e.name in DEFAULT.packages.values() for e in found)
     lacking = [
         s.name for s in own if not ((on_path and s.embedded is not True) or (embedded and s.embedded is not False))
     ]
     if lacking:
         return DoctorFinding(
-            "engines", DoctorHealth.FAIL, f"found: {names}; no llama.cpp for {', '.join(lacking)}",
-            "put llama-server on PATH, or install the embedded one", "pip install xllamacpp",
+            "engines", DoctorHealth.FAIL, f"found: {names}; no {DEFAULT.title} for {', '.join(lacking)}",
+            f"put {DEFAULT.program} on PATH, or install the embedded one", DEFAULT.install,
         )  # fmt: skip
     missing = [
         f"{s.name}: {s.cmd[0]}" for s in serves if s.cmd and "{" not in s.cmd[0] and find_command(s, s.cmd[0]) is None
@@ -222,7 +223,7 @@ def engines(serves: Sequence[Serve], found: Sequence[discover.InstalledEngine]) 
 
 
 def weights(serve: Serve) -> DoctorFinding:
-    """Of a llama.cpp serve: there, readable, and a GGUF file."""
+    """Of a serve that reads a GGUF file: there, readable, and one."""
     part, path = f"weights of {serve.name}", Path(serve.model)
     if not path.exists() and _is_ollama_blob(path):
         name = next((alias for alias in serve.aliases if ":" in alias), serve.name)
@@ -372,15 +373,22 @@ def serve_problems(serve: Serve, paths: Paths) -> list[str]:
 
 
 def is_started_on_a_file(serve: Serve) -> bool:
-    """Whether llama.cpp is started here on a file that the configuration names."""
+    """Whether an engine is started here on a GGUF file that the configuration names."""
     from stoker.domain.serve import Driver
 
-    return serve.engine == "llama.cpp" and serve.driver is Driver.PROCESS and bool(serve.model)
+    return _reads_gguf(serve) and serve.driver is Driver.PROCESS
+
+
+def _reads_gguf(serve: Serve) -> bool:
+    from stoker.engines.record import Weights
+    from stoker.engines.registry import engine_of
+
+    return engine_of(serve.engine).weights is Weights.GGUF and bool(serve.model)
 
 
 def _start_problems(serve: Serve, paths: Paths) -> list[str]:
     from stoker.domain.serve import Driver
-    from stoker.fleet.engines.placement import placement_problems
+    from stoker.engines.placement import placement_problems
     from stoker.fleet.supervision import start_problems
 
     if serve.driver is Driver.EXTERNAL:
@@ -430,9 +438,9 @@ def _cannot_start(serve: Serve, problems: Sequence[str]) -> DoctorFinding:
 
 
 def _weights_problems(serve: Serve) -> list[str]:
-    from stoker.fleet.engines import weight_files
+    from stoker.engines import weight_files
 
-    return weight_files.problems(serve) if serve.engine == "llama.cpp" and serve.model else []
+    return weight_files.problems(serve) if _reads_gguf(serve) else []
 
 
 def disk(part: str, folder: Path, command: str) -> DoctorFinding:

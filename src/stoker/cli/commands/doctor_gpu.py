@@ -65,7 +65,6 @@ def configuration(folder: Path, words: Sequence[str]) -> str:
 devices = ["{word}"]
 [[serve]]
 name = "place{number}"
-engine = "llama.cpp"
 model = "{MODEL}"
 gpu_layers = 99
 context = 4096
@@ -119,9 +118,8 @@ def _start(
     installation: Installation, name: str, device: Device, probe: DeviceProbe, clock: Callable[[], float]
 ) -> Iterator[GpuProof]:
     """What one start shows. Raises StokerError if it does not come up."""
+    from stoker.engines.registry import engine_of
     from stoker.fleet.drivers import process_group
-    from stoker.fleet.engines.launch import find_command
-    from stoker.fleet.engines.llama_cpp import SERVER
     from stoker.fleet.memory.fit.check import check_fit
     from stoker.fleet.memory.host import host_memory
 
@@ -133,7 +131,8 @@ def _start(
     pids = process_group.members(pid) if pid is not None else []
     before = snapshot(probe)
     held = None if before.accounting is None else {uuid for one in pids for uuid in before.accounting.get(one, {})}
-    yield gpu_proof.mask([device.uuid], held, may_compute_on_processors=find_command(serve, SERVER) is None)
+    is_embedded = engine_of(serve.engine).package(serve) is not None
+    yield gpu_proof.mask([device.uuid], held, may_compute_on_processors=is_embedded)
     if held:
         yield gpu_proof.memory(measured, estimate)
         yield gpu_proof.held_by_process(before.accounting, nvidia_smi.query("compute-apps", PROCESS_FIELDS), pids)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus, StatusAnswer, SwitchPreview
     from stoker.domain.access import Paths
     from stoker.domain.serve import JobPlace, Serve
-    from stoker.fleet.engines.launch import Rank
+    from stoker.engines.launch import Rank
 
 HIDDEN = "***"
 KEY = "{key}"
@@ -103,8 +103,8 @@ def command_line(serve: Serve, rank: Rank | None = None) -> str:
     """
     from stoker.cli.machine.ports import free_port
     from stoker.config.warnings import is_secret_variable, secret_words
-    from stoker.fleet.engines.launch import LaunchPlace as Start
-    from stoker.fleet.engines.plan import plan
+    from stoker.engines.launch import LaunchPlace as Start
+    from stoker.engines.plan import plan
     from stoker.fleet.supervision.start_problems import lasting
 
     missing = [] if serve.job_place is not None else lasting(serve)  # its node has what it needs, or has not
@@ -207,7 +207,7 @@ def _end_at_once(
     if configured is not None and configured.needs_force and not force:
         return f"refuse: its status is {configured.status}; --force overrides that"
     if configured is not None and installation.settings is not None and installation.settings.paths.placement:
-        from stoker.fleet.engines.placement import placement_problems
+        from stoker.engines.placement import placement_problems
 
         if misplaced := placement_problems(configured, installation.settings.paths.vault):
             return f"refuse: {'; '.join(misplaced)}"
@@ -255,7 +255,7 @@ def _may_sleep(installation: Installation, serve: ServeStatus) -> bool:
 def _submits(serve: Serve, place: JobPlace) -> tuple[list[str], str]:
     """One step per rank, and the command of rank 0."""
     from stoker.cli.machine.ports import free_port
-    from stoker.fleet.engines.launch import Rank
+    from stoker.engines.launch import Rank
 
     if not place.others:
         command = command_line(replace(serve, host="NODE"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from stoker.cli.console import options
 from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.evaluate import (
     benchmark,
@@ -22,6 +23,7 @@ from stoker.cli.evaluate import (
 app = typer.Typer(
     cls=CommandsWithHints, help="Measurements of a model: what it does, and what it costs.", no_args_is_help=True
 )
+options.accept_config(app)
 app.command()(preflight.preflight)
 app.command()(benchmark.benchmark)
 app.command()(canary.canary)

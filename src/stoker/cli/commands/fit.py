@@ -123,9 +123,12 @@ def machine() -> DeviceProbe:
 
 def _of_path(target: str) -> list[tuple[Serve, Slot | None]]:
     from stoker.domain.serve import Serve
+    from stoker.engines.record import Weights
+    from stoker.engines.registry import those
 
     path = os.path.abspath(os.path.expanduser(target))
-    engine = "vllm" if os.path.isdir(path) else "llama.cpp"
+    kind = Weights.FOLDER if os.path.isdir(path) else Weights.GGUF
+    engine = those(lambda one: one.weights is kind)[0]
     return [(Serve(os.path.basename(path), engine=engine, model=path, parallel=1), None)]
 
 
@@ -189,7 +192,7 @@ def _changed(serve: Serve, context: int | None, parallel: int | None, cache_type
 def _given(size: str | None) -> list[Device] | None:
     if size is None:
         return None
-    from stoker.config.units import parse_size
+    from stoker.domain.units import parse_size
     from stoker.fleet.memory.device import Device
 
     try:

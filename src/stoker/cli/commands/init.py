@@ -13,6 +13,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
+from stoker.extensions import offered
 
 if TYPE_CHECKING:
     from stoker.cli.machine.discover import ModelFile
@@ -61,8 +62,10 @@ def init(
     terminal.say(f"wrote {where}")
     for problem in problems:
         terminal.note(f"to fix before it runs: {problem}")
-    if not discover.has_llama_cpp(found.engines):
-        terminal.say("first: pip install xllamacpp   (or put llama-server on PATH)")
+    if not discover.has_default(found.engines):
+        from stoker.engines.registry import DEFAULT
+
+        terminal.say(f"first: {DEFAULT.install}   (or put {DEFAULT.program} on PATH)")
     if not found.models:
         terminal.say(f"next: put a GGUF file into {vault}, then stoker init --force; or try stoker up --demo")
         return
@@ -74,18 +77,22 @@ def init(
 
 def take_inventory(vault: Path) -> MachineInventory:
     """GPUs, models and engines of this machine; the shipped models if there is no other."""
-    from stoker.cli.importers.local_models import find_local_models
     from stoker.cli.machine import discover
     from stoker.cli.machine.serve_plan import MachineInventory
 
     unusable: list[str] = []
     own = discover.models(discover.model_directories(vault), on_unusable=unusable.append)
-    local = find_local_models(os.environ, Path.home())
-    models = merge_models(own, local.models)
+    find_local_models = offered("local-models")
+    local = find_local_models(os.environ, Path.home()) if find_local_models is not None else None
+    models = merge_models(own, local.models if local is not None else ())
     found = models or shipped_models()
     is_demo = not models and bool(found)
     said = set(unusable)
-    left_out = [f"{one.title} of {one.origin}: {one.reason}" for one in local.left_out if one.reason not in said]
+    left_out = [
+        f"{one.title} of {one.origin}: {one.reason}"
+        for one in (local.left_out if local is not None else ())
+        if one.reason not in said
+    ]
     return MachineInventory(discover.gpus(), found, discover.engines(), vault, is_demo, unusable, left_out)
 
 
@@ -115,8 +122,11 @@ def report(found: MachineInventory) -> None:
         terminal.say("model   none found; nothing to serve yet")
     for engine in found.engines:
         terminal.say(f"engine  {engine.name}: {engine.where}")
-    if not discover.has_llama_cpp(found.engines):
-        terminal.say("engine  no llama.cpp found; install it: pip install xllamacpp, or put llama-server on PATH")
+    if not discover.has_default(found.engines):
+        from stoker.engines.registry import DEFAULT
+
+        how = f"{DEFAULT.install}, or put {DEFAULT.program} on PATH"
+        terminal.say(f"engine  no {DEFAULT.title} found; install it: {how}")
 
 
 def _report_contexts(planned: Sequence[PlannedServe]) -> None:

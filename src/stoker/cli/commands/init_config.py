@@ -10,6 +10,8 @@ from stoker.cli.clients.needs import AGENT_CONTEXT
 from stoker.cli.console.figures import size
 from stoker.cli.machine.discover import Gpu
 from stoker.cli.machine.serve_plan import CONTEXT, PARALLEL, MachineInventory, PlannedServe, slot_names
+from stoker.engines.record import Weights
+from stoker.engines.registry import DEFAULT, those
 
 _MEDIA = (
     "# Requests may give images by their address; without this, clients have to send the images themselves:",
@@ -76,7 +78,7 @@ def _serves(found: MachineInventory, planned: Sequence[PlannedServe], slot: str)
     for place, serve in enumerate(planned):
         lines += ["[[serve]]", f"name = {quote(serve.name)}"]
         if place == 0:
-            lines += ['engine = "llama.cpp"          # llama-server from PATH, else the embedded one']
+            lines += [f"engine = {quote(DEFAULT.name)}          # {DEFAULT.program} from PATH, else the embedded one"]
         origin = f", from {_comment(serve.model.origin)}" if serve.model.origin else ""
         lines += [f"model = {quote(_reference(serve.model.path, found.vault))}   # {size(serve.model.size)}{origin}"]
         lines += [f"slot = {quote(serve.slot)}", *_context(serve)]
@@ -108,7 +110,8 @@ def _context(serve: PlannedServe) -> list[str]:
 
 
 def _other_engines(found: MachineInventory) -> list[str]:
-    if not any(engine.name in ("vllm", "sglang") for engine in found.engines):
+    of_folders = those(lambda engine: engine.weights is Weights.FOLDER)
+    if not any(engine.name in of_folders for engine in found.engines):
         return []
     return [
         "# Any other server with an OpenAI-like API, by its own command:",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=CommandsWithHints, help="Make, limit, disable and rotate the keys of callers.", no_args_is_help=True
 )
+options.accept_config(app)
 
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The key's name.", autocompletion=options.key_names)]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the change.")]
@@ -303,7 +304,7 @@ def _settings(more: list[str] | None, **given: Any) -> dict[str, Any]:
 
 
 def _seconds(text: str, option: str) -> float:
-    from stoker.config.units import parse_duration
+    from stoker.domain.units import parse_duration
 
     try:
         return parse_duration(text)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=CommandsWithHints, help="Requests that were written block by block, and their prompts.", no_args_is_help=True
 )
+options.accept_config(app)
 _COLUMNS = ("REQUEST", "ORCHESTRATOR", "WORKER", "CLASS", "OUTCOME", "BLOCKS", "AGE")
 OPEN = "open"
 """The outcome of a request that is under way, or was broken off."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stoker.store.profile import Rows
 
 app = typer.Typer(cls=CommandsWithHints, help="The quality profile: show, diff, import, export.", no_args_is_help=True)
+options.accept_config(app)
 _File = Annotated[
     Path,
     typer.Argument(

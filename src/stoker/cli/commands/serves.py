@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus
 
 app = typer.Typer(cls=CommandsWithHints, help="Serves: the model servers of the configuration.", no_args_is_help=True)
+options.accept_config(app)
 app.command()(serves_experiment.experiment)
 
 

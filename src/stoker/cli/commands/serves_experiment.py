@@ -103,8 +103,8 @@ def serve_for(
     not go together.
     """
     from stoker.cli.commands import serves_experiment_engine as engines
-    from stoker.config.build import SPOKEN
     from stoker.domain.serve import Serve, Status
+    from stoker.engines.registry import DEFAULT, GENERIC, engine_of
 
     engines.check_engine(engine, cmd, image)
     if cmd is None:
@@ -112,7 +112,7 @@ def serve_for(
     elif "{port}" not in cmd:
         raise UsageError("--cmd must contain {port}; Stoker fills in a free port")
     name = served_name or slug(model)
-    kind = "openai" if cmd is not None else engine or "llama.cpp"
+    kind = GENERIC.name if cmd is not None else engine or DEFAULT.name
     if cmd is not None:
         how = engines.ExperimentCommand(tuple(shlex.split(cmd)))
     else:
@@ -135,7 +135,7 @@ def serve_for(
         env=visible(gpu),
         keep_loaded=True,
         ready_timeout=engines.FETCHED_WITHIN if is_fetched else 600.0,
-        dialects=SPOKEN[kind],
+        dialects=engine_of(kind).dialects,
         directory=os.getcwd(),
     )
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.cli.console.errors import UsageError
+from stoker.engines.record import Weights
+from stoker.engines.registry import engine_of, those
 
-ENGINES = ("llama.cpp", "vllm", "sglang")
 FETCHED_WITHIN = 4 * 3600.0
 """Seconds until ready: the engine downloads the weights first."""
 _HUB_CACHE = ".cache/huggingface"
@@ -25,23 +26,25 @@ class ExperimentCommand:
 
 def check_engine(engine: str | None, cmd: str | None, container: str | None) -> None:
     """Raises UsageError for options that do not go together."""
-    if engine is not None and engine not in ENGINES:
-        raise UsageError(f"--engine {engine}: not known; one of {', '.join(ENGINES)}, or a command with --cmd")
+    engines = those(lambda one: one.in_container)
+    if engine is not None and engine not in engines:
+        raise UsageError(f"--engine {engine}: not known; one of {', '.join(engines)}, or a command with --cmd")
     if cmd is not None and (engine or container):
         raise UsageError("--cmd says how to start the server itself: leave out --engine and --container")
     if container is not None and engine is None:
-        raise UsageError(f"--container {container}: say which engine it holds: --engine {'|'.join(ENGINES)}")
+        raise UsageError(f"--container {container}: say which engine it holds: --engine {'|'.join(engines)}")
 
 
 def find_weights(model: str, engine: str | None) -> str:
     """The absolute path of weights on this machine, or the hub's id as it is given. Raises UsageError."""
     path = Path(model.removeprefix("file:")).expanduser().absolute()
-    if path.is_file() or (path.is_dir() and engine in ("vllm", "sglang")):
+    if path.is_file() or (path.is_dir() and engine is not None and engine_of(engine).weights is Weights.FOLDER):
         return str(path)
     if is_hub_id(model) and engine is not None:
         return model
     if is_hub_id(model):
-        advice = f"for a model of the hub add --engine {'|'.join(ENGINES)}, or give the server's command with --cmd"
+        engines = "|".join(those(lambda one: one.in_container))
+        advice = f"for a model of the hub add --engine {engines}, or give the server's command with --cmd"
     else:
         advice = "name a GGUF file, a model of the hub (ORG/REPO), or give the server's command with --cmd"
     raise UsageError(f"--model {model}: there is no such file; {advice}")
@@ -62,11 +65,12 @@ def command(
     if image is not None:
         container = f"stoker-experiment-{plain}"
         words = ["docker", "run", "--rm", "--name", container, *devices, "--ipc=host", *_mounts(model)]
-        words += _in_container(engine, image, model, name, context, parallel)
+        if (in_container := engine_of(engine).in_container) is not None:
+            words += in_container(image, model, name, context, parallel)
         return ExperimentCommand(tuple(words), ("docker", "rm", "--force", container))
-    if engine == "llama.cpp" and not os.path.isabs(model):
-        words = ["llama-server", *_llama_words(model, name, "{host}", "{port}", context, parallel)]
-        return ExperimentCommand(tuple(words))
+    from_hub = engine_of(engine).from_hub
+    if from_hub is not None and not os.path.isabs(model):
+        return ExperimentCommand(tuple(from_hub(model, name, context, parallel)))
     return ExperimentCommand()
 
 
@@ -75,27 +79,6 @@ def _mounts(model: str) -> list[str]:
         folder = model if os.path.isdir(model) else os.path.dirname(model)
         return ["-v", f"{folder}:{folder}:ro"]
     return ["-v", f"{Path.home() / _HUB_CACHE}:/root/{_HUB_CACHE}"]
-
-
-def _in_container(engine: str, image: str, model: str, name: str, context: int, parallel: int) -> list[str]:
-    """From the published port on: the program of the image, by its name where the images' own entry points differ."""
-    if engine == "vllm":
-        words = ["serve", model, "--served-model-name", name, "--host", "0.0.0.0", "--port", "8000"]
-        words += ["--max-model-len", str(context), "--max-num-seqs", str(parallel)]
-        return ["-p", "127.0.0.1:{port}:8000", "-e", "VLLM_API_KEY", "--entrypoint", "vllm", image, *words]
-    if engine == "sglang":
-        words = ["-m", "sglang.launch_server", "--model-path", model, "--served-model-name", name, "--host", "0.0.0.0"]
-        words += ["--port", "30000", "--context-length", str(context), "--max-running-requests", str(parallel)]
-        return ["-p", "127.0.0.1:{port}:30000", "--entrypoint", "python3", image, *words]
-    words = _llama_words(model, name, "0.0.0.0", "8080", context, parallel)
-    return ["-p", "127.0.0.1:{port}:8080", "-e", "LLAMA_API_KEY", image, *words]
-
-
-def _llama_words(model: str, name: str, host: str, port: str, context: int, parallel: int) -> list[str]:
-    weights = ["-m", model] if os.path.isabs(model) else ["-hf", model]
-    return [
-        *weights, "--alias", name, "--host", host, "--port", port, "-c", str(context * parallel), "-np", str(parallel)
-    ]  # fmt: skip
 
 
 def container_devices(gpu: str | None, vendors: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import SlotStatus
 
 app = typer.Typer(cls=CommandsWithHints, help="Slots: devices, and the serves that share them.", no_args_is_help=True)
+options.accept_config(app)
 
 
 @app.command("list")

@@ -182,7 +182,7 @@ def _order(text: str, name: str | None, digests: list[str]) -> Order:
 
 
 def _stager(ground: Ground, quota: str | None) -> Stager:
-    from stoker.config.units import parse_size
+    from stoker.domain.units import parse_size
     from stoker.fleet.stage.stager import Stager
     from stoker.store.state_dir import StateDir
 

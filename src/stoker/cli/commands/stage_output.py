@@ -129,6 +129,14 @@ def _weights(result: Staged) -> dict[str, str]:
     return found or dict(result.sha256)
 
 
+def _engine_of_a_folder() -> str:
+    from stoker.engines.record import Weights
+    from stoker.engines.registry import those
+
+    first, *others = (jsons.dumps(name) for name in those(lambda one: one.weights is Weights.FOLDER))
+    return f"engine = {first}   # or {', '.join(others)}"
+
+
 def _lines(order: Order, result: Staged, serves: Sequence[Serve]) -> list[str]:
     pairs = [f"{jsons.dumps(name)} = {jsons.dumps(digest)}" for name, digest in _weights(result).items()]
     digests = [f"sha256 = {{ {pairs[0]} }}"] if len(pairs) == 1 else ["[serve.sha256]", *pairs]
@@ -136,7 +144,7 @@ def _lines(order: Order, result: Staged, serves: Sequence[Serve]) -> list[str]:
     if users:
         return [f"# in serve '{users[0]}', at its end", *digests]
     lines = ["[[serve]]", f"name = {jsons.dumps(_serve_name(result))}"]
-    lines += ['engine = "vllm"   # or "sglang"'] if order.is_folder else []
+    lines += [_engine_of_a_folder()] if order.is_folder else []
     lines += [f"model = {jsons.dumps(f'vault:{result.name}')}"]
     if not order.source.query:  # a signed address is no place to come back to
         lines += [f"source = {jsons.dumps(str(order.source))}"]

@@ -40,7 +40,7 @@ def usage(
     json: options.Json = False,
 ) -> None:
     """Show requests, tokens, cost and accelerator time. Also works if Stoker does not run."""
-    from stoker.config.units import parse_duration
+    from stoker.domain.units import parse_duration
 
     if as_csv and json:
         raise UsageError("--csv and --json exclude each other: give one")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
+
+from stoker.domain.errors import StokerError
 
 _INSTEAD = {
     "status": "stoker serves status",
@@ -60,17 +63,15 @@ _INSTEAD_IN = {
         "usage": "stoker usage --key NAME",
     },
     "config": {"effective": "stoker config show", "print": "stoker config show", "validate": "stoker config check"},
-    "import": {
-        "folder": "stoker init, or stoker import llama.cpp DIR",
-        "gguf": "stoker init, or stoker import llama.cpp DIR",
-        "models": "stoker init, or stoker import llama.cpp DIR",
-    },
 }
 """In a group of commands, by its name."""
 
 
 class CommandsWithHints(TyperGroup):
     """A group of commands. An unknown one is answered with the command that does what was probably meant."""
+
+    instead: Mapping[str, str] = {}
+    """By a word that people type: what a group of an extension has for it."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         instead = self._instead(ctx, args[0]) if args else None
@@ -83,14 +84,24 @@ class CommandsWithHints(TyperGroup):
         if ctx.parent is None:
             return _INSTEAD.get(name) or _commands_called(name, self)
         root = ctx.find_root().command
+        if name in self.instead:
+            return self.instead[name]
         return _INSTEAD_IN.get(ctx.info_name, {}).get(name) or _commands_called(name, root) or _INSTEAD.get(name)
 
 
 def _commands_called(name: str, root: TyperGroup) -> str | None:
     """None: there is none."""
     whole = [f"stoker {name}"] if name in root.commands else []
-    groups = [group for group, one in root.commands.items() if isinstance(one, TyperGroup) and name in one.commands]
+    groups = [group for group in root.commands if name in _names_in(group, root)]
     return ", ".join(whole + [f"stoker {group} {name}" for group in groups]) or None
+
+
+def _names_in(group: str, root: TyperGroup) -> Collection[str]:
+    try:
+        command = root.commands[group]
+    except StokerError:  # an extension's, which cannot be loaded
+        return ()
+    return command.commands if isinstance(command, TyperGroup) else ()
 
 
 class CommandWithSettings(TyperCommand):

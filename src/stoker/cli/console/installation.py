@@ -119,7 +119,7 @@ def load_settings(config: str | None, *, needs_secrets: bool = True) -> Settings
     """
     from stoker.config.find import find
     from stoker.config.load import load
-    from stoker.fleet.engines.plan import unsupported
+    from stoker.engines.plan import unsupported
 
     settings = _with_contexts(load(find(config), needs_secrets=needs_secrets))
     problems = [f"{settings.source}: {text}" for serve in settings.serves for text in unsupported(serve)]
@@ -141,7 +141,7 @@ def config_warnings(settings: Settings) -> list[str]:
     """What is allowed but probably not meant: one sentence each."""
     from stoker.cli.console.context_warnings import context_warnings
     from stoker.config.warnings import warnings
-    from stoker.fleet.engines import plan
+    from stoker.engines import plan
 
     found = warnings(settings) + undecidable_conditions(settings) + context_warnings(settings)
     found += [serve.context_problem for serve in settings.serves if serve.context_problem]

@@ -300,7 +300,7 @@ def duration(text: str | None, option: str) -> float | None:
     """Seconds of an option's value. Raises UsageError that shows what is accepted."""
     if text is None:
         return None
-    from stoker.config.units import parse_duration
+    from stoker.domain.units import parse_duration
 
     try:
         return parse_duration(text)

@@ -13,5 +13,5 @@ gate_measurements  measures what a gate needs                     drift_alarm   
 save_run           the run, its file and the index                this_machine      facts about where it ran
 fixture_run        fixtures of a serve, graded with a progress line
 judge              validator --class                              questions  Stoker's own questions, one by one
-progress           progress with the time left                    interruptible     Ctrl-C and SIGTERM end it in order
+interruptible      Ctrl-C and SIGTERM end it in order
 """

@@ -159,8 +159,8 @@ def measure(
     found: MeasurementTarget, wanted: BenchmarkOptions, plan: BenchmarkPlan, size: tuple[int, int]
 ) -> list[Run]:
     """A Run for each route. Ctrl-C ends it early, `interrupted`. Raises UsageError."""
+    from stoker.cli.console.progress import ProgressLine
     from stoker.cli.evaluate.interruptible import run_interruptible
-    from stoker.cli.evaluate.progress import ProgressLine
     from stoker.cli.evaluate.this_machine import facts, is_short_of_memory, load
     from stoker.measure.load.benchmark import Benchmark, BenchmarkObserver
     from stoker.measure.load.prompts import PromptTooShort

@@ -169,7 +169,7 @@ async def asking(
     found: RunningServe, chosen: Sequence[CanaryQuestion], work: Callable[[CanaryClient, OnQuestion], Awaitable[_T]]
 ) -> _T:
     """`work` with a client, and with progress."""
-    from stoker.cli.evaluate.progress import ProgressLine
+    from stoker.cli.console.progress import ProgressLine
     from stoker.measure.canary.canary import CanaryClient
     from stoker.measure.requests.client import ModelClient
 

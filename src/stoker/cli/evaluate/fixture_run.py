@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.cli.console.progress import ProgressLine
 from stoker.cli.evaluate.interruptible import run_interruptible
-from stoker.cli.evaluate.progress import ProgressLine
 from stoker.measure.requests.client import ModelClient
 from stoker.measure.statistics.stats import Sprt, SprtResult
 from stoker.measure.suites import fixture, grading

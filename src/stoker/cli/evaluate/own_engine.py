@@ -17,11 +17,12 @@ from stoker.cli.machine.ports import free_port
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve, ServeIdentity
+from stoker.engines.last_output import last_output, redact
+from stoker.engines.launch import LaunchPlace
+from stoker.engines.plan import plan, problems
+from stoker.engines.registry import engine_of
 from stoker.fleet.drivers.process import spawn
 from stoker.fleet.drivers.stop_command import StopCommand, stop_words
-from stoker.fleet.engines.last_output import last_output, redact
-from stoker.fleet.engines.launch import LaunchPlace
-from stoker.fleet.engines.plan import plan, problems
 from stoker.fleet.process.environment import child_environment
 from stoker.fleet.process.start_records import StartRecord
 from stoker.http import client
@@ -145,9 +146,7 @@ def configured_fingerprint(place: ConfiguredPlace, name: str, report: EngineRepo
 
 def _open_pages(serve: Serve) -> set[str]:
     """What the front door lets through: so that it says the same of itself here as when it serves."""
-    from stoker.gateway.upstream import PATHS
-
-    return {page for method, page in PATHS.get(serve.engine, {}) if method == "GET"}
+    return {page for method, page in engine_of(serve.engine).paths if method == "GET"}
 
 
 async def _stop(pid: int, grace: float, stopper: StopCommand | None) -> None:

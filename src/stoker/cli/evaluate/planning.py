@@ -88,8 +88,8 @@ def _show_judged(judged: dict[str, Any]) -> None:
 
 
 def _written(serve: str | None, to: Path | None, config: str | None, state: str | None) -> list[PlanOutput]:
+    from stoker.cli.console.progress import ProgressLine
     from stoker.cli.evaluate.interruptible import run_interruptible
-    from stoker.cli.evaluate.progress import ProgressLine
     from stoker.cli.evaluate.running_serve import find_running
     from stoker.measure.planning import plan_report
     from stoker.measure.requests.client import ModelClient

@@ -161,8 +161,8 @@ def measure(found: MeasurementTarget, wanted: PreflightOptions, earlier: Run | N
 
     Raises UsageError for a wording that there is not.
     """
+    from stoker.cli.console.progress import ProgressLine
     from stoker.cli.evaluate.interruptible import run_interruptible
-    from stoker.cli.evaluate.progress import ProgressLine
     from stoker.cli.evaluate.save_run import keeper
     from stoker.cli.evaluate.this_machine import facts
     from stoker.measure.artifacts import result_file

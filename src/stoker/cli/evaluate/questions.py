@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from stoker.cli.console.errors import RequestRefused
+from stoker.cli.console.progress import ProgressLine
 from stoker.cli.evaluate.interruptible import run_interruptible
-from stoker.cli.evaluate.progress import ProgressLine
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

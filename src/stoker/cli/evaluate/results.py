@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _E = TypeVar("_E", bound=StrEnum)
 app = typer.Typer(cls=CommandsWithHints, help="Results of measurements: list, show, compare.", no_args_is_help=True)
+options.accept_config(app)
 
 
 def result_ids(context: typer.Context, incomplete: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stoker.domain.errors import UpstreamError
 from stoker.domain.figures import counted
 from stoker.domain.serve import ServeIdentity
-from stoker.fleet.engines.plan import problems, unsupported
+from stoker.engines.plan import problems, unsupported
 from stoker.measure.load.benchmark import Benchmark
 from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan, clients_step, token_sizes
 from stoker.measure.load.prompts import PromptSharing, PromptTooShort

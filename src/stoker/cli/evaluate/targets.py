@@ -16,6 +16,7 @@ from stoker.domain.errors import ConfigError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.nearest import did_you_mean, nearest
 from stoker.domain.run import Fingerprint, Subject
+from stoker.extensions import offered
 from stoker.measure.requests.endpoint import ListedModel, MeasuredEndpoint, list_models, target_at
 
 if TYPE_CHECKING:
@@ -97,10 +98,9 @@ def find_routed(edge_name: str, config: str | None, state: str | None) -> Measur
     """The worker of an edge, through its first public route and directly. Raises UsageError, and EdgeProblem: it cannot
     be found or does not prove itself.
     """
-    from stoker.edge.discover import discover
-    from stoker.edge.probe import prove, worker_target
-    from stoker.edge.verify import route_target
-
+    both_targets = offered("edge-targets")
+    if both_targets is None:
+        raise UsageError("--through needs the extension `edge`, which is not installed: see stoker --version -v")
     installation = find_installation(config, state)
     edges = {edge.name: edge for edge in (installation.settings.edges if installation.settings else ())}
     edge = edges.get(edge_name)
@@ -109,12 +109,7 @@ def find_routed(edge_name: str, config: str | None, state: str | None) -> Measur
         raise UsageError(f"--through: there is no edge '{edge_name}'{hint}", code="unknown_edge")
     if edge.routes is None:
         raise UsageError(f"--through: edge '{edge_name}' has no public route: add `ingress` and `routes`")
-
-    async def proved() -> Target:
-        return worker_target(edge, await prove(edge, await discover(edge)))
-
-    direct = asyncio.run(proved())
-    routed = route_target(edge.routes.urls[0], edge.worker.model, edge.routes)
+    routed, direct = asyncio.run(both_targets(edge))
     listed = _listed(direct, f"edge '{edge_name}': the worker does not answer like a model server")
     context = _model(edge.worker.model, listed, f"the worker of edge '{edge_name}'").context
     servers = [MeasuredEndpoint("routed", routed, direct), MeasuredEndpoint("direct", direct)]

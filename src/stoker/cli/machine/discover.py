@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.cli.machine import nvidia_smi
+from stoker.engines.registry import DEFAULT, ENGINES
 from stoker.store.files.model_file import is_later_part, problem_of
 
 DEPTH = 6
@@ -176,18 +177,20 @@ def _is_candidate(path: Path) -> bool:
 def engines() -> list[InstalledEngine]:
     """Engines and container tools of this machine."""
     found = []
-    for command, name in (("llama-server", "llama.cpp"), ("vllm", "vllm"), ("sglang", "sglang"), ("docker", "docker")):
+    programs = [(engine.program, engine.name) for engine in ENGINES.values() if engine.program]
+    for command, name in (*programs, ("docker", "docker")):
         where = shutil.which(command)
         if where is not None:
             found.append(InstalledEngine(name, where))
-    for package, name in (("xllamacpp", "llama.cpp, embedded"), ("vllm", "vllm"), ("sglang", "sglang")):
+    for package, name in (pair for engine in ENGINES.values() for pair in engine.packages.items()):
         if all(engine.name != name for engine in found) and is_importable(package):
             found.append(InstalledEngine(name, f"the Python package {package}"))
     return found
 
 
-def has_llama_cpp(found: Iterable[InstalledEngine]) -> bool:
-    return any(engine.name.startswith("llama.cpp") for engine in found)
+def has_default(found: Iterable[InstalledEngine]) -> bool:
+    """Whether serves that name no engine can run."""
+    return any(engine.name in (DEFAULT.name, *DEFAULT.packages.values()) for engine in found)
 
 
 def is_importable(package: str) -> bool:

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from stoker.cli.machine.nvidia_smi import mebibytes
 from stoker.domain import figures
+from stoker.engines.registry import DEFAULT
 from stoker.fleet.memory.device import Accounting, Device
 from stoker.fleet.memory.freed import SLACK, Snapshot, still_missing
 
@@ -66,7 +67,10 @@ def mask(wanted: Collection[str], held: Collection[str] | None, *, may_compute_o
     if held is None:
         return skipped(part, "the driver does not show which process holds memory")  # 1
     if not held and may_compute_on_processors:
-        why = "the embedded llama.cpp of this installation uses no GPU: put a `llama-server` with GPU support on PATH"
+        why = (
+            f"the embedded {DEFAULT.title} of this installation uses no GPU: put a `{DEFAULT.program}` with GPU "
+            "support on PATH"
+        )
         return skipped(part, why)  # 2
     result = ProofResult.OK if set(held) == set(wanted) else ProofResult.DIFFERS  # 3
     return GpuProof(part, result, ", ".join(sorted(held)) or "no device", ", ".join(sorted(wanted)))

@@ -15,9 +15,10 @@ from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.serves import OF_RANKS
-from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
+from stoker.domain import kinds
 from stoker.domain.serve import slots_of
+from stoker.engines.registry import DEFAULT, engine_of, those
 
 CLUSTER_SLOT_IGNORES = ("devices", "memory", "together")
 """Keys without effect for a slot of a cluster."""
@@ -40,13 +41,11 @@ NOT_IN_A_JOB = {
     "stop": "the command would run on this machine, and Ray ends the job; remove it",
     "requires": "it is checked on this machine, and the engine runs on a node; remove it",
     "conflicts": "they are looked for on this machine, and the engine runs on a node; remove it",
-    "embedded": "it is installed on this machine; remove it: `llama-server` has to be on the node's PATH",
+    "embedded": f"it is installed on this machine; remove it: `{DEFAULT.program}` has to be on the node's PATH",
     "host": "a job listens on the address of its node; remove it",
     "rendezvous": "Stoker tells the ranks of an engine where they meet; remove it",
 }
 """Keys of a serve that a job in a cluster cannot have, and why."""
-WITH_RANKS = ("vllm", "sglang")
-"""Engines that run on several machines by ranks of their own."""
 
 
 def check_clusters(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
@@ -57,7 +56,7 @@ def check_clusters(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -
             if getattr(table, key) is None and not doc.is_spoiled((*path, key)):
                 doc.problem(path, f"`{key}` is missing: {key} = {example}")
         try:
-            value_checks.name(name)  # 2
+            kinds.name(name)  # 2
         except ValueError as error:
             doc.problem(path, str(error))
     for name in file.slots:
@@ -135,12 +134,12 @@ def _ranks_problem(doc: ConfigDocument, file: File, entry: ServeEntry, place: tu
         missing = [word for word in OF_RANKS if word != "ranks" and not _uses(entry.table.cmd, word)]
         needed = ", ".join(f"{{{word}}}" for word in missing)
         return f"its command runs once per slot, as one rank of the engine; it has to use {needed}" if missing else ""
-    if entry.engine not in WITH_RANKS:
+    if not engine_of(entry.engine).has_ranks:
         if doc.is_spoiled(entry.at("engine")):
             return ""
         return (
-            f"engine {entry.engine} runs on one machine, and {' and '.join(WITH_RANKS)} on several: make one slot with "
-            "more `gpus`"
+            f"engine {entry.engine} runs on one machine, and {' and '.join(those(lambda engine: engine.has_ranks))} "
+            "on several: make one slot with more `gpus`"
         )
     gpus = [file.slots[slot].gpus for slot in place]
     if len(set(gpus)) > 1:

@@ -15,7 +15,8 @@ from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import absolute
 from stoker.config.tables.edge import DISCOVERIES, EdgeTable
 from stoker.config.tables.file import File
-from stoker.domain.edge import EDGE_SCHEME, AddressKind, address_kind
+from stoker.domain.edge import AddressKind, address_kind
+from stoker.domain.kinds import EDGE_SCHEME
 
 _OF_AN_INGRESS = (
     "ingress_config", "upstream_file", "template", "validate_command", "reload_command", "routes", "route_key",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS, auto_names, model_names
 from stoker.config.tables.file import File
-from stoker.config.tables.value_checks import served_name
+from stoker.domain.kinds import served_name
 from stoker.domain.routing import is_reserved
 from stoker.domain.task import UNKNOWN
 
@@ -29,7 +31,7 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
         if name in names or is_reserved(name):
             doc.problem(path, f"'{name[:64]}' is already the name of a serve or a tier; give the alias another name")
         if alias.serves is not None or doc.is_spoiled((*path, "serves")):
-            _check_choice(doc, path, alias.serves or [], [*serves, *variants])
+            _check_choice(doc, path, alias.serves or (), [*serves, *variants])
         elif doc.holds((*path, "pick")):
             doc.problem((*path, "pick"), "has no effect without `serves`; name the serves, or remove it")
         elif alias.serve is None:
@@ -53,7 +55,7 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
             doc.problem((*path, "gate"), f"there is no gate '{alias.gate[:64]}'{doc.did_you_mean(alias.gate, gates)}")
 
 
-def _check_choice(doc: ConfigDocument, path: KeyPath, serves: list[str], known: list[str]) -> None:
+def _check_choice(doc: ConfigDocument, path: KeyPath, serves: Sequence[str], known: list[str]) -> None:
     """1. keys that only an alias of one serve has  2. no serve  3. one that is not there  4. one twice"""
     for key in ("serve", "gate", "watch", "check_every", "if_undecided"):  # 1
         if doc.holds((*path, key)):

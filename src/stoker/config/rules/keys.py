@@ -9,9 +9,9 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import auto_names, model_names
 from stoker.config.rules.serves import SAMPLING
-from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
 from stoker.config.tables.keys import AppTable
+from stoker.domain import kinds
 from stoker.domain.task import CLASSES
 from stoker.request.decide.alias_patterns import PATTERN_HINT, is_matched, is_nameable
 
@@ -45,7 +45,7 @@ def check_keys(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> No
             doc.problem((*path, "app"), f"there is no application '{key.app}'{hint}")  # 3
     for name in file.app:
         try:
-            value_checks.name(name)
+            kinds.name(name)
         except ValueError as error:
             doc.problem(("app", name), str(error))
     models = _models(doc, file, entries)

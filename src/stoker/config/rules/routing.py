@@ -9,10 +9,10 @@ from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS
-from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
 from stoker.config.tables.router import TierTable
 from stoker.config.tables.translation import build_translation
+from stoker.domain import kinds
 from stoker.domain.routing import ANY, includes_class
 from stoker.domain.task import CLASSES, UNKNOWN
 
@@ -163,7 +163,7 @@ def _check_class_name(doc: ConfigDocument, name: str) -> None:
         doc.problem(("router", "class", name), NO_CLASS)
         return
     try:
-        value_checks.name(name)
+        kinds.name(name)
     except ValueError as error:
         doc.problem(("router", "class", name), str(error))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from stoker.config.document import ConfigDocument
@@ -12,6 +12,8 @@ from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import VAULT, in_vault
 from stoker.config.tables.request import RequestTable
 from stoker.domain.serve import ServeIdentity
+from stoker.engines.record import Engine, Weights
+from stoker.engines.registry import engine_of, those
 
 FILLED_IN = ("port", "model", "dir", "host", "name", "key")
 OF_RANKS = ("rank", "ranks", "rendezvous_host", "rendezvous_port")
@@ -35,11 +37,6 @@ COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
 """Keys without effect for a serve with a `cmd`."""
 CONTAINER_IGNORES = ("cmd", "inherit_env", "stop", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
 """Keys without effect for a container."""
-CONTEXT_INSTEAD = {
-    "vllm": 'vLLM chooses it itself: leave `context` out, and set `extra_args = ["--max-model-len", "auto"]`',
-    "sglang": "for SGLang give a number; `stoker fit {name}` says which fits",
-}
-"""What to write instead of `context = "auto"`, by engine."""
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
@@ -83,21 +80,22 @@ def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:
 
 
 def _check_context(doc: ConfigDocument, entry: ServeEntry) -> None:
-    """Only the memory of llama.cpp's own command line can be computed, and only where it is made at each start."""
-    table = entry.table
+    """Memory is computed only of an engine's own command line, and only where it is made at each start."""
+    table, engine = entry.table, engine_of(entry.engine)
     if table.context != "auto" or table.abstract or doc.is_spoiled(entry.at("engine")):
         return
-    if entry.engine == "llama.cpp" and entry.driver == "process" and table.cmd is None:
+    if engine.computes_context and entry.driver == "process" and table.cmd is None:
         return
     if table.cmd is not None:
         advice = "it has a `cmd`: give the number that the command gives its engine"
     elif entry.driver != "process":
         advice = f"its driver is {entry.driver}: give the number that its engine runs with"
     else:
-        advice = CONTEXT_INSTEAD.get(entry.engine, "give a number").format(name=entry.name)
+        advice = engine.context_advice.format(name=entry.name)
     doc.problem(
         entry.at("context"),
-        f"\"auto\" is for llama.cpp that Stoker starts as a process, which serve '{entry.name}' is not; {advice}",
+        f'"auto" is for {_listed(lambda engine: engine.computes_context)} that Stoker starts as a process, which '
+        f"serve '{entry.name}' is not; {advice}",
     )
 
 
@@ -160,10 +158,10 @@ def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
     if table.base_url is not None:
         doc.problem(entry.at("base_url"), 'is for external serves, and driver is "process"; remove one of the two')
         return
-    if entry.engine == "openai" and entry.lacks(doc, "cmd") and not doc.is_spoiled(entry.at("engine")):
+    if engine_of(entry.engine).launch is None and entry.lacks(doc, "cmd") and not doc.is_spoiled(entry.at("engine")):
         doc.problem(
             entry.at("engine"),
-            f"engine openai has no command of its own: give serve '{entry.name}' a `cmd`, "
+            f"engine {entry.engine} has no command of its own: give serve '{entry.name}' a `cmd`, "
             "or a `base_url` if something else runs it",
         )
     _check_model(doc, entry)
@@ -172,20 +170,13 @@ def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
 
 
 def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
-    table = entry.table
+    table, weights = entry.table, engine_of(entry.engine).weights
     used = table.cmd is None or any("{model}" in word for word in table.cmd)
     if doc.is_spoiled(entry.at("engine")) or doc.is_spoiled(entry.at("cmd")):
         return
-    if entry.lacks(doc, "model") and table.cmd is None and entry.engine in ("vllm", "sglang"):
-        doc.problem(
-            ("serve", entry.index),
-            f"serve '{entry.name}' has no `model`: give a directory with the weights, vault:NAME, or a hub id",
-        )
-    elif entry.lacks(doc, "model") and used and entry.engine == "llama.cpp":
-        doc.problem(
-            ("serve", entry.index),
-            f"serve '{entry.name}' has no `model`: give the path of a GGUF file, or vault:NAME",
-        )
+    is_needed = used if weights is Weights.GGUF else table.cmd is None and weights is not Weights.ANY
+    if entry.lacks(doc, "model") and is_needed:
+        doc.problem(("serve", entry.index), f"serve '{entry.name}' has no `model`: {weights.value}")
     elif entry.lacks(doc, "model") and table.cmd is not None and used:
         doc.problem(entry.at("cmd"), f"uses {{model}}, but serve '{entry.name}' has no `model`")
     if table.model and table.model.startswith(VAULT):
@@ -195,7 +186,7 @@ def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
             doc.problem(entry.at("model"), str(error))
 
 
-def _check_stop(doc: ConfigDocument, entry: ServeEntry, stop: list[str]) -> None:
+def _check_stop(doc: ConfigDocument, entry: ServeEntry, stop: Sequence[str]) -> None:
     """1 systemd stops its units  2 no time to run it  3 a key that is not at hand  4 placeholders"""
     path = entry.at("stop")
     if entry.driver == "systemd":  # 1
@@ -208,7 +199,11 @@ def _check_stop(doc: ConfigDocument, entry: ServeEntry, stop: list[str]) -> None
 
 
 def _check_words(
-    doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str], known: tuple[str, ...] = (*FILLED_IN, *OF_RANKS)
+    doc: ConfigDocument,
+    entry: ServeEntry,
+    key: str,
+    cmd: Sequence[str],
+    known: tuple[str, ...] = (*FILLED_IN, *OF_RANKS),
 ) -> bool:
     """Whether a placeholder looks misspelt; it is then reported."""
     path = entry.at(key)
@@ -224,21 +219,20 @@ def _check_words(
 
 
 def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
-    table, engine = entry.table, entry.engine
-    if table.sleep_level is not None and (engine not in ("vllm", "sglang") or table.cmd is not None):
-        doc.problem(entry.at("sleep_level"), "is for the engines vllm and sglang without a `cmd`")
-    if table.keep_conversations and (engine != "llama.cpp" or table.cmd is not None or entry.driver != "process"):
+    table, engine = entry.table, engine_of(entry.engine)
+    if table.sleep_level is not None and (engine.sleep is None or table.cmd is not None):
+        sleepers = _listed(lambda engine: engine.sleep)
+        doc.problem(entry.at("sleep_level"), f"is for the engines {sleepers} without a `cmd`")
+    is_ours = table.cmd is None and entry.driver == "process"
+    if table.keep_conversations and not (is_ours and engine.saves_conversations):
+        savers = _listed(lambda engine: engine.saves_conversations)
         doc.problem(
             entry.at("keep_conversations"),
-            "is for the engine llama.cpp with driver process and without a `cmd`: only it saves its KV cache",
+            f"is for the engine {savers} with driver process and without a `cmd`: only it saves its KV cache",
         )
     _check_sequence(doc, entry)
-    if engine == "sglang" and ":" in entry.served_name:
-        doc.problem(
-            entry.at("served_name"),
-            f"SGLang refuses '{entry.served_name[:64]}': it takes the part after the colon for an adapter; "
-            f"write '{entry.served_name[:64].replace(':', '-')}' and keep the old name in `aliases`",
-        )
+    if refused := engine.refused_name(entry.served_name):
+        doc.problem(entry.at("served_name"), refused)
     for key in table.sampling:
         if key not in SAMPLING:
             hint = doc.did_you_mean(key, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
@@ -249,6 +243,10 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
                 entry.at(key),
                 f"has no effect for serve '{entry.name}', which has a `cmd`: write it into `cmd`",
             )
+
+
+def _listed(has: Callable[[Engine], object]) -> str:
+    return " and ".join(those(has))
 
 
 def _check_sequence(doc: ConfigDocument, entry: ServeEntry) -> None:
@@ -301,7 +299,7 @@ def _cycles(following: Mapping[str, str | None]) -> Iterator[list[str]]:
             yield way[way.index(name) :]
 
 
-def _check_cmd(doc: ConfigDocument, entry: ServeEntry, cmd: list[str]) -> None:
+def _check_cmd(doc: ConfigDocument, entry: ServeEntry, cmd: Sequence[str]) -> None:
     path = entry.at("cmd")
     near = _check_words(doc, entry, "cmd", cmd)
     if not any("{port}" in part for part in cmd) and entry.lacks(doc, "port") and not near:

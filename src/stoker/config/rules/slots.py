@@ -8,10 +8,10 @@ from itertools import combinations
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
-from stoker.config.tables import value_checks
 from stoker.config.tables.file import File, SlotTable
-from stoker.config.units import show_size
+from stoker.domain import kinds
 from stoker.domain.serve import slots_of
+from stoker.domain.units import show_size
 
 
 def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
@@ -157,7 +157,7 @@ _ONE_PLACE = {
 
 def _check_slot_name(doc: ConfigDocument, name: str) -> None:
     try:
-        value_checks.name(name)
+        kinds.name(name)
     except ValueError as error:
         doc.problem(("slots", name), str(error))
 

@@ -1,4 +1,4 @@
-"""The tables of the file as pydantic models: every key with its type, its default and its description.
+"""The tables of the file: every key with its type, its default and its meaning (`domain.kinds.setting`).
 
 file          the whole file, and the tables that have no module of their own
 cluster       `[clusters.NAME]`
@@ -14,7 +14,4 @@ responses     `[responses]`
 router        `[router]` and `[[tier]]`
 tls           `[front_door.tls]`
 translation   `[serve.translation]`
-section       what every table is
-value_types   the types of keys
-value_checks  one check for each kind of value
 """

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Annotated
 from urllib.parse import urlsplit
 
+import msgspec
+
 from stoker.config.local_address import is_local
-from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import BaseUrl, Count, KeyHeaderWord, Name, ServedName, Text
+from stoker.domain.kinds import BaseUrl, Count, KeyHeaderWord, Name, ServedName, Text, setting
 from stoker.domain.serve import AlsoServed, Secret
 
 
-class AlsoTable(Section):
+class AlsoTable(msgspec.Struct, frozen=True):
     """An endpoint elsewhere that serves the same model: another Stoker, or any with a compatible API."""
 
-    base_url: BaseUrl | None = setting(None, 'Required. Where it answers: `"http://box2:8000/v1"`.')
-    name: Name | None = setting(None, "What its replica is called after the `@`. Default: the host of `base_url`.")
-    model: ServedName | None = setting(None, "The model's name there. Default: the serve's `served_name`.")
-    key: Text | None = setting(None, "The key for it: `env:NAME` or `file:PATH`.")
-    key_header: KeyHeaderWord | None = setting(
-        None, "The header for `key`: `authorization` (as a bearer) or `x-api-key`. Default: `authorization`."
-    )
-    max_active: Count | None = setting(
-        None, "Most requests that Stoker sends there at the same time. Default: as the serve."
-    )
+    base_url: Annotated[BaseUrl | None, setting('Required. Where it answers: `"http://box2:8000/v1"`.')] = None
+    name: Annotated[
+        Name | None, setting("What its replica is called after the `@`. Default: the host of `base_url`.")
+    ] = None
+    model: Annotated[ServedName | None, setting("The model's name there. Default: the serve's `served_name`.")] = None
+    key: Annotated[Text | None, setting("The key for it: `env:NAME` or `file:PATH`.")] = None
+    key_header: Annotated[
+        KeyHeaderWord | None,
+        setting("The header for `key`: `authorization` (as a bearer) or `x-api-key`. Default: `authorization`."),
+    ] = None
+    max_active: Annotated[
+        Count | None, setting("Most requests that Stoker sends there at the same time. Default: as the serve.")
+    ] = None
 
 
 def name_of(table: AlsoTable) -> str:

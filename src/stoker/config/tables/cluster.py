@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+import msgspec
 
-from stoker.config.tables import value_checks
-from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import Text
+from stoker.config.definition import show
 from stoker.domain.cluster import Cluster
+from stoker.domain.kinds import Form, Text, cluster_url, setting
 from stoker.domain.serve import Secret
 
-ClusterUrl = Annotated[
-    str, BeforeValidator(value_checks.cluster_url), Field(json_schema_extra={"examples": ["http://head:8265"]})
-]
+ClusterUrl = Annotated[str, Form(cluster_url, {"type": "string", "examples": ["http://head:8265"]})]
 
 
-class ClusterTable(Section):
+class ClusterTable(msgspec.Struct, frozen=True):
     """A Ray cluster. Slots with `cluster` are shares of it."""
 
-    address: ClusterUrl | None = setting(None, 'Required. Where its head answers: `"http://head:8265"`.')
-    token: Text | None = setting(None, "Required. The cluster's token: `env:NAME` or `file:PATH`.")
+    address: Annotated[ClusterUrl | None, setting('Required. Where its head answers: `"http://head:8265"`.')] = None
+    token: Annotated[Text | None, setting("Required. The cluster's token: `env:NAME` or `file:PATH`.")] = None
 
 
 def build_clusters(tables: Mapping[str, ClusterTable], tokens: Mapping[str, Secret]) -> tuple[Cluster, ...]:
@@ -32,4 +29,4 @@ def build_clusters(tables: Mapping[str, ClusterTable], tokens: Mapping[str, Secr
 
 def show_cluster(cluster: Cluster) -> dict[str, Any]:
     """One `[clusters.NAME]` in the form of the file."""
-    return ClusterTable.show(cluster, token=cluster.token.source)
+    return show(ClusterTable, cluster, token=cluster.token.source)

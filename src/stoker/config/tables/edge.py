@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+import msgspec
 
+from stoker.config.definition import keys_of, show
 from stoker.config.paths import absolute
-from stoker.config.tables import value_checks
-from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import Command, PathPrefix, Port, ServedName, SlashPath, SomeDuration, Text
 from stoker.domain.edge import (
     Discovery,
     DiscoveryCommand,
@@ -24,10 +22,22 @@ from stoker.domain.edge import (
     PublicRoutes,
     StaticAddress,
 )
+from stoker.domain.kinds import (
+    Command,
+    Form,
+    PathPrefix,
+    Port,
+    ServedName,
+    SlashPath,
+    SomeDuration,
+    Text,
+    ip_address_text,
+    public_route,
+    setting,
+)
 from stoker.domain.serve import Secret
 
 DISCOVERIES = ("static", "dns", "command", "ec2")
-INGRESSES = tuple(kind.value for kind in IngressKind)
 MAIN_CONFIG = {IngressKind.NGINX: "/etc/nginx/nginx.conf", IngressKind.CADDY: "/etc/caddy/Caddyfile"}
 VALIDATE = {
     IngressKind.NGINX: ("nginx", "-t", "-q", "-c", "{config}"),
@@ -39,84 +49,97 @@ RELOAD = {
 }
 RELOAD_NGINX_OF = ("nginx", "-s", "reload", "-c", "{config}")
 """That of another nginx than the machine's own: where its process is, its configuration says."""
-IngressWord = Annotated[
-    str, BeforeValidator(value_checks.one_of(INGRESSES)), Field(json_schema_extra={"enum": list(INGRESSES)})
-]
-IpAddress = Annotated[
-    str, BeforeValidator(value_checks.ip_address_text), Field(json_schema_extra={"examples": ["10.0.0.7"]})
-]
+IpAddress = Annotated[str, Form(ip_address_text, {"type": "string", "examples": ["10.0.0.7"]})]
 PublicRoute = Annotated[
     str,
-    BeforeValidator(value_checks.public_route),
-    Field(json_schema_extra={"examples": ["https://llm.example.com/v1/*"]}),
+    Form(public_route, {"type": "string", "examples": ["https://llm.example.com/v1/*"]}),
 ]
 
 
-class Ec2Table(Section):
+class Ec2Table(msgspec.Struct, frozen=True):
     """Running EC2 instances, by id or by tags. Needs the extra `aws`."""
 
-    region: Text | None = setting(None, "Region. Left out: as the AWS environment or profile says.")
-    instance_id: Text | None = setting(None, "Id of the instance: `i-0123456789abcdef0`.")
-    tags: dict[str, Text] = setting({}, 'Tags that the instance has, all of them: `{ Role = "llm-worker" }`.')
+    region: Annotated[Text | None, setting("Region. Left out: as the AWS environment or profile says.")] = None
+    instance_id: Annotated[Text | None, setting("Id of the instance: `i-0123456789abcdef0`.")] = None
+    tags: Annotated[
+        dict[str, Text], setting('Tags that the instance has, all of them: `{ Role = "llm-worker" }`.')
+    ] = {}
 
 
-class EdgeTable(Section):
+class EdgeTable(msgspec.Struct, frozen=True):
     """A worker whose address may change. `stoker route-sync` points an ingress at it."""
 
-    static: IpAddress | None = setting(None, "The worker's address. Give exactly one of static, dns, command, ec2.")
-    dns: Text | None = setting(
-        None, "A name that resolves to the worker. Of several addresses, exactly one may prove to be the worker."
+    static: Annotated[
+        IpAddress | None, setting("The worker's address. Give exactly one of static, dns, command, ec2.")
+    ] = None
+    dns: Annotated[
+        Text | None,
+        setting("A name that resolves to the worker. Of several addresses, exactly one may prove to be the worker."),
+    ] = None
+    command: Annotated[
+        Command | None,
+        setting("A command that prints the worker's IP addresses, one a line; never through a shell, at most 10 s."),
+    ] = None
+    ec2: Annotated[Ec2Table | None, setting("EC2 instances, by id or tags: `[edge.NAME.ec2]`.")] = None
+    port: Annotated[Port | None, setting("Required. The port at which the worker answers.")] = None
+    model: Annotated[ServedName | None, setting("Required. The id that the worker has to show in `/v1/models`.")] = None
+    path: Annotated[PathPrefix | None, setting("Path before `/v1` on the worker. Left out: none.")] = None
+    health: Annotated[SlashPath, setting("Path that answers 200 when the worker is up. 404 and 405 are accepted.")] = (
+        "/health"
     )
-    command: Command | None = setting(
-        None, "A command that prints the worker's IP addresses, one a line; never through a shell, at most 10 s."
-    )
-    ec2: Ec2Table | None = setting(None, "EC2 instances, by id or tags: `[edge.NAME.ec2]`.")
-    port: Port | None = setting(None, "Required. The port at which the worker answers.")
-    model: ServedName | None = setting(None, "Required. The id that the worker has to show in `/v1/models`.")
-    path: PathPrefix | None = setting(None, "Path before `/v1` on the worker. Left out: none.")
-    health: SlashPath = setting("/health", "Path that answers 200 when the worker is up. 404 and 405 are accepted.")
-    key: Text | None = setting(None, "The key for the worker: `env:NAME` or `file:PATH`.")
-    allow_public: bool = setting(False, "Whether the worker may have a public address.")
-    allow_loopback: bool = setting(
-        False, "Whether a discovered address may be on this machine. A `static` one may be anyway."
-    )
-    ingress: IngressWord | None = setting(
-        None, 'The reverse proxy: `nginx` or `caddy`. Left out: the edge is only for `base_url = "edge:NAME"`.'
-    )
-    ingress_config: Text | None = setting(
-        None, "Its main configuration file. Default: `/etc/nginx/nginx.conf` or `/etc/caddy/Caddyfile`."
-    )
-    upstream_file: Text | None = setting(
-        None, "Required with an ingress. The file that is written; the main configuration has to include it."
-    )
-    template: Text | None = setting(
-        None, "Template of the upstream file, with `@address@`. Left out: the one that ships."
-    )
-    validate_command: Command | None = setting(
-        None,
-        "Command that validates the ingress's configuration. `{config}` is a copy of it that includes the candidate; "
-        "without `{config}`, the candidate is written first and validated in place. "
-        "Default: `nginx -t -q -c {config}` or `caddy validate --adapter caddyfile --config {config}`.",
-    )
-    reload_command: Command | None = setting(
-        None,
-        "Command that reloads the ingress; `{config}` is its main configuration file. "
-        "Default: `nginx -s reload`, with an `ingress_config` also `-c {config}`; or "
-        "`caddy reload --adapter caddyfile --config {config}`.",
-    )
-    routes: list[PublicRoute] = setting(
-        [], "Required with an ingress. The public routes, each of which is verified: `https://llm.example.com/v1/*`."
-    )
-    route_key: Text | None = setting(
-        None, "The key for requests through the public routes: `env:NAME` or `file:PATH`. Default: `key`."
-    )
-    resolve: IpAddress | None = setting(
-        None, "Address of the ingress, to verify routes without looking up their host names."
-    )
-    ca: Text | None = setting(
-        None, "File with the CA certificates to trust for the routes. Default: those of this machine."
-    )
-    verify_timeout: SomeDuration = setting("15s", "Time within which the routes have to be verified after a reload.")
+    key: Annotated[Text | None, setting("The key for the worker: `env:NAME` or `file:PATH`.")] = None
+    allow_public: Annotated[bool, setting("Whether the worker may have a public address.")] = False
+    allow_loopback: Annotated[
+        bool, setting("Whether a discovered address may be on this machine. A `static` one may be anyway.")
+    ] = False
+    ingress: Annotated[
+        IngressKind | None,
+        setting('The reverse proxy: `nginx` or `caddy`. Left out: the edge is only for `base_url = "edge:NAME"`.'),
+    ] = None
+    ingress_config: Annotated[
+        Text | None, setting("Its main configuration file. Default: `/etc/nginx/nginx.conf` or `/etc/caddy/Caddyfile`.")
+    ] = None
+    upstream_file: Annotated[
+        Text | None,
+        setting("Required with an ingress. The file that is written; the main configuration has to include it."),
+    ] = None
+    template: Annotated[
+        Text | None, setting("Template of the upstream file, with `@address@`. Left out: the one that ships.")
+    ] = None
+    validate_command: Annotated[
+        Command | None,
+        setting(
+            "Command that validates the ingress's configuration. `{config}` is a copy of it that includes the "
+            "candidate; without `{config}`, the candidate is written first and validated in place. Default: `nginx -t "
+            "-q -c {config}` or `caddy validate --adapter caddyfile --config {config}`."
+        ),
+    ] = None
+    reload_command: Annotated[
+        Command | None,
+        setting(
+            "Command that reloads the ingress; `{config}` is its main configuration file. Default: `nginx -s reload`, "
+            "with an `ingress_config` also `-c {config}`; or `caddy reload --adapter caddyfile --config {config}`."
+        ),
+    ] = None
+    routes: Annotated[
+        tuple[PublicRoute, ...],
+        setting(
+            "Required with an ingress. The public routes, each of which is verified: `https://llm.example.com/v1/*`."
+        ),
+    ] = ()
+    route_key: Annotated[
+        Text | None,
+        setting("The key for requests through the public routes: `env:NAME` or `file:PATH`. Default: `key`."),
+    ] = None
+    resolve: Annotated[
+        IpAddress | None, setting("Address of the ingress, to verify routes without looking up their host names.")
+    ] = None
+    ca: Annotated[
+        Text | None, setting("File with the CA certificates to trust for the routes. Default: those of this machine.")
+    ] = None
+    verify_timeout: Annotated[
+        SomeDuration, setting("Time within which the routes have to be verified after a reload.")
+    ] = 15.0
 
 
 def build_edges(
@@ -157,7 +180,7 @@ def _discovery(table: EdgeTable, directory: Path) -> Discovery:
 def _ingress(table: EdgeTable, directory: Path) -> EdgeIngress | None:
     if table.ingress is None:
         return None
-    kind = IngressKind(table.ingress)
+    kind = table.ingress
     is_own_nginx = kind is IngressKind.NGINX and table.ingress_config is not None
     return EdgeIngress(
         kind=kind,
@@ -182,7 +205,7 @@ def _routes(table: EdgeTable, key: Secret | None, directory: Path) -> PublicRout
 def show_edge(edge: Edge) -> dict[str, Any]:
     """One `[edge.NAME]` in the form of the file."""
     worker = edge.worker
-    shown: dict[str, Any] = dict.fromkeys(EdgeTable.model_fields)
+    shown: dict[str, Any] = dict.fromkeys(keys_of(EdgeTable))
     shown["verify_timeout"] = 0.0  # replaced, or removed
     shown |= _show_discovery(worker.discovery)
     shown |= {
@@ -196,7 +219,7 @@ def show_edge(edge: Edge) -> dict[str, Any]:
     }
     if edge.ingress is not None and edge.routes is not None:
         shown |= _show_ingress(edge.ingress, edge.routes)
-    table = EdgeTable.show(edge, **shown)
+    table = show(EdgeTable, edge, **shown)
     if edge.ingress is None:
         del table["verify_timeout"]
     return table
@@ -211,12 +234,12 @@ def _show_discovery(found: Discovery) -> dict[str, Any]:
         case DiscoveryCommand(argv):
             return {"command": list(argv)}
         case Ec2Instances(region, instance_id):
-            return {"ec2": Ec2Table.show(found, region=region or None, instance_id=instance_id or None)}
+            return {"ec2": show(Ec2Table, found, region=region or None, instance_id=instance_id or None)}
 
 
 def _show_ingress(ingress: EdgeIngress, routes: PublicRoutes) -> dict[str, Any]:
     return {
-        "ingress": ingress.kind.value,
+        "ingress": ingress.kind,
         "ingress_config": ingress.config,
         "upstream_file": ingress.upstream_file,
         "template": ingress.template or None,

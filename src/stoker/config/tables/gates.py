@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, GetJsonSchemaHandler
-from pydantic_core import CoreSchema
+import msgspec
 
-from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import Duration, IfUndecidedWord, Name, PickWord, ServedName, SomeDuration
+from stoker.config.definition import show
 from stoker.domain.alias_choice import AliasChoice, Pick
 from stoker.domain.gate import Alias, Gate, IfUndecided, condition
+from stoker.domain.kinds import Duration, Form, Name, OrText, ServedName, SomeDuration, setting
 from stoker.domain.routing import is_reserved
 
 
@@ -20,64 +19,69 @@ def _condition(value: object) -> str:
     return condition(value).text
 
 
-ConditionText = Annotated[str, BeforeValidator(_condition)]
+ConditionText = Annotated[str, Form(_condition)]
 
 
-class GateTable(Section):
+class GateTable(msgspec.Struct, frozen=True):
     """Conditions that a serve has to meet before an alias may point at it."""
 
-    conditions: list[ConditionText] = setting(
-        [],
-        "Required. Conditions that all have to hold: `preflight`, `canary`, `ttft_p95 < 2s`, `code-write.lower >= "
-        "0.8`.",
-    )
-    max_age: SomeDuration | None = setting(
-        None, "Age from which a measurement no longer counts. Left out: it counts until the serve changes."
-    )
+    conditions: Annotated[
+        tuple[ConditionText, ...],
+        setting(
+            "Required. Conditions that all have to hold: `preflight`, `canary`, `ttft_p95 < 2s`, `code-write.lower >= "
+            "0.8`."
+        ),
+    ] = ()
+    max_age: Annotated[
+        SomeDuration | None,
+        setting("Age from which a measurement no longer counts. Left out: it counts until the serve changes."),
+    ] = None
 
 
-class AliasTable(Section):
+class AliasTable(msgspec.Struct, frozen=True):
     """A model name that points to one serve, until `stoker promote` moves it; or to several; or a name for `auto`."""
 
-    serve: ServedName | None = setting(
-        None,
-        "Required without `serves`. The serve it points to until a promotion moves it; or `auto` or `auto:CLASS`, "
-        "so that routing chooses a tier for each request.",
-    )
-    serves: list[ServedName] | None = setting(
-        None, "Several serves or variants in order of preference, instead of `serve`. Each request goes to one of them."
-    )
-    pick: PickWord = setting(
-        "first",
-        "Which of `serves` answers. `first`: the first that can be used. `loaded`: the first of those that is loaded, "
-        "else the first.",
-    )
-    gate: Name | None = setting(None, "The gate that a serve has to pass. Left out: a promotion needs `--force`.")
-    watch: Duration = setting(
-        "10m",
-        "How long a promotion is watched, and rolled back if the serve fails its canary or live requests. `0s`: not "
-        "at all.",
-    )
-    check_every: SomeDuration = setting("30s", "Time between two canaries while a promotion is watched.")
-    if_undecided: IfUndecidedWord = setting(
-        "back",
-        "Where the alias points after a watch that saw too few canaries or answers to say that the model is well: "
-        "`back` to the serve before, or it may `stay`.",
-    )
+    serve: Annotated[
+        ServedName | None,
+        setting(
+            "Required without `serves`. The serve it points to until a promotion moves it; or `auto` or `auto:CLASS`, "
+            "so that routing chooses a tier for each request."
+        ),
+    ] = None
+    serves: Annotated[
+        tuple[ServedName, ...] | None,
+        setting(
+            "Several serves or variants in order of preference, instead of `serve`. Each request goes to one of them."
+        ),
+    ] = None
+    pick: Annotated[
+        Pick,
+        setting(
+            "Which of `serves` answers. `first`: the first that can be used. `loaded`: the first of those that is "
+            "loaded, else the first."
+        ),
+    ] = Pick.FIRST
+    gate: Annotated[
+        Name | None, setting("The gate that a serve has to pass. Left out: a promotion needs `--force`.")
+    ] = None
+    watch: Annotated[
+        Duration,
+        setting(
+            "How long a promotion is watched, and rolled back if the serve fails its canary or live requests. `0s`: "
+            "not at all."
+        ),
+    ] = 600.0
+    check_every: Annotated[SomeDuration, setting("Time between two canaries while a promotion is watched.")] = 30.0
+    if_undecided: Annotated[
+        IfUndecided,
+        setting(
+            "Where the alias points after a watch that saw too few canaries or answers to say that the model is well: "
+            "`back` to the serve before, or it may `stay`."
+        ),
+    ] = IfUndecided.BACK
 
 
-class _OrText:
-    """For editors: the table, or what would be its `serve`."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string"}, handler(schema)]}
-
-
-def _as_table(value: object) -> object:
-    return {"serve": value} if isinstance(value, str) else value
-
-
-AliasRow = Annotated[AliasTable, BeforeValidator(_as_table), _OrText()]
+AliasRow = Annotated[AliasTable, OrText("serve")]
 """`fast = "auto"` says the same as a table with that `serve`."""
 
 
@@ -112,7 +116,7 @@ def show_choice(choice: AliasChoice) -> dict[str, object]:
 
 def show_alias(alias: Alias) -> dict[str, object]:
     """As the table would say it, without what only choices have."""
-    return AliasTable.show(alias, serves=None, pick=None)
+    return show(AliasTable, alias, serves=None, pick=None)
 
 
 def task_names(tables: dict[str, AliasTable]) -> dict[str, str]:

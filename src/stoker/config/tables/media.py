@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+import msgspec
 
-from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import HostPattern, Size, SomeDuration
 from stoker.domain.access import Media
+from stoker.domain.kinds import HostPattern, Size, SomeDuration, setting
 
 
-class MediaTable(Section):
+class MediaTable(msgspec.Struct, frozen=True):
     """Whether Stoker fetches images that requests give by URL, for engines that cannot, and which."""
 
-    fetch: bool = setting(
-        False, "Whether to fetch them, from public addresses only. Otherwise such a request is refused."
-    )
-    hosts: list[HostPattern] = setting(
-        [],
-        "Hosts that they may come from: `img.example.com`, or `*.example.com` for all subdomains. Empty: any public "
-        "host.",
-    )
-    max_bytes: Size = setting("20MiB", "Largest image.")
-    timeout: SomeDuration = setting("10s", "How long fetching one image may take, redirects included.")
-    max_images: Annotated[int, Field(ge=1, le=64)] = setting(8, "Most different images in one request.")
+    fetch: Annotated[
+        bool, setting("Whether to fetch them, from public addresses only. Otherwise such a request is refused.")
+    ] = False
+    hosts: Annotated[
+        tuple[HostPattern, ...],
+        setting(
+            "Hosts that they may come from: `img.example.com`, or `*.example.com` for all subdomains. Empty: any "
+            "public host."
+        ),
+    ] = ()
+    max_bytes: Annotated[Size, setting("Largest image.")] = 20 * 2**20
+    timeout: Annotated[SomeDuration, setting("How long fetching one image may take, redirects included.")] = 10.0
+    max_images: Annotated[int, setting("Most different images in one request.", ge=1, le=64)] = 8
 
 
 def build_media(table: MediaTable) -> Media:

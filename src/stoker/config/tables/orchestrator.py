@@ -5,66 +5,74 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+import msgspec
 
-from stoker.config.tables import value_checks
-from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import Name, ServedName, SomeDuration, Text
+from stoker.config.definition import show
+from stoker.domain.kinds import Name, ServedName, SomeDuration, Text, setting
 from stoker.domain.orchestrator import Orchestrator, Policy, Unchecked
 
-POLICIES = tuple(policy.value for policy in Policy)
-UNCHECKED = tuple(one.value for one in Unchecked)
-UncheckedWord = Annotated[
-    str, BeforeValidator(value_checks.one_of(UNCHECKED)), Field(json_schema_extra={"enum": list(UNCHECKED)})
-]
-PolicyWord = Annotated[
-    str, BeforeValidator(value_checks.one_of(POLICIES)), Field(json_schema_extra={"enum": list(POLICIES)})
-]
 
-
-class OrchestratorTable(Section):
+class OrchestratorTable(msgspec.Struct, frozen=True):
     """A model name behind which a worker writes code block by block. Only blocks that pass reach the client."""
 
-    worker: ServedName | None = setting(
-        None, "Required. The serve, tier, alias or variant that writes; or `auto`: routing chooses by the class."
-    )
-    validator: Name | None = setting(
-        None, "The serve or tier that judges each block after the other checks. Left out: no model judges."
-    )
-    checks: list[Text] = setting(
-        [],
-        "Commands that each block of code has to pass: `ruff check -` reads it on standard input, `pytest -q {file}` "
-        "in a file. They run in a sandbox.",
-    )
-    unchecked: UncheckedWord = setting(
-        "refuse",
-        "What becomes of code in a language that no check understands, where neither `checks` nor a `validator` "
-        "judges: `refuse` it, or `commit` it and say `unchecked`.",
-    )
-    check_names: bool = setting(True, "Whether imports and calls are looked up, so that invented ones are found.")
-    python: Text | None = setting(
-        None, "The interpreter whose packages count for `check_names`. Left out: any package is taken to exist."
-    )
-    retries: Annotated[int, Field(ge=0, le=20)] = setting(3, "How often a block that failed is written again.")
-    policy: PolicyWord = setting(
-        "by-class",
-        "`block_by_block`, `simple` (the worker answers as usual, nothing is checked), or `by-class`: block by block "
-        "for the classes that write code, simple for the others. The header `x-stoker-policy` overrides it.",
-    )
-    overlap: bool = setting(True, "Whether the next block is written while one is being checked.")
-    worker_prompt: Text | None = setting(
-        None, "File with the worker's instructions; it must contain `{marker}`. Left out: those that ship."
-    )
-    validator_prompt: Text | None = setting(
-        None, "File with the validator's prompt; it must contain `{task}` and `{block}`. Left out: the one that ships."
-    )
-    project: Text | None = setting(
-        None, "Directory in which the files that blocks name are written once they passed. Left out: none is written."
-    )
-    keep: SomeDuration = setting("168h", "How long scratchpads are kept.")
-    block_timeout: SomeDuration = setting("5m", "The longest that the worker may take for one block.")
-    check_timeout: SomeDuration = setting("60s", "The longest that one command of `checks` may run.")
-    validator_timeout: SomeDuration = setting("60s", "The longest that the validator may take for one block.")
+    worker: Annotated[
+        ServedName | None,
+        setting("Required. The serve, tier, alias or variant that writes; or `auto`: routing chooses by the class."),
+    ] = None
+    validator: Annotated[
+        Name | None,
+        setting("The serve or tier that judges each block after the other checks. Left out: no model judges."),
+    ] = None
+    checks: Annotated[
+        tuple[Text, ...],
+        setting(
+            "Commands that each block of code has to pass: `ruff check -` reads it on standard input, `pytest -q "
+            "{file}` in a file. They run in a sandbox."
+        ),
+    ] = ()
+    unchecked: Annotated[
+        Unchecked,
+        setting(
+            "What becomes of code in a language that no check understands, where neither `checks` nor a `validator` "
+            "judges: `refuse` it, or `commit` it and say `unchecked`."
+        ),
+    ] = Unchecked.REFUSE
+    check_names: Annotated[
+        bool, setting("Whether imports and calls are looked up, so that invented ones are found.")
+    ] = True
+    python: Annotated[
+        Text | None,
+        setting("The interpreter whose packages count for `check_names`. Left out: any package is taken to exist."),
+    ] = None
+    retries: Annotated[int, setting("How often a block that failed is written again.", ge=0, le=20)] = 3
+    policy: Annotated[
+        Policy,
+        setting(
+            "`block_by_block`, `simple` (the worker answers as usual, nothing is checked), or `by-class`: block by "
+            "block for the classes that write code, simple for the others. The header `x-stoker-policy` overrides it."
+        ),
+    ] = Policy.BY_CLASS
+    overlap: Annotated[bool, setting("Whether the next block is written while one is being checked.")] = True
+    worker_prompt: Annotated[
+        Text | None,
+        setting("File with the worker's instructions; it must contain `{marker}`. Left out: those that ship."),
+    ] = None
+    validator_prompt: Annotated[
+        Text | None,
+        setting(
+            "File with the validator's prompt; it must contain `{task}` and `{block}`. Left out: the one that ships."
+        ),
+    ] = None
+    project: Annotated[
+        Text | None,
+        setting(
+            "Directory in which the files that blocks name are written once they passed. Left out: none is written."
+        ),
+    ] = None
+    keep: Annotated[SomeDuration, setting("How long scratchpads are kept.")] = 604800.0
+    block_timeout: Annotated[SomeDuration, setting("The longest that the worker may take for one block.")] = 300.0
+    check_timeout: Annotated[SomeDuration, setting("The longest that one command of `checks` may run.")] = 60.0
+    validator_timeout: Annotated[SomeDuration, setting("The longest that the validator may take for one block.")] = 60.0
 
 
 def build_orchestrators(
@@ -101,10 +109,9 @@ def build_orchestrators(
 
 def show_orchestrator(orchestrator: Orchestrator) -> dict[str, Any]:
     """One `[orchestrator.NAME]` in the form of the file."""
-    return OrchestratorTable.show(
+    return show(
+        OrchestratorTable,
         orchestrator,
-        policy=orchestrator.policy.value,
-        unchecked=orchestrator.unchecked.value,
         validator=orchestrator.validator or None,
         python=orchestrator.python or None,
         project=orchestrator.project or None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from stoker.domain.kinds import Form
 
 MAX_REPLICAS = 64
 _FORM = "write a whole number, or { min = 1, max = 3 }"
@@ -46,7 +46,5 @@ _TABLE = {
 }
 Replicas = Annotated[
     ReplicaCount,
-    PlainValidator(_count),
-    PlainSerializer(_show, when_used="json"),
-    WithJsonSchema({"oneOf": [_NUMBER, _TABLE]}),
+    Form(_count, {"oneOf": [_NUMBER, _TABLE]}, _show),
 ]

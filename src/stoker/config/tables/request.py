@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema
+import msgspec
 
-from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_checks import kind, text_of
-from stoker.config.tables.value_types import ServedName, Text
+from stoker.domain.kinds import Form, ServedName, Text, kind, setting, text_of
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import ServeVariant
 
@@ -35,10 +33,11 @@ def _parameter(value: object) -> str:
 
 def _values(value: object) -> object:
     """A table whose values are JSON."""
-    if isinstance(value, Mapping):
-        for name, one in value.items():
-            _parameter(name)
-            _check_json(name, one)
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a table, not {kind(value)}")
+    for name, one in value.items():
+        _parameter(name)
+        _check_json(name, one)
     return value
 
 
@@ -57,25 +56,29 @@ def _check_json(name: str, value: object) -> None:
         raise ValueError(f"'{name}' has {kind(value)}, which JSON does not have: put it in quotes")
 
 
-Fields = Annotated[dict[str, Any], BeforeValidator(_values), WithJsonSchema({"type": "object"})]
-ParameterName = Annotated[str, BeforeValidator(_parameter)]
+Fields = Annotated[dict[str, Any], Form(_values, {"type": "object"})]
+ParameterName = Annotated[str, Form(_parameter)]
 
 
-class RequestTable(Section):
+class RequestTable(msgspec.Struct, frozen=True):
     """Changes of the top-level fields of each request's body, as the engine gets it."""
 
-    set: Fields = setting({}, "Fields that every request gets, whatever its client gave; any JSON.")
-    default: Fields = setting({}, "Fields for requests that leave them out; any JSON.")
-    drop: list[ParameterName] = setting([], "Fields that are removed from requests, before `default` and `set` apply.")
+    set: Annotated[Fields, setting("Fields that every request gets, whatever its client gave; any JSON.")] = {}
+    default: Annotated[Fields, setting("Fields for requests that leave them out; any JSON.")] = {}
+    drop: Annotated[
+        tuple[ParameterName, ...], setting("Fields that are removed from requests, before `default` and `set` apply.")
+    ] = ()
 
 
-class VariantTable(RequestTable):
+class VariantTable(RequestTable, frozen=True):
     """Another model name for the same process, with other request parameters."""
 
-    name: ServedName | None = setting(None, "Required. The model name, such as `fast:high`; no wildcards.")
-    title: Text | None = setting(None, "Its name for people, in lists of models. Default: `name`.")
-    description: Text | None = setting(None, "What clients show of it in lists of models. Default: that of the serve.")
-    listed: bool | None = setting(None, "Whether lists of models have it. Default: as the serve.")
+    name: Annotated[ServedName | None, setting("Required. The model name, such as `fast:high`; no wildcards.")] = None
+    title: Annotated[Text | None, setting("Its name for people, in lists of models. Default: `name`.")] = None
+    description: Annotated[
+        Text | None, setting("What clients show of it in lists of models. Default: that of the serve.")
+    ] = None
+    listed: Annotated[bool | None, setting("Whether lists of models have it. Default: as the serve.")] = None
 
 
 def build_variants(tables: Iterable[VariantTable]) -> tuple[ServeVariant, ...]:

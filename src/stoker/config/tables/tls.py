@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from stoker.config.paths import absolute
-from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import Text
 from stoker.domain.access import TlsSettings
+from stoker.domain.kinds import Text, setting
 
 
-class TlsTable(Section):
+class TlsTable(msgspec.Struct, frozen=True):
     """The front door speaks HTTPS with this certificate. The files are read again when they change."""
 
-    cert: Text | None = setting(None, "Required. PEM file with the certificate, and those between it and its root.")
-    key: Text | None = setting(None, "Required. PEM file with its key, not encrypted.")
-    client_ca: Text | None = setting(
-        None, "PEM file with the roots of client certificates. Given: a client without such a certificate is refused."
-    )
+    cert: Annotated[
+        Text | None, setting("Required. PEM file with the certificate, and those between it and its root.")
+    ] = None
+    key: Annotated[Text | None, setting("Required. PEM file with its key, not encrypted.")] = None
+    client_ca: Annotated[
+        Text | None,
+        setting(
+            "PEM file with the roots of client certificates. Given: a client without such a certificate is refused."
+        ),
+    ] = None
 
     def to_settings(self, directory: Path) -> TlsSettings:
         """Relative paths are relative to `directory`. Call it only if both files are given."""

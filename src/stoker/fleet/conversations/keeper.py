@@ -23,6 +23,7 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve
+from stoker.engines.registry import engine_of
 from stoker.fleet.conversations import slot_api
 from stoker.fleet.conversations.save_rate import SaveRate
 from stoker.fleet.conversations.sequence_use import EngineRun, SequenceUse, no_room_made
@@ -54,9 +55,9 @@ class ConversationStatistics:
 
 
 def saves_conversations(serve: Serve) -> bool:
-    """Whether conversations of this serve are saved: configured, and a llama.cpp that Stoker starts."""
+    """Whether conversations of this serve are saved: configured, and an engine that Stoker starts and that can."""
     is_ours = serve.driver is Driver.PROCESS and serve.cmd is None
-    return serve.keep_conversations and serve.engine == "llama.cpp" and is_ours
+    return serve.keep_conversations and engine_of(serve.engine).saves_conversations and is_ours
 
 
 class ConversationKeeper:

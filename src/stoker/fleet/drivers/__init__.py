@@ -9,7 +9,6 @@ container_records  what is stored about containers between runs of Stoker
 container_unit     one running container
 docker       the `docker` command; subcommand: runs one command with limits
 systemd      the systemd driver; systemd_unit: one running unit
-ray_driver   jobs of a Ray cluster; job_unit: one job; job_watch: what it shows; job_output: its log here
 external     a serve that runs elsewhere: its address and its health
 stop_command a serve's own command that ends it
 conflicts    stops containers and units that cannot run beside a serve

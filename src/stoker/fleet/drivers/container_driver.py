@@ -21,6 +21,7 @@ import msgspec
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
+from stoker.engines.last_output import redact
 from stoker.fleet.drivers import up_command
 from stoker.fleet.drivers.container_records import ContainerRecords
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of, is_here
@@ -38,7 +39,6 @@ from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, DockerF
 from stoker.fleet.drivers.inspection import Inspection, Inspector
 from stoker.fleet.drivers.termination import finish
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.last_output import redact
 from stoker.fleet.process import identity
 from stoker.fleet.process.environment import is_secret
 from stoker.fleet.process.keys import Keys

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from stoker.domain.edge import EDGE_SCHEME
+from stoker.domain.edge import edge_of
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.protocols import EdgeTargets
@@ -55,12 +55,6 @@ async def locate(serve: Serve, edges: EdgeTargets | None) -> Target:
     if edges is None:
         raise StartFailed(f"serve '{serve.name}': this program follows no edges", code="cannot_start")
     return on_worker(serve, await edges.target(name))
-
-
-def edge_of(serve: Serve) -> str | None:
-    """The edge that the serve is behind; None if it has an address of its own."""
-    url = serve.base_url or ""
-    return url.removeprefix(EDGE_SCHEME) if url.startswith(EDGE_SCHEME) else None
 
 
 def on_worker(serve: Serve, worker: Target) -> Target:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stoker.domain.serve import Serve
+from stoker.engines.launch import find_command
 from stoker.fleet.drivers import up_command
 from stoker.fleet.drivers.container_records import ContainerRecords
 from stoker.fleet.drivers.containers import (
@@ -21,7 +22,6 @@ from stoker.fleet.drivers.containers import (
     refusal,
 )
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, is_compose
-from stoker.fleet.engines.launch import find_command
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import port_problem
 

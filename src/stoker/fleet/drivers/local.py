@@ -16,13 +16,13 @@ import msgspec
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
+from stoker.engines.last_output import redact
+from stoker.engines.launch import Launch, LaunchPlace
+from stoker.engines.plan import plan
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.process import LocalProcess, spawn
 from stoker.fleet.drivers.stop_command import StopCommand, end_leftovers, stop_words
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.last_output import redact
-from stoker.fleet.engines.launch import Launch, LaunchPlace
-from stoker.fleet.engines.plan import plan
 from stoker.fleet.process import identity
 from stoker.fleet.process.environment import child_environment
 from stoker.fleet.process.keys import Keys

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stoker.domain.serve import Serve
+from stoker.engines.last_output import redact
+from stoker.engines.launch import LaunchPlace
+from stoker.engines.own_command import fill
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.exit_watch import ExitWatch, reap
 from stoker.fleet.drivers.process import describe_exit, spawn
-from stoker.fleet.engines.generic import fill
-from stoker.fleet.engines.last_output import redact
-from stoker.fleet.engines.launch import LaunchPlace
 from stoker.fleet.process import identity
 from stoker.fleet.process.environment import child_environment
 from stoker.fleet.process.logs import open_log

@@ -13,13 +13,13 @@ import msgspec
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
+from stoker.engines.last_output import redact
+from stoker.engines.launch import LaunchPlace
+from stoker.engines.plan import plan
 from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.drivers.systemd_unit import SystemdUnit
 from stoker.fleet.drivers.termination import finish
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.last_output import redact
-from stoker.fleet.engines.launch import LaunchPlace
-from stoker.fleet.engines.plan import plan
 from stoker.fleet.process import identity
 from stoker.fleet.process.environment import child_environment, is_secret
 from stoker.fleet.process.keys import Keys

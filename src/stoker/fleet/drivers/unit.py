@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from stoker.domain.access import Paths
+from stoker.domain.cluster import Cluster
 from stoker.domain.errors import StokerError
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
+from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.start_records import StartRecord
 
 
@@ -23,6 +27,17 @@ class Launched:
     log: Path | None
     """None: its output is kept elsewhere, and the driver's `recent_output` fetches it."""
     log_start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DriverContext:
+    """What the driver of an extension is made with."""
+
+    paths: Paths
+    keys: Keys
+    log: logging.Logger
+    cluster_of: Callable[[str], Cluster | None]
+    """The cluster of that name, as configured now; None: no cluster has that name."""
 
 
 class NotGone(StokerError):

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stoker.domain.serve import Serve
+from stoker.engines import own_command
+from stoker.engines.launch import LaunchPlace
 from stoker.fleet.drivers.containers import CONFIG_HASH, Container, ContainerRecord
 from stoker.fleet.drivers.docker import before_verb, is_compose
-from stoker.fleet.engines import generic
-from stoker.fleet.engines.launch import LaunchPlace
 
 _SERVICE = "com.docker.compose.service"
 _PROJECT = "com.docker.compose.project"
@@ -40,7 +40,7 @@ def fill(serve: Serve) -> list[str]:
     if not serve.up:
         return []
     key = serve.key.reveal() if serve.key is not None else ""
-    return list(generic.launch(replace(serve, cmd=serve.up, extra_args=()), LaunchPlace(serve.port or 0, key)).argv)
+    return list(own_command.launch(replace(serve, cmd=serve.up, extra_args=()), LaunchPlace(serve.port or 0, key)).argv)
 
 
 def problems(serve: Serve, words: Sequence[str]) -> list[str]:

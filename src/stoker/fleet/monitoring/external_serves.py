@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock, EdgeTargets
 from stoker.domain.serve import Driver, Serve
+from stoker.engines.readiness import Readiness
 from stoker.fleet.drivers.external import locate
-from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.swapping.conductor import Conductor
 
 EVERY = 5.0

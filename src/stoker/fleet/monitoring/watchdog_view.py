@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from stoker.domain.protocols import Running
-from stoker.fleet.engines import signals
+from stoker.engines import signals
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.watchdog.progress import EngineCounters
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from stoker.domain.edge import EDGE_SCHEME
 from stoker.domain.events import Notify, ServeMoved
 from stoker.domain.host_port import host_port
+from stoker.domain.kinds import EDGE_SCHEME
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.fleet.swapping.conductor import Conductor

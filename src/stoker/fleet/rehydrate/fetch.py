@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from stoker.domain.errors import StartFailed
-from stoker.fleet.engines.last_output import redact
+from stoker.engines.last_output import redact
 from stoker.fleet.process.environment import is_secret
 from stoker.fleet.rehydrate import copying, drafts, tools
 from stoker.fleet.rehydrate.copying import DraftUnwritable, SourceUnreadable

@@ -9,8 +9,8 @@ from pathlib import Path
 from stoker.domain.errors import StokerError
 from stoker.domain.protocols import Running
 from stoker.domain.serve import IDENTITY_NOT_PROVED, Driver, Serve, ServeIdentity
+from stoker.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.fleet.conversations.keeper import ConversationKeeper
-from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.start_records import StartRecord
 from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stoker.domain.errors import StartFailed, did_not_start
+from stoker.engines.last_output import redact
+from stoker.engines.readiness import CORRECT
 from stoker.fleet.drivers.process import describe_exit
-from stoker.fleet.engines.last_output import redact
-from stoker.fleet.engines.readiness import CORRECT
 from stoker.fleet.supervision.managed_serve import ManagedServe
 
 _DETAIL = 400

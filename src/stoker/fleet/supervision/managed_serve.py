@@ -11,9 +11,9 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
+from stoker.engines.last_output import LastOutput, from_text, last_output
 from stoker.fleet.drivers.external import ExternalWatch
 from stoker.fleet.drivers.unit import Unit
-from stoker.fleet.engines.last_output import LastOutput, from_text, last_output
 from stoker.fleet.memory.ledger import MemorySize
 from stoker.fleet.process.environment import is_secret
 from stoker.fleet.process.start_records import StartRecord

@@ -14,6 +14,7 @@ from stoker.domain import figures
 from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
+from stoker.engines.registry import engine_of
 from stoker.fleet.drivers import process_group
 from stoker.fleet.memory.device import Accounting, DeviceProbe, chosen
 from stoker.fleet.memory.freed import Snapshot, snapshot, wait_until_free
@@ -60,7 +61,7 @@ class MemoryMeter:
         tuning = serve.tuning
         count = (tuning.tensor_parallel or 1) * (tuning.pipeline_parallel or 1) if serve.cmd is None else None
         wanted = check.devices_for(serve, slot, present)
-        if serve.engine in ("vllm", "sglang") and count is not None:
+        if "tensor_parallel" in engine_of(serve.engine).options and count is not None:
             wanted = wanted[:count]
         uuids = tuple(device.uuid for device in wanted)
         accounting = self._probe.by_process()
@@ -130,7 +131,7 @@ class MemoryMeter:
         accounting = self._probe.by_process() if devices else None
         credited = check.credited(devices, accounting, ours)
         theirs = process_memory(ours)
-        if serve.engine in ("vllm", "sglang"):  # one request has to fit; the others wait for pages of its cache
+        if engine_of(serve.engine).memory.pages_cache:  # one request has to fit
             serve = replace(serve, parallel=1)
         try:
             report = check.check_fit(serve, credited, host_memory(credit=theirs.anonymous if theirs is not None else 0))

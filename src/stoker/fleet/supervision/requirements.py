@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.launch import find_command
+from stoker.engines.launch import find_command
 
 _CLAUSE = re.compile(r"^\s*(==|!=|>=|<=|>|<|~=)\s*([0-9][0-9.]*)\s*$")
 

@@ -18,18 +18,20 @@ import msgspec
 
 from stoker.domain.access import Paths
 from stoker.domain.cluster import Cluster
+from stoker.domain.edge import edge_of
 from stoker.domain.errors import StartFailed
 from stoker.domain.events import MemoryMeasured, Notify, ignore
 from stoker.domain.host_port import host_port
 from stoker.domain.protocols import Clock, EdgeTargets, Running
 from stoker.domain.serve import Driver, Slot
+from stoker.engines import load_progress
+from stoker.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
+from stoker.extensions import offered_driver
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers import process_group
-from stoker.fleet.drivers.external import edge_of
 from stoker.fleet.drivers.local import LocalDriver
+from stoker.fleet.drivers.unit import DriverContext
 from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
-from stoker.fleet.engines import load_progress
-from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
 from stoker.fleet.memory.device import DeviceProbe
 from stoker.fleet.memory.ledger import MemorySize
 from stoker.fleet.memory.probe import machine
@@ -340,17 +342,24 @@ class ServeRegistry:
             from stoker.fleet.drivers.container_driver import ContainerDriver
 
             return ContainerDriver(self._context.paths, self._keys, self._log, self.ports)
-        if driver is Driver.RAY:
-            from stoker.fleet.drivers.ray_driver import RayDriver
-
-            return RayDriver(self._context.paths, self._keys, self._log, self._context.cluster_of)
         if driver is Driver.SYSTEMD:
             from stoker.fleet.drivers.systemd import SystemdDriver
 
             return SystemdDriver(Path(self._context.paths.state), self._keys, self._log)
+        if driver is not Driver.PROCESS:
+            return self._extension_driver(driver)
         return LocalDriver(
             self._context.paths, self._keys, self._log, self._conversations.directory, self._meter.choose_context
         )
+
+    def _extension_driver(self, driver: Driver) -> UnitDriver:
+        """Raises StartFailed: no extension that is installed has it."""
+        make = offered_driver(driver.value)
+        if make is None:
+            text = f"driver '{driver.value}' needs an extension that is not installed: see stoker --version -v"
+            raise StartFailed(text, code="cannot_start")
+        made: UnitDriver = make(DriverContext(self._context.paths, self._keys, self._log, self._context.cluster_of))
+        return made
 
     def ports(self) -> set[int]:
         return {managed.record.port for managed in self.serves.values() if managed.record is not None}

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import sleep_api
-from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
-from stoker.fleet.engines.sleep_api import VerbFailed
+from stoker.engines import sleep_api
+from stoker.engines.readiness import EngineEnded, NotReady, Readiness
+from stoker.engines.sleep_api import VerbFailed
 from stoker.fleet.supervision.managed_serve import ManagedServe
 
 SLEEP_LIMIT = 30.0

@@ -15,7 +15,7 @@ from stoker.blocking import in_own_thread
 from stoker.domain.access import Paths
 from stoker.domain.protocols import QuickCheck
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.engines.placement import placement_problems
+from stoker.engines.placement import placement_problems
 from stoker.fleet.rehydrate.fetch import FetchProgress
 from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
 from stoker.fleet.supervision import start_files, start_problems

@@ -10,8 +10,9 @@ from importlib.util import find_spec
 
 from stoker.domain.protocols import FileMarks
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.engines import plan
-from stoker.fleet.engines.launch import LaunchPlace
+from stoker.engines import plan
+from stoker.engines.launch import LaunchPlace
+from stoker.engines.registry import ENGINES
 from stoker.store.files.split_gguf import model_files
 
 MOST_IN_A_FOLDER = 2000
@@ -37,9 +38,10 @@ def _paths(serve: Serve) -> Iterator[str]:
             yield from _inside(path)
     if serve.driver is Driver.PROCESS:
         words = plan.plan(serve, LaunchPlace(serve.port or 1, "")).argv
-        spec = find_spec("xllamacpp") if any("stoker.fleet.engines.embedded" in word for word in words) else None
-        if spec is not None and spec.origin is not None:
-            yield from _inside(os.path.dirname(spec.origin))
+        modules = {part: package for engine in ENGINES.values() for part, package in engine.modules.items()}
+        for package in {package for part, package in modules.items() if any(part in word for word in words)}:
+            if (spec := find_spec(package)) is not None and spec.origin is not None:
+                yield from _inside(os.path.dirname(spec.origin))
     else:
         words = serve.up or ()
     for place, word in enumerate((*words, *serve.requires.files)):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
+from stoker.domain.edge import edge_of
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.drivers.external import address_of, edge_of
-from stoker.fleet.engines import plan
+from stoker.engines import plan
+from stoker.engines.registry import engine_of
+from stoker.fleet.drivers.external import address_of
 from stoker.fleet.process.ports import port_problem
-from stoker.fleet.supervision import known_architectures, requirements
+from stoker.fleet.supervision import requirements
 
 
 def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_conflicts: bool = True) -> list[str]:
@@ -35,7 +37,7 @@ def lasting(serve: Serve) -> list[str]:
         return []  # what a node has can be seen only there; the driver looks for GPUs
     found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
     if not found and serve.driver is not Driver.COMPOSE:
-        found += known_architectures.problems(serve)
+        found += engine_of(serve.engine).unknown_model(serve)
     if not os.path.isdir(serve.working_directory):
         found.append(f"the directory {serve.working_directory} of serve '{serve.name}' does not exist: create it")
     return [*found, *requirements.unmet_requirements(serve)]

@@ -15,6 +15,8 @@ from stoker.domain.errors import OurBug, StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.protocols import QuickCheck, Running
 from stoker.domain.serve import Driver, Serve
+from stoker.engines.readiness import EngineEnded, NotReady, Readiness
+from stoker.engines.record import FailureKind
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import (
     START_LIMIT,
@@ -23,8 +25,6 @@ from stoker.fleet.drivers.external import (
     on_worker,
 )
 from stoker.fleet.drivers.unit import Launched, NotGone
-from stoker.fleet.engines.failures import FailureKind
-from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import port_problem
 from stoker.fleet.process.signing import KeySigner

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.engines import plan as engines
+from stoker.engines import plan as engines
 from stoker.fleet.systemd import file_changes, units
 from stoker.fleet.systemd.systemctl import failure
 from stoker.fleet.systemd.units import (

@@ -17,8 +17,8 @@ from enum import Enum
 from pathlib import Path
 
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.engines.launch import Launch, LaunchPlace
-from stoker.fleet.engines.plan import plan
+from stoker.engines.launch import Launch, LaunchPlace
+from stoker.engines.plan import plan
 from stoker.fleet.systemd import syntax
 
 FRONT_DOOR = "stoker.service"

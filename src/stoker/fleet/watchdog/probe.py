@@ -11,7 +11,7 @@ from typing import Any
 
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve, ServeIdentity
-from stoker.fleet.engines.facts import from_models
+from stoker.engines.facts import from_models
 from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse

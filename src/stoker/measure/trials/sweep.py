@@ -50,7 +50,7 @@ GOAL_FIGURES: Mapping[Goal, GoalFigure] = {
 
 
 class VariantFailure(StrEnum):
-    """Why a variant has no figures, besides the names in `fleet.engines.failures`."""
+    """Why a variant has no figures, besides the names in `engines.failures`."""
 
     UNSUPPORTED = "unsupported"
     """Its engine cannot express it, or something that it needs is not here: it was not started."""

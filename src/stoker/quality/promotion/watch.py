@@ -22,7 +22,7 @@ from stoker.exchange.leasing import leased
 from stoker.measure.canary.steadiness import SteadinessCheck
 from stoker.measure.requests.client import ModelClient
 from stoker.measure.statistics.stats import Cusum
-from stoker.request.decide.fallback import BUSY, TAKES_NONE
+from stoker.request.decide.failover import BUSY, TAKES_NONE
 
 SERVE_FAILURES = frozenset(("upstream_failed", "stalled", "bug"))
 """Outcomes of requests for which the serve is to blame."""

@@ -10,6 +10,5 @@ standing, demotion how a tier was measured at a class, and whether that still co
 policy             which tiers may serve a task, in which order, and why (advice: what to do if none may)
 explore            whether another tier than the first choice gets a request
 failover, breaker  after which failures the next tier is tried, and how long a failing tier is avoided
-fallback           after which failures of a named serve its `fallback` answers
 first_byte         how long to wait for a tier's first byte
 """

@@ -1,23 +1,33 @@
-"""After which failures the next tier is tried, and what a failure says of the tier that failed. Pure.
+"""What a failure of a serve means: whether another candidate of the plan is asked, what it says of the serve's health,
+and for which of its `fallback_on` causes it counts. Pure.
 
-The rule: the next tier is tried unless the request would fail there as well. The cases, in order:
+A candidate is left for the next one unless the request would fail there as well. A serve with a `fallback` is left for
+the causes alone that its configuration names. The cases, in order:
 
-1. Stoker itself ended the request (drain, shutdown, operator)      -> stays; does not affect its health
-2. the answer was read and found wrong, or is empty                 -> moves on; the tier counts as healthy
-3. no first byte in time                                            -> moves on; opens the tier's circuit at once
-4. this tier cannot serve the request, and another one may          -> moves on; the tier counts as healthy
-5. the tier refused the request with an HTTP status below 500       -> BY_STATUS
-6. the tier is busy, or asked for a pause (429, 503, 529)           -> moves on; does not affect its health
-7. the tier failed, broke off, could not be reached or started      -> moves on; counts as a fault
+                                                                     next        health    cause
+1. Stoker itself ended the request (cut, shutdown, operator)         -           unknown   -
+2. the model does not fit on its device                              moves on    fault     memory
+3. the answer was read and found wrong, or is empty                  moves on    well      unavailable
+4. no first byte in time                                             moves on    hangs     unavailable
+5. this serve cannot serve the request, and another one may          moves on    well      -
+6. it refused the request with an HTTP status below 500              BY_STATUS
+7. it takes no requests: drained, unloaded, too large, not started   moves on    unknown   unavailable
+8. it has no place, or asked for a pause (429, 503, 529)             moves on    unknown   busy
+9. Stoker has no room for the request                                moves on    unknown   -
+10. it failed, broke off, could not be reached or started            moves on    fault     unavailable
+
+An engine that has just run out of memory breaks its connections first. Whoever waited to hear why it exited says so by
+`exit_code`, which counts for case 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from stoker.domain.errors import (
+    BEYOND_THE_DEVICE,
     EMPTY_ANSWER,
     FIRST_BYTE,
     REJECTED,
@@ -27,16 +37,24 @@ from stoker.domain.errors import (
     StokerError,
     UpstreamError,
 )
+from stoker.domain.serve import FallbackCause
 
-_ENDED_BY_US = frozenset(("draining", "cut", "shutting_down"))
+BUSY = frozenset(("queue_full", "no_place", "queue_timeout", "swap_timeout", "busy", "upstream_busy"))
+TAKES_NONE = frozenset(("draining", "unloaded", "fetching", "no_fit", "needs_force"))
+"""Codes of a serve that has no place now, and of one that takes no request."""
+_ENDED_BY_US = frozenset(("cut", "shutting_down"))
 _NOT_HERE = frozenset(
     ("context_length_exceeded", "dialect_not_spoken", "would_lose", "image_url_refused", "unsupported_input")
 )
-"""Codes of requests that are too long for a tier, have what its model does not take, or cannot be written for it."""
+"""Codes of requests that are too long for a serve, have what its model does not take, or cannot be written for it."""
+_NOT_COUNTED = "not_counted"
+_REFUSED = "upstream_refused"
+_UPSTREAMS = frozenset((_REFUSED, "insufficient_quota"))
+"""Codes of a serve's own refusal, where it gave no message."""
 
 
 class HealthEffect(StrEnum):
-    """What a failure says of the tier's health; its circuit counts."""
+    """What a failure says of a tier's health; its circuit counts."""
 
     WELL = "well"
     UNKNOWN = "unknown"
@@ -46,55 +64,99 @@ class HealthEffect(StrEnum):
 
 class Rule(NamedTuple):
     moves_on: bool
-    """Whether the next tier is tried, as long as the client has no byte of an answer."""
+    """Whether the next candidate is asked, as long as the client has no byte of an answer."""
     health: HealthEffect
+    cause: FallbackCause | None
+    """Why the serve's fallback is asked; None: it is not."""
     why: str
 
 
+_UNAVAILABLE = FallbackCause.UNAVAILABLE
+
+
+def _wrong(why: str) -> Rule:
+    return Rule(False, HealthEffect.WELL, None, why)
+
+
+def _fault(why: str) -> Rule:
+    return Rule(True, HealthEffect.FAULT, _UNAVAILABLE, why)
+
+
+def _elsewhere(why: str, health: HealthEffect = HealthEffect.WELL) -> Rule:
+    return Rule(True, health, None, why)
+
+
 BY_STATUS: Mapping[int, Rule] = {
-    400: Rule(False, HealthEffect.WELL, "the request itself is wrong, for every tier"),
-    401: Rule(True, HealthEffect.FAULT, "the tier's key is missing or wrong; another tier has its own"),
-    402: Rule(True, HealthEffect.FAULT, "the tier's account has no credit"),
-    403: Rule(True, HealthEffect.FAULT, "the tier's key may not use the model"),
-    404: Rule(True, HealthEffect.FAULT, "the tier has no such model or path"),
-    405: Rule(True, HealthEffect.FAULT, "the tier has no such path"),
-    406: Rule(False, HealthEffect.WELL, "the client accepts no format in which an answer comes"),
-    407: Rule(True, HealthEffect.FAULT, "a proxy before the tier wants a key"),
-    408: Rule(True, HealthEffect.FAULT, "the tier gave up waiting"),
-    409: Rule(True, HealthEffect.UNKNOWN, "the tier's own state conflicts with the request"),
-    410: Rule(True, HealthEffect.FAULT, "the tier's model was withdrawn"),
-    411: Rule(False, HealthEffect.WELL, "the request itself is wrong"),
-    413: Rule(True, HealthEffect.WELL, "longer than this tier accepts; another tier may accept more"),
-    414: Rule(False, HealthEffect.WELL, "the request itself is wrong"),
-    415: Rule(False, HealthEffect.WELL, "the body's type is the client's choice"),
-    417: Rule(False, HealthEffect.WELL, "the request itself is wrong"),
-    422: Rule(False, HealthEffect.WELL, "a field of the request is wrong, for every tier"),
-    425: Rule(True, HealthEffect.UNKNOWN, "the tier does not accept it yet"),
-    429: Rule(True, HealthEffect.UNKNOWN, "the tier has a limit of its own; Retry-After says until when it is skipped"),
-    451: Rule(True, HealthEffect.WELL, "the tier may not answer it for legal reasons; another tier may"),
+    400: _wrong("the request itself is wrong, for every serve"),
+    401: _fault("the serve's key is missing or wrong; another serve has its own"),
+    402: _fault("the serve's account has no credit"),
+    403: _fault("the serve's key may not use the model"),
+    404: _fault("the serve has no such model or path"),
+    405: _fault("the serve has no such path"),
+    406: _wrong("the client accepts no format in which an answer comes"),
+    407: _fault("a proxy before the serve wants a key"),
+    408: _fault("the serve gave up waiting"),
+    409: _elsewhere("the serve's own state conflicts with the request", HealthEffect.UNKNOWN),
+    410: _fault("the serve's model was withdrawn"),
+    411: _wrong("the request itself is wrong"),
+    413: _elsewhere("longer than this serve accepts; another serve may accept more"),
+    414: _wrong("the request itself is wrong"),
+    415: _wrong("the body's type is the client's choice"),
+    417: _wrong("the request itself is wrong"),
+    422: _wrong("a field of the request is wrong, for every serve"),
+    425: _elsewhere("the serve does not accept it yet", HealthEffect.UNKNOWN),
+    429: Rule(True, HealthEffect.UNKNOWN, FallbackCause.BUSY, "the serve has a limit of its own, for a while"),
+    451: _elsewhere("the serve may not answer it for legal reasons; another serve may"),
 }
 """HTTP statuses below 500. Every other status moves on."""
-_OTHER_STATUS = Rule(True, HealthEffect.UNKNOWN, "another tier may accept it")
-_OURS = Rule(False, HealthEffect.UNKNOWN, "Stoker itself ended the request")
-_WRONG = Rule(True, HealthEffect.WELL, "the answer was wrong or empty, which says nothing about the tier's health")
-_HUNG = Rule(True, HealthEffect.HANGS, "no byte of an answer came in time")
-_ELSEWHERE = Rule(True, HealthEffect.WELL, "this tier cannot serve the request; another tier may")
-_BUSY = Rule(True, HealthEffect.UNKNOWN, "the tier is busy")
-_BROKEN = Rule(True, HealthEffect.FAULT, "the tier failed")
+_OTHER_STATUS = _elsewhere("another serve may accept it", HealthEffect.UNKNOWN)
+_OURS = Rule(False, HealthEffect.UNKNOWN, None, "Stoker itself ended the request")
+_BEYOND = Rule(True, HealthEffect.FAULT, FallbackCause.MEMORY, "the model does not fit on its device")
+_WRONG_ANSWER = Rule(
+    True, HealthEffect.WELL, _UNAVAILABLE, "the answer was wrong or empty, which says nothing of the serve's health"
+)
+_HUNG = Rule(True, HealthEffect.HANGS, _UNAVAILABLE, "no byte of an answer came in time")
+_ELSEWHERE = _elsewhere("this serve cannot serve the request; another serve may")
+_TAKES_NONE = Rule(True, HealthEffect.UNKNOWN, _UNAVAILABLE, "the serve takes no requests")
+_BUSY = Rule(True, HealthEffect.UNKNOWN, FallbackCause.BUSY, "the serve is busy")
+_NO_ROOM = _elsewhere("there is no room for the request; another serve may take it at once", HealthEffect.UNKNOWN)
+_BROKEN = _fault("the serve failed")
 
 
-def rule_for(error: StokerError) -> Rule:
-    """Every error has a rule."""
+def rule_for(error: StokerError, exit_code: str = "") -> Rule:
+    """Every error has a rule. `exit_code`: why the serve exited, if it did and that is known."""
     if not isinstance(error, ClientError | CapacityError | UpstreamError | StartFailed):
         return _OURS  # 1
-    if isinstance(error, CapacityError) and error.code in _ENDED_BY_US:
-        return _OURS  # 1
-    if error.code in (REJECTED, EMPTY_ANSWER):
-        return _WRONG  # 2
-    if error.code == FIRST_BYTE:
-        return _HUNG  # 3
-    if isinstance(error, ClientError):
-        if error.code in _NOT_HERE:
-            return _ELSEWHERE  # 4
-        return BY_STATUS.get(error.status, _OTHER_STATUS)  # 5
-    return _BUSY if isinstance(error, CapacityError) else _BROKEN  # 6, 7
+    code, is_own = error.code, error.source == "stoker"
+    if isinstance(error, CapacityError):
+        if code in _ENDED_BY_US:
+            return _OURS  # 1
+        if code in TAKES_NONE:
+            return _TAKES_NONE  # 7
+        return _BUSY if code in BUSY else _NO_ROOM  # 8, 9
+    if isinstance(error, UpstreamError | StartFailed) and (code in BEYOND_THE_DEVICE or exit_code in BEYOND_THE_DEVICE):
+        return _BEYOND  # 2
+    if code in (REJECTED, EMPTY_ANSWER):
+        return _WRONG_ANSWER  # 3
+    if code == FIRST_BYTE:
+        return _HUNG  # 4
+    if code in _NOT_HERE and isinstance(error, ClientError):
+        return _ELSEWHERE  # 5
+    if code == _NOT_COUNTED and isinstance(error, UpstreamError):
+        return _ELSEWHERE  # 5
+    if isinstance(error, UpstreamError):
+        return BY_STATUS.get(error.status, _OTHER_STATUS) if code == _REFUSED else _BROKEN  # 6, 10
+    if isinstance(error, StartFailed):
+        return _BROKEN  # 10
+    if is_own and code in TAKES_NONE:
+        return _TAKES_NONE  # 7
+    rule = BY_STATUS.get(error.status, _OTHER_STATUS)  # 6
+    return rule._replace(cause=None) if is_own and code not in _UPSTREAMS else rule
+
+
+def moves_on(error: StokerError, causes: Collection[FallbackCause] | None = None, exit_code: str = "") -> bool:
+    """Whether the next candidate is asked after this error. `causes`: for which; None: for all that might go well
+    there.
+    """
+    rule = rule_for(error, exit_code)
+    return rule.moves_on if causes is None else rule.cause in causes

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from bench.agents.request_parts import RequestPart, request_parts
+from tests.request.translate.capable import capabilities_of
 
 from stoker.domain.dialect import Dialect
 from stoker.request.translate.neutral.calls import short_name, spelt_id
-from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import PATHS, Written, read_prompt, write_prompt
 from stoker.testing.script import ask

@@ -7,11 +7,11 @@ import json
 from typing import Any
 
 import pytest
+from tests.request.translate.capable import capabilities_of
 
 from stoker.domain.answer import Answer, BlockKind, Closed, Event, Grew, Opened
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import ToolCall
-from stoker.request.translate.neutral.capabilities import capabilities_of
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.restore import AnswerRestorer, once, unwrapped
 from stoker.request.translate.translate import PATHS, read_prompt, write_prompt

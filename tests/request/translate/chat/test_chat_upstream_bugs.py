@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.request.translate.capable import capabilities_of
 
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.protocols import AnswerContext
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import AnswerTranslator, Written, read_prompt, write_prompt

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
+from tests.request.translate.capable import capabilities_of
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
@@ -38,7 +39,7 @@ from stoker.domain.prompt import (
 )
 from stoker.request.translate.chat.read_prompt import read_prompt
 from stoker.request.translate.chat.write_prompt import write_prompt
-from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
 

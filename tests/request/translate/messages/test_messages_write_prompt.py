@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.request.translate.capable import capabilities_of
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
@@ -31,7 +32,7 @@ from stoker.domain.prompt import (
 )
 from stoker.request.translate.messages.write_prompt import write_prompt
 from stoker.request.translate.neutral.calls import read_id
-from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import encode
 

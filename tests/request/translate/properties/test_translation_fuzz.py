@@ -18,6 +18,7 @@ from bench.translation_fuzz import SEEDS
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.request.translate.capable import capabilities_of
 from tests.request.translate.properties.going_through import CLIENTS, SIGNER, through, translator
 from tests.request.translate.properties.stream_grammars import GRAMMARS
 from tests.request.translate.properties.translation_worlds import SEEDS as DRAWN
@@ -25,7 +26,6 @@ from tests.request.translate.properties.translation_worlds import UPSTREAMS, Wor
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, UpstreamError
-from stoker.request.translate.neutral.capabilities import capabilities_of
 from stoker.request.translate.neutral.json_text import loose
 from stoker.request.translate.translate import read_prompt, write_prompt
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from tests.examples import examples
+from tests.request.translate.capable import capabilities_of
 from tests.request.translate.properties import lossless_requests as requests
 from tests.request.translate.properties.going_through import SIGNER
 from tests.request.translate.properties.lossless_tables import CHAT, MESSAGES, RESPONSES
@@ -22,7 +23,7 @@ from tests.request.translate.properties.sdk_fields import Field, Schema
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import LOSSY
 from stoker.request.translate.translate import read_prompt, write_prompt
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from pydantic import TypeAdapter
+from tests.request.translate.capable import capabilities_of
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
@@ -31,7 +32,7 @@ from stoker.domain.prompt import (
     ToolResult,
     Turn,
 )
-from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.neutral.thinking import OURS

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from stoker.domain import figures
 from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import Serve, Slot
-from stoker.fleet.engines.llama_cpp import uses_embedded
+from stoker.engines.registry import engine_of
 from stoker.fleet.memory.device import Accounting, Device, chosen
 from stoker.fleet.memory.fit import gguf, hf_config, rules, trained
 from stoker.fleet.memory.fit.comparison import FitAnswer, MemoryFit, judge, worst
@@ -28,7 +28,7 @@ from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.ledger import USABLE_SHARE
 from stoker.store.files import model_file
 
-# Bits per weight of llama.cpp's usual mixtures, largest first.
+# Bits per weight of the usual mixtures in GGUF files, largest first.
 _MIXTURES = (("Q8_0", 8.5), ("Q6_K", 6.6), ("Q5_K_M", 5.7), ("Q4_K_M", 4.9), ("Q3_K_M", 3.9), ("Q2_K", 3.0))
 MAIN_MEMORY = "main memory"
 
@@ -88,12 +88,8 @@ def read(model: str) -> Shape:
 
 
 def devices_for(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> list[Device]:
-    """Which of the machine's devices the serve would use; none: main memory.
-
-    The embedded engine computes on processors, unless `gpu_layers` says that this build of it does not.
-    """
-    is_llama = serve.engine == "llama.cpp" and serve.cmd is None
-    if is_llama and (serve.gpu_layers == 0 or (serve.gpu_layers is None and uses_embedded(serve))):
+    """Which of the machine's devices the serve would use; none: main memory."""
+    if engine_of(serve.engine).on_processors(serve):
         return []
     return chosen(devices, slot.devices if slot is not None else ())
 
@@ -102,7 +98,7 @@ def plan_of(serve: Serve, shape: Shape, devices: int) -> FitPlan:
     """How the serve would run this model on a slot of so many devices."""
     tuning = serve.tuning
     context, used = serve.context, devices
-    if serve.engine == "llama.cpp":
+    if engine_of(serve.engine).memory.deals_layers:
         if context is None and shape.context is not None:
             context = max(1, shape.context // serve.parallel)  # it deals the trained length out
         if serve.gpu_layers == 0:
@@ -202,7 +198,7 @@ def _smaller(shape: Shape, plan: FitPlan, devices: Sequence[Device], room: int) 
     if not shape.parameters or left <= 0:
         return None
     bits = 8 * left / shape.parameters
-    if plan.engine == "llama.cpp":
+    if engine_of(plan.engine).memory.deals_layers:
         now = 8 * shape.weights / shape.parameters
         named = next((name for name, size in _MIXTURES if size <= bits and size < now), None)
         return f"{named} of this model would fit" if named else None

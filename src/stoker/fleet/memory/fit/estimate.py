@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from stoker.engines.record import EngineMemory
+from stoker.engines.registry import DEFAULT, engine_of
 from stoker.fleet.memory.fit.shape import Layer, Shape
 
 MIB, GIB = 2**20, 2**30
@@ -26,32 +28,10 @@ CONTEXT_CEILING = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class EngineOverhead:
-    """What an engine takes beside weights and cache. Rounded up from what their logs show for models of 1 to 70
-    billion parameters; `docs/how-it-works/memory.md` says how far off that may be."""
-
-    on_device: int
-    """Bytes per device: driver context, kernels, captured graphs."""
-    on_host: int
-    batch: int
-    """Tokens per step at most, where the configuration does not say."""
-    activations: int
-    """Bytes per token of a batch and number of the hidden state."""
-
-
-ENGINES = {
-    "llama.cpp": EngineOverhead(on_device=400 * MIB, on_host=32 * MIB, batch=512, activations=32),
-    "vllm": EngineOverhead(on_device=2 * GIB, on_host=2 * GIB, batch=8192, activations=24),
-    "sglang": EngineOverhead(on_device=2 * GIB, on_host=2 * GIB, batch=8192, activations=24),
-    "openai": EngineOverhead(on_device=1 * GIB, on_host=1 * GIB, batch=2048, activations=24),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class FitPlan:
     """How the model is to run. None: the engine's own choice."""
 
-    engine: str = "llama.cpp"
+    engine: str = DEFAULT.name
     context: int | None = None
     """Tokens of one request; None: what the model was trained for."""
     parallel: int = 1
@@ -91,7 +71,7 @@ class Estimate:
 
 def estimate(shape: Shape, plan: FitPlan) -> Estimate:
     """What it will need once its cache is full and it has worked on its longest batch."""
-    engine = ENGINES.get(plan.engine, ENGINES["openai"])
+    engine = engine_of(plan.engine).memory
     context = plan.context or shape.context or 4096
     batch = plan.batch or engine.batch
     working = _working(shape, plan, context, batch, engine)
@@ -102,7 +82,7 @@ def estimate(shape: Shape, plan: FitPlan) -> Estimate:
     above, below = _placed(shape, plan)
     on_device = sum(layer.weights for layer in above)
     others = shape.weights - sum(layer.weights for layer in shape.layers)
-    if plan.engine == "llama.cpp":
+    if engine.deals_layers:
         on_host = sum(layer.weights for layer in below) + shape.embedding
         on_device += others - shape.embedding if not below else 0
         on_host += others - shape.embedding if below else 0
@@ -111,7 +91,7 @@ def estimate(shape: Shape, plan: FitPlan) -> Estimate:
     else:
         on_device, on_host = shape.weights, 0
     tensor = max(1, plan.devices // plan.pipeline)
-    split = tensor if plan.engine != "llama.cpp" else 1  # llama.cpp deals out whole layers
+    split = 1 if engine.deals_layers else tensor
     share = plan.devices // split
     device = Need(
         weights=-(-int(on_device * scale) // plan.devices),
@@ -123,9 +103,9 @@ def estimate(shape: Shape, plan: FitPlan) -> Estimate:
 
 
 def _placed(shape: Shape, plan: FitPlan) -> tuple[Sequence[Layer], Sequence[Layer]]:
-    """Layers on devices, and in main memory. llama.cpp puts the last ones on devices."""
+    """Layers on devices, and in main memory. Of those that are dealt out, the last ones are on devices."""
     if (
-        plan.engine != "llama.cpp"
+        not engine_of(plan.engine).memory.deals_layers
         or plan.gpu_layers is None
         or plan.gpu_layers >= len(shape.layers)
         or (plan.gpu_layers < 0)
@@ -147,16 +127,16 @@ def _cache(layers: Sequence[Layer], plan: FitPlan, context: int, batch: int, spl
     return int(total)
 
 
-def _working(shape: Shape, plan: FitPlan, context: int, batch: int, engine: EngineOverhead) -> int:
+def _working(shape: Shape, plan: FitPlan, context: int, batch: int, engine: EngineMemory) -> int:
     """Bytes that one step works in: hidden states, scores over the vocabulary, and llama.cpp's attention mask."""
     hidden = batch * (shape.width or 0) * engine.activations
-    if plan.engine == "llama.cpp":
+    if engine.deals_layers:
         return hidden + batch * (shape.vocabulary or 0) * 4 + batch * context * 4
     return hidden + plan.parallel * (shape.vocabulary or 0) * 8
 
 
 def _scale(shape: Shape, plan: FitPlan) -> float:
-    if plan.engine == "llama.cpp":
+    if engine_of(plan.engine).memory.deals_layers:
         return 1.0
     wanted = (plan.quantization or "").lower()
     if shape.precision in ("BF16", "F16", "F32") and wanted in ("fp8", "bitsandbytes"):

@@ -6,7 +6,7 @@ import os
 import re
 
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.engines.llama_cpp import uses_embedded
+from stoker.engines.registry import engine_of
 from stoker.fleet.memory.fit import hf_config
 from stoker.store.files import gguf_header
 
@@ -14,7 +14,6 @@ _STRETCHES = re.compile(r"--(rope|yarn|override-kv|hf-overrides|json-model-overr
 _STRETCHES_BY_VARIABLE = re.compile(
     r"LLAMA_ARG_(ROPE|YARN)_|LLAMA_ARG_OVERRIDE_KV|\w+_ALLOW_\w+_(MAX_MODEL|CONTEXT)_LEN"
 )
-_REFUSAL = {"vllm": "vLLM refuses to start with it", "sglang": "SGLang refuses to start with it"}
 
 
 def trained_context(model: str) -> int | None:
@@ -40,8 +39,11 @@ def excess(serve: Serve) -> int | None:
 
 def caution(serve: Serve, trained: int) -> str:
     """What comes of a context above `trained` tokens, and what to do."""
-    effect = _REFUSAL.get(serve.engine, "longer requests are refused")
+    engine = engine_of(serve.engine)
+    effect = (
+        f"{engine.title} refuses to start with it" if engine.refuses_long_context else "longer requests are refused"
+    )
     stretched = ", or give the engine options that stretch it (RoPE scaling) in `extra_args`"
-    more = "" if uses_embedded(serve) else stretched
+    more = stretched if engine.package(serve) is None else ""
     above = f"{serve.context} is above the {trained} tokens that the model was trained for"
     return f"{above}: {effect}; set at most {trained}{more}"

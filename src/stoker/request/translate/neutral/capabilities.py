@@ -4,6 +4,8 @@ template allows. A record with one default per kind of serve; a serve's `transla
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from stoker.domain.dialect import Dialect
@@ -73,20 +75,17 @@ class Capabilities(msgspec.Struct, frozen=True):
     """What a translation would lose is refused instead."""
 
 
-_LOCAL: dict[str, dict[str, object]] = {
-    "llama.cpp": {"early_usage": "return_progress", "tool_images": True, "repetition_field": "repeat_penalty"},
-    "vllm": {"early_usage": "continuous_usage_stats", "prefill": "continue"},
-    "sglang": {"early_usage": "continuous_usage_stats", "prefill": "continue"},
-}
-
-
 def capabilities_of(
-    engine: str, dialect: Dialect, cloud: bool, given: dict[str, object] | None = None, model: str = ""
+    traits: Mapping[str, object],
+    dialect: Dialect,
+    cloud: bool,
+    given: Mapping[str, object] | None = None,
+    model: str = "",
 ) -> Capabilities:
-    """The record of a serve. `given`: what its configuration says, by the names of `Capabilities`. `model`: its name at
-    a cloud.
+    """The record of a serve. `traits`: its engine's, `given`: what its configuration says, both by the names of
+    `Capabilities`. `model`: its name at a cloud.
     """
-    usual: dict[str, object] = {"dialect": dialect, **_LOCAL.get(engine, {})}
+    usual: dict[str, object] = {"dialect": dialect, **traits}
     if cloud:
         usual |= {
             "local": False, "limit_field": "max_completion_tokens", "system_turns": "keep", "takes_image_urls": True,
@@ -105,4 +104,4 @@ def capabilities_of(
         }
     if cloud:
         usual |= traits_of(model, dialect)
-    return Capabilities(**(usual | (given or {})))  # type: ignore[arg-type]
+    return Capabilities(**{**usual, **(given or {})})  # type: ignore[arg-type]

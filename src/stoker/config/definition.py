@@ -1,0 +1,372 @@
+"""Reads, shows and describes tables of the file by their classes, so that a key is said once: where its field stands.
+
+A table is a msgspec Struct whose fields are keys (`domain.kinds.setting`). Its type hints say the **kind** of each:
+
+    value     one check with a form of its own: a size, a name, a word of several, a number between two others
+    list      `[...]`, each item of one kind
+    by name   a table whose keys are names
+    table     another Struct; a list of them is `[[...]]`
+
+and from the kinds everything that is said of the file elsewhere: `read` finds every problem in one pass, `show` gives
+the values back as the file has them, `schema` is what editors check, `keys_at` is what may stand in a place.
+msgspec's own decoder stops at the first problem, and knows no units; so its structs are used, and its decoder is not.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from functools import cache
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+from stoker.config.line_numbers import KeyPath
+from stoker.domain.kinds import Form, OrText, kind, one_of
+
+Report = Callable[[KeyPath, str], None]
+"""Where a value is wrong, and what is wrong. The place is spoiled: it is read as if it were left out."""
+Definitions = dict[str, dict[str, Any]]
+"""The schemas of tables, by the names of their classes."""
+Table = TypeVar("Table", bound=msgspec.Struct)
+UNKNOWN = "unknown key"
+WRONG: Any = object()
+"""What is read where there was a problem."""
+
+
+class Kind:
+    """One kind of value: the base of all."""
+
+    def read(self, value: object, path: KeyPath, report: Report) -> Any:
+        """As the program has it; WRONG: the problems have been reported."""
+        raise NotImplementedError
+
+    def show(self, value: Any) -> Any:
+        """As the file has it."""
+        return value
+
+    def schema(self, definitions: Definitions) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def inside(self, part: str | int) -> Kind | None:
+        """The kind of what is at this place within it; None: nothing is."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueKind(Kind):
+    form: Form
+
+    def read(self, value: object, path: KeyPath, report: Report) -> Any:
+        try:
+            return self.form.check(value)
+        except ValueError as error:
+            report(path, str(error))
+            return WRONG
+
+    def show(self, value: Any) -> Any:
+        return self.form.show(value)
+
+    def schema(self, definitions: Definitions) -> dict[str, Any]:
+        return dict(self.form.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalKind(Kind):
+    """None: the key is left out."""
+
+    of: Kind
+
+    def read(self, value: object, path: KeyPath, report: Report) -> Any:
+        return self.of.read(value, path, report)
+
+    def show(self, value: Any) -> Any:
+        return None if value is None else self.of.show(value)
+
+    def schema(self, definitions: Definitions) -> dict[str, Any]:
+        return self.of.schema(definitions)
+
+    def inside(self, part: str | int) -> Kind | None:
+        return self.of.inside(part)
+
+
+@dataclass(frozen=True, slots=True)
+class ListKind(Kind):
+    of: Kind
+    make: Callable[[Iterable[Any]], Any]
+
+    def read(self, value: object, path: KeyPath, report: Report) -> Any:
+        if not isinstance(value, list):
+            report(path, _no_list(path, kind(value)))
+            return WRONG
+        items = [self.of.read(item, (*path, index), report) for index, item in enumerate(value)]
+        return WRONG if any(item is WRONG for item in items) else self.make(items)
+
+    def show(self, value: Any) -> Any:
+        items = [self.of.show(item) for item in value]
+        return sorted(items) if self.make is frozenset else items
+
+    def schema(self, definitions: Definitions) -> dict[str, Any]:
+        return {"type": "array", "items": self.of.schema(definitions)}
+
+    def inside(self, part: str | int) -> Kind | None:
+        return self.of
+
+
+def _no_list(path: KeyPath, given: str) -> str:
+    if path in (("serve",), ("tier",)):
+        return f"must be an array of tables, not {given}: write [[{path[0]}]] with double brackets"
+    return f"must be a list in brackets, not {given}"
+
+
+@dataclass(frozen=True, slots=True)
+class ByNameKind(Kind):
+    names: Kind
+    of: Kind
+
+    def read(self, value: object, path: KeyPath, report: Report) -> Any:
+        if not isinstance(value, dict):
+            report(path, f"must be a table, not {kind(value)}")
+            return WRONG
+        found = {}
+        for name, item in list(value.items()):
+            known, read = self.names.read(name, (*path, name), report), self.of.read(item, (*path, name), report)
+            if known is not WRONG and read is not WRONG:
+                found[known] = read
+        return found
+
+    def show(self, value: Any) -> Any:
+        return {name: self.of.show(item) for name, item in value.items()}
+
+    def schema(self, definitions: Definitions) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": self.of.schema(definitions)}
+
+    def inside(self, part: str | int) -> Kind | None:
+        return self.of
+
+
+@dataclass(frozen=True, slots=True)
+class TableKind(Kind):
+    table: type[msgspec.Struct]
+    or_text: str = ""
+    """The key that text stands for; empty: text is no table."""
+
+    def read(self, value: object, path: KeyPath, report: Report) -> Any:
+        if self.or_text and isinstance(value, str):
+            value = {self.or_text: value}
+        if not isinstance(value, dict):
+            report(path, f"must be a table, not {kind(value)}")
+            return WRONG
+        keys, found = keys_of(self.table), {}
+        for name, item in list(value.items()):
+            if name not in keys:
+                report((*path, name), UNKNOWN)
+                continue
+            read = keys[name].kind.read(item, (*path, name), report)
+            if read is not WRONG:
+                found[keys[name].field] = read
+        return self.table(**found)
+
+    def show(self, value: Any) -> Any:
+        return value if isinstance(value, Mapping) else show(self.table, value)
+
+    def schema(self, definitions: Definitions) -> dict[str, Any]:
+        name = self.table.__name__
+        if name not in definitions:
+            definitions[name] = {}  # a table may hold itself
+            definitions[name] = table_schema(self.table, definitions)
+        reference = {"$ref": f"#/$defs/{name}"}
+        return {"anyOf": [{"type": "string"}, reference]} if self.or_text else reference
+
+    def inside(self, part: str | int) -> Kind | None:
+        found = keys_of(self.table).get(str(part))
+        return None if found is None else found.kind
+
+
+class Key(NamedTuple):
+    """One key of a table."""
+
+    field: str
+    """What the program calls it."""
+    kind: Kind
+    meaning: str
+    default: Any
+    is_derived: bool
+    """Left out, it follows from other keys: the default is only a placeholder."""
+
+
+@cache
+def keys_of(table: type[msgspec.Struct]) -> dict[str, Key]:
+    """The keys of a table, by their names in the file, in the order of its class."""
+    fields, defaults = table.__struct_fields__, table.__struct_defaults__
+    default_of = dict(zip(fields[len(fields) - len(defaults) :], defaults, strict=True))
+    found = {}
+    for field, hint in _hints(table).items():
+        meta = next((one for one in _metadata(hint) if isinstance(one, msgspec.Meta) and one.extra), None)
+        if meta is not None and meta.extra is not None:
+            name, is_derived = meta.extra["name"] or field, meta.extra["derived"]
+            default: Any = default_of.get(field)
+            made = default.factory() if hasattr(default, "factory") else default  # an empty dict
+            found[name] = Key(field, _kind(hint), meta.description or "", made, is_derived)
+    return found
+
+
+def _hints(table: type[msgspec.Struct]) -> dict[str, Any]:
+    """The annotations that may be keys, evaluated in the modules of their classes. `typing.get_type_hints` also looks
+    into the class, where a key may be called as a type is: `set`, `default`.
+    """
+    return {
+        field: eval(text, vars(sys.modules[base.__module__]))
+        for base in reversed(table.__mro__)
+        for field, text in vars(base).get("__annotations__", {}).items()
+        if text.startswith("Annotated[")
+    }
+
+
+def _metadata(hint: Any) -> tuple[Any, ...]:
+    return hint.__metadata__ if get_origin(hint) is Annotated else ()
+
+
+def _kind(hint: Any) -> Kind:
+    """1 a form of its own  2 a table  3 words  4 one of several types, None among them or not  5 a list, or values by
+    name  6 true or false, and numbers  7 text
+    """
+    metadata = _metadata(hint)
+    base = get_args(hint)[0] if metadata else hint
+    origin, arguments = get_origin(base), get_args(base)
+    limits = {
+        name: limit for one in metadata if isinstance(one, msgspec.Meta) for name in ("ge", "gt", "le")
+        if (limit := getattr(one, name)) is not None
+    }  # fmt: skip
+    for one in metadata:
+        if isinstance(one, Form):
+            return ValueKind(one)  # 1
+    if isinstance(base, type) and issubclass(base, msgspec.Struct):
+        return TableKind(base, next((one.key for one in metadata if isinstance(one, OrText)), ""))  # 2
+    if isinstance(base, type) and issubclass(base, Enum):
+        return ValueKind(_words(base))  # 3
+    if origin in (Union, types.UnionType):  # 4
+        others = [one for one in arguments if one is not type(None)]
+        if len(others) == 1:
+            limiting = (one for one in metadata if isinstance(one, msgspec.Meta))
+            return OptionalKind(_kind(Annotated[(others[0], *limiting)] if metadata else others[0]))
+        return ValueKind(_PLAIN)
+    if origin in (list, tuple, frozenset):  # 5
+        return ListKind(_kind(arguments[0]), origin)
+    if origin is dict or origin is Mapping or base in (dict, Mapping):
+        return ByNameKind(_kind(arguments[0]), _kind(arguments[1]))
+    if base is bool:  # 6
+        return ValueKind(Form(_switch, {"type": "boolean"}))
+    if base is int:
+        return ValueKind(Form(_number(int, limits), {"type": "integer", **_bounds(limits)}))
+    if base is float:
+        return ValueKind(Form(_number(float, limits), {"type": "number", **_bounds(limits)}))
+    if base is str:
+        return ValueKind(Form(_text))  # 7
+    raise TypeError(f"no key of a file can be {hint}")
+
+
+def _words(words: type[Enum]) -> Form:
+    """The values of an enum of text, or the names of one of numbers."""
+    by_word = {one.name.lower() if issubclass(words, IntEnum) else str(one.value): one for one in words}
+    check = one_of(by_word)
+    shown = {one: word for word, one in by_word.items()}
+    return Form(lambda value: by_word[check(value)], {"type": "string", "enum": list(by_word)}, shown.__getitem__)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be text in quotes, not {kind(value)}")
+    return value
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, without quotes, not {kind(value)}")
+    return value
+
+
+def _number(make: type[int] | type[float], limits: Mapping[str, Any]) -> Callable[[object], float]:
+    """A whole number, or any: then a whole one, too. `limits`: `ge`, `gt`, `le`."""
+
+    def check(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int if make is int else (int, float)):
+            raise ValueError(f"must be a {'whole ' if make is int else ''}number, not {kind(value)}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"must be a number, not {kind(value)}")
+        if "ge" in limits and value < limits["ge"]:
+            raise ValueError(f"is too small: at least {limits['ge']}")
+        if "gt" in limits and value <= limits["gt"]:
+            raise ValueError(f"is too small: more than {limits['gt']}")
+        if "le" in limits and value > limits["le"]:
+            raise ValueError(f"is too large: at most {limits['le']}")
+        return make(value)
+
+    return check
+
+
+def _bounds(limits: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum"}
+    return {names[name]: limit for name, limit in limits.items()}
+
+
+def _plain(value: object) -> object:
+    if not isinstance(value, str | int | float):
+        raise ValueError(f"must be text, a number, true or false, not {kind(value)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"must be a number, not {kind(value)}")
+    return value
+
+
+_PLAIN = Form(_plain, {"anyOf": [{"type": name} for name in ("string", "integer", "number", "boolean")]})
+
+
+def read(table: type[Table], values: Mapping[str, Any], path: KeyPath, report: Report) -> Table:
+    """The table with these values of the file; what is wrong is reported, and as if it were left out."""
+    found: Table = TableKind(table).read(values, path, report)
+    return found
+
+
+def no_problem(path: KeyPath, text: str) -> None:
+    """For `read` of values that were read before."""
+    raise AssertionError(f"{path}: {text}")
+
+
+def show(table: type[msgspec.Struct], record: object, **own: Any) -> dict[str, Any]:
+    """`record` in the form of the file, by its attributes. `own`: the values of keys that are no attributes of the same
+    name. None: what is left out.
+    """
+    return {
+        name: _shown(key.kind, own[key.field]) if key.field in own else key.kind.show(getattr(record, key.field))
+        for name, key in keys_of(table).items()
+    }
+
+
+def _shown(of: Kind, value: Any) -> Any:
+    return None if value is None else of.show(value)
+
+
+def table_schema(table: type[msgspec.Struct], definitions: Definitions) -> dict[str, Any]:
+    """The JSON schema of a table. Those of the tables in it go to `definitions`."""
+    properties = {}
+    for name, key in keys_of(table).items():
+        node = {**key.kind.schema(definitions), "description": key.meaning}
+        if not (key.is_derived or "$ref" in node or (default := key.kind.show(key.default)) is None):
+            node["default"] = default
+        properties[name] = node
+    described = " ".join((table.__doc__ or "").split())
+    return {"type": "object", "description": described, "properties": properties, "additionalProperties": False}
+
+
+def keys_at(table: type[msgspec.Struct], path: KeyPath) -> list[str]:
+    """The keys that may stand at this place of a table; empty where any name goes."""
+    found: Kind | None = TableKind(table)
+    for part in path:
+        found = None if found is None else found.inside(part)
+    while isinstance(found, OptionalKind):
+        found = found.of
+    return list(keys_of(found.table)) if isinstance(found, TableKind) else []

@@ -1,0 +1,35 @@
+"""The engines that there are. Everything that depends on an engine is asked here, by the name in the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stoker.domain import kinds
+from stoker.engines import generic, llama_cpp, sglang, vllm
+from stoker.engines.record import Engine
+
+DEFAULT = llama_cpp.ENGINE
+"""That of a serve whose configuration names none."""
+GENERIC = generic.ENGINE
+"""Anything with an OpenAI-like API."""
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DEFAULT, vllm.ENGINE, sglang.ENGINE, GENERIC)}
+"""By name, in the order in which they are shown. `register` adds to it."""
+kinds.ENGINES[:] = ENGINES
+
+
+def register(engine: Engine) -> None:
+    """Adds the engine of an extension. Call it before the configuration is read. Raises ValueError for a taken name."""
+    if engine.name in ENGINES:
+        raise ValueError(f"there is an engine '{engine.name}' already")
+    ENGINES[engine.name] = engine
+    kinds.ENGINES.append(engine.name)
+
+
+def engine_of(name: str) -> Engine:
+    """The engine of that name; GENERIC for one that only another Stoker has, by an extension."""
+    return ENGINES.get(name, GENERIC)
+
+
+def those(has: Callable[[Engine], object]) -> list[str]:
+    """The names of all engines that `has` something."""
+    return [engine.name for engine in ENGINES.values() if has(engine)]

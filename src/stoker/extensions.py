@@ -1,0 +1,138 @@
+"""What a package adds to Stoker, and how it is found.
+
+A package is an extension if it has an entry point in the group `stoker.extensions` that names an `Extension`. Importing
+the module of that object must be cheap: it is done by every command. What it offers is named by place ("module:object")
+and imported when it is used. docs/how-it-works/extensions.md has an example.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+GROUP = "stoker.extensions"
+
+
+class Command(NamedTuple):
+    """A command of `stoker`, or a group of commands."""
+
+    name: str
+    place: str
+    """A function with Typer's annotations, or for a group a `typer.Typer`."""
+    summary: str
+    """What `stoker --help` says: at most 60 characters, ends with a full stop."""
+
+
+class Offer(NamedTuple):
+    """Something that others ask for by its name."""
+
+    name: str
+    place: str
+
+
+class Extension(NamedTuple):
+    """What one package offers. Everything is optional."""
+
+    summary: str
+    """One line for `stoker --version -v`."""
+    commands: tuple[Command, ...] = ()
+    server: str = ""
+    """The place of a function from a `ServerContext` to a `ServerPart`, called when a server starts: see
+    `stoker.app.server_parts`.
+    """
+    drivers: tuple[Offer, ...] = ()
+    """By the name of the driver: a function from a `stoker.fleet.drivers.unit.DriverContext` to a `UnitDriver`."""
+    doctor: str = ""
+    """The place of a function from the configuration (`Settings`) to findings for `stoker doctor`."""
+    offers: tuple[Offer, ...] = ()
+    """Functions for other extensions."""
+
+
+class InstalledExtension(NamedTuple):
+    """An entry point of the group, and what is behind it."""
+
+    name: str
+    package: str
+    """Name and version of the distribution."""
+    extension: Extension | None
+    problem: str
+    """Why it cannot be used, if `extension` is None."""
+
+
+@cache
+def installed_extensions() -> tuple[InstalledExtension, ...]:
+    """Those that this Python finds, by name. One that cannot be imported has its problem. Raises nothing."""
+    by_name: dict[str, tuple[str, str]] = {}
+    for name, place, package in _entry_points(sys.path):
+        by_name.setdefault(name, (place, package))
+    return tuple(_load(name, *by_name[name]) for name in sorted(by_name))
+
+
+def usable_extensions() -> tuple[Extension, ...]:
+    """Those without a problem."""
+    return tuple(one.extension for one in installed_extensions() if one.extension is not None)
+
+
+def offered(name: str) -> Any:
+    """What an extension offers other extensions by this name; None: none does. Raises what `load` raises."""
+    return _first(name, (offer for extension in usable_extensions() for offer in extension.offers))
+
+
+def offered_driver(name: str) -> Any:
+    """The maker of a driver, by the driver's name; None: no extension has it. Raises what `load` raises."""
+    return _first(name, (offer for extension in usable_extensions() for offer in extension.drivers))
+
+
+def load(place: str) -> Any:
+    """The object at "module:object". Raises ImportError or AttributeError, and whatever the module raises."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _first(name: str, offers: Iterable[Offer]) -> Any:
+    return next((load(offer.place) for offer in offers if offer.name == name), None)
+
+
+def _load(name: str, place: str, package: str) -> InstalledExtension:
+    try:
+        extension = load(place)
+    except Exception as error:  # whatever a stranger's module does: the server and its commands stay
+        return InstalledExtension(name, package, None, f"{type(error).__name__}: {error}")
+    if not isinstance(extension, Extension):
+        return InstalledExtension(name, package, None, f"{place} is not a stoker.extensions.Extension")
+    return InstalledExtension(name, package, extension, "")
+
+
+def _entry_points(path: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Name, place and package of each entry point of the group.
+
+    `importlib.metadata` says the same, but importing it takes 1 MB and as long as a fifth of `stoker --help`.
+    """
+    for folder in path:
+        try:
+            names = sorted(name for name in os.listdir(folder or ".") if name.endswith(".dist-info"))
+        except OSError:
+            continue
+        for name in names:
+            try:
+                with open(os.path.join(folder, name, "entry_points.txt"), encoding="utf-8") as file:
+                    text = file.read()
+            except (OSError, UnicodeDecodeError):
+                continue
+            if GROUP in text:
+                package = " ".join(name.removesuffix(".dist-info").split("-", 1))
+                yield from ((entry, place, package) for entry, place in _of_group(text))
+
+
+def _of_group(text: str) -> Iterator[tuple[str, str]]:
+    is_ours = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            is_ours = line == f"[{GROUP}]"
+        elif is_ours and "=" in line and not line.startswith(("#", ";")):
+            name, _, place = line.partition("=")
+            yield name.strip(), place.split("[")[0].strip()

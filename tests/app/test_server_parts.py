@@ -1,0 +1,180 @@
+"""Parts of extensions in the server: what they get, and that one which fails costs a line and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import tomllib
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.app.program import Assembly, settings_in
+from tests.docs.commands import BLOCK
+
+from stoker.app import server_parts
+from stoker.app.server_parts import RunningServer, ServerPart, ServerParts
+from stoker.domain.access import Settings
+from stoker.domain.decision import Decision
+from stoker.domain.events import Event, ServeExited
+from stoker.domain.lease import Target
+from stoker.domain.trace import RequestTrace
+from stoker.extensions import Extension, InstalledExtension, load
+from stoker.store.exposition import expose
+from stoker.store.metrics import Metrics
+
+DECISION = Decision(id="req_1", at=1.7e9, endpoint="/v1/chat/completions", key="alice")
+PAGE = Path(__file__).parents[2] / "docs" / "how-it-works" / "extensions.md"
+
+
+class Recorder(ServerPart):
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    def configure(self, settings: Settings) -> None:
+        self.seen.append(settings)
+
+    def on_event(self, event: Event) -> None:
+        self.seen.append(event)
+
+    def on_decision(self, decision: Decision) -> None:
+        self.seen.append(decision)
+
+    def status(self) -> Mapping[str, object]:
+        return {"seen": len(self.seen)}
+
+    async def run(self, server: RunningServer) -> None:
+        await server.worker_proved("east", Target("10.0.0.1", 8000))
+
+    async def close(self) -> None:
+        self.seen.append("closed")
+
+
+class Faulty(ServerPart):
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.tracer = self
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("configure", "on_event", "on_decision", "status", "metrics"):
+            object.__getattribute__(self, "calls").append(name)
+            raise RuntimeError(name)
+        return object.__getattribute__(self, name)
+
+    def begin(self, *_: object) -> RequestTrace:
+        self.calls.append("begin")
+        raise RuntimeError("begin")
+
+    def finish(self, trace: RequestTrace, decision: Decision) -> None:
+        raise RuntimeError("finish")
+
+    async def run(self, server: RunningServer) -> None:
+        raise RuntimeError("run")
+
+    async def close(self) -> None:
+        raise RuntimeError("close")
+
+
+async def nowhere(edge: str, target: Target) -> None:
+    """A server without edges."""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda parts: parts.on_event(ServeExited("a", "")), lambda parts: parts.on_decision(DECISION),
+     lambda parts: parts.configure(settings_in(Path())), lambda parts: parts.status(), lambda parts: parts.metrics()],
+)  # fmt: skip
+def test_a_method_that_raises_is_named_once_and_the_other_parts_go_on(
+    call: Callable[[ServerParts], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    faulty, recorder = Faulty(), Recorder()
+    parts = ServerParts({"broken": faulty, "good": recorder})
+    call(parts)
+    call(parts)
+    assert len(faulty.calls) == 1
+    assert [record.message for record in caplog.records] == [
+        f"extension broken: {faulty.calls[0]} failed, and is not called again"
+    ]
+    assert parts.status() == {"seen": len(recorder.seen)}
+
+
+def test_a_tracer_that_raises_costs_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    faulty = Faulty()
+    tracer = ServerParts({"broken": faulty}).tracer
+    assert tracer is not None
+    for _ in range(2):
+        tracer.finish(tracer.begin("POST", "http", {}, 0.0), DECISION)
+    assert faulty.calls == ["begin"]
+    assert len(caplog.records) == 1
+
+
+def test_the_first_part_that_has_a_tracer_or_knows_edges_counts() -> None:
+    assert ServerParts({}).tracer is None
+    assert ServerParts({"a": ServerPart(), "b": Recorder()}).edge_targets is None
+
+
+def test_a_part_runs_beside_the_others_and_is_closed_whatever_they_do() -> None:
+    async def main() -> None:
+        proved = []
+
+        async def worker_proved(edge: str, target: Target) -> None:
+            proved.append((edge, target.host))
+
+        recorder = Recorder()
+        parts = ServerParts({"broken": Faulty(), "good": recorder})
+        await parts.run(RunningServer(worker_proved))
+        await parts.close()
+        assert proved == [("east", "10.0.0.1")]
+        assert recorder.seen == ["closed"]
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_used_is_left_out_with_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def build(context: server_parts.ServerContext) -> ServerPart:
+        assert context.settings().serves
+        raise OSError("no card")
+
+    module = types.ModuleType("torn_extension")
+    module.build = build  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torn_extension", module)
+    installed = (
+        InstalledExtension("gone", "gone 1.0", None, "ImportError: gone"),
+        InstalledExtension("torn", "torn 2.0", Extension("", server="torn_extension:build"), ""),
+        InstalledExtension("commands", "commands 3.0", Extension(""), ""),
+    )
+    monkeypatch.setattr(server_parts, "installed_extensions", lambda: installed)
+
+    async def main() -> None:
+        async with Assembly(tmp_path) as program:
+            assert program.front is not None
+
+    asyncio.run(main())
+    assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [
+        "extension gone (gone 1.0) is not used: ImportError: gone",
+        "extension torn (torn 2.0) is not used: OSError: no card",
+    ]
+
+
+def test_the_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = {match[3]: match[4] for match in BLOCK.finditer(PAGE.read_text(encoding="utf-8"))}
+    (tmp_path / "stoker_tally.py").write_text(blocks["python"])
+    monkeypatch.syspath_prepend(tmp_path)
+    name, place = next(iter(tomllib.loads(blocks["toml"])["project"]["entry-points"]["stoker.extensions"].items()))
+    installed = InstalledExtension(name, "stoker-tally 1.0", load(place), "")
+    monkeypatch.setattr(server_parts, "installed_extensions", lambda: (installed,))
+
+    async def main() -> None:
+        async with Assembly(tmp_path) as program:
+            extensions = program.parts.extensions
+            extensions.on_decision(DECISION)
+            assert extensions.status() == {"tally": {"alice": 1}}
+            text = expose(Metrics(), {}, extensions.metrics()).decode()
+            assert 'stoker_tally_total{key="alice"} 1.0' in text
+
+    asyncio.run(main())

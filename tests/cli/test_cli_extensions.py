@@ -1,0 +1,91 @@
+"""Extensions of the command line: found by their entry point, listed, and never able to break Stoker's own commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HELLO = '''
+import typer
+from stoker.extensions import Command, Extension
+
+EXTENSION = Extension(
+    "Says hello.",
+    commands=(
+        Command("hello", "hello_stoker:hello", "Say hello to NAME."),
+        Command("greet", "hello_stoker:group", "Greetings."),
+        Command("torn", "hello_stoker:nothing", "Cannot be imported."),
+        Command("serves", "hello_stoker:hello", "Would replace one of Stoker's own."),
+    ),
+)
+group = typer.Typer()
+
+def hello(name: str) -> None:
+    """Say hello to NAME."""
+    print(f"hello {name}")
+
+group.command("loudly")(hello)
+group.command("softly")(hello)
+'''
+
+
+def install(folder: Path, name: str, source: str, place: str) -> None:
+    """As a package manager lays it out."""
+    (folder / f"{name}.py").write_text(source)
+    facts = folder / f"{name}-1.2.dist-info"
+    facts.mkdir()
+    (facts / "entry_points.txt").write_text(
+        f"[console_scripts]\nhi = {name}:hi\n\n[stoker.extensions]\n# ours\n{name} = {place}\n\n[else]\nx = y:z\n"
+    )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    install(tmp_path, "hello_stoker", HELLO, "hello_stoker:EXTENSION")
+    return tmp_path
+
+
+def stoker(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = "import sys; from stoker.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, "PYTHONPATH": f"{site}:/nowhere"}, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+
+
+def test_a_command_and_a_group_of_an_extension_work_and_are_in_help(site: Path) -> None:
+    assert "hello         Say hello to NAME." in stoker(site, "--help").stdout
+    assert stoker(site, "hello", "Ada").stdout == "hello Ada\n"
+    assert stoker(site, "greet", "loudly", "Ada").stdout == "hello Ada\n"
+    assert "loudly" in stoker(site, "greet", "--help").stdout
+    assert "Use: stoker greet softly" in stoker(site, "softly").stderr
+
+
+def test_stokers_own_command_counts_where_an_extension_has_the_same_name(site: Path) -> None:
+    assert "the model servers of the configuration" in stoker(site, "serves", "--help").stdout
+
+
+def test_a_command_that_cannot_be_imported_says_so_and_leaves_the_others(site: Path) -> None:
+    torn = stoker(site, "torn")
+    assert torn.returncode == 1
+    assert torn.stderr.startswith("stoker: the command torn cannot be loaded (AttributeError: ")
+    assert stoker(site, "frobnicate").returncode == 2
+
+
+def test_the_version_lists_what_is_installed_and_why_something_is_not_used(site: Path) -> None:
+    install(site, "broken", "raise RuntimeError('no such card')", "broken:EXTENSION")
+    install(site, "other", "EXTENSION = 3", "other:EXTENSION")
+    lines = stoker(site, "--version", "-v").stdout.splitlines()
+    assert "  hello_stoker (hello_stoker 1.2): Says hello." in lines
+    assert "  broken (broken 1.2): cannot be used: RuntimeError: no such card" in lines
+    assert "  other (other 1.2): cannot be used: other:EXTENSION is not a stoker.extensions.Extension" in lines
+    facts = json.loads(stoker(site, "version", "-v", "--json").stdout)
+    by_name = {one["name"]: one for one in facts["extensions"]}
+    assert by_name["hello_stoker"]["commands"] == ["hello", "greet", "torn", "serves"]
+    assert by_name["broken"]["problem"] == "RuntimeError: no such card"
+    assert "extensions" not in json.loads(stoker(site, "version", "--json").stdout)
