@@ -9,10 +9,10 @@ import pytest
 
 from stoker.cli.main import run
 from stoker.domain.run import Fingerprint, Outcome, Run, RunKind, Subject
-from stoker.measure.artifacts import result_file
-from stoker.measure.suites import fixture
-from stoker.measure.suites.grading import GradedFixture, GradeOutcome
 from stoker.store.profile import load
+from stoker_lab.artifacts import result_file
+from stoker_lab.suites import fixture
+from stoker_lab.suites.grading import GradedFixture, GradeOutcome
 
 Captured = pytest.CaptureFixture[str]
 TIERS = """

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.cli.fake_stoker import FakeStoker, status
 
-from stoker.cli.commands import read_again, serves_experiment
+from stoker.cli.commands import read_again
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu
 from stoker.cli.main import run
@@ -24,6 +24,7 @@ from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Status
 from stoker.store.state_dir import StateDir
+from stoker_lab.commands import serves_experiment
 
 Captured = pytest.CaptureFixture[str]
 

@@ -8,6 +8,8 @@ import threading
 import tomllib
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,17 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from stoker.config.definition import keys_of
 from stoker.config.effective import schema, show, to_toml
 from stoker.config.load import load
 from stoker.config.toml_writer import render
 from stoker.config.warnings import warnings
-from stoker.domain.access import Settings
+from stoker.domain.access import FrontDoor, Paths, Settings
 from stoker.domain.dialect import MEDIA
 from stoker.domain.errors import ConfigError
 from stoker.domain.key import KeySettings
-from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings
+from stoker.domain.routing import RouterSettings
+from stoker.domain.serve import Serve, Slot
 
 Loaded = Callable[[str], Settings]
 ROOT = Path(__file__).parents[2]
@@ -290,49 +294,44 @@ class TestShow:
         assert not [w for w in warnings(settings) if "MONKEY" in w or "--keys" in w]
         assert sum("is a secret in the configuration file: give it as" in w for w in warnings(settings)) == 2
 
-    def test_every_field_of_the_domain_can_be_written_in_the_file(self, full: Settings) -> None:
-        """A setting that cannot be configured, or is not shown, would be a dead one."""
+    def test_every_field_of_a_record_is_a_key_or_follows_from_some(self) -> None:
+        """A setting that cannot be configured would be a dead one."""
+        follow = {
+            Serve: {
+                "alias_patterns", "directory", "die_with_parent", "asks_dialects", "from_tier", "is_served_name_public",
+                "auto_context", "context_problem", "replica_of", "job_place", "min_replicas",
+            },
+            KeySettings: set(),
+            FrontDoor: set(),
+            Paths: set(),
+            Slot: {"name"},
+            RouterSettings: {"tiers", "aliases"},
+        }  # fmt: skip
+        for record, others in follow.items():
+            names = getattr(record, "__struct_fields__", None) or {one.name for one in fields(record)}
+            keys = keys_of(record).values()
+            assert {*names} - {name for key in keys for name in (key.field, key.group)} == others, record
+
+    def test_every_key_is_shown(self, full: Settings) -> None:
         shown: Any = show(full)
         known = {name: set(table["properties"]) for name, table in SCHEMA["$defs"].items()}
-        [one, *_] = full.serves
-        unwritten = {
-            "alias_patterns",
-            "directory",
-            "die_with_parent",
-            "tuning",
-            "asks_dialects",
-            "from_tier",
-            "variants",
-        }
-        unwritten |= {"is_served_name_public"}  # follows from all names of the file
-        unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
-        unwritten |= {"replica_of", "job_place", "min_replicas"}  # follow from `slots`, `also` and `replicas`
-        assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
-        assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
-        for section, table in (
-            ("warm", "WarmTable"),
-            ("watchdog", "WatchdogTable"),
-            ("conversations", "ConversationsTable"),
-            ("media", "MediaTable"),
-        ):
-            assert {f.name for f in fields(getattr(full, section))} == known[table] == set(shown[section])
-        assert {f.name for f in fields(full.front_door)} == known["FrontDoorTable"]
-        assert known["FrontDoorTable"] - set(shown["front_door"]) == {"tls"}, "it needs real files"
-        assert {f.name for f in fields(KeySettings)} == known["AppTable"] == set(shown["app"]["agents"])
-        assert {f.name for f in fields(full.paths)} == known["PathsTable"] == set(shown["paths"])
-        assert {f.name for f in fields(full.slots[0].swap)} == known["SwapTable"] == set(shown["slots"]["gpu0"]["swap"])
-        breaker = {f"breaker_{name}" for name in BreakerLimits.__struct_fields__}
-        routed = {*RouterSettings.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker", "aliases"}
-        assert routed == known["RouterTable"] == set(shown["router"])
-        assert set(ShadowSettings.__struct_fields__) == known["ShadowTable"] == set(shown["router"]["shadow"])
-        assert (
-            set(ClassifierModelSettings.__struct_fields__)
-            == known["ClassifierTable"]
-            == set(shown["router"]["classifier"])
-        )
+        for path, table in {
+            ("warm",): "WarmPool",
+            ("watchdog",): "Watchdog",
+            ("conversations",): "Conversations",
+            ("media",): "Media",
+            ("app", "agents"): "App",
+            ("paths",): "Paths",
+            ("slots", "gpu0", "swap"): "SwapPolicy",
+            ("router",): "RouterSettings",
+            ("router", "shadow"): "ShadowSettings",
+            ("router", "classifier"): "ClassifierModelSettings",
+        }.items():
+            assert set(reduce(getitem, path, shown)) == known[table], path
+        assert known["FrontDoor"] - set(shown["front_door"]) == {"tls"}, "it needs real files"
         assert {key for tier in shown["tier"] for key in tier} == known["TierTable"]
         in_any = {key for serve in shown["serve"] for key in serve}
-        assert known["ServeTable"] - in_any == {"extends", "abstract"}
+        assert known["ServeRow"] - in_any == {"extends", "abstract"}
 
 
 values = st.recursive(
@@ -354,18 +353,18 @@ def test_any_plain_table_is_rendered_so_that_it_reads_back(table: dict[str, Any]
 KEYS = [
     (section, key)
     for section, table in {
-        "[front_door]": "FrontDoorTable",
-        "[[front_door.keys]]": "KeyTable",
-        "[app.agents]": "AppTable",
-        "[paths]": "PathsTable",
-        "[swap]": "SwapTable",
-        "[slots.g]": "SlotTable",
-        "[[serve]]": "ServeTable",
-        "[media]": "MediaTable",
-        "[router]": "RouterTable",
-        "[router.class.planning]": "ClassTable",
-        "[router.shadow]": "ShadowTable",
-        "[router.classifier]": "ClassifierTable",
+        "[front_door]": "FrontDoor",
+        "[[front_door.keys]]": "Key",
+        "[app.agents]": "App",
+        "[paths]": "Paths",
+        "[swap]": "SwapPolicy",
+        "[slots.g]": "Slot",
+        "[[serve]]": "ServeRow",
+        "[media]": "Media",
+        "[router]": "RouterSettings",
+        "[router.class.planning]": "TaskClass",
+        "[router.shadow]": "ShadowSettings",
+        "[router.classifier]": "ClassifierModelSettings",
         "[[tier]]": "TierTable",
     }.items()
     for key in SCHEMA["$defs"][table]["properties"]
@@ -504,32 +503,32 @@ class TestInStep:
     @pytest.mark.parametrize(
         ("heading", "table"),
         [
-            ("## [front_door]", "FrontDoorTable"),
-            ("### Each of `front_door.keys`", "KeyTable"),
-            ("## [app.NAME]", "AppTable"),
-            ("## [paths]", "PathsTable"),
-            ("## [slots.NAME]", "SlotTable"),
-            ("## [clusters.NAME]", "ClusterTable"),
-            ("## [swap], and [slots.NAME.swap]", "SwapTable"),
-            ("## [[serve]]", "ServeTable"),
-            ("### `requires`", "RequiresTable"),
-            ("### `translation`", "TranslationTable"),
-            ("### `request`", "RequestTable"),
-            ("### `variant`", "VariantTable"),
-            ("### `also`", "AlsoTable"),
-            ("## [gate.NAME]", "GateTable"),
+            ("## [front_door]", "FrontDoor"),
+            ("### Each of `front_door.keys`", "Key"),
+            ("## [app.NAME]", "App"),
+            ("## [paths]", "Paths"),
+            ("## [slots.NAME]", "Slot"),
+            ("## [clusters.NAME]", "Cluster"),
+            ("## [swap], and [slots.NAME.swap]", "SwapPolicy"),
+            ("## [[serve]]", "ServeRow"),
+            ("### `requires`", "Requires"),
+            ("### `translation`", "Translation"),
+            ("### `request`", "RequestParameters"),
+            ("### `variant`", "ServeVariant"),
+            ("### `also`", "AlsoServed"),
+            ("## [gate.NAME]", "Gate"),
             ("## [alias.NAME]", "AliasTable"),
             ("## [edge.NAME]", "EdgeTable"),
             ("### [edge.NAME.ec2]", "Ec2Table"),
-            ("## [compat]", "CompatTable"),
-            ("## [responses]", "ResponsesTable"),
-            ("## [media]", "MediaTable"),
-            ("## [router]", "RouterTable"),
-            ("### [router.class.NAME]", "ClassTable"),
-            ("### [router.shadow]", "ShadowTable"),
-            ("### [router.classifier]", "ClassifierTable"),
+            ("## [compat]", "CompatPaths"),
+            ("## [responses]", "ResponseStorage"),
+            ("## [media]", "Media"),
+            ("## [router]", "RouterSettings"),
+            ("### [router.class.NAME]", "TaskClass"),
+            ("### [router.shadow]", "ShadowSettings"),
+            ("### [router.classifier]", "ClassifierModelSettings"),
             ("## [[tier]]", "TierTable"),
-            ("### `cost`", "CostTable"),
+            ("### `cost`", "Cost"),
         ],
     )
     def test_the_page_has_every_key_with_its_default(self, heading: str, table: str) -> None:

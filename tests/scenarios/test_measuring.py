@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.scenarios.plane import Plane, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 QUICKLY = ("--concurrency", "1", "--repeats", "1", "--prompt-tokens", "40", "--output-tokens", "5")
 

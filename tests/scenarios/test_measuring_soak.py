@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.scenarios.plane import Plane, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 
 def said(text: str) -> list[dict[str, Any]]:

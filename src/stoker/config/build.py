@@ -1,51 +1,34 @@
-"""Checked tables to the domain's records: absolute paths, secrets that were read, dependent defaults."""
+"""What the file says to the records that the program works with: absolute paths, secrets that were read, and what keys
+that are left out follow from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from stoker.config.definition import no_problem, read
+from stoker.config.definition import changed, no_problem, read
 from stoker.config.document import ConfigDocument
-from stoker.config.inheritance import ServeEntry
+from stoker.config.inheritance import ServeEntry, also_name, is_cloud
 from stoker.config.line_numbers import KeyPath as KeyPath
-from stoker.config.orchestrator_files import OrchestratorFiles
+from stoker.config.local_address import is_loopback
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.rules.names import public_served_names
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
-from stoker.config.tables.also import build_also
-from stoker.config.tables.cluster import build_clusters
-from stoker.config.tables.compat import build_compat
 from stoker.config.tables.edge import build_edges
-from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
-from stoker.config.tables.gates import build_aliases, build_choices, build_gates, task_names
-from stoker.config.tables.media import build_media
-from stoker.config.tables.orchestrator import build_orchestrators
-from stoker.config.tables.request import build_request, build_variants
+from stoker.config.tables.file import File
+from stoker.config.tables.gates import build_aliases, build_choices, task_names
 from stoker.config.tables.router import build_router
-from stoker.config.tables.telemetry import build_telemetry
-from stoker.config.tables.translation import build_translation
-from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorage, Settings, WarmPool, Watchdog
+from stoker.domain.access import FrontDoor, Paths, Settings
 from stoker.domain.dialect import Dialect
-from stoker.domain.key import App, make_key
-from stoker.domain.kinds import split_status
-from stoker.domain.serve import (
-    Driver,
-    FallbackCause,
-    Requires,
-    Secret,
-    Serve,
-    ServeIdentity,
-    Slot,
-    Status,
-    SwapPolicy,
-    Tuning,
-    Warmth,
-)
+from stoker.domain.key import make_key
+from stoker.domain.kinds import FILE, Form
+from stoker.domain.request_parameters import NO_PARAMETERS
+from stoker.domain.serve import SECRET, AlsoServed, Driver, Secret, Serve, Slot, SwapPolicy
 from stoker.engines.record import Weights
 from stoker.engines.registry import engine_of
 from stoker.request.decide.alias_patterns import is_pattern
@@ -59,42 +42,40 @@ def read_secrets(
     """Every secret by the place of its source. What cannot be read becomes a problem; without `needs_all`, only what is
     no source does, and the other problems come up where the secret is revealed.
     """
-    wanted: dict[KeyPath, str] = {}
-    for index, key in enumerate(file.front_door.keys):
-        if key.value is not None:
-            wanted[("front_door", "keys", index, "value")] = key.value
-    for entry in entries:
-        if entry.table.key is not None:
-            wanted.setdefault(entry.at("key"), entry.table.key)
-        for position, also in enumerate(entry.table.also):
-            if also.key is not None:
-                wanted.setdefault((*entry.at("also"), position, "key"), also.key)
-    for name, edge in file.edge.items():
-        for which in ("key", "route_key"):
-            if (origin := getattr(edge, which)) is not None:
-                wanted["edge", name, which] = origin
-    for name, cluster in file.clusters.items():
-        if cluster.token is not None:
-            wanted["clusters", name, "token"] = cluster.token
-    for name, origin in (file.telemetry.headers if file.telemetry is not None else {}).items():
-        wanted["telemetry", "headers", name] = origin
     secrets: Secrets = {}
-    for path, source in wanted.items():
-        try:
-            secrets[path] = read_secret(source, directory)
-        except UnreadableSecret as error:
-            if needs_all:
+
+    def collect(value: Any, form: Form, path: KeyPath) -> Any:
+        if form is SECRET and value is not None and path not in secrets:
+            source = value.source
+            try:
+                secrets[path] = read_secret(source, directory)
+            except UnreadableSecret as error:
+                if needs_all:
+                    doc.problem(path, str(error))
+                else:
+                    secrets[path] = Secret("", source, doc.text(path, str(error)))
+            except ValueError as error:
                 doc.problem(path, str(error))
-            else:
-                secrets[path] = Secret("", source, doc.text(path, str(error)))
-        except ValueError as error:
-            doc.problem(path, str(error))
+        return value
+
+    changed(_without_serves(file), collect, _top)
+    for entry in entries:
+        changed(entry.table, collect, entry.at)
     if needs_all:
         for path, secret in secrets.items():
             if path[0] == "front_door" and (weakness := key_weakness(secret)):
                 doc.problem(path, f"the key {weakness}")
         _check_same(doc, secrets)
     return secrets
+
+
+def _without_serves(file: File) -> File:
+    """Serves may inherit, and so have their values from other places."""
+    return msgspec.structs.replace(file, serve=())
+
+
+def _top(name: str) -> KeyPath:
+    return (name,)
 
 
 def _check_same(doc: ConfigDocument, secrets: Secrets) -> None:
@@ -109,246 +90,148 @@ def _check_same(doc: ConfigDocument, secrets: Secrets) -> None:
 
 def build(
     doc: ConfigDocument,
-    file: File,
+    written: File,
     entries: list[ServeEntry],
     secrets: Secrets,
-    orchestrator_files: OrchestratorFiles,
+    prompts: Mapping[tuple[str, str], str],
     source: Path,
 ) -> Settings:
-    """The settings for the program. Call it only if there are no problems."""
+    """The settings for the program. Call it only if there are no problems. `prompts`: the texts of orchestrators'
+    prompts, by orchestrator and key.
+    """
     directory = source.parent
-    paths = _paths(file.paths, directory)
+
+    def final(value: Any, form: Form, path: KeyPath) -> Any:
+        if form is FILE and value:
+            return str(absolute(value, directory))
+        return secrets[path] if form is SECRET and value is not None else value
+
+    file = changed(_without_serves(written), final, _top)
+    paths = _paths(doc, file.paths)
     real = [entry for entry in entries if not entry.table.abstract]
-    public = public_served_names(entries, file)
+    public = public_served_names(entries, written)
+    final_entries = [replace(entry, table=changed(entry.table, final, entry.at)) for entry in real]
     serves = tuple(
-        _serve(doc, entry, secrets, directory, Path(paths.vault), entry.served_name in {entry.name, *public})
-        for entry in real
+        _serve(doc, entry, directory, Path(paths.vault), entry.served_name in {entry.name, *public})
+        for entry in final_entries
     )
-    profile = None if file.router.profile_path is None else str(absolute(file.router.profile_path, directory))
     clouds = {serve.name: serve.served_name or serve.name for serve in serves if serve.translation.cloud}
+    is_here = is_loopback(file.front_door.host)
+    compat: dict[str, Any] = {key: is_here for key in ("llama_swap", "llama_cpp") if not doc.holds(("compat", key))}
     return Settings(
-        front_door=_front_door(doc, file, secrets, directory),
+        front_door=_front_door(file),
         paths=paths,
-        slots=tuple(_slot(doc, file.swap, name, slot) for name, slot in file.slots.items()),
+        slots=tuple(_slot(doc, slot) for slot in file.slots.values()),
         serves=serves,
         source=str(source),
-        warm=WarmPool(**msgspec.structs.asdict(file.warm)),
-        watchdog=Watchdog(**msgspec.structs.asdict(file.watchdog)),
-        conversations=Conversations(**msgspec.structs.asdict(file.conversations)),
-        apps=tuple(App(name, table.to_settings()) for name, table in file.app.items()),
-        gates=build_gates(file.gate),
+        warm=file.warm,
+        watchdog=file.watchdog,
+        conversations=file.conversations,
+        apps=tuple(file.app.values()),
+        gates=tuple(file.gate.values()),
         aliases=build_aliases(file.alias),
         alias_choices=build_choices(file.alias),
-        orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
-        edges=build_edges(file.edge, _edge_keys(secrets), directory),
-        clusters=build_clusters(
-            file.clusters, {str(path[1]): secret for path, secret in secrets.items() if path[0] == "clusters"}
+        orchestrators=tuple(
+            msgspec.structs.replace(
+                one,
+                worker_prompt=prompts.get((name, "worker_prompt"), ""),
+                validator_prompt=prompts.get((name, "validator_prompt"), ""),
+            )
+            for name, one in file.orchestrator.items()
         ),
-        compat=build_compat(file.compat, file.front_door.host),
-        media=build_media(file.media),
-        responses=ResponseStorage(**msgspec.structs.asdict(file.responses)),
-        telemetry=build_telemetry(
-            file.telemetry, {str(path[2]): secret for path, secret in secrets.items() if path[0] == "telemetry"}
-        ),
-        router=build_router(file.router, file.tier, clouds, profile, task_names(file.alias)),
+        edges=build_edges(file.edge, directory),
+        clusters=tuple(file.clusters.values()),
+        compat=replace(file.compat, **compat),
+        media=replace(file.media, hosts=tuple(dict.fromkeys(file.media.hosts))),
+        responses=file.responses,
+        telemetry=file.telemetry,
+        router=build_router(file.router, file.tier, clouds, task_names(file.alias)),
     )
 
 
-def _edge_keys(secrets: Secrets) -> dict[tuple[str, str], Secret]:
-    """By edge and key."""
-    return {(str(path[1]), str(path[2])): secret for path, secret in secrets.items() if path[0] == "edge"}
-
-
-def _paths(table: PathsTable, directory: Path) -> Paths:
-    state = _or(table.state, directory, default_state)
-    return Paths(
-        state=str(state),
-        logs=str(_or(table.logs, directory, lambda: state / "logs")),
-        vault=str(_or(table.vault, directory, default_vault)),
-        decisions=table.decisions,
-        usage_days=table.usage_days,
-        log_bytes=table.log_bytes,
-        placement=table.vault is not None if table.placement is None else table.placement,
+def _paths(doc: ConfigDocument, paths: Paths) -> Paths:
+    state = paths.state or str(default_state())
+    return replace(
+        paths,
+        state=state,
+        logs=paths.logs or str(Path(state) / "logs"),
+        vault=paths.vault or str(default_vault()),
+        placement=paths.placement if doc.holds(("paths", "placement")) else bool(paths.vault),
     )
 
 
-def _or(text: str | None, directory: Path, default: Callable[[], Path]) -> Path:
-    return default() if text is None else absolute(text, directory)
-
-
-def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Path) -> FrontDoor:
+def _front_door(file: File) -> FrontDoor:
     door = file.front_door
     keys = tuple(
-        make_key(
-            str(key.name),
-            secrets["front_door", "keys", index, "value"],
-            key.to_settings(),
-            key.app or "",
-            None if key.app is None else file.app[key.app].to_settings(),
-        )
-        for index, key in enumerate(door.keys)
+        make_key(key.name, key.value, key.own, key.app, file.app[key.app].settings if key.app else None)
+        for key in door.keys
     )
-    return FrontDoor(
-        host=door.host,
-        port=door.port,
-        prefixes=tuple(dict.fromkeys(door.prefixes)),
-        body_limit=door.body_limit,
-        upload_limit=door.upload_limit,
-        body_budget=door.body_budget,
-        queue_bytes=door.queue_bytes,
-        max_messages=door.max_messages,
-        max_tools=door.max_tools,
-        max_values=door.max_values,
-        commit_after=door.commit_after,
-        stall_timeout=door.stall_timeout,
-        keep_alive=door.keep_alive,
-        loading=door.loading,
-        auth=None if door.auth is None else door.auth == "keys",
-        keys=keys,
-        allowed_hosts=tuple(door.allowed_hosts),
-        allowed_origins=tuple(door.allowed_origins),
-        trusted_proxies=tuple(door.trusted_proxies),
-        list_aliases=door.list_aliases,
-        ollama_api=door.ollama_api,
-        upstream_errors=door.upstream_errors,
-        shutdown_grace=door.shutdown_grace,
-        tls=None if door.tls is None else door.tls.to_settings(directory),
-    )
+    return replace(door, keys=keys, prefixes=tuple(dict.fromkeys(door.prefixes)))
 
 
-def _slot(doc: ConfigDocument, common: SwapTable, name: str, table: SlotTable) -> Slot:
-    own: dict[str, Any] = doc.raw["slots"][name].get("swap", {})
-    swap = read(SwapTable, {**doc.raw.get("swap", {}), **own}, ("slots", name, "swap"), no_problem) if own else common
-    return Slot(
-        name=name,
-        devices=tuple(table.devices),
-        cluster=table.cluster,
-        gpus=table.gpus,
-        node=dict(table.node),
-        memory=table.memory,
-        together=tuple(map(frozenset, table.together)),
-        baseline=table.baseline,
-        idle_serve=table.idle_serve,
-        idle_serve_after=table.idle_serve_after,
-        swap=SwapPolicy(**msgspec.structs.asdict(swap)),
-    )
-
-
-def _requires(table: RequiresTable, directory: Path) -> Requires:
-    return Requires(
-        files=tuple(str(absolute(name, directory)) for name in table.files),
-        packages=dict(table.packages),
-        commands=tuple(table.commands),
-    )
+def _slot(doc: ConfigDocument, slot: Slot) -> Slot:
+    """What `[slots.NAME.swap]` leaves out is as in `[swap]`."""
+    path = ("slots", slot.name, "swap")
+    swap = {**doc.raw.get("swap", {}), **doc.raw["slots"][slot.name].get("swap", {})}
+    return replace(slot, swap=read(SwapPolicy, swap, path, no_problem))
 
 
 def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     """Weights become an absolute path; other models stay as written."""
-    text = entry.table.model or ""
+    text = entry.table.model
     if text.startswith(VAULT):
         return str(in_vault(text, vault))
-    is_ours = entry.driver in ("process", "systemd")
+    is_ours = entry.driver in (Driver.PROCESS, Driver.SYSTEMD)
     weights = engine_of(entry.engine).weights
     named = weights is Weights.GGUF or (weights is Weights.FOLDER and text.startswith((".", "/", "~")))
     is_path = text and named and is_ours  # a hub id looks like a relative path
     return str(absolute(text, directory)) if is_path else text
 
 
-def _serve(
-    doc: ConfigDocument,
-    entry: ServeEntry,
-    secrets: Secrets,
-    directory: Path,
-    vault: Path,
-    is_served_name_public: bool,
-) -> Serve:
-    table: ServeTable = entry.table
-    key, also = secrets.get(entry.at("key")), entry.at("also")
-    also_keys = {int(path[-2]): secret for path, secret in secrets.items() if path[:-2] == also}
-    status, why = split_status(table.status)
-    engine = engine_of(entry.engine)
-    dialects = engine.dialects if table.dialects is None else frozenset(map(Dialect, table.dialects))
-    return Serve(
-        name=entry.name,
-        engine=entry.engine,
-        model=_model(entry, directory, vault),
-        served_name=entry.served_name,
-        is_served_name_public=is_served_name_public and entry.section == "serve",
-        aliases=tuple(dict.fromkeys(alias for alias in table.aliases if not is_pattern(alias))),
-        alias_patterns=tuple(dict.fromkeys(alias for alias in table.aliases if is_pattern(alias))),
-        slot=table.slots[0] if table.slots else table.slot,
-        slots=tuple(table.slots) if len(table.slots) > 1 else (),
-        replicas=table.replicas.most,
-        min_replicas=table.replicas.least,
-        also=build_also(table.also, also_keys),
-        context=table.context if isinstance(table.context, int) else None,
-        auto_context=table.context == "auto",
-        parallel=table.parallel,
-        max_active=table.parallel if table.max_active is None else table.max_active,
-        queue=table.queue,
-        queue_timeout=table.queue_timeout,
-        first_byte_timeout=table.first_byte_timeout,
-        status=Status(status),
-        reason=table.reason or why,
-        purpose=table.purpose or "",
-        title=table.title or "",
-        description=table.description or "",
-        metadata=dict(table.metadata),
-        listed=table.listed,
-        request=build_request(table.request),
-        variants=build_variants(table.variant),
-        modalities=tuple(table.modalities),
-        driver=Driver(entry.driver),
-        cmd=None if table.cmd is None else tuple(table.cmd),
-        host=table.host,
-        port=table.port,
-        base_path=table.base_path,
-        identity=ServeIdentity(table.identity),
-        health=None if table.probe is not None and not entry.gives(doc, "health") else table.health,
-        probe=table.probe,
-        canary=table.canary,
-        base_url=table.base_url,
-        key=key,
-        key_header=table.key_header or ("x-api-key" if dialects == {Dialect.MESSAGES} else "authorization"),
-        dialects=dialects,
-        asks_dialects=table.dialects is None,
-        translation=build_translation(table.translation, entry.engine, table.base_url),
-        memory=table.memory,
-        keep_loaded=table.keep_loaded,
-        preload=table.preload,
-        evict_cost=table.evict_cost,
-        idle_unload=table.idle_unload,
-        ready_timeout=table.ready_timeout,
-        stop=None if table.stop is None else tuple(table.stop),
-        stop_grace=table.stop_grace,
-        env=dict(table.env),
-        extra_args=tuple(table.extra_args),
-        threads=table.threads,
-        gpu_layers=table.gpu_layers,
-        requires=_requires(table.requires, directory),
-        conflicts=tuple(table.conflicts),
-        directory=str(directory),
-        cwd="" if table.cwd is None else str(absolute(table.cwd, directory)),
-        inherit_env=tuple(table.inherit_env),
-        embedded=table.embedded,
-        tuning=_tuning(table),
-        container=table.container,
-        up=None if table.up is None else tuple(table.up),
-        unit=(table.unit or f"stoker-serve-{entry.name}.service") if entry.driver == "systemd" else None,
-        fallback=table.fallback,
-        fallback_on=tuple(dict.fromkeys(map(FallbackCause, table.fallback_on))),
-        warm=Warmth(table.warm),
-        sleep_level=table.sleep_level,
-        keep_conversations=table.keep_conversations,
-        min_tokens_per_second=table.min_tokens_per_second,
-        source=table.source,
-        sha256=dict(table.sha256),
-        from_tier=entry.section == "tier",
-    )
+def _served_name(entry: ServeEntry, model: str) -> str:
+    """What its /v1/models must show."""
+    listed_as = engine_of(entry.engine).listed_as
+    is_ours = entry.driver in (Driver.PROCESS, Driver.SYSTEMD) and entry.table.cmd is None
+    return entry.served_name if listed_as is None or not is_ours or entry.table.served_name else listed_as(model)
 
 
-def _tuning(table: ServeTable) -> Tuning:
-    given: dict[str, Any] = {f.name: getattr(table, f.name) for f in fields(Tuning)}
-    for name, value in given.items():
-        given[name] = tuple(value) if isinstance(value, list) else value
-    return Tuning(**given)
+def _serve(doc: ConfigDocument, entry: ServeEntry, directory: Path, vault: Path, is_served_name_public: bool) -> Serve:
+    """The table with what follows from its keys, and from those that are left out."""
+    table, given = entry.table, entry.given
+    values: dict[str, Any] = {one.name: getattr(table, one.name) for one in fields(Serve)}
+    dialects = table.dialects if "dialects" in given else engine_of(entry.engine).dialects
+    aliases = dict.fromkeys(table.aliases)
+    unit = table.unit or f"stoker-serve-{entry.name}.service"
+    model = _model(entry, directory, vault)
+    served_name = _served_name(entry, model)
+    is_public = is_served_name_public and entry.section == "serve" and served_name == entry.served_name
+    values |= {
+        "name": entry.name,
+        "engine": entry.engine,
+        "model": model,
+        "served_name": served_name,
+        "is_served_name_public": is_public,
+        "aliases": tuple(alias for alias in aliases if not is_pattern(alias)),
+        "alias_patterns": tuple(alias for alias in aliases if is_pattern(alias)),
+        "slot": table.slots[0] if table.slots else table.slot,
+        "slots": table.slots if len(table.slots) > 1 else (),
+        "also": tuple(_also(one) for one in table.also),
+        "max_active": table.max_active if "max_active" in given else table.parallel,
+        "request": table.request or NO_PARAMETERS,
+        "driver": entry.driver,
+        "health": None if table.probe is not None and "health" not in given else table.health,
+        "dialects": dialects,
+        "asks_dialects": "dialects" not in given,
+        "translation": entry.translation,
+        "unit": unit if entry.driver is Driver.SYSTEMD else None,
+        "fallback_on": tuple(dict.fromkeys(table.fallback_on)),
+        "directory": str(directory),
+        "from_tier": entry.section == "tier",
+    }
+    if "key_header" not in given:
+        values["key_header"] = "x-api-key" if dialects == {Dialect.MESSAGES} else "authorization"
+    return Serve(**values)
+
+
+def _also(also: AlsoServed) -> AlsoServed:
+    return replace(also, name=also_name(also), is_cloud=is_cloud(also.base_url))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_local
-from stoker.config.tables.file import File, ServeTable
+from stoker.config.tables.file import File
 from stoker.config.tables.router import TierTable
-from stoker.config.tables.translation import TranslationTable
+from stoker.domain.dialect import Dialect
+from stoker.domain.serve import ServeRow, Translation
 
 LEAST = 60.0
 """Seconds that the first byte of its answer may take, at least, when no other tier is left."""
@@ -16,7 +17,7 @@ ACTIVE = 64
 
 def cloud_entries(file: File) -> list[ServeEntry]:
     """One entry per [[tier]] with a `base_url` and without a `serve`, in the file's order."""
-    return [ServeEntry(index, _table(tier), section="tier") for index, tier in enumerate(file.tier) if is_cloud(tier)]
+    return [_entry(index, tier) for index, tier in enumerate(file.tier) if is_cloud(tier)]
 
 
 def is_cloud(tier: TierTable) -> bool:
@@ -31,17 +32,19 @@ def is_trusted(tier: TierTable) -> bool:
     return not is_local(tier.base_url or "") if tier.cloud is None else tier.cloud
 
 
-def _table(tier: TierTable) -> ServeTable:
+def _entry(index: int, tier: TierTable) -> ServeEntry:
     active, first_byte = tier.max_active or ACTIVE, tier.first_byte_timeout
-    return ServeTable(
-        name=tier.name,
-        served_name=tier.model,
+    row = ServeRow(
+        name=tier.name or "",
+        served_name=tier.model or "",
         base_url=tier.base_url,
         key=tier.key,
-        dialects=(tier.dialect or "chat",),
+        dialects=frozenset((tier.dialect or Dialect.CHAT,)),
         health="/v1/models",  # which every cloud has, where `/health` may be anything
-        translation=TranslationTable(cloud=is_trusted(tier)),
+        translation=Translation(cloud=is_trusted(tier)),
         parallel=active,
         max_active=active,
         first_byte_timeout=None if first_byte is None else max(first_byte, LEAST) if first_byte else 0.0,
     )
+    given = {"dialects": [tier.dialect], "health": row.health, "translation": {"cloud": row.translation.cloud}}
+    return ServeEntry(index, row, given, section="tier")

@@ -5,17 +5,31 @@ Tables (`env`, `requires`) are merged key by key; everything else is replaced. N
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from stoker.config.definition import no_problem, read
 from stoker.config.document import ConfigDocument
 from stoker.config.line_numbers import KeyPath
-from stoker.config.tables.file import File, ServeTable
-from stoker.engines.registry import DEFAULT, GENERIC
+from stoker.config.local_address import is_local
+from stoker.config.tables.file import File
+from stoker.domain.serve import AlsoServed, Driver, ServeRow, Translation
+from stoker.engines.registry import DEFAULT, GENERIC, engine_of
 
 _OWN = frozenset(("name", "served_name", "aliases", "variant", "extends", "abstract"))
+
+
+def is_cloud(url: str) -> bool:
+    """On https, and no private address or name of this machine."""
+    return url.startswith("https://") and not is_local(url)
+
+
+def also_name(also: AlsoServed) -> str:
+    """What its replica is called after the `@`."""
+    return also.name or re.sub(r"[^A-Za-z0-9._-]", "-", urlsplit(also.base_url).hostname or "").strip("-.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +37,9 @@ class ServeEntry:
     """One [[serve]] with everything that it inherits, or the serve that a cloud tier is."""
 
     index: int
-    table: ServeTable
+    table: ServeRow
+    given: Mapping[str, Any]
+    """The keys that are given, here or in a parent, and their values in the file."""
     inherited: Mapping[str, KeyPath] = field(default_factory=dict)
     """Where the keys that it takes over from its parents were given, wrong values included."""
     is_whole: bool = True
@@ -37,15 +53,17 @@ class ServeEntry:
         return self.table.name or f"#{self.index + 1}"
 
     @property
-    def driver(self) -> str:
+    def driver(self) -> Driver:
         table = self.table
-        if table.driver is not None:
+        if "driver" in self.given:
             return table.driver
-        return "external" if table.base_url is not None else "compose" if table.container is not None else "process"
+        if table.base_url is not None:
+            return Driver.EXTERNAL
+        return Driver.PROCESS if table.container is None else Driver.COMPOSE
 
     @property
     def is_external(self) -> bool:
-        return self.driver == "external"
+        return self.driver is Driver.EXTERNAL
 
     @property
     def has_several_places(self) -> bool:
@@ -53,14 +71,26 @@ class ServeEntry:
 
     @property
     def engine(self) -> str:
-        return self.table.engine or (GENERIC if self.driver in ("external", "compose") else DEFAULT).name
+        if "engine" in self.given:
+            return self.table.engine
+        return (GENERIC if self.driver in (Driver.EXTERNAL, Driver.COMPOSE) else DEFAULT).name
 
     @property
     def served_name(self) -> str:
         """What /v1/models must show. A manifest that knows only `container` and `model` means the model's id."""
         table = self.table
-        own = table.model if self.driver == "compose" and "{model}" not in " ".join(table.up or ()) else None
+        own = table.model if self.driver is Driver.COMPOSE and "{model}" not in " ".join(table.up or ()) else ""
         return table.served_name or own or self.name
+
+    @property
+    def translation(self) -> Translation:
+        """With what follows from its engine and its address."""
+        written, given = self.table.translation, self.given.get("translation", {})
+        return replace(
+            written,
+            always=written.always if "always" in given else engine_of(self.engine).poor_dialects,
+            cloud=written.cloud if "cloud" in given else is_cloud(self.table.base_url or ""),
+        )
 
     def at(self, key: str) -> KeyPath:
         """Where `key` was given: here, or in the nearest parent that has it; else this serve itself."""
@@ -94,14 +124,14 @@ def inherit(doc: ConfigDocument, file: File) -> list[ServeEntry]:
     for index, table in enumerate(file.serve):
         if table.extends is None:
             is_whole = not doc.is_spoiled(("serve", index, "extends"))
-            entries.append(ServeEntry(index, table, is_whole=is_whole))
+            entries.append(ServeEntry(index, table, doc.raw["serve"][index], is_whole=is_whole))
             continue
         for row in reversed(_unmerged(doc, file, rows, index, merged)):
             merged[row] = _merge(doc, file, row, merged.get(rows.get(file.serve[row].extends or "", -1)))
         values, places, is_whole = merged[index]
         inherited = {key: path for key, path in places.items() if path[1] != index}
-        table = read(ServeTable, values, ("serve", index), no_problem)
-        entries.append(ServeEntry(index, table, inherited, is_whole))
+        table = read(ServeRow, values, ("serve", index), no_problem)
+        entries.append(ServeEntry(index, table, values, inherited, is_whole))
     return entries
 
 

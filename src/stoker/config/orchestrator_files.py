@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 from stoker.config.document import ConfigDocument
 from stoker.config.line_numbers import KeyPath
@@ -16,40 +15,25 @@ MAX_PROMPT = 64 * 1024
 """Characters of a prompt file."""
 
 
-class OrchestratorFiles(NamedTuple):
-    """By the orchestrator's name and the key."""
-
-    prompts: dict[tuple[str, str], str]
-    """The text of each prompt file."""
-    paths: dict[tuple[str, str], str]
-    """The absolute path of each prompt file and project."""
-
-
-def read_orchestrator_files(doc: ConfigDocument, file: File, directory: Path) -> OrchestratorFiles:
-    """Read the prompts and check the projects. What cannot be used becomes a problem: a file that cannot be read or
-    lacks a placeholder, a project that is no directory or cannot be written.
+def read_prompts(doc: ConfigDocument, file: File, directory: Path) -> dict[tuple[str, str], str]:
+    """The text of each prompt file, by orchestrator and key. Checks the projects, too. What cannot be used becomes a
+    problem: a file that cannot be read or lacks a placeholder, a project that is no directory or cannot be written.
     """
     texts: dict[tuple[str, str], str] = {}
-    paths: dict[tuple[str, str], str] = {}
     for name, table in file.orchestrator.items():
         for key in PLACEHOLDERS:
-            given = getattr(table, key)
-            if given is None:
-                continue
-            path = absolute(given, directory)
-            paths[name, key] = str(path)
-            text = _prompt_text(doc, ("orchestrator", name, key), path, key)
-            if text is not None:
-                texts[name, key] = text
-        if table.project is not None:
+            if written := getattr(table, f"{key}_file"):
+                text = _prompt_text(doc, ("orchestrator", name, key), absolute(written, directory), key)
+                if text is not None:
+                    texts[name, key] = text
+        if table.project:
             path = absolute(table.project, directory)
-            paths[name, "project"] = str(path)
             if not path.is_dir():
                 text = f"there is no directory {path}: make it, or remove `project`"
                 doc.problem(("orchestrator", name, "project"), text)
             elif not os.access(path, os.W_OK | os.X_OK):
                 doc.problem(("orchestrator", name, "project"), f"{path} cannot be written: check its owner and mode")
-    return OrchestratorFiles(texts, paths)
+    return texts
 
 
 def _prompt_text(doc: ConfigDocument, place: KeyPath, path: Path, key: str) -> str | None:

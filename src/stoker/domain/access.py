@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.cluster import Cluster
@@ -10,6 +11,26 @@ from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.host_port import host_port, reachable
 from stoker.domain.key import App, Key
+from stoker.domain.kinds import (
+    AutoSize,
+    Count,
+    Duration,
+    FilePath,
+    HostPattern,
+    KeysOrNone,
+    LoadingWord,
+    OllamaWord,
+    Origin,
+    PathPrefix,
+    Pattern,
+    Port,
+    ProxyNetwork,
+    Size,
+    SomeDuration,
+    Text,
+    UpstreamErrorsWord,
+    setting,
+)
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Serve, Slot, joined_slot
@@ -20,73 +41,148 @@ from stoker.domain.telemetry import Telemetry
 class Bounds:
     """Limits on the structure of one request's body."""
 
-    max_messages: int = 10_000
-    """Messages, input items, prompts or documents."""
-    max_tools: int = 1_000
-    max_values: int = 500_000
-    """JSON members and elements, at any depth."""
+    max_messages: Annotated[
+        Count,
+        setting("Longest list of messages, input items, prompts or documents in a request. A longer one gets 413."),
+    ] = 10000
+    max_tools: Annotated[Count, setting("Most tools in a request. More get 413.")] = 1000
+    max_values: Annotated[Count, setting("Most JSON values in a request, at any depth. More get 413.")] = 500000
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Paths of PEM files, absolute. `client_ca`: clients need a certificate of these roots."""
+    """The front door speaks HTTPS with this certificate. The files are read again when they change."""
 
-    cert: str
-    key: str
-    client_ca: str | None = None
+    cert: Annotated[FilePath, setting("Required. PEM file with the certificate, and those between it and its root.")]
+    key: Annotated[FilePath, setting("Required. PEM file with its key, not encrypted.")]
+    client_ca: Annotated[
+        FilePath | None,
+        setting(
+            "PEM file with the roots of client certificates. Given: a client without such a certificate is refused."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class CompatPaths:
-    """Which paths of other programs are answered: those by which their clients load and unload models."""
+    """Paths of other programs that Stoker answers, beside its own."""
 
-    llama_swap: bool = False
-    llama_cpp: bool = False
-    any_upstream_path: bool = False
-    """Whether `/upstream/SERVE/PATH` passes on more than the listed paths, for keys of scope admin."""
-    upstream_ignore: tuple[str, ...] = ()
-    """Regular expressions of paths below `/upstream/SERVE` that load no model."""
+    llama_swap: Annotated[
+        bool,
+        setting(
+            "Those of llama-swap: `/running`, `/unload`, `/logs` and others. Default: only if `front_door.host` is a "
+            "loopback address.",
+            derived=True,
+        ),
+    ] = False
+    llama_cpp: Annotated[
+        bool,
+        setting(
+            "Those of llama.cpp's router: `/models/load`, `/models/unload`, `/props` and others, and the `status` of "
+            "each model in `/v1/models`. Default: as for `llama_swap`.",
+            derived=True,
+        ),
+    ] = False
+    any_upstream_path: Annotated[
+        bool,
+        setting(
+            "Keys of scope admin may use every path below `/upstream/SERVE/`, as with llama-swap; else only those that "
+            "change nothing in the engine."
+        ),
+    ] = False
+    upstream_ignore: Annotated[
+        tuple[Pattern, ...],
+        setting(
+            "Regular expressions. A path below `/upstream/SERVE` that one of them matches loads no model: if the model "
+            "is not loaded, the answer is 409."
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FrontDoor(Bounds):
     """Where Stoker listens, and who may use it."""
 
-    host: str = "127.0.0.1"
-    port: int = 8000
-    prefixes: tuple[str, ...] = ()
-    body_limit: int = 32 * 2**20
-    upload_limit: int = 200 * 2**20
-    """Of forms with files, which are kept on disk."""
-    body_budget: int | None = None
-    """Bytes of all request bodies held at once; None: a tenth of the machine's memory, at least 64 MiB."""
-    commit_after: float = 45.0
-    """Seconds of silence after which a streamed request gets its 200 and pings; 0: never."""
-    stall_timeout: float = 300.0
-    """Seconds without a byte from the serve, after its first byte, that end a stream; 0: no limit."""
-    keep_alive: float = 15.0
-    """Seconds between pings once a stream is committed and silent."""
-    loading: str = "ping"
-    """What a streaming client gets while its model loads: `ping`, `reasoning` (chat: lines of thinking) or `off`."""
-    auth: bool | None = None
-    """Whether a key is required; None: if there is one. False only with an explicit `auth = "none"`."""
-    keys: tuple[Key, ...] = ()
-    queue_bytes: int | None = None
-    """Bytes of the bodies of all requests that wait for a place or a load; None: `body_budget` alone limits them."""
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
-    trusted_proxies: tuple[str, ...] = ()
-    """Addresses and networks whose `X-Forwarded-*` headers are believed; `*`: of everybody, on loopback only."""
-    list_aliases: bool = True
-    """Whether lists of models have aliases, too."""
-    ollama_api: str = "answer"
-    """`answer` or `refuse` requests of Ollama's API."""
-    upstream_errors: str = "show"
-    """`show` or `hide` the engine's own error message when it fails."""
-    shutdown_grace: float = 30.0
-    """Seconds that running streams get to end after SIGTERM."""
-    tls: TlsSettings | None = None
-    """None: plain HTTP."""
+    host: Annotated[
+        Text, setting('Address to listen on. Any address but loopback needs `keys`, or `auth = "none"`.')
+    ] = "127.0.0.1"
+    port: Annotated[Port, setting("Port to listen on.")] = 8000
+    prefixes: Annotated[
+        tuple[PathPrefix, ...],
+        setting('Path prefixes below which everything is found again: with `"/llm"` also `/llm/v1/…` and `/llm/ui/`.'),
+    ] = ()
+    body_limit: Annotated[Size, setting("Largest request body. A larger one gets 413.")] = 32 * 2**20
+    upload_limit: Annotated[
+        Size,
+        setting("Largest form with files (audio, images). Beyond 1 MiB it is kept in a file of the state directory."),
+    ] = 200 * 2**20
+    body_budget: Annotated[
+        AutoSize,
+        setting(
+            "Memory for all request bodies together. Beyond it, requests get 503. Auto: a tenth of the machine's "
+            "memory, at least 64 MiB."
+        ),
+    ] = None
+    queue_bytes: Annotated[
+        Size | None,
+        setting(
+            "Memory for the bodies of all requests that wait for a place or a load. Beyond it, a request that would "
+            "have to wait gets 503. Left out: only `body_budget` counts."
+        ),
+    ] = None
+    commit_after: Annotated[
+        Duration, setting("Time after which a waiting streamed request gets its 200 and keep-alive pings. `0s`: never.")
+    ] = 45.0
+    stall_timeout: Annotated[
+        Duration, setting("Time without data, after the first byte, that ends a stream with an error. `0s`: never.")
+    ] = 300.0
+    keep_alive: Annotated[SomeDuration, setting("Time between keep-alive pings in a silent stream.")] = 15.0
+    loading: Annotated[
+        LoadingWord,
+        setting(
+            "What a streaming client gets while its model loads. `ping`: pings, after `commit_after`. `reasoning`: "
+            "chat streams get lines of thinking that say how far the load is; other dialects get pings. `off`: nothing "
+            "until the engine's first byte."
+        ),
+    ] = "ping"
+    auth: Annotated[
+        KeysOrNone | None,
+        setting(
+            "`keys`: callers need a key, from this file or made by `stoker keys create`. `none`: everybody who reaches "
+            "the port is admitted. Left out: callers need a key as soon as there is one."
+        ),
+    ] = None
+    keys: Annotated[
+        tuple[Key, ...], setting("The keys of callers. If there are none, callers on loopback need no key.")
+    ] = ()
+    allowed_hosts: Annotated[
+        tuple[Text, ...],
+        setting("Values of the `Host` header, without port, that are accepted besides loopback names."),
+    ] = ()
+    allowed_origins: Annotated[
+        tuple[Origin, ...], setting('Origins whose web pages may use the API: `"https://chat.example.com"`.')
+    ] = ()
+    trusted_proxies: Annotated[
+        tuple[ProxyNetwork, ...],
+        setting(
+            "Addresses and networks of proxies whose `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` are believed: "
+            '`"10.0.0.0/8"`. `"*"`: everybody, only where `host` is loopback.'
+        ),
+    ] = ()
+    list_aliases: Annotated[
+        bool, setting("Whether lists of models have aliases, too. They are answered in any case.")
+    ] = True
+    ollama_api: Annotated[
+        OllamaWord, setting("Requests to Ollama's API: `answer`, or `refuse` with a hint at what to use instead.")
+    ] = "answer"
+    upstream_errors: Annotated[
+        UpstreamErrorsWord,
+        setting("An engine's own error message: `show` it to the client, shortened and without secrets, or `hide` it."),
+    ] = "show"
+    shutdown_grace: Annotated[Duration, setting("How long running requests may take to end after SIGTERM.")] = 30.0
+    tls: Annotated[
+        TlsSettings | None, setting("The certificate, for HTTPS: `[front_door.tls]`. Left out: plain HTTP.")
+    ] = None
 
     @property
     def local_url(self) -> str:
@@ -100,81 +196,101 @@ class FrontDoor(Bounds):
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Where files live; all absolute."""
+    """Where files live. Relative paths are relative to the configuration file."""
 
-    state: str
-    logs: str
-    vault: str
-    decisions: int = 10_000
-    usage_days: int = 400
-    """Days for which usage is kept."""
-    log_bytes: int = 10 * 2**20
-    """Size at which a serve's log is rotated; one old file is kept."""
-    placement: bool = False
-    """Whether weights and caches may lie only in the vault; true if a vault is configured."""
+    state: Annotated[
+        FilePath,
+        setting(
+            "State directory: lock, socket, decisions. Default: `$XDG_STATE_HOME/stoker` or `~/.local/state/stoker`."
+        ),
+    ]
+    logs: Annotated[FilePath, setting("Directory for one log per serve. Default: `logs` in the state directory.")]
+    vault: Annotated[FilePath, setting("Directory of `vault:NAME` models. Default: `~/.local/share/stoker/vault`.")]
+    decisions: Annotated[Count, setting("How many decision records are kept.")] = 10000
+    usage_days: Annotated[Count, setting("How many days usage is kept: `stoker usage`.")] = 400
+    log_bytes: Annotated[Size, setting("Size at which a serve's log is rotated. One old file is kept.")] = 10 * 2**20
+    placement: Annotated[
+        bool,
+        setting("Whether weights and caches must be in the vault. Default: true if `vault` is given.", derived=True),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
 class WarmPool:
-    """How models that are not in a slot may stay in host memory."""
+    """Host memory for the weights of models that were swapped out."""
 
-    memory: int | None = None
-    """Bytes; None: half of what is available when Stoker starts; 0: nothing stays warm."""
-    predict: bool = True
-    """Read the weights of the model that is probably needed next into the page cache ahead of time."""
+    memory: Annotated[
+        AutoSize, setting("Most memory. `0B`: none. Auto: half of the memory that is free when Stoker starts.")
+    ] = None
+    predict: Annotated[bool, setting("Whether to read the model that is likely to be requested next into memory.")] = (
+        True
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """When a serve counts as wedged, and how often it is started again."""
+    """When a serve counts as hung, and how often it is restarted."""
 
-    interval: float = 10.0
-    """Seconds between two probes of a ready serve; 0: no probes, only its process and its requests are watched."""
-    stall: float = 120.0
-    """Seconds without any progress while requests are in flight."""
-    restarts: int = 5
-    """Restarts allowed within `window` seconds; the serve is parked instead of the next one."""
-    window: float = 600.0
+    interval: Annotated[
+        Duration,
+        setting("Time between two checks of a ready serve. `0s`: it is asked nothing; progress is still watched."),
+    ] = 10.0
+    stall: Annotated[
+        SomeDuration, setting("Time without progress, with requests in flight, after which a serve counts as hung.")
+    ] = 120.0
+    restarts: Annotated[Count, setting("Restarts within `window`, after which the serve is parked.")] = 5
+    window: Annotated[SomeDuration, setting("See `restarts`.")] = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Conversations:
-    """Saved KV caches (of serves with `keep_conversations`)."""
+    """The saved KV caches of serves with `keep_conversations`."""
 
-    budget: int = 4 * 2**30
-    """Bytes on disk, for all conversations together."""
-    age: float = 86_400.0
-    """Seconds after which a saved conversation is removed."""
-    save_within: float = 0.5
-    """Seconds by which saving may delay the swap."""
+    budget: Annotated[Size, setting("Most disk space. The caches unused for longest are deleted first.")] = 4 * 2**30
+    age: Annotated[SomeDuration, setting("Time without use after which a cache is deleted.")] = 86400.0
+    save_within: Annotated[SomeDuration, setting("How long saving may delay the start of the next serve.")] = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """Which images, given by URL, Stoker fetches for models that cannot fetch them."""
+    """Whether Stoker fetches images that requests give by URL, for engines that cannot, and which."""
 
-    fetch: bool = False
-    hosts: tuple[str, ...] = ()
-    """Host names in lower case, exact or `*.example.com`; empty: every host whose addresses are public."""
-    max_bytes: int = 20 * 2**20
-    """Size of one image."""
-    timeout: float = 10.0
-    """Seconds for one image, redirects included."""
-    max_images: int = 8
-    """Different images per request."""
+    fetch: Annotated[
+        bool, setting("Whether to fetch them, from public addresses only. Otherwise such a request is refused.")
+    ] = False
+    hosts: Annotated[
+        tuple[HostPattern, ...],
+        setting(
+            "Hosts that they may come from: `img.example.com`, or `*.example.com` for all subdomains. Empty: any "
+            "public host."
+        ),
+    ] = ()
+    max_bytes: Annotated[Size, setting("Largest image.")] = 20 * 2**20
+    timeout: Annotated[SomeDuration, setting("How long fetching one image may take, redirects included.")] = 10.0
+    max_images: Annotated[int, setting("Most different images in one request.", ge=1, le=64)] = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseStorage:
-    """Whether responses of the Responses API are stored, so that later requests can refer to them."""
+    """Whether Stoker stores responses, so that requests can continue them by their id. The store holds prompts and
+    answers. And whether it speaks the API over WebSocket."""
 
-    store: bool = False
-    websocket: bool = True
-    """Whether the API is spoken over WebSocket, too."""
-    max_bytes: int = 2**30
-    """Bytes on disk, of all keys together."""
-    keep: float = 30 * 86_400.0
-    """Seconds after which a response is deleted, and a conversation that was not used."""
+    store: Annotated[
+        bool,
+        setting(
+            "Whether to store them in the state directory. Otherwise `previous_response_id`, `conversation` and the "
+            "paths of stored responses are refused."
+        ),
+    ] = False
+    websocket: Annotated[
+        bool, setting("Whether `/v1/responses` is a WebSocket, too. Otherwise its handshake is refused with 426.")
+    ] = True
+    max_bytes: Annotated[
+        Size, setting("Most disk space. The oldest entries of the key that has most are deleted first.")
+    ] = 2**30
+    keep: Annotated[
+        SomeDuration, setting("Time after which a response is deleted, and a conversation that was not used.")
+    ] = 2592000.0
 
 
 @dataclass(frozen=True, slots=True)

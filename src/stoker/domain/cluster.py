@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from stoker.domain.serve import Driver, JobPlace, Secret, Serve, Slot, slots_of
+from stoker.domain.kinds import Form, cluster_url, setting
+from stoker.domain.serve import Driver, JobPlace, SecretSource, Serve, Slot, slots_of
+
+ClusterUrl = Annotated[str, Form(cluster_url, {"type": "string", "examples": ["http://head:8265"]})]
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
+    """A Ray cluster. Slots with `cluster` are shares of it."""
+
     name: str
-    address: str
-    """`http://HOST:PORT` of its head, without a slash at the end."""
-    token: Secret
+    address: Annotated[ClusterUrl, setting('Required. Where its head answers: `"http://head:8265"`.')]
+    token: Annotated[SecretSource, setting("Required. The cluster's token: `env:NAME` or `file:PATH`.")]
 
 
 def on_cluster(serve: Serve, slots: Iterable[Slot], cluster: Cluster) -> Serve:

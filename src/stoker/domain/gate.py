@@ -7,10 +7,11 @@ import operator
 import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
+from stoker.domain.kinds import Form, SomeDuration, setting
 from stoker.domain.run import RunKind
 
 _FORM = re.compile(
@@ -60,14 +61,30 @@ class Condition(NamedTuple):
         return _OPERATORS[self.op](seen, self.value)
 
 
+def _condition(value: object) -> Condition:
+    if not isinstance(value, str):
+        raise ValueError("must be text in quotes: `preflight`, or NAME OP VALUE like `ttft_p95 < 2s`")
+    return condition(value)
+
+
+ConditionText = Annotated[Condition, Form(_condition, show=lambda one: one.text)]
+
+
 class Gate(msgspec.Struct, frozen=True):
-    """A named list of conditions; all have to be met."""
+    """Conditions that a serve has to meet before an alias may point at it."""
 
     name: str
-    conditions: tuple[Condition, ...]
-    max_age: float | None = None
-    """Seconds after which a measurement is too old; None: it is valid as long as the serve's fingerprint is the same.
-    """
+    conditions: Annotated[
+        tuple[ConditionText, ...],
+        setting(
+            "Required. Conditions that all have to hold: `preflight`, `canary`, `ttft_p95 < 2s`, `code-write.lower >= "
+            "0.8`."
+        ),
+    ]
+    max_age: Annotated[
+        SomeDuration | None,
+        setting("Age from which a measurement no longer counts. Left out: it counts until the serve changes."),
+    ] = None
 
     @property
     def digest(self) -> str:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from typing import Annotated
 
-from stoker.domain.serve import Secret
+import msgspec
+
+from stoker.domain.kinds import Count, Flat, Name, OllamaWord, Text, setting
+from stoker.domain.serve import Secret, SecretSource
+from stoker.domain.tier import Verify
+
+Money = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Weight = Annotated[float, msgspec.Meta(gt=0, le=1000)]
 
 
 class Scope(IntEnum):
@@ -33,29 +41,75 @@ class KeySettings:
     The layers, from the bottom: Stoker's defaults, the application, its overrides, the key, its overrides.
     """
 
-    scope: Scope | None = None
-    models: tuple[str, ...] | None = None
-    classes: tuple[str, ...] | None = None
-    cloud: bool | None = None
-    ollama_api: str | None = None
-    priority: Priority | None = None
-    weight: float | None = None
-    max_active: int | None = None
-    context: int | None = None
-    max_output: int | None = None
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-    input_tokens_per_minute: int | None = None
-    output_tokens_per_minute: int | None = None
-    tokens_per_day: int | None = None
-    tokens_per_month: int | None = None
-    cost_per_day: float | None = None
-    cost_per_month: float | None = None
-    default_model: str | None = None
-    system_prompt: str | None = None
-    thinking: bool | None = None
-    sampling: Mapping[str, float] | None = None
-    verify: str | None = None
+    scope: Annotated[
+        Scope | None, setting("What requests may do. Each scope includes the ones before it. Default: `inference`.")
+    ] = None
+    models: Annotated[
+        tuple[Text, ...] | None,
+        setting('Model names that may be used and are shown in `/v1/models`; `"*"` means all. Default: all.'),
+    ] = None
+    classes: Annotated[
+        tuple[Text, ...] | None,
+        setting('Classes of tasks that may be routed with `auto`; `"*"` means all. Default: all.'),
+    ] = None
+    cloud: Annotated[bool | None, setting("Whether requests may go to clouds. Default: they may.")] = None
+    ollama_api: Annotated[
+        OllamaWord | None,
+        setting("Whether requests to Ollama's API are answered: `answer` or `refuse`. Default: as in `[front_door]`."),
+    ] = None
+    priority: Annotated[
+        Priority | None,
+        setting(
+            "`interactive`, `normal` or `background`: whose requests go first. Background requests never cause a swap "
+            "while others wait or use the resident. Default: `normal`."
+        ),
+    ] = None
+    weight: Annotated[
+        Weight | None,
+        setting("Share of the places, beside other keys of the same priority. Default: 1; 2 gets twice as much."),
+    ] = None
+    max_active: Annotated[
+        Count | None,
+        setting("Most requests in flight with it, at all serves; of an application, of all its keys together."),
+    ] = None
+    context: Annotated[Count | None, setting("Most tokens of prompt and answer together, per request.")] = None
+    max_output: Annotated[
+        Count | None, setting("Most tokens of one answer. A request that asks for more gets this many.")
+    ] = None
+    requests_per_minute: Annotated[Count | None, setting("Most requests in a minute. More get 429.")] = None
+    tokens_per_minute: Annotated[Count | None, setting("Most tokens in a minute, of prompts and answers together.")] = (
+        None
+    )
+    input_tokens_per_minute: Annotated[Count | None, setting("Most tokens of prompts in a minute.")] = None
+    output_tokens_per_minute: Annotated[Count | None, setting("Most tokens of answers in a minute.")] = None
+    tokens_per_day: Annotated[Count | None, setting("Most tokens in a day (UTC), of prompts and answers together.")] = (
+        None
+    )
+    tokens_per_month: Annotated[Count | None, setting("Most tokens in a calendar month (UTC).")] = None
+    cost_per_day: Annotated[
+        Money | None, setting("Most money for clouds in a day (UTC), in the currency of the tiers.")
+    ] = None
+    cost_per_month: Annotated[Money | None, setting("Most money for clouds in a calendar month (UTC).")] = None
+    default_model: Annotated[
+        Text | None,
+        setting("The model for requests that name none, or one that does not exist. Left out: they are refused."),
+    ] = None
+    system_prompt: Annotated[
+        Text | None,
+        setting("Text that is put before the system prompt of every request; shown in `x-stoker-translation`."),
+    ] = None
+    thinking: Annotated[bool | None, setting("Whether the model thinks, where a request does not say.")] = None
+    sampling: Annotated[
+        dict[str, float] | None,
+        setting(
+            "Parameters for requests that leave them out: `temperature`, `top_p`, `top_k`, `min_p`, "
+            "`repetition_penalty`."
+        ),
+    ] = None
+    verify: Annotated[
+        Verify | None,
+        setting("How answers of routed requests are checked, instead of the tier's `verify` and `verify_class`."),
+    ] = None
 
     def over(self, base: KeySettings) -> KeySettings:
         """These settings, and those of `base` where nothing is set here."""
@@ -117,7 +171,7 @@ class App:
     """An application: its keys inherit its settings, and share its limits."""
 
     name: str
-    settings: KeySettings = KeySettings()
+    settings: Annotated[KeySettings, Flat()] = KeySettings()
 
     def limits(self) -> UsageLimits:
         return limits_of(self.settings)
@@ -125,10 +179,15 @@ class App:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A caller's key, with the settings in effect. `models`, `classes`: names, or `*`. None: no limit."""
+    """A caller's key. What is left out is as in its application."""
 
-    name: str
-    value: Secret
+    name: Annotated[Name, setting("Required. The caller's name in logs, metrics and decisions.")]
+    value: Annotated[
+        SecretSource,
+        setting(
+            "Required. `env:NAME` or `file:PATH`; the key itself must not be in this file. At least 16 characters."
+        ),
+    ]
     scope: Scope = Scope.INFERENCE
     max_active: int | None = None
     """How many of its requests may run at once."""
@@ -137,7 +196,7 @@ class Key:
     """`answer` or `refuse` requests of Ollama's API; None: as the front door is configured."""
     cloud: bool = True
     """Whether its requests may go to cloud tiers."""
-    app: str = ""
+    app: Annotated[Name, setting("The application that it belongs to: `[app.NAME]`.")] = ""
     classes: tuple[str, ...] = ("*",)
     """Classes of tasks that may be routed."""
     priority: Priority = Priority.NORMAL
@@ -150,7 +209,7 @@ class Key:
     limits: UsageLimits = NO_LIMITS
     """Of this key alone. Those of the application count for all its keys together."""
     defaults: RequestDefaults = RequestDefaults()
-    own: KeySettings = KeySettings()
+    own: Annotated[KeySettings, Flat()] = KeySettings()
     """What is set for this key itself."""
 
 

@@ -27,9 +27,6 @@ from stoker.domain.units import parse_duration, parse_size, show_duration, show_
 
 ENGINES: list[str] = []
 """Names of engines: `engines.registry` fills it."""
-DRIVERS = ("process", "compose", "systemd", "external")
-IMPLIED_DRIVERS = {"ray": "give the serve a slot with a `cluster`: a process serve runs there as a job"}
-"""Drivers that the file does not name, and what to do instead."""
 AUTH = ("keys", "none")
 KEY_HEADERS = ("authorization", "x-api-key")
 SYSTEM_TURNS = ("keep", "append")
@@ -45,22 +42,38 @@ DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
 CLOUD_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 EDGE_SCHEME = "edge:"
 """`base_url = "edge:NAME"`: the serve answers at the address of that edge's worker."""
-STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _LONGEST_MODEL_NAME = 200
 _PREFIX = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
 _OWN_PATHS = ("v1", "admin", "upstream", "ui", "api", "healthz", "readyz", "status", "metrics")
 _HOST_PATTERN = re.compile(r"(?:\*\.)?[a-z0-9_][a-z0-9_-]{0,62}(?:\.[a-z0-9_][a-z0-9_-]{0,62})*", re.ASCII)
-_STATUS = re.compile(r"(production|baseline|research|experiment)|(rejected|blocked)(?:-(.+))?", re.DOTALL)
-_STATUS_WORDS = ("production", "baseline", "research", "experiment", "rejected", "blocked")
 
 
-def setting(meaning: str, *, name: str = "", derived: bool = False, **limits: Any) -> msgspec.Meta:
-    """A field that is a key of the file. `name`: its name there, if the program has another one. `derived`: if it is
-    left out, it follows from other keys, as `meaning` says, and the default is a placeholder. `limits`: ge, gt, le.
+def setting(meaning: str, *, name: str = "", derived: bool = False, quiet: bool = False, **limits: Any) -> msgspec.Meta:
+    """A field that is a key of the file. `limits`: ge, gt, le.
+
+    `name`: its name there, if the program has another one. `derived`: if it is left out, it follows from other keys, as
+    `meaning` says, and the default is a placeholder. `quiet`: `config show` leaves it out as long as it is the default.
     """
-    return msgspec.Meta(description=meaning, extra={"name": name, "derived": derived}, **limits)
+    return msgspec.Meta(description=meaning, extra={"name": name, "derived": derived, "quiet": quiet}, **limits)
+
+
+class Flat(NamedTuple):
+    """The keys of this table are keys of the one around it, with this before their names."""
+
+    prefix: str = ""
+
+
+class ByName(NamedTuple):
+    """Tables by their names, each of which knows its own: `[router.class.NAME]`."""
+
+
+class Several(NamedTuple):
+    """A value of one key that fills other fields, too, unless their own keys do."""
+
+    value: Any
+    others: Mapping[str, Any]
 
 
 class Form:
@@ -197,22 +210,6 @@ def served_name(value: object) -> str:
             "beginning or the end"
         )
     return text
-
-
-def status(value: object) -> str:
-    text = text_of(value)
-    if not _STATUS.fullmatch(text):
-        accepted = "production, baseline, research, experiment, rejected-WHY or blocked-WHY"
-        raise ValueError(f"{text[:40]!r} is not accepted; use {accepted}{did_you_mean(text, _STATUS_WORDS)}")
-    return text
-
-
-def split_status(text: str) -> tuple[str, str]:
-    """`rejected-too slow` is ("rejected", "too slow"). `text` has passed the check above."""
-    match = _STATUS.fullmatch(text)
-    assert match is not None, text
-    plain, refused, why = match.groups()
-    return plain or refused, why or ""
 
 
 def path_prefix(value: object) -> str:
@@ -414,19 +411,6 @@ def size_or(word: str) -> Callable[[object], int | None]:
     return check
 
 
-def count_or(word: str) -> Callable[[object], int | str]:
-    """A whole number from 1 to 2**31, or `word` itself."""
-
-    def check(value: object) -> int | str:
-        if value == word:
-            return word
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 2**31:
-            raise ValueError(f'is not a whole number of at least 1, or "{word}"')
-        return value
-
-    return check
-
-
 def sha256(value: object) -> str:
     text = text_of(value)
     if not re.fullmatch(r"[0-9a-fA-F]{64}", text, re.ASCII):
@@ -451,35 +435,42 @@ def rendezvous(value: object) -> str:
     return text
 
 
+def words(accepted: Iterable[str], make: Callable[[str], Any] = str, implied: Mapping[str, str] | None = None) -> Form:
+    """Text that is one of `accepted`; `make`: what the program makes of it; `implied`: as in `one_of`."""
+    check = one_of(accepted, implied)
+    return Form(lambda value: make(check(value)), {"type": "string", "enum": list(accepted)}, str)
+
+
 def _engine(value: object) -> str:
     return one_of(ENGINES)(value)
 
 
-def _words(words: Iterable[str], implied: Mapping[str, str] | None = None) -> Form:
-    return Form(one_of(words, implied), {"type": "string", "enum": list(words)}, str)
-
-
 Engine = Annotated[str, Form(_engine, {"type": "string", "enum": ENGINES}, str)]
-DriverWord = Annotated[str, _words(DRIVERS, IMPLIED_DRIVERS)]
-DialectWord = Annotated[str, _words(DIALECTS)]
-SystemTurnsWord = Annotated[str, _words(SYSTEM_TURNS)]
-SwitchWord = Annotated[str, _words(SWITCHES)]
-ThinkingWord = Annotated[str, _words(THINKING)]
-PrefillWord = Annotated[str, _words(PREFILLS)]
-ToolIdsWord = Annotated[str, _words(TOOL_IDS)]
-UpstreamErrorsWord = Annotated[str, _words(UPSTREAM_ERRORS)]
-LoadingWord = Annotated[str, _words(LOADING)]
-LimitWord = Annotated[str, _words(LIMITS)]
-OllamaWord = Annotated[str, _words(LEGACY)]
-KeyHeaderWord = Annotated[str, _words(KEY_HEADERS)]
-AuthWord = Annotated[str, _words(AUTH)]
-CloudDialectWord = Annotated[str, _words(CLOUD_DIALECTS)]
-StatusWord = Annotated[str, Form(status, {"type": "string", "pattern": STATUS_FORM})]
+DialectWord = Annotated[Dialect, words(DIALECTS, Dialect)]
+SystemTurnsWord = Annotated[str, words(SYSTEM_TURNS)]
+SwitchWord = Annotated[str, words(SWITCHES)]
+ThinkingWord = Annotated[str, words(THINKING)]
+PrefillWord = Annotated[str, words(PREFILLS)]
+ToolIdsWord = Annotated[str, words(TOOL_IDS)]
+UpstreamErrorsWord = Annotated[str, words(UPSTREAM_ERRORS)]
+LoadingWord = Annotated[str, words(LOADING)]
+LimitWord = Annotated[str, words(LIMITS)]
+OllamaWord = Annotated[str, words(LEGACY)]
+KeyHeaderWord = Annotated[str, words(KEY_HEADERS)]
+_auth = one_of(AUTH)
+KeysOrNone = Annotated[
+    bool,
+    Form(lambda value: _auth(value) == "keys", words(AUTH).schema, lambda value: "keys" if value else "none"),
+]
+CloudDialectWord = Annotated[Dialect, words(CLOUD_DIALECTS, Dialect)]
 
 Sha256 = Annotated[str, Form(sha256, {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"})]
 Source = Annotated[str, Form(source)]
 Rendezvous = Annotated[str, Form(rendezvous, {"type": "string", "examples": ["10.0.0.7:29500"]})]
 Text = Annotated[str, Form(plain)]
+FILE = Form(plain)
+FilePath = Annotated[str, FILE]
+"""In the file relative to its directory; in the program absolute."""
 Name = Annotated[str, Form(name)]
 Place = Annotated[str, Form(place)]
 ServedName = Annotated[str, Form(served_name)]
@@ -520,8 +511,4 @@ Size = Annotated[int, Form(some_size, {"type": "string", "examples": ["32MiB", "
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
-AutoCount = Annotated[
-    int | str,
-    Form(count_or("auto"), {"oneOf": [{"type": "integer", "minimum": 1, "maximum": 2**31}, {"const": "auto"}]}),
-]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+from stoker.domain.kinds import FilePath, Name, ServedName, SomeDuration, Text, setting
 
 PLACEHOLDERS = {"worker_prompt": ("{marker}",), "validator_prompt": ("{task}", "{block}")}
 """What an operator's own prompts have to contain."""
@@ -42,37 +45,72 @@ class Unchecked(StrEnum):
 
 
 class Orchestrator(msgspec.Struct, frozen=True, kw_only=True):
-    """One `[orchestrator.NAME]`. Times are seconds."""
+    """A model name behind which a worker writes code block by block. Only blocks that pass reach the client."""
 
     name: str
-    worker: str
-    """A serve, a tier, an alias, or `auto`: the class decides."""
-    validator: str = ""
-    """A serve or a tier; empty: no model judges."""
-    checks: tuple[str, ...] = ()
-    """Commands that read a block on standard input, or as `{file}`."""
-    unchecked: Unchecked = Unchecked.REFUSE
-    check_names: bool = True
-    python: str = ""
-    """The interpreter whose installed packages count; empty: the one that runs Stoker."""
-    retries: int = 3
-    """How often a failed block is written again."""
-    policy: Policy = Policy.BY_CLASS
-    overlap: bool = True
-    """Whether the next block is written while one is being checked."""
+    worker: Annotated[
+        ServedName,
+        setting("Required. The serve, tier, alias or variant that writes; or `auto`: routing chooses by the class."),
+    ]
+    validator: Annotated[
+        Name,
+        setting("The serve or tier that judges each block after the other checks. Left out: no model judges."),
+    ] = ""
+    checks: Annotated[
+        tuple[Text, ...],
+        setting(
+            "Commands that each block of code has to pass: `ruff check -` reads it on standard input, `pytest -q "
+            "{file}` in a file. They run in a sandbox."
+        ),
+    ] = ()
+    unchecked: Annotated[
+        Unchecked,
+        setting(
+            "What becomes of code in a language that no check understands, where neither `checks` nor a `validator` "
+            "judges: `refuse` it, or `commit` it and say `unchecked`."
+        ),
+    ] = Unchecked.REFUSE
+    check_names: Annotated[
+        bool, setting("Whether imports and calls are looked up, so that invented ones are found.")
+    ] = True
+    python: Annotated[
+        Text,
+        setting("The interpreter whose packages count for `check_names`. Left out: any package is taken to exist."),
+    ] = ""
+    retries: Annotated[int, setting("How often a block that failed is written again.", ge=0, le=20)] = 3
+    policy: Annotated[
+        Policy,
+        setting(
+            "`block_by_block`, `simple` (the worker answers as usual, nothing is checked), or `by-class`: block by "
+            "block for the classes that write code, simple for the others. The header `x-stoker-policy` overrides it."
+        ),
+    ] = Policy.BY_CLASS
+    overlap: Annotated[bool, setting("Whether the next block is written while one is being checked.")] = True
+    worker_prompt_file: Annotated[
+        FilePath,
+        setting(
+            "File with the worker's instructions; it must contain `{marker}`. Left out: those that ship.",
+            name="worker_prompt",
+        ),
+    ] = ""
+    validator_prompt_file: Annotated[
+        FilePath,
+        setting(
+            "File with the validator's prompt; it must contain `{task}` and `{block}`. Left out: the one that ships.",
+            name="validator_prompt",
+        ),
+    ] = ""
+    project: Annotated[
+        FilePath,
+        setting(
+            "Directory in which the files that blocks name are written once they passed. Left out: none is written."
+        ),
+    ] = ""
+    keep: Annotated[SomeDuration, setting("How long scratchpads are kept.")] = 604800.0
+    block_timeout: Annotated[SomeDuration, setting("The longest that the worker may take for one block.")] = 300.0
+    check_timeout: Annotated[SomeDuration, setting("The longest that one command of `checks` may run.")] = 60.0
+    validator_timeout: Annotated[SomeDuration, setting("The longest that the validator may take for one block.")] = 60.0
     worker_prompt: str = ""
     """Text with `{marker}`; empty: the one that ships."""
     validator_prompt: str = ""
     """Text with `{task}` and `{block}`; empty: the one that ships."""
-    worker_prompt_file: str = ""
-    """Where the text is from, absolute; empty: it ships."""
-    validator_prompt_file: str = ""
-    project: str = ""
-    """Directory that validated files are written to; empty: none."""
-    keep: float = 7 * 86400.0
-    """How long scratchpads are kept."""
-    block_timeout: float = 300.0
-    """The longest that the worker may write one block."""
-    check_timeout: float = 60.0
-    """The longest that one command may run."""
-    validator_timeout: float = 60.0

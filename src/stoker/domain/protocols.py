@@ -1,4 +1,4 @@
-"""One protocol for each kind of IO. `stoker.testing` has a fake clock and a fake fleet."""
+"""One protocol for each kind of IO. `stoker_lab.testing` has a fake clock and a fake fleet."""
 
 from __future__ import annotations
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
+from stoker.domain.kinds import ByName, Count, FilePath, Flat, Name, SomeDuration, Text, setting
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG
-from stoker.domain.tier import Tier
+from stoker.domain.tier import Price, Tier
 
 AUTO = "auto"
 """The model name that lets Stoker choose the model; `auto:CLASS` declares the task class, too."""
@@ -20,16 +22,23 @@ ANY = "*"
 """In a list of classes: every class."""
 
 
+Tokens = Annotated[int, msgspec.Meta(ge=1)]
+Chance = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Few = Annotated[float, msgspec.Meta(ge=0, le=0.1)]
+
+
 class TaskClass(msgspec.Struct, frozen=True):
-    """The operator's settings for one task class, built-in or new."""
+    """A new task class, or changes to a built-in one."""
 
     name: str
-    words: tuple[str, ...] = ()
-    """Words and phrases that mean this class, ignoring case. A built-in class is also recognised by the classifier."""
-    tier: str | None = None
-    """The specialist: the tier to prefer for this class, if the class may use it."""
-    orchestrator: str | None = None
-    """The orchestrator that answers `auto` requests of this class."""
+    words: Annotated[
+        tuple[Text, ...],
+        setting(
+            "Words and phrases that indicate the class, in upper or lower case. A built-in class keeps its own signs."
+        ),
+    ] = ()
+    tier: Annotated[Name | None, setting("The tier that is preferred for this class, if it may serve it.")] = None
+    orchestrator: Annotated[Name | None, setting("The orchestrator that answers `auto` requests of this class.")] = None
 
 
 class Unmeasured(StrEnum):
@@ -43,58 +52,96 @@ class Unmeasured(StrEnum):
 class BreakerLimits(msgspec.Struct, frozen=True):
     """When the circuit of a failing tier opens, and for how long."""
 
-    failures: int = 5
-    """Failures in a row, within `window` seconds, that open the circuit."""
-    window: float = 30.0
-    cool_down: float = 20.0
-    """Seconds until the tier is tried again."""
+    failures: Annotated[Count, setting("Failures in a row within `breaker_window` that open a tier's circuit.")] = 5
+    window: Annotated[SomeDuration, setting("See `breaker_failures`.")] = 30.0
+    cool_down: Annotated[
+        SomeDuration, setting("How long an open circuit gets no requests before one tries it again.")
+    ] = 20.0
 
 
 class ShadowSettings(msgspec.Struct, frozen=True):
-    """Which share of the answers a judge grades, and the limits on that."""
+    """Grades a share of the answers with another model, after the client has them."""
 
-    rate: float = 0.0
-    """Share of the requests that name a task; 0: none."""
-    judge: str = ""
-    """The tier that grades."""
-    cost_cap: float = 1.0
-    """Money per UTC day, in the currency of the tiers."""
-    queue: int = 16
-    """Answers that may wait to be graded."""
-    timeout: float = 60.0
+    rate: Annotated[Chance, setting("Share of routed requests whose answers are graded. 0: none.")] = 0.0
+    judge: Annotated[
+        Name,
+        setting(
+            "The tier that grades. Required if `rate` is above 0. Its grades count only for classes that neither it "
+            "nor another tier with its model may answer, and about which it was measured (`stoker eval validator`)."
+        ),
+    ] = ""
+    cost_cap: Annotated[Price, setting("Most that grading may cost in a day (UTC), in the currency of the tiers.")] = (
+        1.0
+    )
+    queue: Annotated[Count, setting("Most answers that may wait to be graded. Further ones are not graded.")] = 16
+    timeout: Annotated[SomeDuration, setting("How long grading one answer may take.")] = 60.0
 
 
 class ClassifierModelSettings(msgspec.Struct, frozen=True):
-    """A serve that is asked for the class of a request if the built-in classifier is not sure."""
+    """A model that classifies requests if the built-in classifier is not sure."""
 
-    serve: str
-    timeout: float = 0.5
-    below: float = 0.8
-    """The serve is asked if the built-in classifier is less sure than this; 1: always."""
+    serve: Annotated[Name, setting("Required. A serve of this file, or a tier at a `base_url`.")]
+    timeout: Annotated[SomeDuration, setting("How long it may take. After that, the built-in classifier decides.")] = (
+        0.5
+    )
+    below: Annotated[
+        Chance, setting("It is asked if the built-in classifier is less sure than this. 1: whenever the text decides.")
+    ] = 0.8
 
 
 class RouterSettings(msgspec.Struct, frozen=True):
-    """All settings of routing. There is at least one tier."""
+    """How requests for `auto` are routed."""
 
     tiers: tuple[Tier, ...]
     """From the cheapest to the strongest, in the order of the file."""
-    high_risk: tuple[str, ...] = HIGH_RISK
-    classes: tuple[TaskClass, ...] = ()
-    """The classes that the file has settings for, new and built-in."""
-    allow_cloud: bool = True
-    cloud_classes: tuple[str, ...] = (ANY,)
-    breaker: BreakerLimits = BreakerLimits()
-    long_context: int = LONG
-    """Tokens from which a prompt is long. A body of fewer bytes is not long, and its tokens are not counted."""
-    unmeasured: Unmeasured = Unmeasured.TRUSTED
-    explore: float = 0.0
-    """Share of the requests that go to another tier first, to one that was also measured to be good enough."""
-    shadow: ShadowSettings = ShadowSettings()
-    classifier: ClassifierModelSettings | None = None
-    """None: only the built-in classifier decides."""
-    profile_path: str | None = None
-    """Absolute path of the quality profile; None: STATE/profile.json, or the cautious profile if that file is absent.
-    """
+    profile_path: Annotated[
+        FilePath | None,
+        setting("File of the quality profile. Default: `STATE/profile.json`; if there is none, the cautious profile."),
+    ] = None
+    high_risk: Annotated[
+        tuple[Text, ...], setting("Classes that a local tier may serve only if it was measured to be good enough.")
+    ] = HIGH_RISK
+    long_context: Annotated[
+        Tokens,
+        setting(
+            "Prompt length in tokens from which the class is `long-context`, except for work on code and high-risk "
+            "classes."
+        ),
+    ] = LONG
+    allow_cloud: Annotated[bool, setting("Whether cloud tiers may be used at all.")] = True
+    cloud_classes: Annotated[tuple[Text, ...], setting('Classes for which cloud tiers may be used. `"*"`: all.')] = (
+        "*",
+    )
+    breaker: Annotated[BreakerLimits, Flat("breaker_")] = BreakerLimits()
+    unmeasured: Annotated[
+        Unmeasured,
+        setting(
+            "Which tier is asked first for a class at which no local tier was measured: `trusted`, a cloud that may be "
+            "used; or `cheapest`, whatever it is worth. Without a cloud both are the same."
+        ),
+    ] = Unmeasured.TRUSTED
+    explore: Annotated[
+        Few,
+        setting(
+            "Share of requests that go to another tier first, to learn about it: one that was measured to be good "
+            "enough, is loaded and displaces nothing. At most 0.1."
+        ),
+    ] = 0.0
+    shadow: Annotated[ShadowSettings, setting("Grading of live answers: `[router.shadow]`.", quiet=True)] = (
+        ShadowSettings()
+    )
+    classifier: Annotated[
+        ClassifierModelSettings | None,
+        setting(
+            "A model that classifies requests, if it has proved better than the built-in classifier: "
+            "`[router.classifier]`."
+        ),
+    ] = None
+    classes: Annotated[
+        tuple[TaskClass, ...],
+        ByName(),
+        setting("New classes, and changes to built-in ones: `[router.class.NAME]`.", name="class", quiet=True),
+    ] = ()
     aliases: Mapping[str, str] = {}
     """Other model names, and the `auto` or `auto:CLASS` that each of them stands for."""
 

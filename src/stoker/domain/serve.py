@@ -2,12 +2,59 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from typing import Annotated
 
-from stoker.domain.dialect import MEDIA, TEXT, Dialect
+from stoker.domain.dialect import MEDIA, TEXT
 from stoker.domain.errors import ConfigError
+from stoker.domain.kinds import (
+    Argument,
+    AutoDuration,
+    BasePath,
+    BaseUrl,
+    Command,
+    Count,
+    Devices,
+    DialectWord,
+    Duration,
+    Engine,
+    FilePath,
+    Flat,
+    Form,
+    HealthPath,
+    KeyHeaderWord,
+    LimitWord,
+    Name,
+    NeverDuration,
+    Place,
+    Port,
+    PrefillWord,
+    Rendezvous,
+    ServedName,
+    ServeUrl,
+    Several,
+    Sha256,
+    Share,
+    Size,
+    SlashPath,
+    SomeDuration,
+    Source,
+    SwitchWord,
+    SystemTurnsWord,
+    Text,
+    ThinkingWord,
+    ToolIdsWord,
+    Variable,
+    VariableName,
+    plain,
+    setting,
+    text_of,
+    words,
+)
+from stoker.domain.nearest import did_you_mean
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 
 
@@ -21,6 +68,12 @@ class Driver(StrEnum):
     RAY = "ray"
     """A job of a Ray cluster: what a process serve becomes in a slot with a cluster."""
     EXTERNAL = "external"
+
+
+DRIVERS = (Driver.PROCESS, Driver.COMPOSE, Driver.SYSTEMD, Driver.EXTERNAL)
+IMPLIED_DRIVERS = {"ray": "give the serve a slot with a `cluster`: a process serve runs there as a job"}
+"""Drivers that the file does not name, and what to do instead."""
+DriverWord = Annotated[Driver, words(DRIVERS, Driver, IMPLIED_DRIVERS)]
 
 
 class Warmth(StrEnum):
@@ -44,43 +97,47 @@ class ServeIdentity(StrEnum):
 IDENTITY_NOT_PROVED = 'which model answers is not proved (identity = "none")'
 
 
-@dataclass(frozen=True, slots=True)
-class AlsoServed:
-    """An endpoint elsewhere that serves the same model: another Stoker, or any with a compatible API."""
-
-    base_url: str
-    name: str
-    """Its replica is named `SERVE@NAME`."""
-    model: str = ""
-    """The model's name there; empty: the serve's `served_name`."""
-    key: Secret | None = None
-    key_header: str = "authorization"
-    max_active: int | None = None
-    """Most requests that Stoker sends there at the same time; None: as the serve."""
-    is_cloud: bool = False
-    """It counts every request, so it is not asked whether it is there before it is needed."""
+def _context(value: object) -> Several | int:
+    if value == "auto":
+        return Several(None, {"auto_context": True})
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 2**31:
+        raise ValueError('is not a whole number of at least 1, or "auto"')
+    return value
 
 
-class FallbackCause(StrEnum):
-    """Why a serve's fallback answers."""
+ContextSize = Annotated[
+    int, Form(_context, {"oneOf": [{"type": "integer", "minimum": 1, "maximum": 2**31}, {"const": "auto"}]})
+]
 
-    MEMORY = "memory"
-    """The serve does not fit on its device."""
-    UNAVAILABLE = "unavailable"
-    """It failed, or takes no requests."""
-    BUSY = "busy"
-    """It has no place for the request."""
+MAX_REPLICAS = 64
+_REPLICAS_FORM = "write a whole number, or { min = 1, max = 3 }"
 
 
-class Status(StrEnum):
-    """The owner's judgement of a serve. `rejected` and `blocked` ones start only with `--force`."""
+def _replicas(value: object) -> Several:
+    """A whole number, which is the most; or a table with `min` and `max`."""
+    table: dict[object, object] = value if isinstance(value, dict) else {"max": value}
+    if unknown := [str(key) for key in table if key not in ("min", "max")]:
+        raise ValueError(f"has an unknown key '{unknown[0][:40]}'; {_REPLICAS_FORM}")
+    if "max" not in table:
+        raise ValueError(f"has no `max`; {_REPLICAS_FORM}")
+    least, most = table.get("min", 0), table["max"]
+    if not isinstance(least, int) or not isinstance(most, int) or bool in (type(least), type(most)):
+        raise ValueError(f"is no number of replicas; {_REPLICAS_FORM}")
+    if not 1 <= most <= MAX_REPLICAS or least < 0:
+        raise ValueError(f"must be from 1 to {MAX_REPLICAS}")
+    if least > most:
+        raise ValueError(f"has a `min` of {least} and a `max` of {most}; the `max` must not be smaller")
+    return Several(most, {"min_replicas": least})
 
-    PRODUCTION = "production"
-    BASELINE = "baseline"
-    RESEARCH = "research"
-    EXPERIMENT = "experiment"
-    REJECTED = "rejected"
-    BLOCKED = "blocked"
+
+_NUMBER = {"type": "integer", "minimum": 1, "maximum": MAX_REPLICAS}
+_TABLE = {
+    "type": "object",
+    "properties": {"min": {**_NUMBER, "minimum": 0}, "max": _NUMBER},
+    "required": ["max"],
+    "additionalProperties": False,
+}
+Replicas = Annotated[int, Form(_replicas, {"oneOf": [_NUMBER, _TABLE]})]
 
 
 class Secret:
@@ -119,14 +176,85 @@ class Secret:
         return hash(self._value)
 
 
+SECRET = Form(lambda value: Secret("", plain(value), "it was not read"), show=lambda secret: secret.source)
+SecretSource = Annotated[Secret, SECRET]
+"""`env:NAME` or `file:PATH`; `config.secrets` reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlsoServed:
+    """An endpoint elsewhere that serves the same model: another Stoker, or any with a compatible API."""
+
+    base_url: Annotated[BaseUrl, setting('Required. Where it answers: `"http://box2:8000/v1"`.')]
+    name: Annotated[Name, setting("What its replica is called after the `@`. Default: the host of `base_url`.")] = ""
+    model: Annotated[ServedName, setting("The model's name there. Default: the serve's `served_name`.")] = ""
+    key: Annotated[SecretSource | None, setting("The key for it: `env:NAME` or `file:PATH`.")] = None
+    key_header: Annotated[
+        KeyHeaderWord,
+        setting("The header for `key`: `authorization` (as a bearer) or `x-api-key`. Default: `authorization`."),
+    ] = "authorization"
+    max_active: Annotated[
+        Count | None, setting("Most requests that Stoker sends there at the same time. Default: as the serve.")
+    ] = None
+    is_cloud: bool = False
+    """It counts every request, so it is not asked whether it is there before it is needed."""
+
+
+class FallbackCause(StrEnum):
+    """Why a serve's fallback answers."""
+
+    MEMORY = "memory"
+    """The serve does not fit on its device."""
+    UNAVAILABLE = "unavailable"
+    """It failed, or takes no requests."""
+    BUSY = "busy"
+    """It has no place for the request."""
+
+
+class Status(StrEnum):
+    """The owner's judgement of a serve. `rejected` and `blocked` ones start only with `--force`."""
+
+    PRODUCTION = "production"
+    BASELINE = "baseline"
+    RESEARCH = "research"
+    EXPERIMENT = "experiment"
+    REJECTED = "rejected"
+    BLOCKED = "blocked"
+
+
+_STATUS = re.compile(r"(production|baseline|research|experiment)|(rejected|blocked)(?:-(.+))?", re.DOTALL)
+
+
+def _status(value: object) -> Several:
+    """`rejected-too slow`: the status, and its `reason`."""
+    text = text_of(value)
+    match = _STATUS.fullmatch(text)
+    if match is None:
+        accepted = "production, baseline, research, experiment, rejected-WHY or blocked-WHY"
+        raise ValueError(f"{text[:40]!r} is not accepted; use {accepted}{did_you_mean(text, list(Status))}")
+    judgement, refused, why = match.groups()
+    return Several(Status(judgement or refused), {"reason": why or ""})
+
+
+StatusText = Annotated[
+    Status,
+    Form(
+        _status,
+        {"type": "string", "pattern": "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"},
+        str,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What has to be installed or present before the serve starts; checked before another one is stopped for it."""
+    """What must exist before a swap to this serve begins."""
 
-    files: tuple[str, ...] = ()
-    packages: Mapping[str, str] = field(default_factory=dict)
-    """Package name to version specifier (`">=0.8,<0.9"`), looked up in `python`'s environment."""
-    commands: tuple[str, ...] = ()
+    files: Annotated[tuple[FilePath, ...], setting("Files that must exist.")] = ()
+    packages: Annotated[
+        Mapping[str, Text], setting('Python packages and their versions: `{ transformers = ">=5,<6" }`.')
+    ] = field(default_factory=dict)
+    commands: Annotated[tuple[Text, ...], setting("Commands that must be on PATH.")] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,84 +263,231 @@ class Tuning:
     default.
     """
 
-    tensor_parallel: int | None = None
-    pipeline_parallel: int | None = None
-    memory_fraction: float | None = None
-    """Share of each device's memory that the engine may take, above 0 up to 1."""
-    batched_tokens: int | None = None
-    """Tokens that one step processes, at most."""
-    dtype: str | None = None
-    quantization: str | None = None
-    kv_cache_type: str | None = None
-    attention_backend: tuple[str, ...] = ()
-    """In order of preference: the first one whose dependencies are installed is used."""
-    prefix_caching: bool | None = None
-    graphs: bool | None = None
-    """CUDA graphs and compilation."""
-    tool_parser: str | None = None
-    reasoning_parser: str | None = None
-    chat_template: str | None = None
-    thinking: bool | None = None
-    sampling: Mapping[str, float] = field(default_factory=dict)
-    """Defaults for the settings that a request leaves out: `temperature`, `top_p`, `top_k`, `min_p`,
-    `repetition_penalty`.
-    """
-    rendezvous: str | None = None
-    """`host:port` at which the parts of one engine find each other."""
-    trust_remote_code: bool = False
-    metrics: bool = True
+    tensor_parallel: Annotated[Count | None, setting("Number of devices that share each layer.")] = None
+    pipeline_parallel: Annotated[Count | None, setting("Number of devices that the layers are divided among.")] = None
+    memory_fraction: Annotated[Share | None, setting("Share of each device's memory that the engine may take.")] = None
+    batched_tokens: Annotated[Count | None, setting("Most tokens in one step of the engine.")] = None
+    dtype: Annotated[Text | None, setting("Type of the weights in memory: `bfloat16`, `float16`.")] = None
+    quantization: Annotated[Text | None, setting("Quantisation of the weights: `awq`, `fp8`.")] = None
+    kv_cache_type: Annotated[Text | None, setting("Type of the KV cache: `q8_0` (llama.cpp), `fp8`.")] = None
+    attention_backend: Annotated[
+        tuple[Text, ...], setting("Attention backends in order of preference. The first that can run is used.")
+    ] = ()
+    prefix_caching: Annotated[bool | None, setting("Whether common beginnings of prompts are cached.")] = None
+    graphs: Annotated[bool | None, setting("Whether CUDA graphs and compilation are used.")] = None
+    tool_parser: Annotated[Text | None, setting("The engine's parser for tool calls in the model's text.")] = None
+    reasoning_parser: Annotated[Text | None, setting("The engine's parser for thinking in the model's text.")] = None
+    chat_template: Annotated[
+        Text | None, setting("Chat template instead of the model's own: a file, or a known name.")
+    ] = None
+    thinking: Annotated[
+        bool | None, setting("Whether the model thinks before it answers, if that can be switched.")
+    ] = None
+    sampling: Annotated[
+        Mapping[str, float],
+        setting(
+            "Defaults for parameters that a request leaves out: `temperature`, `top_p`, `top_k`, `min_p`, "
+            "`repetition_penalty`."
+        ),
+    ] = field(default_factory=dict)
+    rendezvous: Annotated[
+        Rendezvous | None, setting("`HOST:PORT` where the processes of one engine find each other.")
+    ] = None
+    trust_remote_code: Annotated[bool, setting("Run code that comes with the model. Such code can do anything.")] = (
+        False
+    )
+    metrics: Annotated[
+        bool, setting("Whether the engine's metrics are on. Stoker reads health and progress from them.")
+    ] = True
+
+
+_TRAITS = (
+    ("system_turns", "system_turns"), ("tool_images", "tool_images"), ("image_urls", "takes_image_urls"),
+    ("error_prefix", "error_prefix"), ("thinking_switch", "thinking_switch"), ("thinking_field", "thinking_field"),
+    ("prefill", "prefill"), ("tool_ids", "tool_ids"), ("custom_tools", "custom_tools"),
+    ("server_tools", "server_tools"),
+    ("output_limit", "default_limit"), ("limit_field", "limit_field"),
+)  # fmt: skip
+"""Keys of `[serve.translation]`, and what `translate.neutral.capabilities.Capabilities` calls them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """How requests are translated for a serve that does not speak the client's dialect."""
+    """How requests in other dialects are translated for a serve. Defaults depend on its engine."""
 
-    strict: bool = False
-    """Refuse requests that would lose something in translation."""
-    always: frozenset[Dialect] = frozenset()
-    """Dialects that it speaks badly: requests in them are translated nevertheless."""
-    cloud: bool = False
-    """The serve is a cloud: it accepts no settings of local engines, and only thinking that it signed itself."""
-    traits: Mapping[str, object] = field(default_factory=dict)
-    """Overrides, by the field names of `translate.neutral.capabilities.Capabilities`."""
+    strict: Annotated[
+        bool, setting("Whether to refuse a request if translation would lose a part of it (400 `would_lose`).")
+    ] = False
+    always: Annotated[
+        frozenset[DialectWord],
+        setting(
+            "Dialects that it speaks badly, so that requests in them are translated nevertheless. Default: llama.cpp "
+            "`responses`, else none.",
+            derived=True,
+        ),
+    ] = frozenset()
+    cloud: Annotated[
+        bool,
+        setting(
+            "Whether somebody else runs it: it gets no settings of local engines, and only thinking that its vendor "
+            "signed. Default: an external serve on https whose host is not a private address.",
+            derived=True,
+        ),
+    ] = False
+    system_turns: Annotated[
+        SystemTurnsWord | None,
+        setting(
+            "System turns in mid-conversation: `keep` them as turns if the template can, or `append` them to the "
+            "user's text. Default: llama.cpp's template is asked; else `append`, cloud `keep`."
+        ),
+    ] = None
+    tool_images: Annotated[
+        bool | None, setting("Whether a chat tool message may hold images. Default: llama.cpp true.")
+    ] = None
+    image_urls: Annotated[
+        bool | None, setting("Whether it gets the URLs of images and fetches them itself. Default: cloud true.")
+    ] = None
+    error_prefix: Annotated[
+        str | None, setting("Prefix of the text of a failed tool call. Default: `[tool error] `.")
+    ] = None
+    thinking_switch: Annotated[
+        SwitchWord | None,
+        setting("How thinking is switched: `template` (chat_template_kwargs), `effort` (reasoning_effort), `none`."),
+    ] = None
+    thinking_field: Annotated[
+        ThinkingWord | None,
+        setting(
+            "The field for past thinking: `reasoning_content`, `reasoning`, or `none`. Default: the first; cloud: none."
+        ),
+    ] = None
+    prefill: Annotated[
+        PrefillWord | None,
+        setting(
+            "The beginning of an answer that the request gives: sent unchanged (`native`), with vLLM's flags "
+            "(`continue`), or refused (`refuse`)."
+        ),
+    ] = None
+    tool_ids: Annotated[
+        ToolIdsWord | None, setting("Ids of tool calls: `any`, or `short` (nine letters and digits, as Mistral needs).")
+    ] = None
+    custom_tools: Annotated[bool | None, setting("Whether it takes tools without a schema. Default: cloud true.")] = (
+        None
+    )
+    server_tools: Annotated[
+        bool | None,
+        setting(
+            "Whether it runs the tools of its dialect's vendor (web search, code interpreter, MCP). If not, they are "
+            "left out and named `lossy:server_tools`. Default: cloud true."
+        ),
+    ] = None
+    output_limit: Annotated[
+        Count | None,
+        setting(
+            "Messages: `max_tokens` for a request without one, since Anthropic requires it. Default: 4096, cloud 32000."
+        ),
+    ] = None
+    limit_field: Annotated[
+        LimitWord | None,
+        setting(
+            "Chat: the field for the output limit, `max_tokens`, or `max_completion_tokens` for OpenAI's newer models "
+            "(default for cloud)."
+        ),
+    ] = None
+
+    @property
+    def traits(self) -> dict[str, object]:
+        """What is given of the rest, by the field names of `translate.neutral.capabilities.Capabilities`."""
+        given = {name: value for key, name in _TRAITS if (value := getattr(self, key)) is not None}
+        return {**given, "thinking_field": ""} if self.thinking_field == "none" else given
 
 
 @dataclass(frozen=True, slots=True)
 class SwapPolicy:
-    """How a slot changes its resident. None means: follow the measured swap time (`auto`)."""
+    """How a slot swaps its resident. `auto` follows the measured swap time S."""
 
-    patience: float = 2.0
-    min_residency: float | None = None
-    linger: float | None = None
-    max_wait: float | None = None
-    swap_after: int = 8
-    drain_timeout: float = 30.0
-    swap_timeout: float | None = None
+    patience: Annotated[
+        float,
+        setting(
+            "Dial between throughput (higher) and short waits (lower), in units of the measured swap time S.",
+            ge=0,
+            le=1000,
+        ),
+    ] = 2.0
+    min_residency: Annotated[
+        AutoDuration,
+        setting(
+            "How long a resident stays at least. Auto: while it is in use, patience × its S; an idle one only lingers."
+        ),
+    ] = None
+    linger: Annotated[
+        AutoDuration,
+        setting(
+            "How long an idle resident is kept before another serve may replace it. Auto: as long as that costs the "
+            "waiting requests less than bringing it back, by its S."
+        ),
+    ] = None
+    max_wait: Annotated[
+        AutoDuration,
+        setting("Waiting time of a request that overrides both. Auto: 2 × patience × S of its model, at least 15 s."),
+    ] = None
+    swap_after: Annotated[Count, setting("Number of waiting requests that overrides both, too.")] = 8
+    drain_timeout: Annotated[
+        Duration, setting("How long requests of a serve that must stop may take to end. `0s`: they are cut at once.")
+    ] = 30.0
+    swap_timeout: Annotated[
+        AutoDuration,
+        setting("How long a request may wait for a load or a swap. Auto: derived from `max_wait` and the start time."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A set of devices, or a share of a cluster. Holds one serve at a time; with `memory` as many as fit, with
-    `together` those of one set.
-    """
+    """A set of devices that serves share, or a share of a cluster."""
 
     name: str
-    devices: tuple[str, ...] = ()
-    cluster: str | None = None
-    """The cluster whose GPUs it is; None: this machine's."""
-    gpus: int = 1
-    """How many GPUs of one node, in a cluster."""
-    node: Mapping[str, str] = field(default_factory=dict)
-    """Labels that this node has, in a cluster; empty: any node."""
-    memory: int | None = None
-    together: tuple[frozenset[str], ...] = ()
-    """The sets of serves that may be loaded at the same time, in whole or in part; empty: `memory` alone decides."""
-    baseline: str | None = None
-    """The serve to start if a start failed and restoring the previous resident failed, too."""
-    idle_serve: str | None = None
-    """The serve that the slot returns to when it was idle for `idle_serve_after` seconds."""
-    idle_serve_after: float = 60.0
-    swap: SwapPolicy = SwapPolicy()
+    devices: Annotated[
+        Devices,
+        setting(
+            "Numbers or ids of the devices that serves in this slot may use. Empty: they see all, nothing is "
+            "restricted."
+        ),
+    ] = ()
+    cluster: Annotated[
+        Name | None,
+        setting("The cluster whose GPUs this slot is: a process serve runs there as a job. Left out: this machine."),
+    ] = None
+    gpus: Annotated[
+        Count, setting("With `cluster`: how many GPUs of one node are reserved for the serve in this slot.")
+    ] = 1
+    node: Annotated[
+        Mapping[str, Text],
+        setting('With `cluster`: labels that this node has, all of them: `{ box = "alpha" }`. Left out: any node.'),
+    ] = field(default_factory=dict)
+    memory: Annotated[
+        Size | None,
+        setting("Memory of the slot: as many serves as fit run at once. Left out: one serve at a time, or `together`."),
+    ] = None
+    together: Annotated[
+        tuple[frozenset[Name], ...],
+        setting(
+            'Sets of serves that may be loaded at the same time: `[["a", "c"], ["b", "c"]]`. A part of a set may be, '
+            "too, and each serve alone; nothing else. With `memory` both must hold."
+        ),
+    ] = ()
+    baseline: Annotated[
+        Name | None, setting("The known-good serve that is loaded if a switch and its rollback both fail.")
+    ] = None
+    idle_serve: Annotated[
+        Name | None,
+        setting(
+            "The serve that the slot returns to when it is idle, after a request used another one. An operator's `slot "
+            "switch` or `serves down` cancels the return."
+        ),
+    ] = None
+    idle_serve_after: Annotated[
+        SomeDuration, setting("Time without a request in the slot after which it returns to `idle_serve`.")
+    ] = 60.0
+    swap: Annotated[SwapPolicy, setting("Any key of `[swap]`, for this slot only: `[slots.NAME.swap]`.")] = SwapPolicy()
 
     def allows(self, names: Collection[str]) -> bool:
         """Whether `together` permits these serves to be loaded at the same time. Says nothing about memory."""
@@ -255,150 +530,338 @@ class JobPlace:
 
 @dataclass(frozen=True, slots=True)
 class ServeVariant:
-    """Another model name of a serve, for the same process with other request parameters."""
+    """Another model name for the same process, with other request parameters."""
 
-    name: str
-    request: RequestParameters = NO_PARAMETERS
+    name: Annotated[ServedName, setting("Required. The model name, such as `fast:high`; no wildcards.")]
+    title: Annotated[Text, setting("Its name for people, in lists of models. Default: `name`.")] = ""
+    description: Annotated[Text, setting("What clients show of it in lists of models. Default: that of the serve.")] = (
+        ""
+    )
+    listed: Annotated[bool | None, setting("Whether lists of models have it. Default: as the serve.")] = None
+    request: Annotated[RequestParameters, Flat()] = NO_PARAMETERS
     """They apply after the serve's own."""
-    title: str = ""
-    description: str = ""
-    """Empty: that of the serve."""
-    listed: bool | None = None
-    """None: as the serve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """A configured serve: one model, and one way to run it."""
+    """One model, one way to run it."""
 
-    name: str
-    engine: str = "llama.cpp"
-    """`llama.cpp`, `vllm`, `sglang`, or `openai` (anything that speaks an OpenAI-like API)."""
-    model: str = ""
-    """For llama.cpp the absolute path of the weights; else whatever `{model}` stands for in `cmd`."""
-    served_name: str = ""
-    """The model name that the engine's /v1/models must show, and that Stoker writes into requests to it."""
-    aliases: tuple[str, ...] = ()
-    """Further model names, without wildcards."""
+    name: Annotated[Name, setting("Required. The logical name: letters, digits, `.`, `_` and `-`.")]
+    engine: Annotated[
+        Engine,
+        setting(
+            "The engine that runs it, or `openai` for anything with an OpenAI-like API. Default: `llama.cpp`; "
+            "with a `base_url` or a `container`, `openai`.",
+            derived=True,
+        ),
+    ] = "llama.cpp"
+    model: Annotated[
+        Text,
+        setting(
+            "Path of the weights (relative to this file, or `~/…`) or `vault:NAME`; with vllm and sglang also a hub "
+            "id; with engine `openai`, any text."
+        ),
+    ] = ""
+    served_name: Annotated[
+        ServedName,
+        setting(
+            "The id that the engine must show in `/v1/models`. Default: `name`; for a container with a `model`, the "
+            "`model`."
+        ),
+    ] = ""
+    aliases: Annotated[
+        tuple[ServedName, ...],
+        setting("Further model names that mean this serve, blanks, `:` and `/` included; `*` and `?` are wildcards."),
+    ] = ()
+    slot: Annotated[
+        Place | None,
+        setting(
+            'The slot that it shares with other serves; `"gpu0+gpu1"`: it takes both at the same time. Left out: it '
+            "shares with none, and needs no swap."
+        ),
+    ] = None
+    slots: Annotated[
+        tuple[Place, ...],
+        setting(
+            "Instead of `slot`: the slots that it may run in. It is loaded where there is room, or disturbs least."
+        ),
+    ] = ()
+    replicas: Annotated[
+        Replicas,
+        setting(
+            "With `slots`: how many processes of it may run at the same time. In an empty slot one more is started as "
+            "soon as requests wait for it, elsewhere when they have waited, all together, `patience` times its swap "
+            "time. `{ min = 1, max = 3 }`: so many are kept loaded, wherever there is room."
+        ),
+    ] = 1
+    also: Annotated[
+        tuple[AlsoServed, ...],
+        setting(
+            "Endpoints elsewhere that serve the same model, as further replicas: another Stoker, or any compatible one."
+        ),
+    ] = ()
+    context: Annotated[
+        ContextSize | None,
+        setting(
+            "Tokens that one request may use; llama.cpp gets this times `parallel`. `auto` (llama.cpp): as many as fit "
+            "into the memory of its slot, at most what the model was trained for."
+        ),
+    ] = None
+    parallel: Annotated[int, setting("How many sequences the engine runs at once.", ge=1, le=4096)] = 4
+    max_active: Annotated[
+        Count, setting("Most requests in flight at this serve, of all keys. Default: `parallel`.", derived=True)
+    ] = 4
+    queue: Annotated[int, setting("Most requests that may wait for a place. More get 503.", ge=0, le=1_000_000)] = 64
+    queue_timeout: Annotated[
+        Duration,
+        setting(
+            "How long a request may wait for a place. `0s`: it gets 503 at once. After a load it counts from the end "
+            "of the load."
+        ),
+    ] = 30.0
+    first_byte_timeout: Annotated[
+        Duration | None,
+        setting(
+            "How long the first byte of an answer may take, from sending the request; then its `fallback` is asked, or "
+            "the client gets 504. An engine that is known to work on the prompt has more time. `0s`: no limit. "
+            "Default: five times its usual time, at least 60 s (120 s until that is known), plus time for the prompt "
+            "and, if the answer comes in one piece, for the answer."
+        ),
+    ] = None
+    status: Annotated[
+        StatusText,
+        setting(
+            "`production`, `baseline`, `research`, `experiment`, `rejected-WHY` or `blocked-WHY`; the last two start "
+            "only with `--force`."
+        ),
+    ] = Status.PRODUCTION
+    reason: Annotated[Text, setting("Why it has this status. Default: the text after the dash in `status`.")] = ""
+    purpose: Annotated[Text, setting("What it is for; shown in status.")] = ""
+    title: Annotated[Text, setting("Its name for people, in lists of models.")] = ""
+    description: Annotated[Text, setting("What clients show of it in lists of models.")] = ""
+    metadata: Annotated[
+        Mapping[Name, str | int | float | bool],
+        setting("More for clients: `stoker.metadata` of its entries in `/v1/models`."),
+    ] = field(default_factory=dict)
+    listed: Annotated[bool, setting("Whether lists of models have its names. It answers to them in any case.")] = True
+    request: Annotated[
+        RequestParameters, setting("What is set in the bodies of its requests: `set`, `default`, `drop`.")
+    ] = NO_PARAMETERS
+    variants: Annotated[
+        tuple[ServeVariant, ...],
+        setting("Further model names for the same process, each with its own request parameters.", name="variant"),
+    ] = ()
+    modalities: Annotated[tuple[Name, ...], setting("What kinds of input it takes; shown in status.")] = ("text",)
+    driver: Annotated[
+        DriverWord,
+        setting(
+            "`process`: Stoker starts and stops it. `compose`: a container. `systemd`: a unit. `external`: something "
+            "else runs it. Default: `external` with a `base_url`, `compose` with a `container`, else `process`.",
+            derived=True,
+        ),
+    ] = Driver.PROCESS
+    cmd: Annotated[
+        Command | None,
+        setting(
+            "Command to start, instead of the engine's own: text or a list, never through a shell. `{port}`, "
+            "`{model}`, `{dir}`, `{host}`, `{name}` and `{key}` are filled in."
+        ),
+    ] = None
+    host: Annotated[Text, setting("Address that the engine listens on.")] = "127.0.0.1"
+    port: Annotated[Port | None, setting("Port that the engine listens on. Left out: a free one at each start.")] = None
+    base_path: Annotated[
+        BasePath,
+        setting('Path before all paths of the engine, `/v1/…` and `health` too: `"/llm"` for `--api-prefix /llm`.'),
+    ] = ""
+    identity: Annotated[
+        ServeIdentity,
+        setting(
+            "What proves that the configured model answers: `models` = its `served_name` in the engine's `/v1/models`; "
+            "`none` = nothing does: the engine has no such list, and only `health` or `probe` and its process are "
+            "checked."
+        ),
+    ] = ServeIdentity.MODELS
+    health: Annotated[
+        HealthPath,
+        setting(
+            "Path that answers 200 when the engine is up. `none`: it has no such path. Default with a `probe`: `none`."
+        ),
+    ] = "/health"
+    probe: Annotated[
+        SlashPath | None,
+        setting(
+            'With `identity = "none"`: path that answers 200 when the engine is up, and which the watchdog asks. '
+            "Default: `health`; without either, the engine's port has to accept connections."
+        ),
+    ] = None
+    canary: Annotated[
+        bool, setting("Whether a start also has to answer a one-token completion before the serve is ready.")
+    ] = False
+    base_url: Annotated[
+        ServeUrl | None,
+        setting(
+            'Where an external serve answers: `"http://10.0.0.7:30000/v1"`, or `"edge:NAME"`: where `[edge.NAME]` is.'
+        ),
+    ] = None
+    key: Annotated[SecretSource | None, setting("The key for the serve: `env:NAME` or `file:PATH`.")] = None
+    dialects: Annotated[
+        frozenset[DialectWord],
+        setting(
+            "The dialects that it speaks. Default: `chat`, `completions`, `messages`, `responses`, with vllm and "
+            "sglang `embeddings` and `rerank` too; openai `chat`, `completions`. `speech`, `transcription` and `image` "
+            "have to be given.",
+            derived=True,
+        ),
+    ] = TEXT
+    key_header: Annotated[
+        KeyHeaderWord,
+        setting(
+            "The header for `key`: `authorization` (as a bearer) or `x-api-key`. Default: `x-api-key` for a serve that "
+            "speaks `messages` alone.",
+            derived=True,
+        ),
+    ] = "authorization"
+    translation: Annotated[Translation, setting("How requests in other dialects are translated for it.")] = (
+        Translation()
+    )
+    memory: Annotated[Size | None, setting("Memory that it needs. Required if its slot has `memory`.")] = None
+    keep_loaded: Annotated[
+        bool,
+        setting("Loaded at the start, and never swapped out: what does not fit beside it is refused. See `preload`."),
+    ] = False
+    preload: Annotated[
+        bool,
+        setting(
+            "Loaded at the start, if nothing has to be stopped for it; later it may be swapped out. An `idle_serve` "
+            "does not replace it before a request has used it."
+        ),
+    ] = False
+    evict_cost: Annotated[
+        float | None,
+        setting(
+            "What stopping it costs, in comparison with the other serves of its slot: those with the least total cost "
+            "are stopped to make room. Default: the seconds that its swaps take.",
+            gt=0,
+            le=1e9,
+        ),
+    ] = None
+    idle_unload: Annotated[NeverDuration, setting("Time without a request after which it is stopped.")] = None
+    ready_timeout: Annotated[SomeDuration, setting("How long a start may take.")] = 600.0
+    stop: Annotated[
+        Command | None,
+        setting(
+            "Command that stops its process, instead of SIGTERM: text or a list, never through a shell, with the "
+            "placeholders of `cmd` and `{pid}`. It has `stop_grace`; if the process still runs then, or the command "
+            "fails, SIGTERM follows."
+        ),
+    ] = None
+    stop_grace: Annotated[Duration, setting("Time between SIGTERM and SIGKILL.")] = 10.0
+    env: Annotated[
+        Mapping[VariableName, Variable], setting("Environment variables for the process. Not for secrets.")
+    ] = field(default_factory=dict)
+    inherit_env: Annotated[
+        tuple[VariableName, ...],
+        setting(
+            "Further variables of Stoker's environment that the process gets, besides `PATH`, `HOME`, `CUDA_...` and "
+            "the like. `*`: all but keys, tokens and Stoker's own, which have to be named."
+        ),
+    ] = ()
+    cwd: Annotated[
+        FilePath,
+        setting("Directory in which the command, `stop` and `up` run. Default: the directory of this file."),
+    ] = ""
+    extra_args: Annotated[tuple[Argument, ...], setting("Further arguments for the engine's command.")] = ()
+    threads: Annotated[Count | None, setting("CPU threads. Left out: the engine's choice.")] = None
+    gpu_layers: Annotated[
+        int | None, setting("Layers on the GPU. Left out: the engine's choice.", ge=0, le=100_000)
+    ] = None
+    requires: Annotated[Requires, setting("Files, packages and commands without which it is not started.")] = Requires()
+    conflicts: Annotated[
+        tuple[Text, ...],
+        setting(
+            "What cannot run at the same time: `unit:NAME`, `container:NAME` (stopped and disabled before it starts), "
+            "or a program's name (a start is refused while it runs)."
+        ),
+    ] = ()
+    embedded: Annotated[
+        bool | None,
+        setting("llama.cpp: true = the built-in one, false = `llama-server` from PATH. Left out: PATH first."),
+    ] = None
+    container: Annotated[Name | None, setting("The container that runs it; Docker Compose or any other `up`.")] = None
+    up: Annotated[
+        Command | None,
+        setting(
+            "Command that creates the container, with the placeholders of `cmd`, never through a shell. Needed if the "
+            "container may be missing."
+        ),
+    ] = None
+    unit: Annotated[Text | None, setting("The systemd unit that runs it. Default: `stoker-serve-NAME.service`.")] = None
+    fallback: Annotated[
+        Name | None, setting("The serve that answers instead if this one cannot; see `fallback_on`.")
+    ] = None
+    fallback_on: Annotated[
+        tuple[FallbackCause, ...],
+        setting(
+            "When `fallback` answers. `memory`: the serve does not fit on its device, loses it, or has a quantisation "
+            "that it cannot run. `unavailable`: it failed, or takes no requests. `busy`: its queue is full, or a "
+            "request waited too long."
+        ),
+    ] = (FallbackCause.MEMORY,)
+    warm: Annotated[
+        Warmth,
+        setting("Whether its weights stay in host memory after it was swapped out: `auto`, `pin` (always), `never`."),
+    ] = Warmth.AUTO
+    sleep_level: Annotated[
+        int | None,
+        setting(
+            "Put it to sleep instead of stopping it: vllm 1 (weights to host memory) or 2 (weights dropped); sglang 1.",
+            ge=1,
+            le=2,
+        ),
+    ] = None
+    keep_conversations: Annotated[
+        bool,
+        setting("llama.cpp: save KV caches to disk, so that conversations survive a swap. The files contain prompts."),
+    ] = False
+    min_tokens_per_second: Annotated[
+        float | None,
+        setting(
+            "Speed that streamed replies should reach. `stoker watchdog --once` fails for a slower serve.",
+            gt=0,
+            le=1_000_000,
+        ),
+    ] = None
+    source: Annotated[
+        Source | None,
+        setting(
+            "Where missing weights come from: a path, `https://…`, `rsync:HOST:PATH`, `s3://BUCKET/KEY` or "
+            "`hf:ORG/REPO[/FILE]`."
+        ),
+    ] = None
+    sha256: Annotated[
+        Mapping[str, Sha256], setting("Expected digests of the files of the weights: `{ NAME = DIGEST }`.")
+    ] = field(default_factory=dict)
+    tuning: Annotated[Tuning, Flat()] = Tuning()
     alias_patterns: tuple[str, ...] = ()
     """Aliases with wildcards. They are no names: lists of models do not show them."""
-    slot: str | None = None
-    """None: the serve shares no slot with another one. With several `slots`: the first."""
-    slots: tuple[str, ...] = ()
-    """The slots that it may run in, if there are several: see `replicas_of`."""
-    replicas: int = 1
-    """With several `slots`: how many processes of it may run at the same time."""
     min_replicas: int = 0
     """How many of them are kept loaded, wherever there is room."""
-    also: tuple[AlsoServed, ...] = ()
-    """Where else it is served."""
     replica_of: str = ""
     """The configured serve of which this is one replica; empty: it is the configured one."""
-    context: int | None = None
-    """Tokens that one request may use."""
     auto_context: bool = False
     """`context = "auto"`: `context` is what was chosen, or None as long as the weights are missing."""
     context_problem: str = ""
     """Why no context could be chosen, and what to do; empty: no problem."""
-    parallel: int = 4
-    max_active: int = 4
-    queue: int = 64
-    queue_timeout: float = 30.0
-    first_byte_timeout: float | None = None
-    """Seconds from sending a request to the first byte of its answer; 0: no limit; None: follows measurements."""
-    status: Status = Status.PRODUCTION
-    reason: str = ""
-    purpose: str = ""
-    title: str = ""
-    """Its name for people; empty: it has none of its own."""
-    description: str = ""
-    metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """For clients, in lists of models; Stoker reads nothing in it."""
-    listed: bool = True
-    """Whether lists of models have its names."""
-    request: RequestParameters = NO_PARAMETERS
-    variants: tuple[ServeVariant, ...] = ()
-    modalities: tuple[str, ...] = ("text",)
-    driver: Driver = Driver.PROCESS
-    cmd: tuple[str, ...] | None = None
-    """Argument list; `{port}`, `{model}`, `{dir}`, `{host}`, `{name}` and `{key}` are filled in."""
-    host: str = "127.0.0.1"
-    port: int | None = None
-    """None: each start picks a free one."""
-    base_path: str = ""
-    """The path before `/v1/...`, `health` and every other path of a started serve; without a trailing slash."""
-    identity: ServeIdentity = ServeIdentity.MODELS
-    health: str | None = "/health"
-    """What answers 200 when the engine is up; None: nothing does, and a start asks `probe` or waits for the port."""
-    probe: str | None = None
-    """With identity `none`: what is asked of a ready serve, too. None: `health`."""
-    canary: bool = False
-    """Whether the serve is ready only after it has answered a completion of one token, too."""
-    base_url: str | None = None
-    """External serves: `http://host:port/v1`."""
-    key: Secret | None = None
-    key_header: str = "authorization"
-    """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
-    dialects: frozenset[Dialect] = TEXT
     asks_dialects: bool = False
     """The file does not say which dialects the serve speaks: `dialects` is the usual set of its engine, and a ready
     serve is tested for them.
     """
-    translation: Translation = Translation()
-    memory: int | None = None
-    keep_loaded: bool = False
-    preload: bool = False
-    evict_cost: float | None = None
-    """What stopping it costs, in comparison with others of its slot; None: the seconds of its measured swap."""
-    """Loaded at the start, if nothing has to be stopped for it."""
-    idle_unload: float | None = None
-    ready_timeout: float = 600.0
-    stop: tuple[str, ...] | None = None
-    """What is run to stop the process, before any signal; None: SIGTERM is sent."""
-    stop_grace: float = 10.0
-    env: Mapping[str, str] = field(default_factory=dict)
-    extra_args: tuple[str, ...] = ()
-    threads: int | None = None
-    gpu_layers: int | None = None
-    requires: Requires = Requires()
-    conflicts: tuple[str, ...] = ()
-    cwd: str = ""
-    """The absolute path of the directory in which its commands run; empty: `directory`."""
-    inherit_env: tuple[str, ...] = ()
-    """Variables of Stoker's environment that its process gets besides the usual ones; `*`: all but secrets."""
     directory: str = "."
     """Absolute path of the configuration file's directory: `{dir}`, and the working directory of the process."""
-    embedded: bool | None = None
-    """llama.cpp: True = the xllamacpp wheel, False = llama-server from PATH, None = PATH first."""
     die_with_parent: bool = False
     """Whether the engine ends with Stoker, even if Stoker is killed. Only for the demo's engines."""
-    tuning: Tuning = Tuning()
-    container: str | None = None
-    """Driver `compose`: the container's name."""
-    up: tuple[str, ...] | None = None
-    """Driver `compose`: the command that creates the container; `{dir}`, `{port}`, `{model}` are filled in."""
-    unit: str | None = None
-    """Driver `systemd`: the unit's name."""
     job_place: JobPlace | None = None
     """Driver `ray`: where its job runs."""
-    fallback: str | None = None
-    """The serve that answers if this one cannot, for one of the causes in `fallback_on`."""
-    fallback_on: tuple[FallbackCause, ...] = (FallbackCause.MEMORY,)
-    warm: Warmth = Warmth.AUTO
-    sleep_level: int | None = None
-    """vLLM: 1 moves the weights to host memory, 2 drops them. SGLang: 1. None: the serve is stopped instead of put to
-    sleep.
-    """
-    keep_conversations: bool = False
-    """llama.cpp: the KV cache of conversations is saved before a stop and restored after the next start."""
-    min_tokens_per_second: float | None = None
-    """The expected rate of a streamed reply after its first token; `stoker watchdog` reports a lower one."""
-    source: str | None = None
-    """Where missing weights are fetched from: a path, `https://…`, `rsync:HOST:PATH`, `s3://BUCKET/KEY`, `hf:ORG/REPO`.
-    """
-    sha256: Mapping[str, str] = field(default_factory=dict)
-    """The required hex digest of each file, by the file name of `model` or of one of its parts."""
-
     from_tier: bool = False
     """The serve was made from a cloud tier."""
     is_served_name_public: bool = True
@@ -470,6 +933,18 @@ class Serve:
     @property
     def needs_force(self) -> bool:
         return self.status in (Status.REJECTED, Status.BLOCKED)
+
+
+@dataclass(frozen=True, slots=True)
+class ServeRow(Serve):
+    """One model, one way to run it."""
+
+    extends: Annotated[Name | None, setting("A serve whose keys this one inherits. Keys given here override them.")] = (
+        None
+    )
+    abstract: Annotated[
+        bool, setting("Only a parent for `extends`: it cannot be requested, and need not be complete.")
+    ] = False
 
 
 def slots_of(slot: str) -> tuple[str, ...]:

@@ -4,26 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from stoker.domain.serve import Secret
+from stoker.domain.kinds import Form, Text, collector_url, setting
+from stoker.domain.serve import SecretSource
 
 EXTRA = "otel"
 """The extra of the wheel that has what sends them."""
 
 
+CollectorUrl = Annotated[str, Form(collector_url, {"type": "string", "examples": ["http://127.0.0.1:4318"]})]
+
+
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """Empty text and None: the OTEL_* variable decides, else OpenTelemetry's own default."""
+    """Traces and metrics are sent by OTLP over HTTP if there is this table, even an empty one. What it leaves out is
+    decided by the usual OTEL_* variables. No prompt, no answer and no key is ever sent."""
 
-    endpoint: str = ""
-    """`http://HOST:PORT` of the collector, without `/v1/traces`."""
-    headers: Mapping[str, Secret] = field(default_factory=dict)
-    service_name: str = ""
-    sampling: float | None = None
-    """The share of requests that are traced, unless the client decided already."""
-    traces: bool = True
-    metrics: bool = True
+    endpoint: Annotated[
+        CollectorUrl,
+        setting(
+            'The collector: `"http://127.0.0.1:4318"`; `/v1/traces` and `/v1/metrics` are added. Left out: '
+            "`OTEL_EXPORTER_OTLP_ENDPOINT`, else port 4318 of this machine."
+        ),
+    ] = ""
+    headers: Annotated[
+        Mapping[Text, SecretSource],
+        setting(
+            'Headers for the collector, each `env:NAME` or `file:PATH`: `{ authorization = "env:COLLECTOR_TOKEN" }`.'
+        ),
+    ] = field(default_factory=dict)
+    service_name: Annotated[
+        Text, setting("The service's name in traces. Left out: `OTEL_SERVICE_NAME`, else `stoker`.")
+    ] = ""
+    sampling: Annotated[
+        float | None,
+        setting(
+            "The share of requests that are traced. A client that sends `traceparent` decides itself. Left out: "
+            "`OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`, else all.",
+            ge=0,
+            le=1,
+        ),
+    ] = None
+    traces: Annotated[bool, setting("Whether traces are sent.")] = True
+    metrics: Annotated[bool, setting("Whether metrics are sent.")] = True
 
 
 class ServeLabels(NamedTuple):

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+from stoker.domain.kinds import setting
+
+Price = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class Verify(StrEnum):
@@ -33,14 +38,24 @@ class Verdict(StrEnum):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Money per million tokens, in whatever currency all tiers share."""
+    """Price per million tokens, in one currency for all tiers."""
 
-    input: float = 0.0
-    output: float = 0.0
-    cached_input: float | None = None
-    """Of prompt tokens that were read from the cache; None: as `input`."""
-    cache_write: float | None = None
-    """Of prompt tokens that were written to the cache; None: as `input`."""
+    input: Annotated[Price, setting("Required. Price of a million prompt tokens.", derived=True)] = 0.0
+    output: Annotated[Price, setting("Required. Price of a million answer tokens.", derived=True)] = 0.0
+    cached_input: Annotated[
+        Price | None,
+        setting(
+            "Price of a million prompt tokens that came from the cloud's cache. By default Stoker's own table of "
+            "November 2026 for known models, else `input`; compare it with your vendor's prices."
+        ),
+    ] = None
+    cache_write: Annotated[
+        Price | None,
+        setting(
+            "Price of a million prompt tokens that were written to the cloud's cache. By default Stoker's own table of "
+            "November 2026 for known models (Anthropic: for five minutes; an hour costs twice `input`), else `input`."
+        ),
+    ] = None
 
     def of(self, input_tokens: float, output_tokens: float, cached: float = 0, written: float = 0) -> float:
         """The cost of so many tokens. `cached`, `written`: those of the input that were read from the cache, or written

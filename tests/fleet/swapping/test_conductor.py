@@ -26,7 +26,7 @@ from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping import status_report
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.fleet import FakeFleet
 
 
 class LoopClock:

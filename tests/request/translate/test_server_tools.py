@@ -66,9 +66,7 @@ def formatted(
     traits: dict[str, Any] | None = None,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The body that a serve gets, and the words that name the changes."""
-    one = Serve(
-        "s", "openai", dialects=frozenset((serve,)), translation=Translation(cloud=is_cloud, traits=traits or {})
-    )
+    one = Serve("s", "openai", dialects=frozenset((serve,)), translation=Translation(cloud=is_cloud, **(traits or {})))
     formatter = Formatter(ThinkingSigner((b"key",)), lambda: 0.0)
     ask(formatter, one, client, {})
     request = ask(formatter, one, client, fields)

@@ -184,7 +184,6 @@ def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
     from stoker.cli.console.installation import config_warnings, load_beside_running
     from stoker.cli.console.uncounted import uncounted_warnings
     from stoker.cli.console.unmeasured import unmeasured_warnings
-    from stoker.cli.evaluate.judge import judge_warnings
 
     part = "configuration"
     try:
@@ -198,7 +197,7 @@ def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
             )
         return None, found
     settings = overridden(settings, given)
-    said = missing + config_warnings(settings) + uncounted_warnings(settings) + judge_warnings(settings)
+    said = missing + config_warnings(settings) + uncounted_warnings(settings)
     if not said and (unmeasured := unmeasured_warnings(settings)):
         return settings, DoctorFinding(
             part, DoctorHealth.WARN, f"{settings.source}: {unmeasured[0]}", "measure the tiers", "stoker eval bootstrap"

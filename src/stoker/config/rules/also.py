@@ -5,11 +5,10 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from stoker.config.document import ConfigDocument
-from stoker.config.inheritance import ServeEntry
+from stoker.config.inheritance import ServeEntry, also_name
 from stoker.config.line_numbers import KeyPath
-from stoker.config.tables.also import AlsoTable, name_of
 from stoker.config.tables.file import File
-from stoker.domain.serve import MAIN
+from stoker.domain.serve import MAIN, AlsoServed
 
 
 def check_also(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
@@ -25,11 +24,11 @@ def check_also(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> No
         for place, also in enumerate(table.also):
             path = (*entry.at("also"), place)
             _check_address(doc, file, path, also)  # 1
-            name = name_of(also)
-            if also.base_url is not None and name in taken:  # 2
+            name = also_name(also)
+            if also.base_url and name in taken:  # 2
                 text = f"its replica would be called '{entry.name}@{name}', as that of {taken[name]}; give it a `name`"
                 doc.problem((*path, "name"), text)
-            elif also.base_url is not None and not name:
+            elif also.base_url and not name:
                 doc.problem((*path, "name"), "has no usable host name for its replica; give it a `name`")
             taken.setdefault(name, f"`also` number {place + 1}")
         if table.keep_conversations and doc.holds(entry.at("keep_conversations")):  # 3
@@ -37,8 +36,8 @@ def check_also(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> No
             doc.problem(entry.at("keep_conversations"), text)
 
 
-def _check_address(doc: ConfigDocument, file: File, path: KeyPath, also: AlsoTable) -> None:
-    if also.base_url is None:
+def _check_address(doc: ConfigDocument, file: File, path: KeyPath, also: AlsoServed) -> None:
+    if not also.base_url:
         if not doc.is_spoiled((*path, "base_url")):
             doc.problem(path, "`base_url` is missing; every endpoint of `also` needs one")
         return

@@ -53,7 +53,7 @@ def check_clusters(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -
     for name, table in file.clusters.items():
         path: KeyPath = ("clusters", name)
         for key, example in (("address", '"http://HEAD:8265"'), ("token", '"file:ray.token"')):  # 1
-            if getattr(table, key) is None and not doc.is_spoiled((*path, key)):
+            if not getattr(table, key) and not doc.is_spoiled((*path, key)):
                 doc.problem(path, f"`{key}` is missing: {key} = {example}")
         try:
             kinds.name(name)  # 2
@@ -97,7 +97,7 @@ def _check_serve(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         doc.problem(entry.at("slot"), f"{text}give it a slot of this machine")
         return
     for key, reason in NOT_IN_A_JOB.items():
-        is_meant = key != "context" or table.context == "auto"
+        is_meant = key != "context" or table.auto_context
         if is_meant and entry.gives(doc, key) and (key != "warm" or table.warm != "never"):
             doc.problem(entry.at(key), f"cannot be used here: {where}: {reason}")
     for place in remote:
@@ -115,12 +115,12 @@ def _check_gpus(doc: ConfigDocument, file: File, entry: ServeEntry, slot: str) -
     wanted, reserved = _gpus_of(entry), file.slots[slot].gpus
     if wanted > reserved:  # 6
         text = f"needs {wanted} GPUs, and slot '{slot}' reserves {reserved}: set `gpus = {wanted}` there"
-        key = "tensor_parallel" if (entry.table.tensor_parallel or 1) > 1 else "pipeline_parallel"
+        key = "tensor_parallel" if (entry.table.tuning.tensor_parallel or 1) > 1 else "pipeline_parallel"
         doc.problem(entry.at(key), text)
 
 
 def _gpus_of(entry: ServeEntry) -> int:
-    return (entry.table.tensor_parallel or 1) * (entry.table.pipeline_parallel or 1)
+    return (entry.table.tuning.tensor_parallel or 1) * (entry.table.tuning.pipeline_parallel or 1)
 
 
 def _ranks_problem(doc: ConfigDocument, file: File, entry: ServeEntry, place: tuple[str, ...]) -> str:

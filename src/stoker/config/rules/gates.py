@@ -21,7 +21,7 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
         if not gate.conditions and not doc.is_spoiled(("gate", name, "conditions")):
             doc.problem(("gate", name), f"gate '{name[:64]}' has no `conditions`; say what a serve has to meet")
     names, serves = model_names(entries, file), [entry.name for entry in entries if not entry.table.abstract]
-    variants = {one.name: entry.name for entry in entries for one in entry.table.variant if one.name}
+    variants = {one.name: entry.name for entry in entries for one in entry.table.variants if one.name}
     for name, alias in aliases.items():
         path: KeyPath = ("alias", name)
         try:

@@ -10,8 +10,8 @@ from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import auto_names, model_names
 from stoker.config.rules.serves import SAMPLING
 from stoker.config.tables.file import File
-from stoker.config.tables.keys import AppTable
 from stoker.domain import kinds
+from stoker.domain.key import KeySettings
 from stoker.domain.task import CLASSES
 from stoker.request.decide.alias_patterns import PATTERN_HINT, is_matched, is_nameable
 
@@ -34,13 +34,13 @@ def check_keys(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> No
     for index, key in enumerate(file.front_door.keys):
         path = ("front_door", "keys", index)
         for required in ("name", "value"):
-            if getattr(key, required) is None and not doc.is_spoiled((*path, required)):
+            if not getattr(key, required) and not doc.is_spoiled((*path, required)):
                 doc.problem(path, f"`{required}` is missing")  # 1
         if key.name and key.name in seen:
             doc.problem((*path, "name"), f"line {seen[key.name]} already has a key with this name; choose another")  # 2
         elif key.name:
             seen[key.name] = doc.line((*path, "name"))
-        if key.app is not None and key.app not in file.app and not doc.is_spoiled(("app", key.app)):
+        if key.app and key.app not in file.app and not doc.is_spoiled(("app", key.app)):
             hint = doc.did_you_mean(key.app, file.app) or f"; add a section [app.{key.app}]"
             doc.problem((*path, "app"), f"there is no application '{key.app}'{hint}")  # 3
     for name in file.app:
@@ -50,14 +50,14 @@ def check_keys(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> No
             doc.problem(("app", name), str(error))
     models = _models(doc, file, entries)
     for place, table in _tables(file):
-        _check_settings(doc, place, table, models, [*CLASSES, *file.router.class_])  # 4
+        _check_settings(doc, place, table, models, [*CLASSES, *(one.name for one in file.router.classes)])  # 4
 
 
-def _tables(file: File) -> Iterator[tuple[KeyPath, AppTable]]:
+def _tables(file: File) -> Iterator[tuple[KeyPath, KeySettings]]:
     for index, key in enumerate(file.front_door.keys):
-        yield ("front_door", "keys", index), key
+        yield ("front_door", "keys", index), key.own
     for name, app in file.app.items():
-        yield ("app", name), app
+        yield ("app", name), app.settings
 
 
 def _models(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> set[str] | None:
@@ -73,7 +73,7 @@ def _models(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> set[s
 
 
 def _check_settings(
-    doc: ConfigDocument, path: KeyPath, table: AppTable, models: set[str] | None, classes: Collection[str]
+    doc: ConfigDocument, path: KeyPath, table: KeySettings, models: set[str] | None, classes: Collection[str]
 ) -> None:
     """1. models and classes exist  2. parameters of sampling are known  3. no limit that can never be reached"""
     named = [((*path, "models", place), model) for place, model in enumerate(table.models or ())]

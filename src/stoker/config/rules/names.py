@@ -12,9 +12,10 @@ from typing import NamedTuple
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
-from stoker.config.tables.file import File, ServeTable
+from stoker.config.tables.file import File
 from stoker.config.tables.router import TierTable
 from stoker.domain.routing import AUTO, is_reserved
+from stoker.domain.serve import ServeRow
 from stoker.domain.task import CLASSES, UNKNOWN
 from stoker.request.decide.alias_patterns import is_pattern
 
@@ -64,7 +65,7 @@ def public_served_names(entries: list[ServeEntry], file: File) -> set[str]:
 
 def auto_names(file: File) -> list[str]:
     """What is reserved and can be asked for: `auto` and `auto:CLASS`, where there are tiers."""
-    classes = dict.fromkeys((*CLASSES, *file.router.class_))
+    classes = dict.fromkeys((*CLASSES, *(one.name for one in file.router.classes)))
     return [AUTO, *(f"{AUTO}:{name}" for name in classes)] if file.tier else []
 
 
@@ -100,18 +101,18 @@ def check_names(doc: ConfigDocument, entries: list[ServeEntry], tiers: Sequence[
             )
 
 
-def _check_missing(doc: ConfigDocument, section: str, rows: Sequence[ServeTable | TierTable]) -> None:
+def _check_missing(doc: ConfigDocument, section: str, rows: Sequence[ServeRow | TierTable]) -> None:
     for index, row in enumerate(rows):
-        if row.name is None and not doc.is_spoiled((section, index, "name")):
+        if not row.name and not doc.is_spoiled((section, index, "name")):
             doc.problem((section, index), f"`name` is missing; every [[{section}]] needs one")
 
 
 def _check_variants(doc: ConfigDocument, entry: ServeEntry) -> None:
-    for place, variant in enumerate(entry.table.variant):
+    for place, variant in enumerate(entry.table.variants):
         path: KeyPath = ("serve", entry.index, "variant", place)
-        if variant.name is None and not doc.is_spoiled((*path, "name")):
+        if not variant.name and not doc.is_spoiled((*path, "name")):
             doc.problem(path, "`name` is missing; every [[serve.variant]] needs one")
-        elif variant.name is not None and is_pattern(variant.name):
+        elif is_pattern(variant.name):
             doc.problem((*path, "name"), "is a pattern; only `aliases` may have the wildcards `*` and `?`")
 
 
@@ -137,7 +138,7 @@ def _own(entry: ServeEntry) -> Iterator[Claim]:
         yield Claim(entry.served_name, (*path, "model"), path, title, is_served_name=True)
     for place, alias in enumerate(table.aliases):
         yield Claim(alias, (*path, "aliases", place), path, title)
-    for place, variant in enumerate(table.variant):
+    for place, variant in enumerate(table.variants):
         if variant.name:
             row = (*path, "variant", place)
             yield Claim(variant.name, (*row, "name"), row, f"variant '{variant.name}' of {title}")

@@ -13,7 +13,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import auto_names, model_names
 from stoker.config.tables.file import File
-from stoker.config.tables.orchestrator import OrchestratorTable
+from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import share_slot, slots_of
 from stoker.request.decide.alias_patterns import is_matched
@@ -31,9 +31,9 @@ def check_orchestrators(doc: ConfigDocument, file: File, entries: list[ServeEntr
         _check_slots(doc, file, path, table, entries)  # 4
 
 
-def _check_worker(doc: ConfigDocument, file: File, path: KeyPath, table: OrchestratorTable, names: set[str]) -> None:
+def _check_worker(doc: ConfigDocument, file: File, path: KeyPath, table: Orchestrator, names: set[str]) -> None:
     worker, place = table.worker, (*path, "worker")
-    if worker is None:
+    if not worker:
         if not doc.is_spoiled(place):
             doc.problem(path, "`worker` is missing; name the serve, tier or alias that writes, or `auto`")
     elif worker == AUTO:
@@ -48,10 +48,10 @@ def _check_worker(doc: ConfigDocument, file: File, path: KeyPath, table: Orchest
 
 
 def _check_validator(
-    doc: ConfigDocument, file: File, path: KeyPath, table: OrchestratorTable, entries: list[ServeEntry]
+    doc: ConfigDocument, file: File, path: KeyPath, table: Orchestrator, entries: list[ServeEntry]
 ) -> None:
     validator, place = table.validator, (*path, "validator")
-    if validator is None:
+    if not validator:
         return
     known = {
         *(entry.name for entry in entries if not entry.table.abstract),
@@ -64,14 +64,14 @@ def _check_validator(
 
 
 def _check_slots(
-    doc: ConfigDocument, file: File, path: KeyPath, table: OrchestratorTable, entries: list[ServeEntry]
+    doc: ConfigDocument, file: File, path: KeyPath, table: Orchestrator, entries: list[ServeEntry]
 ) -> None:
     """Where one slot holds one serve at a time, worker and validator would swap for each block."""
-    if table.worker is None or table.validator is None:
+    if not table.worker or not table.validator:
         return
     real = [entry for entry in entries if not entry.table.abstract]
     slots = {entry.name: entry.table.slot for entry in real}
-    variants = {one.name: entry.name for entry in real for one in entry.table.variant}
+    variants = {one.name: entry.name for entry in real for one in entry.table.variants}
     worker = _serve_of(file, variants.get(table.worker, table.worker), slots)
     validator = _serve_of(file, table.validator, slots)
     if not share_slot(slots.get(worker), slots.get(validator)) or worker == validator:

@@ -11,7 +11,6 @@ from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS
 from stoker.config.tables.file import File
 from stoker.config.tables.router import TierTable
-from stoker.config.tables.translation import build_translation
 from stoker.domain import kinds
 from stoker.domain.routing import ANY, includes_class
 from stoker.domain.task import CLASSES, UNKNOWN
@@ -69,7 +68,7 @@ def _check_source(
 def _check_cost(doc: ConfigDocument, path: KeyPath, tier: TierTable, serves: dict[str, ServeEntry]) -> None:
     if tier.cost is not None:
         for key in ("input", "output"):
-            if getattr(tier.cost, key) is None and not doc.is_spoiled((*path, "cost", key)):
+            if not doc.holds((*path, "cost", key)) and not doc.is_spoiled((*path, "cost", key)):
                 doc.problem((*path, "cost"), f"`{key}` is missing; write 0 if it costs nothing")
     elif _is_cloud(tier, serves) and not doc.is_spoiled((*path, "cost")):
         doc.problem(
@@ -82,14 +81,14 @@ def _is_cloud(tier: TierTable, serves: dict[str, ServeEntry]) -> bool:
         return tier.base_url is not None and is_trusted(tier)
     if tier.serve not in serves:
         return False
-    entry = serves[tier.serve]
-    return build_translation(entry.table.translation, entry.engine, entry.table.base_url).cloud
+    return serves[tier.serve].translation.cloud
 
 
 def _check_specialists(doc: ConfigDocument, file: File) -> None:
     tiers = {tier.name: tier for tier in file.tier if tier.name}
     all_known = not doc.is_spoiled(("tier",)) and len(tiers) == len(file.tier)
-    for name, one in file.router.class_.items():
+    for one in file.router.classes:
+        name = one.name
         if one.orchestrator is not None and one.orchestrator not in file.orchestrator:
             hint = doc.did_you_mean(one.orchestrator, file.orchestrator)
             text = f"there is no orchestrator '{one.orchestrator[:64]}'{hint}"
@@ -111,7 +110,7 @@ def _check_specialists(doc: ConfigDocument, file: File) -> None:
 def _check_shadow(doc: ConfigDocument, file: File) -> None:
     shadow, path = file.router.shadow, ("router", "shadow")
     judge = (*path, "judge")
-    if shadow.judge is None:
+    if not shadow.judge:
         if shadow.rate > 0 and not doc.is_spoiled(judge):
             doc.problem(path, "`judge` is missing; name the tier that grades the answers")
         return
@@ -125,7 +124,7 @@ def _check_classifier(doc: ConfigDocument, file: File, known: Collection[str], a
     serve = (*path, "serve")
     if table is None:
         return
-    if table.serve is None:
+    if not table.serve:
         if not doc.is_spoiled(serve):
             doc.problem(path, "`serve` is missing; name the serve that classifies requests")
     elif table.serve not in known and all_known:
@@ -133,7 +132,7 @@ def _check_classifier(doc: ConfigDocument, file: File, known: Collection[str], a
 
 
 def _check_classes(doc: ConfigDocument, file: File) -> None:
-    own = file.router.class_
+    own = [one.name for one in file.router.classes]
     if doc.is_spoiled(("router", "class")):
         return
     for name in own:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from stoker.config.definition import keys_of
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import VAULT, in_vault
-from stoker.config.tables.request import RequestTable
-from stoker.domain.serve import ServeIdentity
+from stoker.domain.request_parameters import RequestParameters
+from stoker.domain.serve import ServeIdentity, Tuning
 from stoker.engines.record import Engine, Weights
 from stoker.engines.registry import engine_of, those
 
@@ -20,11 +21,7 @@ OF_RANKS = ("rank", "ranks", "rendezvous_host", "rendezvous_port")
 """Filled in only in the `cmd` of an engine with one rank in each of several slots."""
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-zA-Z_]+)\}(?!\})")
 
-TUNING = (
-    "tensor_parallel", "pipeline_parallel", "memory_fraction", "batched_tokens", "dtype", "quantization",
-    "kv_cache_type", "attention_backend", "prefix_caching", "graphs", "tool_parser", "reasoning_parser",
-    "chat_template", "thinking", "sampling", "rendezvous", "trust_remote_code", "metrics",
-)  # fmt: skip
+TUNING = tuple(keys_of(Tuning))
 """Keys that go into an engine's own command line."""
 EXTERNAL_IGNORES = (
     "cmd", "host", "port", "base_path", "slot", "slots", "replicas", "memory", "keep_loaded", "preload", "evict_cost",
@@ -82,7 +79,7 @@ def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:
 def _check_context(doc: ConfigDocument, entry: ServeEntry) -> None:
     """Memory is computed only of an engine's own command line, and only where it is made at each start."""
     table, engine = entry.table, engine_of(entry.engine)
-    if table.context != "auto" or table.abstract or doc.is_spoiled(entry.at("engine")):
+    if not table.auto_context or table.abstract or doc.is_spoiled(entry.at("engine")):
         return
     if engine.computes_context and entry.driver == "process" and table.cmd is None:
         return
@@ -233,7 +230,7 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
     _check_sequence(doc, entry)
     if refused := engine.refused_name(entry.served_name):
         doc.problem(entry.at("served_name"), refused)
-    for key in table.sampling:
+    for key in table.tuning.sampling:
         if key not in SAMPLING:
             hint = doc.did_you_mean(key, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
             doc.problem((*entry.at("sampling"), key), f"is not a sampling setting{hint}")
@@ -253,8 +250,8 @@ def _check_sequence(doc: ConfigDocument, entry: ServeEntry) -> None:
     """With `keep_conversations`, nobody else chooses the slot of the engine."""
     if not entry.table.keep_conversations:
         return
-    tables: list[tuple[KeyPath, RequestTable]] = [(entry.at("request"), entry.table.request)]
-    tables += [((*entry.at("variant"), at), variant) for at, variant in enumerate(entry.table.variant)]
+    tables: list[tuple[KeyPath, RequestParameters]] = [(entry.at("request"), entry.table.request)]
+    tables += [((*entry.at("variant"), at), variant.request) for at, variant in enumerate(entry.table.variants)]
     for path, table in tables:
         for key, given in (("set", table.set), ("default", table.default)):
             if "id_slot" in given:

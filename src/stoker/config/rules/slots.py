@@ -8,9 +8,9 @@ from itertools import combinations
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
-from stoker.config.tables.file import File, SlotTable
+from stoker.config.tables.file import File
 from stoker.domain import kinds
-from stoker.domain.serve import slots_of
+from stoker.domain.serve import Slot, slots_of
 from stoker.domain.units import show_size
 
 
@@ -23,7 +23,7 @@ def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
             _check_place(doc, file, entry, entry.table.slot, "slot")
         if entry.table.slots:
             _check_places(doc, file, entry)
-        elif entry.table.replicas.most > 1:
+        elif entry.table.replicas > 1:
             doc.problem(entry.at("replicas"), 'needs several slots to be in: `slots = ["gpu0", "gpu1"]`')
         _check_kept(doc, entry)
     members_of: dict[str, list[ServeEntry]] = {}
@@ -119,9 +119,9 @@ def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         _check_place(doc, file, entry, place, "slots")  # 1
     if len({frozenset(slots_of(place)) for place in table.slots}) < len(table.slots):
         doc.problem(path, "names a slot twice; each replica has a slot of its own")  # 2
-    if table.replicas.most > len(table.slots):
+    if table.replicas > len(table.slots):
         count = len(table.slots)
-        text = f"is {table.replicas.most}, but `slots` has {count}; add slots, or lower it"
+        text = f"is {table.replicas}, but `slots` has {count}; add slots, or lower it"
         doc.problem(entry.at("replicas"), text)  # 3
     if not entry.has_several_places:
         return
@@ -130,16 +130,16 @@ def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         doc.problem(path, text)
         return
     for key, reason in _ONE_PLACE.items():  # 4
-        if getattr(table, key) and doc.holds(entry.at(key)) and (key != "context" or table.context == "auto"):
+        if getattr(table, key) and doc.holds(entry.at(key)) and (key != "context" or table.auto_context):
             doc.problem(entry.at(key), f"cannot be used with several `slots`: {reason}")
 
 
 def _check_kept(doc: ConfigDocument, entry: ServeEntry) -> None:
     """A `min` keeps replicas loaded wherever there is room; `keep_loaded` holds the first places for them."""
     table, path = entry.table, entry.at("replicas")
-    if table.replicas.least and len(table.slots) < 2:
+    if table.min_replicas and len(table.slots) < 2:
         doc.problem(path, "has a `min`, which needs several `slots`; with one, write `keep_loaded = true`")
-    elif table.replicas.least and table.keep_loaded:
+    elif table.min_replicas and table.keep_loaded:
         text = "has a `min`, and the serve has `keep_loaded`, which holds its first slots for it; remove one of the two"
         doc.problem(path, text)
 
@@ -162,7 +162,7 @@ def _check_slot_name(doc: ConfigDocument, name: str) -> None:
         doc.problem(("slots", name), str(error))
 
 
-def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
+def _check_baseline(doc: ConfigDocument, name: str, slot: Slot, members: list[ServeEntry]) -> None:
     names = [entry.name for entry in members]
     if slot.baseline in names:
         _check_takes_one_slot(doc, (name, "baseline"), next(entry for entry in members if entry.name == slot.baseline))
@@ -172,7 +172,7 @@ def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: li
 
 
 def _check_idle_serve(
-    doc: ConfigDocument, name: str, slot: SlotTable, entries: list[ServeEntry], members: list[ServeEntry]
+    doc: ConfigDocument, name: str, slot: Slot, entries: list[ServeEntry], members: list[ServeEntry]
 ) -> None:
     if slot.idle_serve is None:
         return
@@ -215,10 +215,10 @@ def _hint_for_idle_serve(
     return hint or f'; set slot = "{slot}" for it, or name another serve'  # 4
 
 
-def _check_together(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
+def _check_together(doc: ConfigDocument, name: str, slot: Slot, members: list[ServeEntry]) -> None:
     """Each set has at least two serves, all of this slot; those with `keep_loaded` must be in one set."""
     names = [entry.name for entry in members]
-    for number, group in enumerate(slot.together):
+    for number, group in enumerate(doc.raw["slots"][name].get("together", ())):  # as written: a set has nothing twice
         path = ("slots", name, "together", number)
         for serve in dict.fromkeys(group):
             if serve not in names and not doc.is_spoiled(("serve",)):

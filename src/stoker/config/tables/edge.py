@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import msgspec
 
 from stoker.config.definition import keys_of, show
-from stoker.config.paths import absolute
 from stoker.domain.edge import (
     Discovery,
     DiscoveryCommand,
@@ -24,6 +23,7 @@ from stoker.domain.edge import (
 )
 from stoker.domain.kinds import (
     Command,
+    FilePath,
     Form,
     PathPrefix,
     Port,
@@ -35,7 +35,7 @@ from stoker.domain.kinds import (
     public_route,
     setting,
 )
-from stoker.domain.serve import Secret
+from stoker.domain.serve import SecretSource
 
 DISCOVERIES = ("static", "dns", "command", "ec2")
 MAIN_CONFIG = {IngressKind.NGINX: "/etc/nginx/nginx.conf", IngressKind.CADDY: "/etc/caddy/Caddyfile"}
@@ -87,7 +87,7 @@ class EdgeTable(msgspec.Struct, frozen=True):
     health: Annotated[SlashPath, setting("Path that answers 200 when the worker is up. 404 and 405 are accepted.")] = (
         "/health"
     )
-    key: Annotated[Text | None, setting("The key for the worker: `env:NAME` or `file:PATH`.")] = None
+    key: Annotated[SecretSource | None, setting("The key for the worker: `env:NAME` or `file:PATH`.")] = None
     allow_public: Annotated[bool, setting("Whether the worker may have a public address.")] = False
     allow_loopback: Annotated[
         bool, setting("Whether a discovered address may be on this machine. A `static` one may be anyway.")
@@ -97,14 +97,15 @@ class EdgeTable(msgspec.Struct, frozen=True):
         setting('The reverse proxy: `nginx` or `caddy`. Left out: the edge is only for `base_url = "edge:NAME"`.'),
     ] = None
     ingress_config: Annotated[
-        Text | None, setting("Its main configuration file. Default: `/etc/nginx/nginx.conf` or `/etc/caddy/Caddyfile`.")
+        FilePath | None,
+        setting("Its main configuration file. Default: `/etc/nginx/nginx.conf` or `/etc/caddy/Caddyfile`."),
     ] = None
     upstream_file: Annotated[
-        Text | None,
+        FilePath | None,
         setting("Required with an ingress. The file that is written; the main configuration has to include it."),
     ] = None
     template: Annotated[
-        Text | None, setting("Template of the upstream file, with `@address@`. Left out: the one that ships.")
+        FilePath | None, setting("Template of the upstream file, with `@address@`. Left out: the one that ships.")
     ] = None
     validate_command: Annotated[
         Command | None,
@@ -128,40 +129,37 @@ class EdgeTable(msgspec.Struct, frozen=True):
         ),
     ] = ()
     route_key: Annotated[
-        Text | None,
+        SecretSource | None,
         setting("The key for requests through the public routes: `env:NAME` or `file:PATH`. Default: `key`."),
     ] = None
     resolve: Annotated[
         IpAddress | None, setting("Address of the ingress, to verify routes without looking up their host names.")
     ] = None
     ca: Annotated[
-        Text | None, setting("File with the CA certificates to trust for the routes. Default: those of this machine.")
+        FilePath | None,
+        setting("File with the CA certificates to trust for the routes. Default: those of this machine."),
     ] = None
     verify_timeout: Annotated[
         SomeDuration, setting("Time within which the routes have to be verified after a reload.")
     ] = 15.0
 
 
-def build_edges(
-    tables: Mapping[str, EdgeTable], keys: Mapping[tuple[str, str], Secret], directory: Path
-) -> tuple[Edge, ...]:
-    """`keys`: by edge and by `key` or `route_key`. Paths are relative to `directory`."""
-    found = []
-    for name, table in tables.items():
-        key, route_key = keys.get((name, "key")), keys.get((name, "route_key"))
-        routes = None if table.ingress is None else _routes(table, route_key or key, directory)
-        found.append(Edge(name, _worker(table, key, directory), _ingress(table, directory), routes))
-    return tuple(found)
+def build_edges(tables: Mapping[str, EdgeTable], directory: Path) -> tuple[Edge, ...]:
+    """`directory`: where discovery commands run."""
+    return tuple(
+        Edge(name, _worker(table, directory), _ingress(table), None if table.ingress is None else _routes(table))
+        for name, table in tables.items()
+    )
 
 
-def _worker(table: EdgeTable, key: Secret | None, directory: Path) -> EdgeWorker:
+def _worker(table: EdgeTable, directory: Path) -> EdgeWorker:
     return EdgeWorker(
         discovery=_discovery(table, directory),
         port=table.port or 0,
         model=table.model or "",
         path=table.path or "",
         health=table.health,
-        key=key,
+        key=table.key,
         allow_public=table.allow_public,
         allow_loopback=table.allow_loopback,
     )
@@ -177,27 +175,27 @@ def _discovery(table: EdgeTable, directory: Path) -> Discovery:
     return StaticAddress(table.static or "")
 
 
-def _ingress(table: EdgeTable, directory: Path) -> EdgeIngress | None:
+def _ingress(table: EdgeTable) -> EdgeIngress | None:
     if table.ingress is None:
         return None
     kind = table.ingress
     is_own_nginx = kind is IngressKind.NGINX and table.ingress_config is not None
     return EdgeIngress(
         kind=kind,
-        config=str(absolute(table.ingress_config or MAIN_CONFIG[kind], directory)),
-        upstream_file=str(absolute(table.upstream_file or "", directory)),
-        template="" if table.template is None else str(absolute(table.template, directory)),
+        config=table.ingress_config or MAIN_CONFIG[kind],
+        upstream_file=table.upstream_file or "",
+        template=table.template or "",
         validate=VALIDATE[kind] if table.validate_command is None else tuple(table.validate_command),
         reload=tuple(table.reload_command or (RELOAD_NGINX_OF if is_own_nginx else RELOAD[kind])),
     )
 
 
-def _routes(table: EdgeTable, key: Secret | None, directory: Path) -> PublicRoutes:
+def _routes(table: EdgeTable) -> PublicRoutes:
     return PublicRoutes(
         urls=tuple(dict.fromkeys(table.routes)),
-        key=key,
+        key=table.route_key or table.key,
         connect_to=table.resolve or "",
-        ca="" if table.ca is None else str(absolute(table.ca, directory)),
+        ca=table.ca or "",
         timeout=table.verify_timeout,
     )
 
@@ -213,13 +211,13 @@ def show_edge(edge: Edge) -> dict[str, Any]:
         "model": worker.model,
         "path": worker.path or None,
         "health": worker.health,
-        "key": worker.key.source if worker.key else None,
+        "key": worker.key,
         "allow_public": worker.allow_public,
         "allow_loopback": worker.allow_loopback,
     }
     if edge.ingress is not None and edge.routes is not None:
         shown |= _show_ingress(edge.ingress, edge.routes)
-    table = show(EdgeTable, edge, **shown)
+    table = show(edge, EdgeTable, **shown)
     if edge.ingress is None:
         del table["verify_timeout"]
     return table
@@ -234,7 +232,7 @@ def _show_discovery(found: Discovery) -> dict[str, Any]:
         case DiscoveryCommand(argv):
             return {"command": list(argv)}
         case Ec2Instances(region, instance_id):
-            return {"ec2": show(Ec2Table, found, region=region or None, instance_id=instance_id or None)}
+            return {"ec2": show(found, Ec2Table, region=region or None, instance_id=instance_id or None)}
 
 
 def _show_ingress(ingress: EdgeIngress, routes: PublicRoutes) -> dict[str, Any]:
@@ -246,7 +244,7 @@ def _show_ingress(ingress: EdgeIngress, routes: PublicRoutes) -> dict[str, Any]:
         "validate_command": list(ingress.validate),
         "reload_command": list(ingress.reload),
         "routes": [f"{url}/v1/*" for url in routes.urls],
-        "route_key": routes.key.source if routes.key else None,
+        "route_key": routes.key,
         "resolve": routes.connect_to or None,
         "ca": routes.ca or None,
         "verify_timeout": routes.timeout,

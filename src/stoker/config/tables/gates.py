@@ -8,34 +8,9 @@ import msgspec
 
 from stoker.config.definition import show
 from stoker.domain.alias_choice import AliasChoice, Pick
-from stoker.domain.gate import Alias, Gate, IfUndecided, condition
-from stoker.domain.kinds import Duration, Form, Name, OrText, ServedName, SomeDuration, setting
+from stoker.domain.gate import Alias, IfUndecided
+from stoker.domain.kinds import Duration, Name, OrText, ServedName, SomeDuration, setting
 from stoker.domain.routing import is_reserved
-
-
-def _condition(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be text in quotes: `preflight`, or NAME OP VALUE like `ttft_p95 < 2s`")
-    return condition(value).text
-
-
-ConditionText = Annotated[str, Form(_condition)]
-
-
-class GateTable(msgspec.Struct, frozen=True):
-    """Conditions that a serve has to meet before an alias may point at it."""
-
-    conditions: Annotated[
-        tuple[ConditionText, ...],
-        setting(
-            "Required. Conditions that all have to hold: `preflight`, `canary`, `ttft_p95 < 2s`, `code-write.lower >= "
-            "0.8`."
-        ),
-    ] = ()
-    max_age: Annotated[
-        SomeDuration | None,
-        setting("Age from which a measurement no longer counts. Left out: it counts until the serve changes."),
-    ] = None
 
 
 class AliasTable(msgspec.Struct, frozen=True):
@@ -85,12 +60,6 @@ AliasRow = Annotated[AliasTable, OrText("serve")]
 """`fast = "auto"` says the same as a table with that `serve`."""
 
 
-def build_gates(tables: dict[str, GateTable]) -> tuple[Gate, ...]:
-    return tuple(
-        Gate(name, tuple(condition(text) for text in table.conditions), table.max_age) for name, table in tables.items()
-    )
-
-
 def build_aliases(tables: dict[str, AliasTable]) -> tuple[Alias, ...]:
     """Those that point to one serve."""
     return tuple(
@@ -116,7 +85,7 @@ def show_choice(choice: AliasChoice) -> dict[str, object]:
 
 def show_alias(alias: Alias) -> dict[str, object]:
     """As the table would say it, without what only choices have."""
-    return show(AliasTable, alias, serves=None, pick=None)
+    return show(alias, AliasTable, serves=None, pick=None)
 
 
 def task_names(tables: dict[str, AliasTable]) -> dict[str, str]:
