@@ -119,6 +119,9 @@ def test_when_nothing_runs_the_file_is_read(config: Path, capsys: pytest.Capture
     assert run(["explain", "req-1"]) == 0
     assert "'coder', with key 'team'" in capsys.readouterr().out
     assert run(["explain", "req-2"]) == 1
+    config.write_text(config.read_text() + "\n[[serve]]\nnaem = 1\n")
+    for words in (["explain", "req-1"], ["decisions"]):
+        assert run(words) == 0, "what happened does not depend on what is wrong with the file now"
 
 
 def test_explain_without_an_id_takes_the_newest_and_failed_the_newest_failure(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -283,8 +284,15 @@ def test_ctrl_c_while_the_previous_serve_comes_back_does_too(
     def interrupted(*given: object) -> None:
         raise KeyboardInterrupt
 
+    def status(body: object) -> tuple[int, Any]:
+        was_switched = any(asked == "POST /admin/switch" for asked, _ in stoker.asked)
+        swap = {"phase": "starting", "target": "fast", "stopping": [], "elapsed": 1.0} if was_switched else None
+        slots = [{"name": "gpu0", "resident": [], "swap": swap}]
+        return 200, {"version": "1", "pid": 1, "serves": [serve_status("slow"), serve_status("fast")], "slots": slots}
+
     stoker.answer("POST /admin/switch", error("slow exited with code 1", "start_failed"), 503)
-    monkeypatch.setattr("stoker.cli.console.loading._settled", interrupted)
+    stoker.routes["GET /status"] = status
+    monkeypatch.setattr("stoker.cli.console.loading.time", SimpleNamespace(sleep=interrupted))
     assert run(["serves", "up", "slow"]) == 130
     told = capsys.readouterr().err
     assert "slow exited with code 1" in told

@@ -10,7 +10,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
-from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.console.installation import Installation, find_installation, find_running
 from stoker.extensions import offered
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def decisions(
     """List the newest requests and their outcomes. Also works if Stoker does not run, except for --follow."""
     if follow + routes + trace > 1:
         raise UsageError("--follow, --routes and --trace exclude each other: give one")
-    installation = find_installation(config, state)
+    installation = find_installation(config, state) if routes else find_running(config, state)
     if follow:
         _follow(installation, limit or DEFAULT_LIMIT, json)
         return
@@ -122,7 +122,7 @@ def explain(
     """Explain one request: what it asked for, which serves were considered, how it waited and ended."""
     if request_id is not None and failed:
         raise UsageError("--failed takes the newest failure, and a request was named: leave out one of them")
-    installation = find_installation(config, state)
+    installation = find_running(config, state)
     found, known = _one(installation, request_id or _newest(installation, failed))
     if json:
         terminal.emit(_document(found))

@@ -166,7 +166,9 @@ def _of_extensions(settings: Settings) -> list[DoctorFinding]:
         if problem:
             fix = f"install another version of it, or remove it: pip uninstall {installed.package.split()[0]}"
             part = f"extension {installed.name}"
-            found.append(DoctorFinding(part, DoctorHealth.WARN, f"{installed.package}: {problem}", fix))
+            found.append(
+                DoctorFinding(part, DoctorHealth.WARN, f"{installed.package}: {problem}", fix, "stoker doctor")
+            )
     return found
 
 
