@@ -50,6 +50,8 @@ class Extension(NamedTuple):
     """The place of a function from the configuration (`Settings`) to findings for `stoker doctor`."""
     offers: tuple[Offer, ...] = ()
     """Functions for other extensions."""
+    tables: tuple[Offer, ...] = ()
+    """By the name of a table of the configuration: a `stoker.config.sections.Section`."""
 
 
 class InstalledExtension(NamedTuple):
