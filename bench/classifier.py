@@ -21,17 +21,17 @@ from bench import machine
 from bench.figures import show, table
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG, Outline
-from stoker.measure.classifier.labelled_prompts import (
+from stoker.request.codec.outline import outline
+from stoker.request.decide.classify import SIGNS, Classifier
+from stoker.request.decide.weights import Weights
+from stoker.routing.classifier import classify, packed
+from stoker_lab.classifier.labelled_prompts import (
     ClassifierScore,
     LabelledPrompt,
     mistake_cost,
     read_prompts,
     score,
 )
-from stoker.request.codec.outline import outline
-from stoker.request.decide.classify import SIGNS, Classifier
-from stoker.request.decide.weights import Weights
-from stoker.routing.classifier import classify, packed
 
 TASKS = Path(__file__).parent.parent / "tests" / "data" / "tasks"
 LABELLED = TASKS / "labelled.jsonl"

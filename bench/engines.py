@@ -74,8 +74,8 @@ parallel = 1
 
 
 def _scripted(name: str, load: float, service: float) -> list[str]:
-    """The only place that knows the flags of `stoker.testing.scripted`."""
-    command = [sys.executable, "-m", "stoker.testing.scripted", "--port", "{port}", "--id", name]
+    """The only place that knows the flags of `stoker_lab.testing.scripted`."""
+    command = [sys.executable, "-m", "stoker_lab.testing.scripted", "--port", "{port}", "--id", name]
     return [*command, "--ready-after", f"{load:g}", "--first-event-after", f"{service:g}", "--tokens", "4"]
 
 

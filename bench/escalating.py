@@ -22,7 +22,7 @@ from bench.figures import table
 from bench.processes import Child, free_port
 from bench.up import Up
 
-SCRIPTED = [sys.executable, "-m", "stoker.testing.scripted", "--first-event-after", "0.02"]
+SCRIPTED = [sys.executable, "-m", "stoker_lab.testing.scripted", "--first-event-after", "0.02"]
 NEAR = ["--port", "{port}", "--id", "near-model", "--tokens", "0"]
 CONFIG = """\
 [front_door]

@@ -161,7 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         scripted = [
             sys.executable,
             "-m",
-            "stoker.testing.scripted",
+            "stoker_lab.testing.scripted",
             "--port",
             str(engine),
             "--id",

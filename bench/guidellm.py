@@ -26,8 +26,8 @@ from bench.figures import table
 from bench.processes import Child, end_on_sigterm, free_port
 from bench.weights import Shape, write_random
 from stoker.domain.lease import Target
-from stoker.measure.load.prompts import make_prompt
-from stoker.measure.requests.endpoint import MeasuredEndpoint, PromptCounter
+from stoker_lab.load.prompts import make_prompt
+from stoker_lab.requests.endpoint import MeasuredEndpoint, PromptCounter
 
 SHAPE = Shape(640, 12, 10, 2048, 4096)
 PROMPT, OUTPUT, SLOTS = 128, 24, 8

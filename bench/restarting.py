@@ -27,7 +27,7 @@ import msgspec
 from bench import machine
 from bench.figures import table
 from bench.up import program
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 TOKENS = 60
 GAP = 0.01

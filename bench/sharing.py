@@ -42,8 +42,8 @@ from stoker.domain.serve import Secret
 from stoker.domain.usage import ServeUsage
 from stoker.request.lease.fair_queue import FairQueue, LearnedCosts
 from stoker.request.lease.slot_time import SlotTime
-from stoker.testing.client import RawClient
-from stoker.testing.scripted import Script, ScriptedServer
+from stoker_lab.testing.client import RawClient
+from stoker_lab.testing.scripted import Script, ScriptedServer
 
 KEYS = 10_000
 LOOPS = 20_000

@@ -18,8 +18,8 @@ import man_page
 
 from stoker.cli.main import command_tree
 from stoker.config.effective import schema
-from stoker.measure.preflight.table import CHECKS
-from stoker.testing.script import quirks, script
+from stoker_lab.preflight.table import CHECKS
+from stoker_lab.testing.script import quirks, script
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"

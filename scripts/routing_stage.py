@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tests.scenarios.plane import Plane, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 LOCAL = ("qwen3-8b", "coder-14b")
 TIERS = """

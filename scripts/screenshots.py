@@ -25,8 +25,8 @@ from scripts.routing_stage import routing_stage  # noqa: E402
 from scripts.screenshots_keys import with_keys  # noqa: E402
 from tests.scenarios.plane import Plane, running, serve  # noqa: E402
 
-from stoker.testing.script.answers import ScriptedAnswer, ScriptedText, answers_json  # noqa: E402
-from stoker.testing.script.script import Script  # noqa: E402
+from stoker_lab.testing.script.answers import ScriptedAnswer, ScriptedText, answers_json  # noqa: E402
+from stoker_lab.testing.script.script import Script  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 PAGES = {

@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT)]
 from fixtures import calling, coding, reading, reckoning, tiny, writing  # noqa: E402
 from fixtures.dice import COUNT, Dice, Made  # noqa: E402
 
-DATA = ROOT / "src" / "stoker" / "measure" / "suites" / "data"
+DATA = ROOT / "src" / "stoker_lab" / "suites" / "data"
 MODULES = (calling, coding, reading, reckoning, writing)
 MAKERS = {"assistant": {name: make for one in MODULES for name, make in one.MAKERS.items()}, "tiny": tiny.MAKERS}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 LONGEST = (
     "scenarios/test_web_overview.py",
-    "measure/preflight/test_checks_ember.py",
+    "lab/preflight/test_checks_ember.py",
     "fleet/drivers/test_docker_real.py",
     "ray/test_ray_crashes.py",
     "scenarios/test_orchestrating.py",
@@ -58,7 +58,7 @@ LONGEST = (
     "scenarios/test_cluster.py",
     "scenarios/test_routing_demotion.py",
     "scenarios/test_lifecycle_start.py",
-    "measure/preflight/test_assistant.py",
+    "lab/preflight/test_assistant.py",
     "cli/test_cli_stage.py",
     "scenarios/test_second_shell.py",
     "scenarios/test_also.py",
@@ -95,7 +95,7 @@ LONGEST = (
     "scenarios/test_prometheus.py",
     "importing/test_import_llama_swap.py",
     "request/translate/properties/test_translation_linear.py",
-    "measure/suites/test_suites_ember.py",
+    "lab/suites/test_suites_ember.py",
     "scenarios/test_routing_ahead.py",
     "docs/test_guides.py",
     "fleet/supervision/test_supervisor_external.py",

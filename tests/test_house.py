@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "stoker"
+SOURCE = Path(__file__).parents[1] / "src"
 
 STATE = {
     "domain/errors.py:StokerError": "an error is completed on its way to the client",
     "domain/lease.py:Lease": "the request that holds a lease says how it is cut",
     "exchange/call.py:Call": "the state of one request; every step of the request path writes to it",
     "exchange/formatter.py:UpstreamRequest": "the state of one request, as its serve gets it",
-    "measure/load/generator.py:StepRequests": "what one step of a load has come to so far",
+    "stoker_lab/load/generator.py:StepRequests": "what one step of a load has come to so far",
     "request/accept/wire.py:Wire": "the state of one request on its connection, which tells it of loss and resumption",
     "request/codec/body_fields.py:BodyFields": "what the body of one request says; whoever edits the body writes to it",
     "request/codec/frames.py:StreamReader": "the state of one answer that is read",
@@ -81,7 +81,7 @@ def foreign_assignments(path: str, tree: ast.Module, records: Records) -> list[s
 def imported(tree: ast.Module) -> Iterator[str]:
     """The files of the program that a module imports."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("stoker."):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("stoker.", "stoker_")):
             path = (node.module or "").removeprefix("stoker.").replace(".", "/")
             yield f"{path}.py"
             yield from (f"{path}/{name.name}.py" for name in node.names)

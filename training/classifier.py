@@ -21,12 +21,12 @@ import numpy as np
 from bench.classifier import TASKS, load
 
 from stoker.domain.task import CLASSES, HIGH_RISK
-from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, score
 from stoker.request.decide.asks import read
 from stoker.request.decide.classify import Classifier
 from stoker.request.decide.features import features, form, named
 from stoker.request.decide.packed import Table, pack, table
 from stoker.request.decide.weights import SCALE, Weights, share_of
+from stoker_lab.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, score
 from training.compose import composed
 
 OUT = Path(__file__).parent.parent / "src" / "stoker" / "request" / "decide" / "data" / "weights.bin"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bench.agents.session_paths import MODEL
 from bench.engines import EngineSetup
 from stoker.domain.dialect import Dialect
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 SPARK = Path(__file__).resolve().parents[2] / "src" / "stoker" / "models" / "spark.gguf"
 ALIASES = ["gpt-5.5", "gpt-5.6-sol"]

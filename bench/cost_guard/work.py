@@ -35,7 +35,7 @@ from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.fleet import FakeFleet
 
 KEY = "key-of-the-cost-guard"
 EVENTS = 100

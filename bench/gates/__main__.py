@@ -17,9 +17,9 @@ from bench.gates import subjects
 from bench.gates.subjects import RunningSubject
 from bench.processes import end_on_sigterm
 from stoker.domain.run import Outcome, Run
-from stoker.measure.preflight.run import PreflightOptions
-from stoker.testing.faults.fault import ServingFault
-from stoker.testing.faults.table import FAULTS, NONE
+from stoker_lab.preflight.run import PreflightOptions
+from stoker_lab.testing.faults.fault import ServingFault
+from stoker_lab.testing.faults.table import FAULTS, NONE
 
 GOAL = 0.97
 """Of the faults, how many must be named."""

@@ -15,13 +15,13 @@ import stoker
 from bench.processes import Child, free_port
 from stoker.domain.lease import Target
 from stoker.domain.run import Run, Subject
-from stoker.measure.preflight.pages import PageClient
-from stoker.measure.preflight.run import PreflightOptions, run_preflight
-from stoker.testing.faults.fault import ServingFault
-from stoker.testing.faults.grafts import GRAFTS
-from stoker.testing.faults.proxy import FaultProxy
-from stoker.testing.script.script import Script
-from stoker.testing.server import ScriptedServer
+from stoker_lab.preflight.pages import PageClient
+from stoker_lab.preflight.run import PreflightOptions, run_preflight
+from stoker_lab.testing.faults.fault import ServingFault
+from stoker_lab.testing.faults.grafts import GRAFTS
+from stoker_lab.testing.faults.proxy import FaultProxy
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.server import ScriptedServer
 
 _START = 30.0
 ASSISTANT = Script(id="assistant", assistant=True, thinks=True, context=32768, engine="vllm", gap=0.001)

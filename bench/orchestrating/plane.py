@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from bench.orchestrating.blocks import BLOCKS, Fault
 from bench.processes import free_port
 from bench.up import Up
-from stoker.testing.coder import Coder, CoderScript
+from stoker_lab.testing.coder import Coder, CoderScript
 
 SERVE = """\
 [[serve]]

@@ -15,10 +15,10 @@ from bench.processes import free_port
 from bench.routing.resample import figure
 from bench.up import Up
 from stoker.domain.lease import Target
-from stoker.measure.requests.client import ModelClient, ModelReply
-from stoker.measure.statistics.stats import wilson
-from stoker.measure.suites.fixture import Fixture, shipped_fixtures
-from stoker.measure.suites.grading import GradedFixture, GradeOutcome, fixture_asker, grade_fixture
+from stoker_lab.requests.client import ModelClient, ModelReply
+from stoker_lab.statistics.stats import wilson
+from stoker_lab.suites.fixture import Fixture, shipped_fixtures
+from stoker_lab.suites.grading import GradedFixture, GradeOutcome, fixture_asker, grade_fixture
 
 VARIANTS = {"alone": 'policy = "simple"', "checked": 'policy = "block_by_block"',
             "validated": 'policy = "block_by_block"\nvalidator = "MODEL"'}  # fmt: skip

@@ -18,7 +18,7 @@ from bench.routing.asking import Cell
 from bench.routing.figures import RoutingFigures
 from bench.routing.routing_stoker import CLOUD, COSTS, LOCAL, RoutingStoker
 from stoker.domain.tier import ProfileRow
-from stoker.measure.suites.fixture import Fixture
+from stoker_lab.suites.fixture import Fixture
 
 WRONG = 0.05
 """Of each class, what the cloud answers wrongly."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from stoker.domain.answer import Answer, StopReason
 from stoker.domain.prompt import Text, ToolCall
-from stoker.measure.suites import check_kinds
-from stoker.measure.suites.fixture import Fixture, by_class
+from stoker_lab.suites import check_kinds
+from stoker_lab.suites.fixture import Fixture, by_class
 
 UNKNOWN = "I am not sure."
 

@@ -14,10 +14,10 @@ import msgspec
 
 from bench.routing.routing_stoker import CLOUD, COSTS, RoutingStoker
 from stoker.domain.dialect import Dialect
-from stoker.measure.suites.fixture import Fixture
-from stoker.measure.suites.grading import SAMPLING, check_in_sandbox
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.translate import READ_ANSWER
+from stoker_lab.suites.fixture import Fixture
+from stoker_lab.suites.grading import SAMPLING, check_in_sandbox
 
 
 class Cell(msgspec.Struct, frozen=True):

@@ -16,8 +16,8 @@ from typing import Any, Self, cast
 from bench.routing import answers
 from stoker.domain.answer import Answer
 from stoker.domain.prompt import Text, ToolCall
-from stoker.measure.suites.fixture import Fixture
-from stoker.measure.suites.grading import check_in_sandbox
+from stoker_lab.suites.fixture import Fixture
+from stoker_lab.suites.grading import check_in_sandbox
 
 MODEL = "vendor/large"
 KEY = "sk-bench-cloud"

@@ -15,8 +15,8 @@ from bench.routing.policies import Pair, Policy
 from bench.routing.resample import TIMES, Figure, figure
 from bench.routing.routing_stoker import CLOUD
 from stoker.domain.tier import ProfileRow
-from stoker.measure.statistics import stats
-from stoker.measure.statistics.stats import ROW_VERDICTS
+from stoker_lab.statistics import stats
+from stoker_lab.statistics.stats import ROW_VERDICTS
 
 AUTO, DECLARED = "auto", "auto:CLASS"
 WAYS = (DECLARED, AUTO)

@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from stoker.measure.suites import fixture
-from stoker.measure.suites.fixture import Fixture
+from stoker_lab.suites import fixture
+from stoker_lab.suites.fixture import Fixture
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-SUITES = Path(str(files("stoker.measure.suites"))) / "data" / fixture.TINY
+SUITES = Path(str(files("stoker_lab.suites"))) / "data" / fixture.TINY
 ROUNDS = 200
 """Draws of a whole suite, after which a class that has no more different questions is given up."""
 

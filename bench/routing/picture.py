@@ -9,8 +9,8 @@ from itertools import pairwise
 from bench.routing.curve import Point
 from bench.routing.figures import AUTO, DECLARED, WAYS, Curve, Line, RoutingFigures
 from bench.routing.routing_stoker import CLOUD
-from stoker.measure.reports import plots
-from stoker.measure.reports.plots import PlotMark
+from stoker_lab.reports import plots
+from stoker_lab.reports.plots import PlotMark
 
 STEPS = 24
 """Points of a mix by chance between two settings: it is straight over cost, and the axis of costs doubles, so most

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bench.routing.asking import Cell
 from bench.routing.routing_stoker import CLOUD
 from stoker.domain.tier import ProfileRow
-from stoker.measure.statistics.stats import wilson
+from stoker_lab.statistics.stats import wilson
 
 
 class Pair(NamedTuple):

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 
 from bench.schedule.report import InstanceReport
-from stoker.measure.reports import plots
+from stoker_lab.reports import plots
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 300, 56, 16, 64
 MAX_RATIO = 6.0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.decision import Decision
-from stoker.measure.load.replay import Arrival
+from stoker_lab.load.replay import Arrival
 
 BLOCK = 512
 """Tokens of one block of a prompt; Mooncake's traces use it."""

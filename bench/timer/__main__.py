@@ -24,8 +24,8 @@ from bench import machine
 from bench.figures import show_spread, spread, table
 from bench.processes import end_on_sigterm
 from stoker.domain.lease import Target
-from stoker.measure.requests.client import ModelClient
-from stoker.testing.script.script import Script
+from stoker_lab.requests.client import ModelClient
+from stoker_lab.testing.script.script import Script
 
 MAX_TTFT = 2.0
 """Milliseconds between the timer's TTFT and the true one."""

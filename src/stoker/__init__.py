@@ -1,14 +1,13 @@
 """Stoker: one stable endpoint for the language models that you run yourself.
 
-From the top: a package imports only those in lower rows, `cli` also `app`, `testing` also
-`measure`.
+From the top: a package imports only those in lower rows, `cli` also `app`.
 
     cli        the command line                     app        builds and runs the program
     gateway    the front door: HTTP, flow, admin    orchestrate  a worker writes block by block, checks judge
     quality    what is found out while tiers serve, and the promotions that rest on it
-    fleet      starts, swaps, watches serves        measure    benchmarks, gates, suites
-    config     the configuration file               testing    test tools that ship with the package
+    fleet      starts, swaps, watches serves        config     the configuration file
     routing    which tier answers                   store      decisions, metrics, state and other files on disk
+    extensions what other packages add, and how they are found
     exchange   sends a request to a serve, and handles its reply
     access     who may use Stoker, and how much: keys, limits, usage
     request    the steps of a request: accept, codec, decide, lease, translate, relay, verify

@@ -21,6 +21,7 @@ class Command(NamedTuple):
     """A command of `stoker`, or a group of commands."""
 
     name: str
+    """Of a command in a group of Stoker's own: with the group, `serves experiment`."""
     place: str
     """A function with Typer's annotations, or for a group a `typer.Typer`."""
     summary: str
@@ -48,6 +49,10 @@ class Extension(NamedTuple):
     """By the name of the driver: a function from a `stoker.fleet.drivers.unit.DriverContext` to a `UnitDriver`."""
     doctor: str = ""
     """The place of a function from the configuration (`Settings`) to findings for `stoker doctor`."""
+    warnings: str = ""
+    """The place of a function from the configuration (`Settings`) to what is allowed there but probably not meant, a
+    sentence each: for `config check`, `up`, `reload` and `doctor`.
+    """
     offers: tuple[Offer, ...] = ()
     """Functions for other extensions."""
     tables: tuple[Offer, ...] = ()

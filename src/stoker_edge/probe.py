@@ -54,13 +54,13 @@ async def _unproved_reason(edge: Edge, address: WorkerAddress) -> str:
         if health.status not in (200, 404, 405):
             return f"is not healthy: GET {edge.worker.health} answered {health.status}; look at its log"
         return wrong_models(
-            await client.ask(target, "/v1/models", timeout=TIMEOUT), edge.worker.model, advice(edge.worker.key)
+            await client.ask(target, "/v1/models", timeout=TIMEOUT), edge.worker.model, key_advice(edge.worker.key)
         )
     except NoResponse as error:
         return f"does not answer: {error}; `curl http://{address}{edge.worker.health}` tries it"
 
 
-def advice(key: Secret | None, setting: str = "key") -> str:
+def key_advice(key: Secret | None, setting: str = "key") -> str:
     """What to do about a refused key."""
     return f"give `{setting}`, which is not set" if key is None else f"check `{setting}` ({key.source})"
 

@@ -13,7 +13,7 @@ from stoker.domain.edge import Edge, PublicRoutes, WorkerAddress
 from stoker.domain.lease import Target
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
-from stoker_edge.probe import advice, worker_target, wrong_models
+from stoker_edge.probe import key_advice, worker_target, wrong_models
 from stoker_edge.problem import EdgeProblem
 
 MARKER_HEADER = "x-stoker-edge"
@@ -68,7 +68,7 @@ async def _verify_route(edge: Edge, url: str, routes: PublicRoutes, marker: str,
     while True:
         left = routes.timeout - (time.monotonic() - began)
         is_workers = routes.key == edge.worker.key
-        advised = advice(routes.key, "key" if is_workers and routes.key is not None else "route_key")
+        advised = key_advice(routes.key, "key" if is_workers and routes.key is not None else "route_key")
         why, is_marked = await _unverified_reason(target, marker, max(left, PAUSE), advised)
         is_settled = is_marked or not marker or time.monotonic() - began >= min(SETTLE, routes.timeout / 2)
         if not why and is_settled:

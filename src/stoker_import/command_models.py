@@ -237,6 +237,10 @@ def llama_cpp(
         ]
         base = (cwd if cwd is not None else source.parent).absolute()
         found, remote, rows = llama_presets.read_presets(sections, base, cached)
+        if not sections.keys() - {"", llama_presets.EVERY_MODEL}:
+            raise UsageError(
+                f"{source} has no section of a model: name the router's folder of models with --models-dir"
+            )
     comments = (f"From llama.cpp's router, {source}.",)
     imported = with_progress(
         json,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,8 @@ Target = Annotated[Path, typer.Option("--path", metavar="FILE", help="Where to w
 DEFAULT_TARGET = Path("stoker.toml")
 Check = Annotated[bool, typer.Option("--check", help="Print the report, and write nothing.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Write the rest if a model cannot be carried.")]
+_KEY_OF_SERVE = re.compile(r"\S+: key 'serve\[(.+)\]\.key': (.+)")
+"""What `stoker config check` says of a serve's key: line, serve, problem."""
 MAX_NAMES = 3
 """Models named together that lack the same."""
 Overwrite = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
@@ -73,15 +76,15 @@ class ImportEnd:
 def finish(imported: ImportedConfig, options: ImportOptions) -> None:
     """Print the report, write the file, and say what to type next, or what is missing here.
 
-    Exits with 1 if a model could not be carried (then nothing is written, unless `--partial` is given), or if
-    `stoker config check` would refuse the result. What this machine lacks is a report only.
+    Exits with 1 if a model could not be carried (then nothing is written, unless `--partial` is given), if there is no
+    model, or if `stoker config check` would refuse the result. What this machine lacks is a report only.
     """
     from stoker_import import vault_links, write
 
     verdict = write.check(imported, options.path.parent)
-    failed = imported.failed_models
+    failed, is_empty = imported.failed_models, not imported.document.get("serve")
     files: list[Path] = []
-    if not options.check and not verdict.refusals and (not failed or options.partial):
+    if not (options.check or verdict.refusals or is_empty) and (not failed or options.partial):
         files += vault_links.make_links(imported.links)
         try:
             files += write.write(imported, options.path)
@@ -93,7 +96,7 @@ def finish(imported: ImportedConfig, options: ImportOptions) -> None:
     else:
         _report(imported)
         _say_result(imported, options, end)
-    if end.refusals or failed:
+    if end.refusals or failed or is_empty:
         raise typer.Exit(FAILED)
 
 
@@ -150,7 +153,9 @@ def _say_result(imported: ImportedConfig, options: ImportOptions, end: ImportEnd
     if imported.failed_models:
         terminal.note(f"could not be carried: {', '.join(imported.failed_models)}")
     if not end.files:
-        if options.check:
+        if not serves:
+            terminal.note("there is no model to import: nothing was written")
+        elif options.check:
             terminal.say(f"{models} can be imported; nothing was written, because of --check")
         elif not end.refusals:
             terminal.note("nothing was written; to write the rest: add --partial")
@@ -165,6 +170,8 @@ def _say_what_is_left(models: str, end: ImportEnd) -> None:
         terminal.note(f"{len(lacking)} of {models} cannot start here yet:")
     by_problem: dict[str, list[str]] = {}
     for name, problem in end.not_ready:
+        of_key = _KEY_OF_SERVE.fullmatch(problem)
+        name, problem = of_key.groups() if of_key is not None else (name, problem)
         by_problem.setdefault(problem.replace(f" of serve '{name}'", ""), []).append(name)
     for problem, names in by_problem.items():
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""

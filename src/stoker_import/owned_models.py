@@ -93,6 +93,7 @@ def command_models(
         taken.add(name)
         row: dict[str, Any] = {"name": name}
         reports: tuple[KeyReport, ...] = ()
+        lost: tuple[KeyReport, ...] = ()
         if isinstance(model, EngineModel):
             row["slot"] = planner.next_slot().name
         elif isinstance(model, OwnedModel):
@@ -108,7 +109,7 @@ def command_models(
             row |= {"env": dict(model.env)} if model.env else {}
             reports += lost
         rows.append(row)
-        report += [*reports, *model.report]
+        report += [*reports, *(one for one in model.report if not any(_is_about(one, option.key) for option in lost))]
     return ImportedConfig(_document(rows, machine, front_door), tuple(report), comments=comments)
 
 
@@ -153,6 +154,11 @@ def _reports(planned: PlannedServe, model: OwnedModel) -> tuple[KeyReport, ...]:
         outcome, note = KeyOutcome.CHANGED, f"{model.context} does not fit into memory"
     rows.append(KeyReport(model.title, "context", outcome, shown("context", context or CONTEXT), note))
     return tuple(rows)
+
+
+def _is_about(row: KeyReport, option: str) -> bool:
+    """Whether the row says that this option of llama-server is carried."""
+    return row.became.startswith(shown("extra_args", [option])[:-1])
 
 
 def _arguments(model: OwnedModel, machine: MachineInventory) -> tuple[list[str], tuple[KeyReport, ...]]:

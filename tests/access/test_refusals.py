@@ -19,7 +19,7 @@ from stoker.access.refusals import (
     origin_of,
 )  # fmt: skip
 from stoker.domain.errors import ClientError
-from stoker.testing.clock import FakeClock
+from stoker_lab.testing.clock import FakeClock
 
 
 class Scene:

@@ -20,10 +20,10 @@ from bench.swap import calls
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.tier import ProfileRow, Verdict
-from stoker.measure.reports import plots
-from stoker.measure.suites.grading import check_in_sandbox
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.translate import READ_ANSWER
+from stoker_lab.reports import plots
+from stoker_lab.suites.grading import check_in_sandbox
 
 TIERS = ("spark", "cloud")
 SVG = "{http://www.w3.org/2000/svg}"

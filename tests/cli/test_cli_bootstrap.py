@@ -6,7 +6,9 @@ import pytest
 
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.progress import ProgressLine
-from stoker.cli.evaluate.bootstrap import (
+from stoker.domain.routing import RouterSettings
+from stoker.domain.tier import ProfileRow, Tier, Verdict
+from stoker_lab.commands.bootstrap import (
     chosen_tiers,
     class_names,
     classes_served,
@@ -14,9 +16,7 @@ from stoker.cli.evaluate.bootstrap import (
     print_tier,
     to_measure_again,
 )
-from stoker.domain.routing import RouterSettings
-from stoker.domain.tier import ProfileRow, Tier, Verdict
-from stoker.measure.suites.grading import TOO_LONG, UngradedFixtures
+from stoker_lab.suites.grading import TOO_LONG, UngradedFixtures
 
 TIER = Tier("small", "spark")
 

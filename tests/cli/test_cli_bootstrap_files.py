@@ -9,10 +9,10 @@ import pytest
 
 from stoker.cli.main import run
 from stoker.domain.run import Fingerprint, Outcome, Run, RunKind, Subject
-from stoker.measure.artifacts import result_file
-from stoker.measure.suites import fixture
-from stoker.measure.suites.grading import GradedFixture, GradeOutcome
 from stoker.store.profile import load
+from stoker_lab.artifacts import result_file
+from stoker_lab.suites import fixture
+from stoker_lab.suites.grading import GradedFixture, GradeOutcome
 
 Captured = pytest.CaptureFixture[str]
 TIERS = """
@@ -83,6 +83,20 @@ def test_one_tier_or_class_may_be_chosen(own: Path, capsys: Captured) -> None:
     assert "nothing in these files counts" in capsys.readouterr().err
     assert run([*words, "big"]) == 1
     assert run([*words, "small", "--json"]) == 0
+
+
+def test_a_class_that_a_tier_does_not_serve_counts_for_nothing(own: Path, capsys: Captured) -> None:
+    own.write_text(own.read_text().replace('serve = "fast"\ncost', 'serve = "fast"\nclasses = ["planning"]\ncost'))
+    words = ["eval", "bootstrap", "--suites", "suites", "--from", str(answers(Path("a.jsonl"), "yes", "yes"))]
+    assert run(words) == 1
+    assert "nothing in these files counts" in capsys.readouterr().err
+    assert run([*words, "--class", "chat"]) == 2
+    assert "tier 'small' serves none of chat" in capsys.readouterr().err
+
+
+def test_nothing_is_asked_so_nothing_can_start_over(own: Path, capsys: Captured) -> None:
+    assert run(["eval", "bootstrap", "--from", str(answers(Path("a.jsonl"), "yes", "no")), "--fresh"]) == 2
+    assert "--from and --fresh exclude each other" in capsys.readouterr().err
 
 
 def test_the_newest_recording_of_a_tier_counts(own: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.console.errors import RequestRefused
-from stoker.cli.evaluate import classifier
 from stoker.cli.main import run
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
@@ -21,8 +20,9 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK
 from stoker.exchange.internal_client import InternalClient
-from stoker.measure.classifier.labelled_prompts import held_out
-from stoker.measure.classifier.proof import ClassifierAnswer, ClassifierAnswers, load_answers, prove
+from stoker_lab.classifier.labelled_prompts import held_out
+from stoker_lab.classifier.proof import ClassifierAnswer, ClassifierAnswers, load_answers, prove
+from stoker_lab.commands import classifier
 
 TIER = '\n[[tier]]\nname = "small"\nserve = "fast"\n'
 CLOUD = (

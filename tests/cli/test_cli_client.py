@@ -393,6 +393,16 @@ def test_a_model_that_the_running_stoker_has_not_read_yet_is_pointed_out(
         assert "the running Stoker has no serve 'coder' yet: stoker reload" in capsys.readouterr().err
 
 
+def test_a_serve_that_cannot_load_is_pointed_out(
+    own_state: Path, full: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir("/")
+    with running_elsewhere(own_state, full) as fake:
+        fake.status(serve_status("coder", cannot_load="its weights are cut off"))
+        assert run(["client", "curl"]) == 0
+    assert "serve 'coder' cannot load: its weights are cut off; another one: --model" in capsys.readouterr().err
+
+
 def test_where_none_runs_and_no_file_is_found_nothing_is_guessed(own_state: Path, capsys: Captured) -> None:
     (own_state / "demo").mkdir(parents=True, mode=0o700)
     (own_state / "demo" / "lock").touch()  # a demo of yesterday

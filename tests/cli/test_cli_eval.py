@@ -13,11 +13,11 @@ from tests.cli.fake_stoker import FakeStoker, serve_status
 
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import find_installation
-from stoker.cli.evaluate import context
-from stoker.cli.evaluate.own_engine import OwnEngine
 from stoker.cli.main import run
 from stoker.domain.serve import Driver, Serve
-from stoker.measure.trials.context_search import EngineNotStarted
+from stoker_lab.commands import context
+from stoker_lab.commands.own_engine import OwnEngine
+from stoker_lab.trials.context_search import EngineNotStarted
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -88,7 +88,7 @@ def test_only_processes_of_our_own_are_searched(tmp_path: Path) -> None:
 
 
 def test_an_engine_of_ones_own_comes_and_goes(tmp_path: Path) -> None:
-    words = (sys.executable, "-m", "stoker.testing.scripted", "--port", "{port}", "--id", "a", "--context", "512")
+    words = (sys.executable, "-m", "stoker_lab.testing.scripted", "--port", "{port}", "--id", "a", "--context", "512")
     serve = Serve("a", engine="llama.cpp", cmd=words, served_name="a", directory=str(tmp_path), env=path())
     engine = OwnEngine(serve, tmp_path / "logs" / "log", 9)
 
@@ -108,7 +108,7 @@ def test_an_engine_of_ones_own_comes_and_goes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("program", [sys.executable, "no-such-program"])
 def test_an_engine_of_ones_own_is_stopped_by_the_serves_own_command(tmp_path: Path, program: str) -> None:
-    words = (sys.executable, "-m", "stoker.testing.scripted", "--port", "{port}", "--id", "a", "--ignore-sigterm")
+    words = (sys.executable, "-m", "stoker_lab.testing.scripted", "--port", "{port}", "--id", "a", "--ignore-sigterm")
     kill = (program, "-S", "-E", "-c", "import os, sys; print('ends', sys.argv[2]); os.kill(int(sys.argv[1]), 10)")
     has_program = program == sys.executable
     serve = Serve("a", engine="openai", cmd=words, served_name="a", directory=str(tmp_path), env=path(),

@@ -21,13 +21,19 @@ EXTENSION = Extension(
         Command("greet", "hello_stoker:group", "Greetings."),
         Command("torn", "hello_stoker:nothing", "Cannot be imported."),
         Command("serves", "hello_stoker:hello", "Would replace one of Stoker's own."),
+        Command("slot greet", "hello_stoker:hello", "Greet, among the commands of slots."),
+        Command("slot status", "hello_stoker:hello", "Would replace one of Stoker's own."),
     ),
+    warnings="hello_stoker:warnings",
 )
 group = typer.Typer()
 
 def hello(name: str) -> None:
     """Say hello to NAME."""
     print(f"hello {name}")
+
+def warnings(settings):
+    return [f"nobody greets {serve.name}" for serve in settings.serves]
 
 group.command("loudly")(hello)
 group.command("softly")(hello)
@@ -66,6 +72,20 @@ def test_a_command_and_a_group_of_an_extension_work_and_are_in_help(site: Path) 
     assert "Use: stoker greet softly" in stoker(site, "softly").stderr
 
 
+def test_a_command_may_stand_in_a_group_of_stokers_own(site: Path) -> None:
+    assert stoker(site, "slot", "greet", "Ada").stdout == "hello Ada\n"
+    listed = stoker(site, "slot", "--help").stdout
+    assert "greet" in listed
+    assert "switch" in listed
+    assert "PROMPT" not in stoker(site, "slot", "status", "--help").stdout
+
+
+def test_what_an_extension_says_of_the_configuration_is_a_warning(site: Path) -> None:
+    config = site / "stoker.toml"
+    config.write_text('[slots.cpu]\n[[serve]]\nname = "ada"\nengine = "openai"\nbase_url = "http://127.0.0.1:9/v1"\n')
+    assert "warning: nobody greets ada" in stoker(site, "config", "check", "--config", str(config)).stderr
+
+
 def test_stokers_own_command_counts_where_an_extension_has_the_same_name(site: Path) -> None:
     assert "the model servers of the configuration" in stoker(site, "serves", "--help").stdout
 
@@ -86,6 +106,6 @@ def test_the_version_lists_what_is_installed_and_why_something_is_not_used(site:
     assert "  other (other 1.2): cannot be used: other:EXTENSION is not a stoker.extensions.Extension" in lines
     facts = json.loads(stoker(site, "version", "-v", "--json").stdout)
     by_name = {one["name"]: one for one in facts["extensions"]}
-    assert by_name["hello_stoker"]["commands"] == ["hello", "greet", "torn", "serves"]
+    assert by_name["hello_stoker"]["commands"] == ["hello", "greet", "torn", "serves", "slot greet", "slot status"]
     assert by_name["broken"]["problem"] == "RuntimeError: no such card"
     assert "extensions" not in json.loads(stoker(site, "version", "--json").stdout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     def be(*probes: Any) -> None:
         monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(probes))
 
-    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(8 * GIB, 6 * GIB))
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(8 * GIB, 6 * GIB + credit))
     monkeypatch.setenv("PATH", "/nowhere")
     be()
     return be
@@ -159,6 +160,16 @@ def test_without_a_configuration_the_serves_of_the_stoker_that_runs_are_judged(
     assert (found["serve"], found["context"], found["parallel"]) == ("spark", 512, 4)
     assert run(["fit", *words, "--state", str(demo)]) == 0
     assert f"next: stoker serves up spark --state {demo}\n" in capsys.readouterr().out
+
+
+def test_memory_that_loaded_models_hold_counts_as_free_which_is_said(demo: Path, capsys: Captured) -> None:
+    (demo / "other").mkdir()
+    with contextlib.closing(FakeStoker(StateDir(demo / "other").socket_path)) as fake:
+        fake.status(serve_status("spark", "ready", model=str(SPARK), context=512, pid=os.getpgid(0)))
+        assert run(["fit", "spark", "--state", str(demo / "other")]) == 0
+    assert "counted as free: " in capsys.readouterr().err
+    assert run(["fit", "spark", "--state", str(demo)]) == 0
+    assert "counted as free: " not in capsys.readouterr().err, "nothing is loaded there"
 
 
 def test_a_serve_that_the_stoker_that_runs_does_not_have_is_named(demo: Path, capsys: Captured) -> None:

@@ -30,7 +30,7 @@ class Place:
         self.server = self.serve()
 
     def serve(self, *more: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "stoker.testing.scripted", "--port", str(self.port), "--id", "some", *more]
+        command = [sys.executable, "-m", "stoker_lab.testing.scripted", "--port", str(self.port), "--id", "some", *more]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None
         assert "listens" in server.stdout.readline()
@@ -61,7 +61,7 @@ class Place:
                 process.send_signal(number)
                 break
         out, told = process.communicate(timeout=60)
-        assert process.returncode != 0
+        assert process.returncode == (130 if number in (signal.SIGINT, signal.SIGTERM) else -number)
         return out, told
 
     @property

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stoker.cli.evaluate.kept_grades import forget, kept_grades
 from stoker.domain.run import Fingerprint
-from stoker.measure.statistics.stats import SprtResult
-from stoker.measure.suites.grading import GradedFixture, GradeOutcome, GradingProgress
+from stoker_lab.commands.kept_grades import forget, kept_grades
+from stoker_lab.statistics.stats import SprtResult
+from stoker_lab.suites.grading import GradedFixture, GradeOutcome, GradingProgress
 
 KNOWN = Fingerprint("i", "e")
 GRADE = GradedFixture("chat-1", "d", "chat", GradeOutcome.PASSED)

@@ -17,7 +17,7 @@ from tests.scenarios.plane import Plane, running, serve
 from tests.scenarios.test_sharing import ask
 
 from stoker.cli.main import run
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 
 class Terminal(io.StringIO):

@@ -12,12 +12,12 @@ from tests.cli.fake_stoker import FakeStoker, serve_status, status
 from stoker.cli.console.answers import FrontDoorStatus, StatusAnswer
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation
-from stoker.cli.evaluate import running_serve
-from stoker.cli.evaluate.front_door_key import front_door_key
 from stoker.cli.main import run
 from stoker.domain.access import FrontDoor, Paths, Settings
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Serve
+from stoker_lab.commands import running_serve
+from stoker_lab.commands.front_door_key import front_door_key
 
 FAST = Serve("fast", served_name="fast-8b", aliases=("gpt-x",))
 GUARDED = FrontDoorStatus(auth="keys")

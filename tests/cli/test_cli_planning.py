@@ -13,7 +13,7 @@ from stoker.cli.main import run
 
 def test_the_shipped_plans_are_graded_byte_for_byte_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["eval", "planning", "--json"]) == 0
-    kept = files("stoker.measure.planning") / "shipped-report.json"
+    kept = files("stoker_lab.planning") / "shipped-report.json"
     assert capsys.readouterr().out.encode() == kept.read_bytes()
 
 

@@ -21,7 +21,7 @@ Captured = pytest.CaptureFixture[str]
 @pytest.fixture
 def scripted() -> Iterator[str]:
     """The base URL of a scripted model, in a process of its own: the command has its own loop."""
-    command = [sys.executable, "-m", "stoker.testing.scripted", "--port", "0", "--id", "some"]
+    command = [sys.executable, "-m", "stoker_lab.testing.scripted", "--port", "0", "--id", "some"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     line = process.stdout.readline()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from stoker.cli.console.errors import RequestRefused
-from stoker.cli.evaluate.questions import GIVE_UP, ask_each
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
+from stoker_lab.commands.questions import GIVE_UP, ask_each
 
 KNOWN: Any = SimpleNamespace(serve=SimpleNamespace(name="wise"))
 

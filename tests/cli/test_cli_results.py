@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoker.cli.evaluate import results
-from stoker.cli.evaluate.save_run import save_run
 from stoker.cli.main import run
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
-from stoker.measure.artifacts import result_file
+from stoker_lab.artifacts import result_file
+from stoker_lab.commands import results
+from stoker_lab.commands.save_run import save_run
 
 
 def made(day: int, kind: RunKind = RunKind.CANARY, model: str = "x", rate: float = 100.0) -> Run:

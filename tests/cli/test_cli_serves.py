@@ -277,6 +277,20 @@ def test_ctrl_c_stops_watching_and_says_where_to_look(
     assert hint in capsys.readouterr().err
 
 
+def test_ctrl_c_while_the_previous_serve_comes_back_does_too(
+    stoker: FakeStoker, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    stoker.answer("POST /admin/switch", error("slow exited with code 1", "start_failed"), 503)
+    monkeypatch.setattr("stoker.cli.console.loading._settled", interrupted)
+    assert run(["serves", "up", "slow"]) == 130
+    told = capsys.readouterr().err
+    assert "slow exited with code 1" in told
+    assert "stoker slot status" in told
+
+
 def test_down_stops_what_is_loaded_and_only_that(stoker: FakeStoker, capsys: Captured) -> None:
     stoker.answer("POST /admin/unload", {})
     assert run(["serves", "down"]) == 0

@@ -508,7 +508,7 @@ def test_a_dry_run_says_what_would_come_and_touches_nothing(vault: Path, web: We
         (["m.gguf", "--list"], "give one of"),
         (["--list", "--force"], "--force goes with --remove"),
         (["none.gguf"], "there is no /"),
-        (["org/name"], "of the hub: stoker stage hf:org/name"),
+        (["org/name"], "of the hub: `stoker stage hf:org/name`"),
         (["ftp://x/m"], "there is no "),
         (["https://me:pw@x/m.gguf"], "has a password in it"),
         (["https://x/m.gguf", "--quota", "200"], "--quota 200: "),

@@ -13,15 +13,15 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker, error, serve_status
 
 from stoker.cli.console.installation import find_installation
-from stoker.cli.evaluate import slot_takeover, sweep_variant
-from stoker.cli.evaluate.own_engine import OwnEngine
-from stoker.cli.evaluate.sweep_variant import SweepLoad
 from stoker.cli.main import run
 from stoker.domain.run import Subject
 from stoker.domain.serve import Serve, ServeIdentity, Tuning
-from stoker.measure.trials.sweep import Variant
+from stoker_lab.commands import slot_takeover, sweep_variant
+from stoker_lab.commands.own_engine import OwnEngine
+from stoker_lab.commands.sweep_variant import SweepLoad
+from stoker_lab.trials.sweep import Variant
 
-SCRIPTED = (sys.executable, "-m", "stoker.testing.scripted", "--port", "{port}", "--id", "a")
+SCRIPTED = (sys.executable, "-m", "stoker_lab.testing.scripted", "--port", "{port}", "--id", "a")
 LOAD = SweepLoad(clients=2, seconds=0.0, limit=20.0, output=4)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.cli.fake_stoker import FakeStoker, status
 
-from stoker.cli.commands import read_again, serves_experiment
+from stoker.cli.commands import read_again
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu
 from stoker.cli.main import run
@@ -24,6 +24,7 @@ from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Status
 from stoker.store.state_dir import StateDir
+from stoker_lab.commands import serves_experiment
 
 Captured = pytest.CaptureFixture[str]
 
@@ -324,7 +325,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_experiment_runs_one_serve_and_ends_with_its_preflight(
-    config: Path, port: int, ran: list[Ran], temporary: Path, capsys: Captured
+    config: Path, port: int, ran: list[Ran], temporary: Path, programs: Path, capsys: Captured
 ) -> None:
     before = config.read_text()
     words = [
@@ -348,7 +349,9 @@ def test_an_experiment_runs_one_serve_and_ends_with_its_preflight(
     assert serve.env == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-1"}
     assert serve.keep_loaded
     assert call.settings.front_door.port == port
-    out = capsys.readouterr().out.rstrip()
+    said = capsys.readouterr()
+    out = said.out.rstrip()
+    assert "--gpu GPU-1: no such GPU was found (there is none)" in said.err
     assert out.endswith(f"stoker eval preflight --base-url http://127.0.0.1:{port}/v1 --model 'My X'")
     assert "preflight it:\n  stoker eval preflight --base-url" in out
     assert list(temporary.iterdir()) == []
@@ -362,6 +365,19 @@ def test_a_failed_experiment_keeps_its_log(
     assert run(["serves", "experiment", "--model", "fast.gguf", "--port", str(port)]) == 1
     (kept,) = temporary.iterdir()
     assert str(kept / "logs" / "fast.log") in capsys.readouterr().err
+
+
+def test_an_experiment_that_cannot_load_ends_before_it_listens(
+    config: Path, port: int, ran: list[Ran], temporary: Path, capsys: Captured
+) -> None:
+    cut = config.parent / "cut.gguf"
+    cut.write_bytes(b"GGUF\x03\0\0\0")
+    words = ["serves", "experiment", "--port", str(port), "--model"]
+    assert run([*words, str(cut)]) == 1
+    assert "cut.gguf is broken" in capsys.readouterr().err
+    assert run([*words, "fast.gguf", "--", "--no-such-option"]) == 1
+    assert "--no-such-option" in capsys.readouterr().err
+    assert (ran, list(temporary.iterdir())) == ([], [])
 
 
 def test_an_experiment_names_what_is_missing(port: int, ran: list[Ran], capsys: Captured) -> None:

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from stoker.testing.client import RawClient, compose_request
-from stoker.testing.server import ScriptedServer
+from stoker_lab.testing.client import RawClient, compose_request
+from stoker_lab.testing.server import ScriptedServer
 
 SPARK = Path(__file__).parents[2] / "src" / "stoker" / "models" / "spark.gguf"
 NOT_FOR_SERVING = (
     "argparse", "click", "email", "http.client", "importlib.metadata", "multiprocessing", "prometheus_client",
     "psutil", "pydantic", "pydantic_core", "rich", "typer", "urllib.request", "zipfile",
     "stoker.cli.main", "stoker.config.build", "stoker.config.load", "stoker.config.tables",
-    "stoker.engines.embedded", "stoker.fleet.rehydrate.http_download", "stoker.measure.preflight.run",
+    "stoker.engines.embedded", "stoker.fleet.rehydrate.http_download", "stoker_lab.preflight.run",
     "stoker.orchestrate.orchestrators", "stoker.request.decide.asks", "stoker.request.decide.classify",
     "stoker.request.translate.chat.read_prompt", "stoker.request.translate.messages",
     "stoker.request.translate.responses",

@@ -462,6 +462,9 @@ class TestWarnings:
     def test_missing_weights_are_named_where_an_engine_would_read_them(self, loaded: Loaded, tmp_path: Path) -> None:
         settings = loaded("[[serve]]\nname = 'a'\nmodel = 'gone.gguf'")
         assert str(tmp_path / "gone.gguf") in self.only(settings)
+        (tmp_path / "linked.gguf").symlink_to("/nowhere/m.gguf")
+        linked = self.only(loaded("[[serve]]\nname = 'a'\nmodel = 'linked.gguf'"))
+        assert "linked.gguf are a link to /nowhere/m.gguf, which does not exist" in linked
         assert warnings(loaded("[[serve]]\nname = 'a'\nmodel = 'gone'\ncmd = 'run {port}'")) == []
         assert warnings(loaded("[[serve]]\nname = 'a'\nmodel = 'hub/id'\nbase_url = 'http://h/v1'")) == []
 

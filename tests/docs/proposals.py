@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from tests.docs.commands import ROOT
 
-SOURCE = ROOT / "src" / "stoker"
-STATIC = SOURCE / "gateway" / "web" / "static"
+SOURCE = ROOT / "src"
+STATIC = SOURCE / "stoker" / "gateway" / "web" / "static"
 COMMAND = re.compile(r"(?<![\w/.-])(?<!--command )(?<!keys set )stoker (?=[a-z-])")
 END = re.compile(r"\n|[,;:.)] |[;:)]|,$|\.$| \(| - |`|, or | or (?=stoker)|<|\[|$")
 NO_COMMAND = re.compile(r"stoker embedded engine")

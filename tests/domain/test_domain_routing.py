@@ -7,7 +7,7 @@ import pytest
 from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.task import CLASSES, WITH_FIXTURES
 from stoker.domain.tier import Tier
-from stoker.measure.suites.fixture import shipped_fixtures
+from stoker_lab.suites.fixture import shipped_fixtures
 
 LOCAL = Tier("local", "fast", classes=("chat", "law"))
 CLOUD = Tier("cloud", "cloud", cloud=True)

@@ -31,7 +31,7 @@ def test_one_request_is_not_spoken_of_as_several() -> None:
 
 def test_nobody_writes_the_rule_anew() -> None:
     """`{n} request{'' if n == 1 else 's'}` is `counted(n, "request")`."""
-    folder = Path(stoker.__file__).parent
+    folder = Path(stoker.__file__).parents[1]
     own = re.compile(r"""\{['"]{2} if .{1,40} == 1 else ['"]s['"]\}""")
     found = [path.name for path in folder.rglob("*.py") if own.search(path.read_text()) and path.name != "figures.py"]
     assert found == []
@@ -39,7 +39,7 @@ def test_nobody_writes_the_rule_anew() -> None:
 
 def test_nobody_writes_sizes_anew() -> None:
     """`{n / 2**30:.1f} GiB` is `size(n)`. Limits that the program itself sets are round: they may stand as they are."""
-    folder = Path(stoker.__file__).parent
+    folder = Path(stoker.__file__).parents[1]
     own = re.compile(r"/ ?2 ?\*\* ?[234]0:|/ 1e[69]:\.\d+f\} ?[MG]i?B\b|free // 2\*\*20")
     found = [path.name for path in folder.rglob("*.py") if own.search(path.read_text())]
     assert found == ["this_machine.py"], "there it is part of the name of a machine, by which results are compared"

@@ -9,7 +9,7 @@ import pytest
 
 from stoker.domain.host_port import host_port
 
-SOURCES = Path(__file__).parents[2] / "src" / "stoker"
+SOURCES = Path(__file__).parents[2] / "src"
 
 
 @pytest.mark.parametrize(

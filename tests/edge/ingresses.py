@@ -23,8 +23,8 @@ from stoker.domain.edge import (
     IngressKind,
     PublicRoutes,
 )
-from stoker.testing.script.script import Script
-from stoker.testing.server import ScriptedServer
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.server import ScriptedServer
 
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 CADDY = shutil.which("caddy")

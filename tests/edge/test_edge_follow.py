@@ -10,11 +10,11 @@ import pytest
 from stoker.domain.edge import DiscoveryCommand, Edge, EdgeWorker
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
-from stoker.testing.clock import FakeClock
-from stoker.testing.script.script import Script
-from stoker.testing.server import ScriptedServer
 from stoker_edge import follow
 from stoker_edge.follow import EdgeFollower
+from stoker_lab.testing.clock import FakeClock
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.server import ScriptedServer
 
 
 def edge(port: int, addresses: Path) -> Edge:

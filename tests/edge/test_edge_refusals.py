@@ -8,7 +8,7 @@ import pytest
 
 from stoker.domain.serve import Secret
 from stoker.http.client import HttpResponse
-from stoker_edge.probe import advice, wrong_models
+from stoker_edge.probe import key_advice, wrong_models
 
 KEY = Secret("sk-worker", "env:WORKER_KEY")
 
@@ -31,4 +31,4 @@ KEY = Secret("sk-worker", "env:WORKER_KEY")
 )
 def test_a_refusal_names_what_to_change(key: Secret | None, setting: str, status: int, code: str, said: str) -> None:
     answer = HttpResponse(status, json.dumps({"error": {"code": code}}).encode(), {})
-    assert wrong_models(answer, "qwen", advice(key, setting)).endswith(f"; {said}")
+    assert wrong_models(answer, "qwen", key_advice(key, setting)).endswith(f"; {said}")

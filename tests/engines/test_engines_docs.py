@@ -14,6 +14,7 @@ from stoker.engines.registry import ENGINES
 from stoker.engines.signals import Signals
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "engines.md").read_text()
+CONFIGURATION = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text()
 EXAMPLES: dict[str, Any] = {
     "context": "N", "parallel": "N", "threads": "N", "gpu_layers": "N", "tensor_parallel": "N",
     "pipeline_parallel": "N", "memory_fraction": "X", "batched_tokens": "N", "dtype": "T", "quantization": "Q",
@@ -75,6 +76,8 @@ def test_the_tables_of_the_page_are_those_of_the_code() -> None:
 @pytest.mark.parametrize("engine", STARTED, ids=lambda engine: engine.name)
 def test_an_engine_its_caches_and_what_it_cannot_express_are_on_the_page(engine: Engine) -> None:
     assert f"`{engine.name}`" in PAGE
+    for prefix in engine.variables:
+        assert f"{prefix}*" in CONFIGURATION, prefix
     for variable in engine.caches:
         assert f"`{variable}`" in PAGE, variable
     for key, instead in engine.instead.items():

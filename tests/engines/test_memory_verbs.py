@@ -12,8 +12,8 @@ from stoker.domain.lease import Target
 from stoker.engines import sleep_api
 from stoker.engines.sleep_api import VerbFailed
 from stoker.http import client
-from stoker.testing.script.script import Script
-from stoker.testing.server import ScriptedServer
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.server import ScriptedServer
 
 Story = Callable[[ScriptedServer, Target], Coroutine[Any, Any, None]]
 

@@ -22,7 +22,7 @@ from stoker.request.translate.neutral.capabilities import Capabilities
 
 SOURCE = Path(stoker.__file__).parent
 OWN = ("llama_cpp", "embedded", "embedded_architectures", "vllm", "sglang", "registry")
-EXTENSIONS = ("measure/", "orchestrate/", "testing/")
+EXTENSIONS = ("orchestrate/",)
 """They read the files of other programs, or stand in for an engine."""
 PROTOCOLS = {
     "gateway/openapi.py": "the paths of llama.cpp's router, for its clients",

@@ -14,8 +14,8 @@ from stoker.domain.lease import Lease
 from stoker.domain.serve import Serve
 from stoker.exchange.leasing import granted, leased
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.testing.clock import FakeClock
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.clock import FakeClock
+from stoker_lab.testing.fleet import FakeFleet
 
 ONE = Serve("one", parallel=1, max_active=1, queue_timeout=60.0)
 

@@ -21,8 +21,8 @@ from stoker.gateway.status import StatusReport, StatusSources
 from stoker.gateway.upstream import UpstreamRequests
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
-from stoker.testing.client import RawReply
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.client import RawReply
+from stoker_lab.testing.fleet import FakeFleet
 
 SLOTS = (Slot("gpu", swap=SwapPolicy(drain_timeout=5.0)),)
 SERVES = (

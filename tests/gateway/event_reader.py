@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from stoker.testing.client import RawClient, compose_request
+from stoker_lab.testing.client import RawClient, compose_request
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from stoker.access.usage import UsageTotals
 from stoker.domain.access import FrontDoor, ResponseStorage
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, Notify, ServeDisconnected
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.serve import Serve, Slot, replicas_of
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
@@ -43,8 +43,8 @@ from stoker.routing.collaborators import Collaborators
 from stoker.routing.dispatch import Dispatcher
 from stoker.routing.router import TierRouter
 from stoker.store.responses import ResponseStore
-from stoker.testing.client import RawClient, compose_request
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.client import RawClient, compose_request
+from stoker_lab.testing.fleet import FakeFleet
 
 CHAT = "/v1/chat/completions"
 PATIENCE = 3.0
@@ -239,8 +239,9 @@ class Stage:
         logging.getLogger().addHandler(self._log)
         self.model = await loop.create_server(lambda: Talk(self.talks, self.lines), "127.0.0.1", 0)
         self.model_port = self.model.sockets[0].getsockname()[1]
-        self.fleet.ports = {serve.name: self.model_port for serve in self.serves} | self.fleet.ports
-        self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), dropping_from(self.pool))
+        replicas = [replica for serve in self.serves for replica in replicas_of(serve)]
+        self.fleet.ports = {replica.name: self.model_port for replica in replicas} | self.fleet.ports
+        self.conductor = Conductor(self.slots, replicas, self.fleet, LoopClock(), dropping_from(self.pool))
         names = Names(self.serves)
         signer = ThinkingSigner((b"key" * 11,))
         formatter = Formatter(signer, LoopClock().wall)
@@ -273,7 +274,7 @@ class Stage:
     def route(self, router: TierRouter | None, **collaborators: Any) -> None:
         """Requests may name a task from here on; None: no longer."""
         parts = Collaborators(**collaborators)
-        made = None if router is None else Dispatcher(self.carrier, router, parts, LoopClock().now)
+        made = None if router is None else Dispatcher(self.carrier, router, parts)
         self.flow.configure(replace(self.flow.settings, dispatcher=made))
 
     async def _is_working(self, serve: str) -> bool:

@@ -31,8 +31,8 @@ from stoker.orchestrate.memory.scratchpad import RunHead
 from stoker.quality.promotion.promotions import Promotions
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
-from stoker.testing.client import RawReply
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.client import RawReply
+from stoker_lab.testing.fleet import FakeFleet
 
 SLOTS = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
 SERVES = (a_serve("a", slot="gpu", aliases=("al",)), a_serve("b", slot="gpu", served_name="other"))

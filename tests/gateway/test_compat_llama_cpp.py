@@ -8,7 +8,7 @@ from typing import Any
 from tests.gateway.compat_stage import CompatStage, compat_story
 
 from stoker.domain.access import CompatPaths
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 
 def loaded_in_open_webui(entry: dict[str, Any]) -> bool | None:

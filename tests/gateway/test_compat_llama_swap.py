@@ -12,7 +12,7 @@ from stoker.domain.access import CompatPaths
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret
 from stoker.request.decide.names import Names, ServeStates
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 KEYS = (
     Key("boss", Secret("k-boss", "env:A"), Scope.ADMIN), Key("eye", Secret("k-eye", "env:B"), Scope.OBSERVE),

@@ -14,7 +14,7 @@ from stoker.domain.key import Key, Scope
 from stoker.domain.merge_patch import apply_patch
 from stoker.domain.serve import Secret
 from stoker.gateway.events import streams
-from stoker.testing.client import FramingError
+from stoker_lab.testing.client import FramingError
 
 KEYS = (
     Key("boss", Secret("k-boss", "env:A"), Scope.ADMIN), Key("eye", Secret("k-eye", "env:B"), Scope.OBSERVE),

@@ -102,6 +102,21 @@ def test_several_tiers_are_shown_one_after_the_other() -> None:
     assert spans[0].words == "small: upstream_busy (the engine had too much to do)"
 
 
+def test_a_request_that_went_to_its_fallback_shows_both_attempts() -> None:
+    tried = [
+        Attempt(outcome="upstream_error", seconds=2.0, serve="big"),
+        Attempt("", "served", seconds=6.0, serve="small"),
+    ]
+    candidates = [Candidate("big", "upstream_error"), Candidate("small")]
+    explained = explain(
+        request(model="big", serve="small", attempts=2, tried=tried, candidates=candidates, queued=None)
+    )
+    assert shown(explained.spans) == [("attempt", 0, 2), ("attempt", 2, 8), ("prompt", 2, 5.5), ("answer", 5.5, 8)]
+    words = [fact.words for fact in explained.facts]
+    assert any(one.startswith("big: ") and one.endswith(" after 2.0 s") for one in words)
+    assert "small: served after 6.0 s" in words
+
+
 def test_a_wait_that_ended_without_a_lease_is_all_of_its_time() -> None:
     gone = request(attempts=0, outcome="client_left", queued=None, ttft=None, latency=3.0)
     assert shown(explain(gone).spans) == [("wait", 0, 3)]
@@ -168,6 +183,7 @@ def test_nothing_that_an_engine_printed_is_kept_but_what_to_do_is() -> None:
     assert kept.waits[0].words == "waited for coder, which did not start"
     assert b"hunter2" not in msgspec.json.encode(kept)
     text = as_text("r", explain(kept).facts)
+    assert "upstream_failed: no model server was there to ask" in text
     assert "because bad_weights (the weights are damaged)" in text
     assert "what to do   download them again; `stoker serves logs coder` has its log" in text
 

@@ -28,7 +28,7 @@ from stoker.request.decide.names import Names
 from stoker.request.outbox import Outbox
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.fleet import FakeFleet
 
 LIMIT = 60
 """No request here takes as many steps."""

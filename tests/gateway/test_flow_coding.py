@@ -11,7 +11,7 @@ import pytest
 from tests.gateway.flow_stage import CHAT, Stage, a_serve, ask, delta, story
 
 from stoker.domain.dialect import Dialect
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 ANSWER = {
     "choices": [{"message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],

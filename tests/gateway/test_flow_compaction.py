@@ -12,7 +12,7 @@ import pytest
 from tests.gateway.flow_stage import Stage, Talk, a_serve, story
 
 from stoker.domain.dialect import Dialect
-from stoker.testing.client import RawClient, RawReply, compose_request
+from stoker_lab.testing.client import RawClient, RawReply, compose_request
 
 RESPONSES = "/v1/responses"
 SPEAKS = frozenset((Dialect.RESPONSES,))

@@ -26,13 +26,13 @@ from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Tier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
-from stoker.measure.artifacts import record_file
-from stoker.measure.classifier import proof as proofs
-from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.quality.classifier_model import ClassifierModel
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
+from stoker_lab.artifacts import record_file
+from stoker_lab.classifier import proof as proofs
+from stoker_lab.classifier.labelled_prompts import held_out
 
 CHAT = frozenset((Dialect.CHAT,))
 SMALL = a_serve("small", served_name="small-1", dialects=CHAT)

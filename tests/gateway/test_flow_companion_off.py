@@ -10,8 +10,8 @@ from tests.gateway.test_flow_routing import whole
 
 from stoker.domain.routing import RouterSettings
 from stoker.domain.run import Fingerprint
-from stoker.measure.classifier import proof as proofs
-from stoker.measure.classifier.labelled_prompts import held_out
+from stoker_lab.classifier import proof as proofs
+from stoker_lab.classifier.labelled_prompts import held_out
 
 
 async def is_off(it: House, why: str) -> None:

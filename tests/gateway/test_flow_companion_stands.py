@@ -13,7 +13,7 @@ from tests.gateway.test_flow_routing import whole
 
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import ClassSource, Task
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from stoker.domain.tier import ProfileRow, Tier, Verdict
 from stoker.routing.classifier import classify
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 RENAME = "Rename UserProfile to Account everywhere"
 REMINDER = "<system-reminder>\nThe TodoWrite tool hasn't been used recently.\n</system-reminder>"

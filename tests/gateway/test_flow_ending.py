@@ -15,7 +15,7 @@ from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.request.codec import frames
-from stoker.testing.client import RawClient
+from stoker_lab.testing.client import RawClient
 
 GPU = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
 BOTH = (a_serve("a", slot="gpu"), a_serve("b", slot="gpu"))

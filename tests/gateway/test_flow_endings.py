@@ -11,7 +11,7 @@ from tests.gateway.flow_stage import Stage, Talk, a_serve, story
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import FallbackCause, Serve
-from stoker.testing.client import RawClient, compose_request
+from stoker_lab.testing.client import RawClient, compose_request
 
 USER = [{"role": "user", "content": "hi"}]
 CLIENTS: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ import pytest
 from tests.gateway.flow_stage import Stage, Talk, a_serve, delta, story
 
 from stoker.domain.dialect import Dialect
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 SERVES = {
     "translated": a_serve(dialects=frozenset((Dialect.CHAT,))),

@@ -17,7 +17,7 @@ from stoker.domain.routing import BreakerLimits, RouterSettings, Unmeasured
 from stoker.domain.tier import Cost, Tier, Verify
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
-from stoker.testing.client import RawReply
+from stoker_lab.testing.client import RawReply
 
 MODES = (Verify.OFF, Verify.HOLD_TOOLS)
 """A reply that passes through, and one that is read."""

@@ -11,8 +11,8 @@ from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import Key
 from stoker.domain.serve import FallbackCause, Secret, Slot, Status, SwapPolicy
-from stoker.testing.client import RawClient
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.client import RawClient
+from stoker_lab.testing.fleet import FakeFleet
 
 GPU = (Slot("gpu", swap=SwapPolicy(min_residency=0.0, linger=0.0, max_wait=0.05, drain_timeout=0.05)),)
 BIG = a_serve("big", slot="gpu", fallback="small")
@@ -165,6 +165,7 @@ async def fell_back(stage: Stage, client: RawClient, code: str) -> None:
     decision = next(one for one in stage.decisions if one.serve == "small")
     assert (decision.model, decision.outcome) == ("big", "served")
     assert decision.candidates == [Candidate("big", code), Candidate("small")]
+    assert [(one.serve, one.outcome) for one in decision.tried] == [("big", code), ("small", "served")]
 
 
 @story(FULL, OTHER)

@@ -10,7 +10,7 @@ from tests.gateway.flow_stage import CHAT, Stage, a_serve, story
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import AlsoServed, FallbackCause, Serve, replicas_of
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 SOON = 0.05
 QUICK = a_serve(first_byte_timeout=SOON, max_active=1)

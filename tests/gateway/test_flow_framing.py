@@ -9,7 +9,7 @@ import pytest
 from tests.gateway.flow_stage import CHAT, Stage, a_serve, ask, delta, story
 
 from stoker.domain.serve import Serve
-from stoker.testing.client import FramingError, RawClient, RawReply, compose_request
+from stoker_lab.testing.client import FramingError, RawClient, RawReply, compose_request
 
 OK = {"ok": True}
 ANSWER = {"choices": [{"message": {"role": "assistant", "content": "x"}}]}

@@ -9,8 +9,8 @@ from tests.gateway.flow_stage import CHAT, Stage, a_serve, ask, story
 
 from stoker.domain.serve import Slot
 from stoker.request.relay.pool import ConnectionPool
-from stoker.testing.client import RawClient, compose_request
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.client import RawClient, compose_request
+from stoker_lab.testing.fleet import FakeFleet
 
 LARGE = "x" * 300_000
 

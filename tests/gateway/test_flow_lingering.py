@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.flow_stage import Stage, story
 
 from stoker.request.accept.connection import Lingering
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 BODY = 2_000_000
 PIECE = b" " * 50_000

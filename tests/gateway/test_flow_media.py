@@ -14,7 +14,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.request_parameters import RequestParameters
 from stoker.domain.serve import Serve
 from stoker.domain.usage import MediaUnits
-from stoker.testing.client import RawClient, compose_request
+from stoker_lab.testing.client import RawClient, compose_request
 
 SPEECH, IMAGES = "/v1/audio/speech", "/v1/images/generations"
 MEDIA = frozenset((Dialect.SPEECH, Dialect.TRANSCRIPTION, Dialect.IMAGE))

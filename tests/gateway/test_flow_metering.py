@@ -15,7 +15,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.key import Key, UsageLimits
 from stoker.domain.serve import Secret
 from stoker.domain.tier import Cost
-from stoker.testing.client import RawClient, compose_request
+from stoker_lab.testing.client import RawClient, compose_request
 
 SECRET = "key-of-ann-0123456789"
 PRICES = Cost(3.0, 15.0, 0.3, 3.75)

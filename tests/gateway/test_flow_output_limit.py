@@ -11,7 +11,7 @@ from tests.gateway.flow_stage import Stage, Talk, a_serve, story
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret
-from stoker.testing.client import RawClient, RawReply, compose_request
+from stoker_lab.testing.client import RawClient, RawReply, compose_request
 
 TURNS = {"messages": [{"role": "user", "content": "say pong"}]}
 REQUESTS: dict[str, dict[str, Any]] = {

@@ -8,7 +8,7 @@ from tests.gateway.flow_stage import Stage, Talk, a_serve, story
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Translation
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 CLOUD = Translation(cloud=True)
 CLAUDE = a_serve(dialects=frozenset((Dialect.MESSAGES,)), translation=CLOUD)

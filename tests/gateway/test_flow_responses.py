@@ -11,7 +11,7 @@ from tests.gateway.flow_stage import Stage, a_serve, story
 
 from stoker.domain.dialect import Dialect
 from stoker.gateway.response_turns import compacts_itself
-from stoker.testing.client import RawReply, compose_request
+from stoker_lab.testing.client import RawReply, compose_request
 
 RESPONSES, COMPACT = "/v1/responses", "/v1/responses/compact"
 SPEAKS = frozenset((Dialect.RESPONSES,))

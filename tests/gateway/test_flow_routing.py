@@ -23,7 +23,7 @@ from stoker.request.lease.phases import ServePhase
 from stoker.routing.classes import Classify
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
-from stoker.testing.client import RawClient, SseEvent, compose_request
+from stoker_lab.testing.client import RawClient, SseEvent, compose_request
 
 SMALL = a_serve("small", served_name="small-1", dialects=frozenset((Dialect.CHAT,)))
 LARGE = a_serve("large", served_name="large-1", dialects=frozenset((Dialect.CHAT,)))

@@ -21,17 +21,17 @@ from stoker.domain.tier import Cost, Tier, Verify
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
-from stoker.measure.artifacts import record_file
-from stoker.measure.validator import judge_rates
-from stoker.measure.validator.judge_rates import JudgedCase
 from stoker.quality.judge import Judge
-from stoker.quality.judge_prompt import WORDING
 from stoker.quality.shadow import ShadowGrader
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
 from stoker.store.routed import RoutedCounts
-from stoker.testing.client import compose_request
+from stoker_lab.artifacts import record_file
+from stoker_lab.judge_prompt import WORDING
+from stoker_lab.testing.client import compose_request
+from stoker_lab.validator import judge_rates
+from stoker_lab.validator.judge_rates import JudgedCase
 
 DAY = 86_400.0
 CHAT = frozenset((Dialect.CHAT,))

@@ -8,7 +8,7 @@ import pytest
 from tests.gateway.flow_stage import Stage, a_serve, ask, story
 from tests.gateway.test_flow_streams import MESSAGES, ROLE, assert_one_error, assert_refused, streaming, told
 
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 
 @story(stall_timeout=0.05, keep_alive=0)

@@ -6,7 +6,7 @@ from tests.gateway.flow_stage import Stage, a_serve, ask, story
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.request_parameters import RequestParameters
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 CHAT_ONLY = frozenset((Dialect.CHAT,))
 DROPS = a_serve(dialects=CHAT_ONLY, request=RequestParameters(drop=("stream_options",)))

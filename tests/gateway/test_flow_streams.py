@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.flow_stage import Stage, ask, delta, story
 
 from stoker.domain.build import IS_COMPILED
-from stoker.testing.client import RawClient, SseEvent
+from stoker_lab.testing.client import RawClient, SseEvent
 
 ROLE = b'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n'
 MESSAGES = "/v1/messages"

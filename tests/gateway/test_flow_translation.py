@@ -19,7 +19,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Translation
 from stoker.request.relay import image_address as site
 from stoker.request.relay.image_fetcher import ImageFetcher
-from stoker.testing.client import RawClient, SseEvent, compose_request
+from stoker_lab.testing.client import RawClient, SseEvent, compose_request
 
 MESSAGES = "/v1/messages"
 CHAT_ONLY = a_serve(dialects=frozenset((Dialect.CHAT,)))

@@ -15,7 +15,7 @@ from stoker.domain.request_parameters import RequestParameters
 from stoker.domain.serve import Serve
 from stoker.domain.usage import MediaUnits
 from stoker.request.accept.spool import MEMORY
-from stoker.testing.client import RawClient
+from stoker_lab.testing.client import RawClient
 
 PATH = "/v1/audio/transcriptions"
 EARS = a_serve(served_name="whisper-1-large", dialects=frozenset((Dialect.TRANSCRIPTION, Dialect.IMAGE)))

@@ -14,7 +14,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Secret, Serve
 from stoker.request.decide.names import Names
 from stoker.store.metrics import Metrics
-from stoker.testing.client import RawClient, compose_request
+from stoker_lab.testing.client import RawClient, compose_request
 
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 COMPLETIONS = "/v1/completions"

@@ -12,7 +12,7 @@ from tests.gateway.flow_stage import CHAT, Stage, a_serve, ask, story
 from stoker.access.refusals import MIN_DELAY, UNDELAYED
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret
-from stoker.testing.client import RawReply, compose_request
+from stoker_lab.testing.client import RawReply, compose_request
 
 KEYS = (
     Key("all", Secret("sk-all", "env:A"), Scope.ADMIN),

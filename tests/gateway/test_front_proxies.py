@@ -6,7 +6,7 @@ from tests.gateway.flow_stage import Stage, story
 
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret
-from stoker.testing.client import RawReply
+from stoker_lab.testing.client import RawReply
 
 KEYS = (Key("all", Secret("sk-all", "env:A"), Scope.ADMIN),)
 NAMES = ("llm.example",)

@@ -11,7 +11,7 @@ from tests.gateway.flow_stage import Stage, a_serve, story
 from stoker.domain.errors import ClientError
 from stoker.gateway.openapi import openapi_document
 from stoker.request.accept.routes import RouteKind, Routes
-from stoker.testing.client import compose_request
+from stoker_lab.testing.client import compose_request
 
 DOCUMENT = openapi_document()
 PATHS: dict[str, dict[str, Any]] = DOCUMENT["paths"]

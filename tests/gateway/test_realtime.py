@@ -22,8 +22,8 @@ from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.request.codec.websocket import FrameBoundary, close_frame
 from stoker.request.relay.tunnel import Tunnel
-from stoker.testing.client import compose_request
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.client import compose_request
+from stoker_lab.testing.fleet import FakeFleet
 
 SLOTS = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
 SERVES = (a_serve("voice", slot="gpu", served_name="engine-name"), a_serve("other", slot="gpu"))

@@ -26,7 +26,7 @@ from stoker.domain.key import Key, UsageLimits
 from stoker.domain.serve import Secret
 from stoker.gateway import response_sockets
 from stoker.request.accept import connection as accept_connection
-from stoker.testing.client import RawClient, compose_request
+from stoker_lab.testing.client import RawClient, compose_request
 
 RESPONSES = "/v1/responses"
 NATIVE = a_serve(dialects=frozenset((Dialect.RESPONSES,)))

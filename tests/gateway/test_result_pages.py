@@ -16,9 +16,9 @@ from stoker.domain.key import Key, Scope
 from stoker.domain.run import Finding, Fingerprint, Number, Outcome, Run, RunKind, Subject
 from stoker.domain.serve import Secret
 from stoker.gateway.results import ResultPages
-from stoker.measure.artifacts import result_file
-from stoker.measure.comparison.runs import comparison_document
 from stoker.store.results import Results
+from stoker_lab.artifacts import result_file
+from stoker_lab.comparison.runs import comparison_document
 
 BOSS, EYE, APP = (
     Caller(Key(scope.name, Secret(scope.name, "env:K"), scope))

@@ -125,11 +125,15 @@ def test_programs_read_it_too(here: Path, capsys: Captured) -> None:
 def test_a_variable_that_is_not_set_is_named(here: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_PROVIDERS_KEY", raising=False)
     (here / "config.yaml").write_text(
-        "model_list:\n- model_name: a\n  litellm_params: {model: openai/x, api_key: os.environ/MY_PROVIDERS_KEY}\n"
+        "model_list:\n"
+        + "".join(
+            f"- model_name: {name}\n  litellm_params: {{model: openai/{name}, api_key: os.environ/MY_PROVIDERS_KEY}}\n"
+            for name in "ab"
+        )
     )
     assert run(["import", "litellm", "config.yaml"]) == 0
     said = capsys.readouterr()
-    assert "the environment variable MY_PROVIDERS_KEY is not set or empty; set it before you start Stoker" in said.err
+    assert "  a, b: the environment variable MY_PROVIDERS_KEY is not set or empty; set it before you start" in said.err
     assert "next: stoker up" not in said.out
     monkeypatch.setenv("MY_PROVIDERS_KEY", "sk-1")
     assert run(["import", "litellm", "config.yaml", "--force"]) == 0
@@ -164,6 +168,29 @@ def test_presets_that_only_llama_server_can_start_are_named(here: Path, capsys: 
     (here / "models.ini").write_text("[small]\nhf-repo = someone/small-GGUF:Q4_K_M\n")
     assert run(["import", "llama.cpp", "models.ini"]) == 0
     assert "small: the command `llama-server` is not on PATH" in capsys.readouterr().err
+
+
+def test_an_option_that_the_embedded_engine_refuses_is_not_said_to_be_carried(here: Path, capsys: Captured) -> None:
+    without_llama_server(here)
+    (here / "models.ini").write_text(f"[m]\nmodel = {SPARK}\nseed = 7\njinja = true\n")
+    assert run(["import", "llama.cpp", "models.ini", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["report"]
+    assert [row["outcome"] for row in rows if "seed" in row["key"]] == ["dropped"]
+    assert [row["outcome"] for row in rows if "jinja" in row["key"]] == ["carried"]
+
+
+def test_without_a_model_nothing_is_written(here: Path, capsys: Captured) -> None:
+    (here / "models.ini").write_text("[*]\nctx-size = 4096\n")
+    (here / "empty").mkdir()
+    (here / "config.yaml").write_text("models: {}\n")
+    for command, code, said in (
+        (("llama.cpp", "models.ini"), 2, "--models-dir"),
+        (("llama.cpp", "empty"), 1, "there is no model to import"),
+        (("llama-swap", "config.yaml"), 1, "there is no model to import"),
+    ):
+        assert run(["import", *command]) == code, command
+        assert said in capsys.readouterr().err
+        assert not (here / "stoker.toml").exists()
 
 
 def test_models_of_ollama_end_with_next(here: Path, capsys: Captured) -> None:

@@ -294,7 +294,7 @@ def test_what_is_gone_or_broken_is_named_and_the_rest_goes_on(store: OllamaHome,
     failed = [model for (model, _), row in rows.items() if row["outcome"] == "failed"]
     assert failed == [f"{name}:latest" for name in ("away", "cut", "gone", "list", "none", "text")]
     assert "is gone: `ollama pull gone:latest`" in rows["gone:latest", "model"]["note"]
-    assert "is broken (a list of 1024 texts): download it again" in rows["cut:latest", "model"]["note"]
+    assert "is broken (it ends inside its header): download it again" in rows["cut:latest", "model"]["note"]
     assert "is not a GGUF file" in rows["text:latest", "model"]["note"]
     assert "is not JSON" in rows["none:latest", "manifest"]["note"]
     assert "is not a manifest" in rows["list:latest", "manifest"]["note"]

@@ -30,15 +30,13 @@ class Worker:
 
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
     has_ended: threading.Event = field(default_factory=threading.Event)
+    is_replaced: bool = False
 
     async def generate(self, prompt: Prompt, on_text: Callable[[str], None]) -> StreamEnd:
         on_text(f"```python\nx = 1\n{MARKER}\n```\n")
         await self.may_end.wait()
         asyncio.get_running_loop().call_soon(self.has_ended.set)
         return StreamEnd(Usage(), StopReason.END)
-
-    def replace_after(self, error: StokerError) -> bool:
-        return False
 
 
 class Passes:

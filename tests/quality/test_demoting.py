@@ -18,7 +18,6 @@ from stoker.domain.routing import RouterSettings
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
 from stoker.domain.serve import Serve, ServeIdentity, Translation
 from stoker.domain.tier import Demotion, ProfileRow, Tier, Verdict
-from stoker.measure.artifacts import result_file
 from stoker.quality.demotion import Demoter, Reports
 from stoker.quality.fingerprints import FingerprintStore
 from stoker.quality.monitor import QualityMonitor
@@ -27,8 +26,9 @@ from stoker.request.decide.demotion import TRIES
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
 from stoker.store.demotions import Demotions, path_of
-from stoker.testing.script.script import Script
-from stoker.testing.server import ScriptedServer
+from stoker_lab.artifacts import result_file
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.server import ScriptedServer
 
 MARK = Fingerprint("identity", "execution")
 FAILED: Rounds = [
@@ -448,5 +448,5 @@ def test_a_server_that_is_gone_is_broken_off_and_not_judged() -> None:
 
 
 def test_stoker_starts_without_reading_the_gates() -> None:
-    code = "import sys, stoker.app.run; sys.exit('stoker.measure.preflight.run' in sys.modules)"
+    code = "import sys, stoker.app.run; sys.exit('stoker_lab.preflight.run' in sys.modules)"
     assert run([sys.executable, "-c", code], check=False).returncode == 0

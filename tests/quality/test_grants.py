@@ -20,16 +20,16 @@ from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Tier
 from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.measure.artifacts import record_file
-from stoker.measure.classifier import proof as proofs
-from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.quality.classifier_model import ClassifierModel
 from stoker.quality.judge import Judge
 from stoker.request.codec.usage import Usage
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
-from stoker.testing.clock import FakeClock
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.artifacts import record_file
+from stoker_lab.classifier import proof as proofs
+from stoker_lab.classifier.labelled_prompts import held_out
+from stoker_lab.testing.clock import FakeClock
+from stoker_lab.testing.fleet import FakeFleet
 
 FAR = Serve(
     "far", driver=Driver.EXTERNAL, translation=Translation(cloud=True), dialects=frozenset((Dialect.CHAT,)),

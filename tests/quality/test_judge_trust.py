@@ -12,11 +12,11 @@ from stoker.domain.routing import RouterSettings, ShadowSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve, Translation
 from stoker.domain.tier import Tier
-from stoker.measure.artifacts import record_file
-from stoker.measure.validator.judge_rates import JudgedCase, header_of, path_of
-from stoker.quality.judge_prompt import WORDING
-from stoker.quality.judge_trust import judging_of, read_judged, uncounted_classes
 from stoker.request.decide.judging import Judging
+from stoker_lab.artifacts import record_file
+from stoker_lab.judge_prompt import WORDING
+from stoker_lab.judge_trust import judging_of, read_judged, uncounted_classes
+from stoker_lab.validator.judge_rates import JudgedCase, header_of, path_of
 
 CHEAP = Tier("cheap", "s", classes=("review", "chat"))
 JUDGE = Tier("judge", "j", cloud=True, classes=())

@@ -9,7 +9,7 @@ import pytest
 
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.tier import Cost
-from stoker.routing.record import add_tokens, record_attempt
+from stoker.routing.record import record_attempt
 
 PRICES = Cost(2.0, 10.0, 0.2, 2.5)
 
@@ -18,8 +18,9 @@ def test_a_repair_and_what_it_repairs_are_paid_for_with_what_came_from_the_cache
     step = cast(Any, SimpleNamespace(tier=SimpleNamespace(name="cloud", cost=PRICES)))
     attempt, decision = Attempt("cloud"), Decision("r", 0.0, "/v1/messages")
     decision.input_tokens, decision.output_tokens, decision.cache_write_tokens = 1000, 10, 900
-    add_tokens(attempt, decision)
+    attempt.add_tokens(decision)
     decision.input_tokens, decision.output_tokens = 1100, 20
     decision.cached_tokens, decision.cache_write_tokens = 900, None
-    record_attempt(step, attempt, Routed("chat", "rules"), decision)
+    attempt.add_tokens(decision)
+    record_attempt(step, attempt, Routed("chat", "rules"))
     assert attempt.cost == pytest.approx(PRICES.of(1000, 10, 0, 900) + PRICES.of(1100, 20, 900))

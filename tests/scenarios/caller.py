@@ -9,7 +9,7 @@ from typing import Any, ParamSpec
 
 from tests.scenarios.plane import PATIENCE, Plane
 
-from stoker.testing.client import RawClient, RawHead, RawReply, SseEvent, compose_request
+from stoker_lab.testing.client import RawClient, RawHead, RawReply, SseEvent, compose_request
 
 PATHS = {
     "chat": "/v1/chat/completions",

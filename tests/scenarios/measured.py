@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stoker.domain.run import Finding, Fingerprint, Number, Outcome, Run, RunKind, Subject
-from stoker.measure.artifacts import result_file
+from stoker_lab.artifacts import result_file
 
 CLIENTS = (1, 2, 4, 8)
 

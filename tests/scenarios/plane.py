@@ -28,7 +28,7 @@ import psutil
 import pytest
 from tests.scenarios import preloaded
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 STOKER = Path(sys.executable).with_name("stoker")
 MODELS = Path(__file__).resolve().parents[2] / "src" / "stoker" / "models"

@@ -11,7 +11,7 @@ import pytest
 from tests.scenarios.caller import PATHS, STREAMING, ask, document, story
 from tests.scenarios.plane import Plane, running, serve
 
-from stoker.testing.client import RawClient, RawReply, compose_request
+from stoker_lab.testing.client import RawClient, RawReply, compose_request
 
 KEYS = {
     "K_ADMIN": "key-admin-1-of-16",

@@ -12,8 +12,8 @@ import pytest
 from tests.scenarios.caller import PATHS, STREAMING, Talk, ask, budget, document, story
 from tests.scenarios.plane import Plane, running, serve, until
 
-from stoker.testing.client import RawClient, compose_request
-from stoker.testing.script.script import Script
+from stoker_lab.testing.client import RawClient, compose_request
+from stoker_lab.testing.script.script import Script
 
 HOLD = "script: first_event_after=60"
 

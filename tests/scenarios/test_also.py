@@ -9,7 +9,7 @@ from typing import Any
 from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, config, running, serve, until
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 
 def fast(*also: Plane, **keys: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.scenarios.plane import Plane, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 
 def test_weights_that_cannot_be_opened_hold_up_nothing() -> None:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, free_port, running, serve
 
-from stoker.testing.client import RawReply
-from stoker.testing.script.script import Script
+from stoker_lab.testing.client import RawReply
+from stoker_lab.testing.script.script import Script
 
 KEYS = {"K_OPEN": "key-open-1-of-16-letters", "K_HERE": "key-here-2-of-16-letters", "CLOUD": "sk-cloud-3"}
 DOOR = """keys = [

@@ -21,7 +21,7 @@ from tests.ray.scripted_ray import TOKEN, ScriptedRay, ray_in_thread
 from tests.scenarios.caller import Talk, ask, closing_errors, story
 from tests.scenarios.plane import Plane, running, serve, until
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 SWAP = 'min_residency = "0s"\nlinger = "0s"\nmax_wait = "5s"\npatience = 0.1'
 

@@ -12,7 +12,7 @@ from tests.scenarios import preloaded
 from tests.scenarios.caller import Talk, ask, story, words
 from tests.scenarios.plane import DIALECTS, STOKER, Plane, config, free_port, running, serve, until
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from typing import Any
 
 from tests.scenarios.plane import MODELS, Plane, poll, running, serve
 
-from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.request.decide.asks import closely
 from stoker.request.decide.classifier_model import HEAD, TAIL
-from stoker.testing.script.script import Script
+from stoker_lab.classifier.labelled_prompts import held_out
+from stoker_lab.testing.script.script import Script
 
 ROUTER = """
 [router]

@@ -21,7 +21,7 @@ from tests.fleet.drivers import docker_daemon
 from tests.fleet.drivers.docker_daemon import IMAGE, REPOSITORY, Daemon
 from tests.scenarios.plane import STOKER, free_port, poll
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 yaml: Any = pytest.importorskip("yaml")
 FOLDER = REPOSITORY / "examples" / "compose"

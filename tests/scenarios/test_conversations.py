@@ -12,7 +12,7 @@ import pytest
 from tests.scenarios.caller import Talk, document, story
 from tests.scenarios.plane import PATIENCE, Plane, llama, running, until
 
-from stoker.testing.client import RawClient, RawReply, compose_request
+from stoker_lab.testing.client import RawClient, RawReply, compose_request
 
 pytestmark = pytest.mark.llama
 LONG = "Tell me about the town, the river, the bridge and the mill. " * 6

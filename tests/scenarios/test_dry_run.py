@@ -59,5 +59,5 @@ def test_without_a_running_stoker_it_prints_what_it_would_type() -> None:
         assert [plan["serve"] for plan in plans] == ["one", "b"]
         for plan in plans:
             assert plan["steps"][0].startswith("fail: Stoker does not run here; start it first: stoker up")
-            assert "stoker.testing" in plan["command"]
+            assert "stoker_lab.testing" in plan["command"]
         assert done.returncode == 1

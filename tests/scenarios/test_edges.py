@@ -17,8 +17,8 @@ from tests.scenarios.caller import Talk, ask, story
 from tests.scenarios.plane import STOKER, Plane, config, running, serve, until
 
 from stoker.domain.edge import IngressKind
-from stoker.testing.script.script import Script
-from stoker.testing.server import ScriptedServer
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.server import ScriptedServer
 
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 

@@ -9,7 +9,7 @@ from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import PATIENCE, Plane, running, serve
 
 from stoker.domain.merge_patch import apply_patch
-from stoker.testing.client import RawClient
+from stoker_lab.testing.client import RawClient
 
 
 async def reader_of(plane: Plane, topics: str, last_id: str = "") -> Reader:

@@ -14,7 +14,7 @@ from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, free_port, poll, running, serve
 from tests.scenarios.test_command_line import stoker
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 TIERS = """
 [router]

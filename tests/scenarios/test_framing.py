@@ -12,7 +12,7 @@ import pytest
 from tests.scenarios.caller import PATHS, Talk, ask, document, story, words
 from tests.scenarios.plane import Plane, running, serve
 
-from stoker.testing.client import RawClient, compose_request
+from stoker_lab.testing.client import RawClient, compose_request
 
 BODY = json.dumps(document("a")).encode()
 CHUNKED = b"%x\r\n%b\r\n%x\r\n%b\r\n0\r\n\r\n" % (10, BODY[:10], len(BODY) - 10, BODY[10:])

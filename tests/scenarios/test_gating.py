@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.scenarios.plane import MODELS, Plane, llama, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 GATE = """
 [gate.default]
@@ -102,7 +102,7 @@ def broken(kind: str, directory: Path) -> dict[str, Any]:
         return {"chat_template": str(odd)}
     if kind == "context":
         return {"context": 512}
-    from tests.measure.preflight.crushed import crush
+    from tests.lab.preflight.crushed import crush
 
     crush(MODELS / "ember.gguf", directory / "crushed.gguf")
     return {"model": str(directory / "crushed")}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.scenarios.plane import Plane, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 KEYS = {"K_BOSS": "key-of-the-boss-1", "K_EYE": "key-of-the-eye-2", "K_APP": "key-of-the-app-3"}
 DOOR = """keys = [

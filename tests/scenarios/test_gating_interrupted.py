@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.scenarios.plane import MODELS, Plane, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 GATE = """
 [gate.default]

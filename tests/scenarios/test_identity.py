@@ -9,7 +9,7 @@ import signal
 from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, running, serve, until
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 NOT_PROVED = 'which model answers is not proved (identity = "none")'
 

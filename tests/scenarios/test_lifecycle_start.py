@@ -12,8 +12,8 @@ import pytest
 from tests.scenarios.caller import Talk, ask, document, story, words
 from tests.scenarios.plane import Plane, free_port, poll, running, serve, until
 
-from stoker.testing.client import RawClient, RawReply
-from stoker.testing.script.script import Script
+from stoker_lab.testing.client import RawClient, RawReply
+from stoker_lab.testing.script.script import Script
 
 FIXED = free_port()
 

@@ -12,7 +12,7 @@ import pytest
 from tests.scenarios.caller import STREAMING, Talk, ask, closing_errors, errors, is_complete, story, words
 from tests.scenarios.plane import Plane, config, free_port, poll, running, serve, until
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 LONG = "script: gap=0.02 tokens=40"
 

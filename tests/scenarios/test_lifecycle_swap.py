@@ -10,7 +10,7 @@ import pytest
 from tests.scenarios.caller import STREAMING, Talk, ask, closing_errors, errors, is_complete, said, story, words
 from tests.scenarios.plane import Plane, running, serve, until
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from openai.lib.streaming.chat import ChunkEvent, ContentDeltaEvent
 from tests.scenarios.caller import Talk, ask, errors, story
 from tests.scenarios.plane import Plane, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 SLOW = Script(ready_after=2.5)
 SHARES = 'printf "Loading safetensors checkpoint shards:  40%% Completed | 2/5"; exec "$@"'

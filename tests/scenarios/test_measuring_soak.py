@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.scenarios.plane import Plane, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 
 def said(text: str) -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
         finally:
             soak.kill()
             soak.communicate()
-        assert (soak.returncode, "interrupted; saved as" in out) == (1, True)
+        assert (soak.returncode, "interrupted; saved as" in out) == (130, True)
         code, out, err = run(plane, "eval", "soak", "a", "--resume")
         assert code == 0, err
         assert "resumed:" in out

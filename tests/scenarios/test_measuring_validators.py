@@ -18,7 +18,17 @@ ALONE = '[orchestrator.alone]\nworker = "works"\n'
 def coder(name: str, directory: Path, **script: object) -> str:
     path = directory / f"{name}.json"
     path.write_text(json.dumps(script))
-    command = [sys.executable, "-m", "stoker.testing.coder", "--port", "{port}", "--id", name, "--script", str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "stoker_lab.testing.coder",
+        "--port",
+        "{port}",
+        "--id",
+        name,
+        "--script",
+        str(path),
+    ]
     return serve(name, cmd=command, slot=None, dialects=["chat"])
 
 

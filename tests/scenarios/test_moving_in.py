@@ -19,8 +19,8 @@ from tests.importing.ollama_home import OllamaHome
 from tests.scenarios.caller import document, story
 from tests.scenarios.plane import MODELS, STOKER, Plane, free_port, running
 
-from stoker.testing.client import RawClient
-from stoker.testing.script.script import Script
+from stoker_lab.testing.client import RawClient
+from stoker_lab.testing.script.script import Script
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -15,8 +15,8 @@ from tests.scenarios.caller import story
 from tests.scenarios.plane import Plane, running, serve
 
 from stoker.request.verify.schema import Schema
-from stoker.testing.client import FramingError, RawClient, RawHead
-from stoker.testing.script.script import Script
+from stoker_lab.testing.client import FramingError, RawClient, RawHead
+from stoker_lab.testing.script.script import Script
 
 ALL = "spark"
 NAMES = (ALL, "vectors", "auto", "none", "")

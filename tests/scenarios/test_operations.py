@@ -154,7 +154,7 @@ def engines(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A PATH on which `vllm` is the imitation."""
     path = tmp_path / "bin" / "vllm"
     path.parent.mkdir()
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m stoker.testing.imitation vllm --memory-mb 64 -- "$@"\n')
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m stoker_lab.testing.imitation vllm --memory-mb 64 -- "$@"\n')
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     yield {"PATH": f"{path.parent}{os.pathsep}{os.environ['PATH']}"}
     shutil.rmtree(path.parent)

@@ -21,7 +21,7 @@ from tests.scenarios.orchestrated_crashes import STEPS, die_at
 from tests.scenarios.plane import Plane, poll, running, serve, until
 
 from stoker.orchestrate.memory.scratchpad import read_scratchpad
-from stoker.testing.client import FramingError
+from stoker_lab.testing.client import FramingError
 
 BLOCKS = [
     "import os\n",
@@ -37,7 +37,17 @@ def coder(name: str, directory: Path, **script: object) -> str:
     """A [[serve]] table for the scripted coder."""
     path = directory / f"{name}.json"
     path.write_text(json.dumps({"blocks": BLOCKS, **script}))
-    command = [sys.executable, "-m", "stoker.testing.coder", "--port", "{port}", "--id", name, "--script", str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "stoker_lab.testing.coder",
+        "--port",
+        "{port}",
+        "--id",
+        name,
+        "--script",
+        str(path),
+    ]
     return serve(name, cmd=command, slot=None, dialects=["chat"])
 
 

@@ -34,7 +34,7 @@ from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.orchestrate.loop.blocks import Correction, WorkerBlock
 from stoker.orchestrate.loop.transcript import worker_prompt
 from stoker.orchestrate.prompts import worker_rules
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 SECRET = "the word nobody else may see"
 OUTSIDE = ["../outside.py", "/tmp/outside-of-the-project.py", "link/outside.py", ".git/hooks/x.py"]

@@ -18,7 +18,7 @@ from tests.edge.ingresses import CADDY, NGINX
 from tests.scenarios.plane import Plane, free_port, poll, running, serve
 from tests.scenarios.web_page import browsing, needs_browser
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 PREFIX = "/team/llm"
 READ = ("/", "/ui/", "/ui/app.js", "/status", "/healthz", "/health", "/readyz", "/metrics", "/openapi.json",

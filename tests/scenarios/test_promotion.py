@@ -13,7 +13,7 @@ from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, poll, running, serve
 
 from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 GATE = '[gate.default]\nconditions = ["preflight"]'
 ALIAS = '[alias.coder]\nserve = "old"\ngate = "default"\nwatch = "20s"\ncheck_every = "200ms"'

@@ -6,11 +6,12 @@ import re
 import shlex
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.docs.proposals import in_text
 from tests.scenarios import preloaded
-from tests.scenarios.plane import Plane, poll, running, serve
+from tests.scenarios.plane import MODELS, Plane, llama, poll, running, serve
 
 FILLED = {"NAME": "fast", "SERVE": "fast", "PROMPT": "hello", "SOURCE": "fast", "FILE": "stoker.toml", "DIR": "second",
           "TEXT": "because"}  # fmt: skip
@@ -116,6 +117,11 @@ def test_where_none_runs(stopped: Plane, line: str, proposed: str) -> None:
         ("stoker cluster status", "stoker cluster up-example"),
         ("stoker fit fast", "stoker serves status"),
         ("stoker promote main slow", "stoker promote main slow --force"),
+        ("stoker serves log", "stoker serves logs NAME"),
+        ("stoker serves show", "stoker serves status"),
+        ("stoker config effective", "stoker config show"),
+        ("stoker config validate", "stoker config check"),
+        ("stoker keys usage", "stoker usage --key NAME"),
     ],
 )
 def test_where_one_runs(plane: Plane, line: str, proposed: str) -> None:
@@ -134,11 +140,24 @@ def test_where_one_runs_on_the_same_state_each_way_out_works(line: str) -> None:
         assert (code, plane.exit_code()) == (0, 0), said
 
 
+def test_a_serve_that_cannot_load_is_tried_again_as_proposed(tmp_path: Path) -> None:
+    model = tmp_path / "m.gguf"
+    model.write_bytes(b"GGUF")
+    with running(llama("cut", model=str(model.with_suffix("")))) as plane:
+        assert typed(plane, "stoker serves up cut")[0] == 1
+        for line in ("stoker serves status", "stoker watchdog --once"):
+            assert "stoker serves up cut" in proposals(typed(plane, line)[1])
+        model.write_bytes((MODELS / "spark.gguf").read_bytes())
+        works(plane, "stoker serves status", "stoker serves up cut")
+
+
 def test_keys_and_what_undoes_a_change() -> None:
     with running(serve("fast"), front_door='auth = "keys"') as plane:
         works(plane, "stoker keys list", "stoker keys create NAME")
         works(plane, "stoker keys set fast --context 32", "stoker keys reset fast")
         works(plane, "stoker keys disable fast", "stoker keys enable fast")
+        works(plane, "stoker keys limit fast", "stoker keys set NAME --requests-per-minute 60")
+        works(plane, "stoker keys rm fast", "stoker keys delete NAME")
 
 
 def test_the_web_pages_proposals_are_taken_by_a_stoker_that_runs(plane: Plane) -> None:

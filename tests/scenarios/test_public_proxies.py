@@ -23,7 +23,7 @@ import pytest
 from tests.edge.ingresses import CADDY, NGINX, make_certificate
 from tests.scenarios.plane import Plane, free_port, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "reverse-proxy.md"
 HOST = "llm.example"

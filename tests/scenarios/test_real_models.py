@@ -24,7 +24,7 @@ from tests.scenarios import preloaded
 from tests.scenarios.caller import PATHS, Talk, ask, budget, document, errors, story
 from tests.scenarios.plane import DIALECTS, Plane, llama, poll, running, serve, until
 
-from stoker.testing.client import RawClient
+from stoker_lab.testing.client import RawClient
 
 pytestmark = pytest.mark.llama
 NAMES = ("spark", "ember")

@@ -9,7 +9,7 @@ import signal
 from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, running, serve, until
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 TWO = "[slots.gpu0]\n\n[slots.gpu1]"
 SWAP = 'min_residency = "0s"\nlinger = "0s"\nmax_wait = "5s"\npatience = 0.1'

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.scenarios.plane import PATIENCE, Plane, llama, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 TIERS = """
 [router]

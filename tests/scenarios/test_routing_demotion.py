@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.scenarios.plane import Plane, llama, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 ONE = """
 [[tier]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.scenarios.plane import Plane, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 SECRET = "marker-5ecret-zebra"
 TIERS = """

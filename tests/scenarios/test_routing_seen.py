@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from tests.scenarios.plane import STOKER, Plane, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 TIERS = """
 [router]

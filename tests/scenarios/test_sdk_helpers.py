@@ -14,7 +14,7 @@ import openai
 import pytest
 from tests.scenarios.plane import Plane, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 UPSTREAMS = ("chat", "messages", "responses")
 FAILURES = {

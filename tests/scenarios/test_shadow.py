@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.scenarios.plane import MODELS, Plane, free_port, poll, running, serve
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 ASKED, WRONG, RIGHT = "zanzibar-4711", "the answer is quagga-7781", "please-let-it-pass-5512"
 SHADOW = '[router.shadow]\nrate = 1\njudge = "judge"'

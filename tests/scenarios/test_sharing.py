@@ -17,8 +17,8 @@ import pytest
 from tests.scenarios.caller import document, story
 from tests.scenarios.plane import Plane, poll, running, serve, until
 
-from stoker.testing.client import RawClient, RawReply
-from stoker.testing.script.script import Script
+from stoker_lab.testing.client import RawClient, RawReply
+from stoker_lab.testing.script.script import Script
 
 KEYS = {name: f"key-of-{name}-with-16-letters" for name in ("boss", "ann", "bob", "agent", "night", "clerk")}
 DOOR = """queue_bytes = "256KiB"

@@ -17,7 +17,7 @@ import pytest
 from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, running, serve, until
 
-from stoker.testing.client import FramingError
+from stoker_lab.testing.client import FramingError
 
 SECONDS = float(os.environ.get("STOKER_SOAK", "600"))
 BETWEEN_KILLS = 30.0

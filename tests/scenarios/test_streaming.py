@@ -12,8 +12,8 @@ import pytest
 from tests.scenarios.caller import STREAMING, Talk, ask, closing_errors, errors, is_complete, story, words
 from tests.scenarios.plane import Plane, running, serve, until
 
-from stoker.testing.client import FramingError, RawClient
-from stoker.testing.script.script import Script
+from stoker_lab.testing.client import FramingError, RawClient
+from stoker_lab.testing.script.script import Script
 
 ENDLESS = "script: gap=0.02 tokens=100000"
 

@@ -23,7 +23,7 @@ from tests.scenarios.plane import PATIENCE, Plane, poll, running, serve
 
 from stoker.domain.access import TlsSettings
 from stoker.request.accept.tls import UnusableCertificate, load_certificate
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 LONG = "script: gap=0.01 tokens=100"
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is missing")

@@ -17,8 +17,8 @@ import pytest
 from tests.scenarios.caller import story
 from tests.scenarios.plane import Plane, llama, running, serve
 
-from stoker.testing.client import RawClient
-from stoker.testing.script.script import Script
+from stoker_lab.testing.client import RawClient
+from stoker_lab.testing.script.script import Script
 
 WHO = "Who are you?"
 SPOKEN = ("chat", "messages", "responses")

@@ -24,7 +24,7 @@ def test_a_serve_that_cannot_load_says_why_and_a_load_is_refused_in_advance() ->
                   document.body.append(one); const colour = getComputedStyle(one).color;
                   one.remove(); return colour }"""
             )
-            expect(page.get_by_text("It cannot load.")).to_be_visible()
+            expect(page.get_by_text("It cannot load:")).to_be_visible()
             expect(page.locator("main")).to_contain_text("cut.gguf")
             assert faults(page) == []
             page.get_by_role("button", name="Load").click()

@@ -13,7 +13,7 @@ from tests.scenarios.plane import PATIENCE, Plane, llama, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
 from stoker.domain import figures
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 pytestmark = needs_browser
 
@@ -62,6 +62,25 @@ def test_the_overview_and_the_serves_are_accessible_and_fit_when_there_is_much_t
             expect(page.locator(part).first).to_be_visible()
             assert faults(page) == [], route
             assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth"), route
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_state_and_the_buttons_of_a_serve_are_in_sight_and_a_question_shows_all_its_words(
+    browser: Browser, look: str
+) -> None:
+    long = "a-model-with-a-rather-long-name-of-its-own-Q4_K_M"
+    with running(serve(long, Script(exit_code=3, last_words=LAST_WORDS)), serve("b")) as plane:
+        assert [ask(plane, long), ask(plane, "b")] == [503, 200]
+        with opened(browser, plane, "serves", look=look) as page:
+            for name, verb in ((long, "Load"), ("b", "Unload")):
+                row = page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+                expect(row.locator(".state")).to_be_in_viewport(ratio=0.99)
+                expect(row.get_by_role("button")).to_be_in_viewport(ratio=0.99)
+                row.get_by_role("button", name=f"{verb} {name}").click()
+                dialog = page.get_by_role("dialog")
+                expect(dialog.get_by_role("listitem").first).not_to_have_text("Ask Stoker what it would do.")
+                assert dialog.evaluate("one => one.scrollWidth <= one.clientWidth"), name
+                page.keyboard.press("Escape")
 
 
 def test_the_tile_of_failures_leads_to_the_requests_that_it_counts(browser: Browser, plane: Plane) -> None:

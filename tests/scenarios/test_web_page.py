@@ -19,7 +19,7 @@ from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, ope
 from stoker.domain.decision import Decision
 from stoker.domain.merge_patch import merge_patch
 from stoker.store.labels import OUTCOMES
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 pytestmark = needs_browser
 

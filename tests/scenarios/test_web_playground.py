@@ -19,8 +19,8 @@ from tests.scenarios.speech.image_server import png
 from tests.scenarios.test_speech import engine
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
-from stoker.testing.script.answers import ScriptedAnswer, ScriptedCall, ScriptedText, ScriptedThinking, answers_json
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.answers import ScriptedAnswer, ScriptedCall, ScriptedText, ScriptedThinking, answers_json
+from stoker_lab.testing.script.script import Script
 
 pytestmark = needs_browser
 

@@ -15,7 +15,7 @@ from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, ope
 
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.store.decisions import DecisionLog
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 pytestmark = needs_browser
 

@@ -14,7 +14,7 @@ from tests.scenarios.plane import Plane, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened, signed_in
 
 from stoker.domain.run import Finding, Outcome, Run, RunKind
-from stoker.measure.comparison.runs import comparison_document
+from stoker_lab.comparison.runs import comparison_document
 
 pytestmark = needs_browser
 

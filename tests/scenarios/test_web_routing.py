@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.scenarios.plane import Plane, poll, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 pytestmark = needs_browser
 

@@ -12,8 +12,8 @@ import pytest
 from tests.scenarios.caller import PATHS, STREAMING, ask, document, story
 from tests.scenarios.plane import MODELS, STOKER, Plane, llama, running, serve
 
-from stoker.testing.client import RawClient, compose_request
-from stoker.testing.script.script import Script
+from stoker_lab.testing.client import RawClient, compose_request
+from stoker_lab.testing.script.script import Script
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from stoker.domain.decision import Decision
 from stoker.store.decisions import DecisionLog
 from stoker.store.refusal_sampling import BURST, EVERY, KINDS, RefusalSampling
-from stoker.testing.clock import FakeClock
+from stoker_lab.testing.clock import FakeClock
 
 
 def refusal(key: str = "team", reason: str = "unknown_model", **fields: object) -> Decision:

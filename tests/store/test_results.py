@@ -13,8 +13,8 @@ import pytest
 
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
-from stoker.measure.artifacts import result_file
 from stoker.store.results import HEAD, VERSION, Results
+from stoker_lab.artifacts import result_file
 
 
 @pytest.fixture

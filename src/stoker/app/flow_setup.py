@@ -132,7 +132,7 @@ class FlowSetup:
             log.warning("%s", problem)
         self._quality.tier_quality.on_measured(new.rows)
         tier_router = self._configured_router(router, new.settings, before)
-        return Dispatcher(self._carrier, tier_router, self._collaborators(new, tier_router), SystemClock.now)
+        return Dispatcher(self._carrier, tier_router, self._collaborators(new, tier_router))
 
     def _configured_router(self, router: RouterSettings, settings: Settings, before: Collection[Serve]) -> TierRouter:
         """Create the router, or configure the one that exists; identify running serves that it did not know, and those

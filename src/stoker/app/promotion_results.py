@@ -13,8 +13,8 @@ import msgspec
 from stoker.domain.errors import StokerError
 from stoker.domain.events import PromotionWatchEnded
 from stoker.domain.run import Run, RunKind, Subject
-from stoker.measure.artifacts import result_file
-from stoker.measure.artifacts.machine import machine
+from stoker_lab.artifacts import result_file
+from stoker_lab.artifacts.machine import machine
 
 log = logging.getLogger("stoker.app")
 _RESULT_ID = re.compile(r"[A-Za-z0-9._-]{1,120}")

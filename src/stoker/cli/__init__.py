@@ -4,7 +4,6 @@ entry      the process: `up` is read by a process of its own
 main       the tree of all commands
 command_line  runs it: the one place where an error becomes an exit code
 commands/  one module per command
-evaluate/  `eval` and `gate`: measurements of a model
 clients/   `client`: settings for agents, SDKs and shells
 console/   what every command needs: options, output, the control socket
 machine/   the GPUs, models, engines and free ports of this machine

@@ -18,7 +18,6 @@ from stoker.extensions import Command, load, usable_extensions
 
 COMMANDS = (
     Command("up", "stoker.cli.commands.up:up", "Run the server and its models. Ctrl-C stops both."),
-    Command("gate", "stoker.cli.commands.gate:gate", "May SERVE be what ALIAS means? Measures what is missing."),
     Command("promote", "stoker.cli.commands.promote:promote", "Move ALIAS to SERVE, and watch whether it holds."),
     Command("top", "stoker.cli.commands.top:top", "Watch slots, serves, memory, requests and events."),
     Command("route", "stoker.cli.commands.route:route", "Show which tier would answer PROMPT, and why."),
@@ -40,9 +39,6 @@ COMMANDS = (
     Command("slot", "stoker.cli.commands.slot:app", "Slots: devices, and the serves that share them."),
     Command("keys", "stoker.cli.commands.keys:app", "Make, limit, disable and rotate the keys of callers."),
     Command("orchestrator", "stoker.cli.commands.orchestrator:app", "Requests written block by block; prompts."),
-    Command("eval", "stoker.cli.commands.eval:app", "Measurements of a model: what it does, what it costs."),
-    Command("results", "stoker.cli.evaluate.results:app", "Results of measurements: list, show, compare."),
-    Command("profile", "stoker.cli.commands.profile:app", "The quality profile: show, diff, import, export."),
     Command("config", "stoker.cli.commands.config:app", "The configuration file, stoker.toml."),
     Command("install", "stoker.cli.commands.install:app", "Install Stoker as a service of this machine."),
 )
@@ -55,13 +51,16 @@ class CommandNotLoaded(StokerError):
 class _Commands(MutableMapping[str, Any]):
     """Each command as Typer makes it, when it is first asked for."""
 
-    def __init__(self, commands: Mapping[str, Command]) -> None:
-        self.table = dict(commands)
-        self._made: dict[str, Any] = {}
+    def __init__(self, table: Mapping[str, Command], made: Mapping[str, Any] | None = None) -> None:
+        self.table = dict(table)
+        """By name, those that are made when they are asked for. A command in a group has two words."""
+        self._made = dict(made or {})
+        self._names = [*self._made, *(name for name in self.table if " " not in name)]
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = _make(self.table[name])
+            parts = {words: one for words, one in self.table.items() if words.startswith(f"{name} ")}
+            self._made[name] = _make(self.table[name], {words.split()[1]: one for words, one in parts.items()})
         return self._made[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -71,13 +70,13 @@ class _Commands(MutableMapping[str, Any]):
         raise TypeError("commands are named in stoker.cli.main or by an extension")
 
     def __contains__(self, name: object) -> bool:
-        return name in self.table
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.table)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self.table)
+        return len(self._names)
 
 
 class RootCommands(CommandsWithHints):
@@ -100,7 +99,11 @@ class RootCommands(CommandsWithHints):
 
     def _summaries(self, ctx: Any) -> Any:
         """This group with commands that have nothing but their summaries."""
-        commands = [TyperCommand(name, help=command.summary) for name, command in self.commands.table.items()]
+        commands = [
+            TyperCommand(name, help=command.summary)
+            for name, command in self.commands.table.items()
+            if name in self.commands
+        ]
         group = TyperGroup(name=self.name, params=self.params, commands=commands, rich_markup_mode=None)
         return typer.Context(group, parent=ctx.parent, info_name=ctx.info_name)
 
@@ -125,19 +128,32 @@ def _all_commands() -> dict[str, Command]:
     return commands
 
 
-def _make(command: Command) -> Any:
+def _make(command: Command, parts: Mapping[str, Command]) -> Any:
+    """`parts`: what extensions add to the group that it is."""
     try:
         loaded = load(command.place)
     except Exception as error:
         if command in COMMANDS:
             raise
-        text = f"the command {command.name} cannot be loaded ({type(error).__name__}: {error})"
-        raise CommandNotLoaded(f"{text}; what is installed: stoker --version -v") from error
+        return _unusable(command, error)
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
     app.callback()(lambda: None)
     if isinstance(loaded, typer.Typer):
-        app.add_typer(loaded, name=command.name)
+        app.add_typer(loaded, name=command.name.split()[-1])
     else:
-        app.command(command.name)(loaded)
-    group: Any = typer.main.get_command(app)
-    return group.commands[command.name]
+        app.command(command.name.split()[-1])(loaded)
+    (made,) = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+    if parts and isinstance(made, CommandsWithHints):
+        own = {name: part for name, part in parts.items() if name not in made.commands}
+        made.take(_Commands(own, made.commands))
+    return made
+
+
+def _unusable(command: Command, error: Exception) -> Any:
+    text = f"the command {command.name} cannot be loaded ({type(error).__name__}: {error})"
+
+    def refuse(**_: Any) -> None:
+        raise CommandNotLoaded(f"{text}; what is installed: stoker --version -v") from error
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return TyperCommand(command.name, callback=refuse, help=text, context_settings=anything)

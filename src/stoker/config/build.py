@@ -193,6 +193,13 @@ def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     return str(absolute(text, directory)) if is_path else text
 
 
+def _served_name(entry: ServeEntry, model: str) -> str:
+    """What its /v1/models must show."""
+    listed_as = engine_of(entry.engine).listed_as
+    is_ours = entry.driver in (Driver.PROCESS, Driver.SYSTEMD) and entry.table.cmd is None
+    return entry.served_name if listed_as is None or not is_ours or entry.table.served_name else listed_as(model)
+
+
 def _serve(doc: ConfigDocument, entry: ServeEntry, directory: Path, vault: Path, is_served_name_public: bool) -> Serve:
     """The table with what follows from its keys, and from those that are left out."""
     table, given = entry.table, entry.given
@@ -200,12 +207,15 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, directory: Path, vault: Path,
     dialects = table.dialects if "dialects" in given else engine_of(entry.engine).dialects
     aliases = dict.fromkeys(table.aliases)
     unit = table.unit or f"stoker-serve-{entry.name}.service"
+    model = _model(entry, directory, vault)
+    served_name = _served_name(entry, model)
+    is_public = is_served_name_public and entry.section == "serve" and served_name == entry.served_name
     values |= {
         "name": entry.name,
         "engine": entry.engine,
-        "model": _model(entry, directory, vault),
-        "served_name": entry.served_name,
-        "is_served_name_public": is_served_name_public and entry.section == "serve",
+        "model": model,
+        "served_name": served_name,
+        "is_served_name_public": is_public,
         "aliases": tuple(alias for alias in aliases if not is_pattern(alias)),
         "alias_patterns": tuple(alias for alias in aliases if is_pattern(alias)),
         "slot": table.slots[0] if table.slots else table.slot,

@@ -261,7 +261,8 @@ def _missing_weights(settings: Settings) -> dict[str, str]:
         if isinstance(is_there, StillBlocked):
             found[name] = f"{is_there}: its file system does not answer, and switching to it is refused until it does"
         elif not is_there or isinstance(is_there, Exception):
-            found[name] = f"the weights {path} do not exist; switching to it is refused until they do"
+            link = f" are a link to {path.readlink()}, which does not exist" if path.is_symlink() else " do not exist"
+            found[name] = f"the weights {path}{link}; switching to it is refused until they do"
     return found
 
 

@@ -15,11 +15,12 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Attempt(msgspec.Struct):
-    """One tier that was tried. Its cost counts even if its answer was discarded."""
+    """One candidate of a plan that was asked. Its cost counts even if its answer was discarded."""
 
-    tier: str
+    tier: str = ""
+    """Empty: the request named its model."""
     outcome: str = ""
-    """`served`, or why the next tier was tried."""
+    """`served`, or why the next candidate was asked."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: float | None = None
@@ -33,6 +34,19 @@ class Attempt(msgspec.Struct):
     """What verification found, without the content of the answer."""
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
+    serve: str = ""
+    """Or its replica."""
+
+    def add_tokens(self, decision: Decision) -> None:
+        """One call of the serve is over: add what it used."""
+        self.input_tokens = _sum(self.input_tokens, decision.input_tokens)
+        self.output_tokens = _sum(self.output_tokens, decision.output_tokens)
+        self.cached_tokens = _sum(self.cached_tokens, decision.cached_tokens)
+        self.cache_write_tokens = _sum(self.cache_write_tokens, decision.cache_write_tokens)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one + (other or 0)
 
 
 class Routed(msgspec.Struct):
@@ -109,6 +123,10 @@ class Decision(msgspec.Struct):
     replica: str = ""
     """The replica that was asked last, if the serve has several."""
     candidates: list[Candidate] = []
+    tried: list[Attempt] = []
+    """The attempts, if the first one failed and another serve or replica was asked. Those of a request for a task are
+    in `routed`.
+    """
     attempts: int = 0
     stream: bool = False
     status: int = 0
@@ -139,6 +157,11 @@ class Decision(msgspec.Struct):
     """What it waited for: the whole, then its parts in order. Only in the file: memory knows more."""
     unrecorded: int = 0
     """How many requests with the same key were refused for the same reason before this one, without a record."""
+
+    @property
+    def all_tried(self) -> list[Attempt]:
+        """Each candidate that was asked, in order; empty: one at most, and nothing is known beside the decision."""
+        return self.tried if self.routed is None else self.routed.attempts
 
     @property
     def is_failed(self) -> bool:

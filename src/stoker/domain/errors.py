@@ -194,12 +194,14 @@ class UpstreamError(StokerError):
     code = "upstream_error"
 
 
+UNREACHABLE = "unreachable"
+"""Code of an UpstreamError: no connection came about, so nothing was sent."""
 REJECTED = "failed_verification"
 """Code of an UpstreamError: the answer was proved wrong."""
 EMPTY_ANSWER = "empty_answer"
 """Code of an UpstreamError: a routed request got an answer without text, call or refusal, and one was expected."""
 FIRST_BYTE = "first_byte_timeout"
-"""Code of an UpstreamError: no byte of an answer came in time, and another tier is left."""
+"""Code of an UpstreamError: no byte of an answer came in time."""
 
 
 class ConfigError(StokerError):

@@ -1,4 +1,4 @@
-"""One protocol for each kind of IO. `stoker.testing` has a fake clock and a fake fleet."""
+"""One protocol for each kind of IO. `stoker_lab.testing` has a fake clock and a fake fleet."""
 
 from __future__ import annotations
 
@@ -63,8 +63,11 @@ class Fleet(Protocol):
     def load_percent(self, name: str) -> int | None:
         """How much of a starting serve is loaded, as its engine prints it; None: it does not say. Microseconds."""
 
-    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+    async def full_check(
+        self, serve: Serve, victims: tuple[str, ...] = (), checked: QuickCheck | None = None
+    ) -> list[str]:
         """As `quick_check`, and all that takes longer: image, container, unit, hashes of the weights, free memory.
+        `checked`: what the quick check found just now; None: it is done here.
 
         It runs while the victims of a swap drain, and again right before they are stopped; if it finds a problem, they
         go on. Memory that the victims hold counts as free. Raises StartFailed for a problem that has its own code.

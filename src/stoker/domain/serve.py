@@ -550,7 +550,7 @@ class Serve:
     engine: Annotated[
         Engine,
         setting(
-            "`llama.cpp`, `vllm`, `sglang`, or `openai` for anything with an OpenAI-like API. Default: `llama.cpp`; "
+            "The engine that runs it, or `openai` for anything with an OpenAI-like API. Default: `llama.cpp`; "
             "with a `base_url` or a `container`, `openai`.",
             derived=True,
         ),

@@ -80,6 +80,15 @@ def own_address(serve: Serve, place: LaunchPlace) -> str | None:
     return serve.host
 
 
+def missing_engine(serve: Serve, title: str, program: str) -> list[str]:
+    """The message for an engine that is not there, and whose package has the name of its program, as one sentence."""
+    package = program.partition(".")[0].replace("_", "-")
+    return [
+        f"serve '{serve.name}': {title} is needed, and there is no `{program}` on PATH: type `pip install {package}`, "
+        "or add the directory that it is in to `env.PATH`"
+    ]
+
+
 def missing_command(serve: Serve, command: str) -> str:
     """The message for a command that `find_command` does not find."""
     if os.sep in command:

@@ -205,9 +205,11 @@ ENGINE = Engine(
     weights=Weights.GGUF,
     unknown_model=lambda serve: embedded_architectures.problems(serve) if uses_embedded(serve) else [],
     computes_context=True,
+    stretches=r"--(rope|yarn|override-kv)|LLAMA_ARG_((ROPE|YARN)_|OVERRIDE_KV)",
     memory=EngineMemory(on_device=400 * MIB, on_host=32 * MIB, batch=512, activations=32, deals_layers=True),
     on_processors=on_processors,
     caches={**CACHES, "LLAMA_CACHE": "llama.cpp"},
+    variables=("GGML_", "LLAMA_"),
     package=lambda serve: PACKAGE if uses_embedded(serve) else None,
     modules={"engines.embedded": PACKAGE},
     # Embeddings and rerank need their own start.

@@ -39,6 +39,11 @@ def unsupported(serve: Serve) -> list[str]:
     if engine is None or engine.launch is None:
         return []
     lacking = [*options.unsupported(serve, engine), *engine.unsupported(serve)]
+    if engine.listed_as is not None and serve.served_name not in ("", engine.listed_as(serve.model)):
+        lacking.append(
+            f"serve '{serve.name}': {engine.title} names its model itself: remove `served_name`, and write "
+            f"'{serve.served_name[:64]}' into `aliases`"
+        )
     if engine.sleep is not None and serve.sleep_level is not None and serve.sleep_level not in engine.sleep.sleep:
         levels = " or ".join(f"`sleep_level = {level}`" for level in engine.sleep.sleep)
         lacking.append(f"serve '{serve.name}': engine {engine.title} has only one sleep level: write {levels}")

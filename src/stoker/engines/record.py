@@ -172,6 +172,10 @@ class Engine:
     """Whether `context = "auto"` can be computed for its command line."""
     context_advice: str = "give a number"
     """What to do instead of `context = "auto"`; `{name}` is the serve."""
+    stretches: str = ""
+    """A regular expression for how options and variables begin by which a context may be longer than the model was
+    trained for.
+    """
     refuses_long_context: bool = False
     """Whether it refuses to start with a context above what the model was trained for."""
 
@@ -181,6 +185,10 @@ class Engine:
     """Whether it computes in main memory, whatever devices there are."""
     caches: Mapping[str, str] = field(default_factory=dict)
     """Environment variable -> folder below the serve's own cache folder; empty: that folder itself."""
+    variables: tuple[str, ...] = ()
+    """How variables of Stoker's own environment begin that children may have for this engine. None that changes what
+    it lets clients do.
+    """
     package: Callable[[Serve], str | None] = lambda serve: None
     """The package of Stoker's own environment that its process consists of; None: a program of its own."""
     modules: Mapping[str, str] = field(default_factory=dict)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stoker.domain import kinds
-from stoker.engines import generic, llama_cpp, sglang, vllm
+from stoker.engines import generic, llama_cpp, mlx_lm, sglang, vllm
 from stoker.engines.record import Engine
 
 DEFAULT = llama_cpp.ENGINE
 """That of a serve whose configuration names none."""
 GENERIC = generic.ENGINE
 """Anything with an OpenAI-like API."""
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DEFAULT, vllm.ENGINE, sglang.ENGINE, GENERIC)}
+ENGINES: dict[str, Engine] = {
+    engine.name: engine for engine in (DEFAULT, vllm.ENGINE, sglang.ENGINE, mlx_lm.ENGINE, GENERIC)
+}
 """By name, in the order in which they are shown. `register` adds to it."""
 kinds.ENGINES[:] = ENGINES
 

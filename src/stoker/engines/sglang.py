@@ -10,7 +10,7 @@ from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import Driver, Serve
 from stoker.engines import backends, options
-from stoker.engines.launch import Launch, LaunchPlace, find_command, find_engine, own_address
+from stoker.engines.launch import Launch, LaunchPlace, find_command, find_engine, missing_engine, own_address
 from stoker.engines.llama_cpp import foreign_cache_type
 from stoker.engines.options import document, option, switch, template_switch
 from stoker.engines.record import (
@@ -69,15 +69,6 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     return Launch((*argv, "--api-key", place.key, *serve.extra_args), environment)
 
 
-def missing(serve: Serve) -> list[str]:
-    if _command(serve):
-        return []
-    return [
-        f"serve '{serve.name}': SGLang is needed, and there is no `{COMMAND}` on PATH: type `pip install sglang`, or "
-        "add the directory that it is in to `env.PATH`"
-    ]
-
-
 def _command(serve: Serve) -> tuple[str, ...] | None:
     """1. the interpreter of the command `sglang`  2. that command  3. Stoker's own interpreter  4. none
 
@@ -132,7 +123,7 @@ ENGINE = Engine(
     name="sglang",
     title="SGLang",
     launch=launch,
-    missing=missing,
+    missing=lambda serve: [] if _command(serve) else missing_engine(serve, "SGLang", COMMAND),
     options=WORDS,
     instead=options.ON_GPU,
     unsupported=_unsupported,
@@ -141,6 +132,7 @@ ENGINE = Engine(
     weights=Weights.FOLDER,
     refused_name=_refused_name,
     context_advice="for SGLang give a number; `stoker fit {name}` says which fits",
+    stretches=r"--json-model-override-args|SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
     refuses_long_context=True,
     memory=EngineMemory(on_device=2 * GIB, on_host=2 * GIB, batch=8192, pages_cache=True),
     caches={**TORCH_CACHES, "SGLANG_CACHE_DIR": "sglang", "SGLANG_DG_CACHE_DIR": "deep_gemm"},

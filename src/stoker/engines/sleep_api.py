@@ -7,10 +7,10 @@ flight: vLLM aborts them, SGLang's scheduler crashes.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from stoker.domain.lease import Target
-from stoker.engines.record import Step
+from stoker.engines.record import SleepApi, Step
 from stoker.engines.registry import engine_of
 from stoker.http import client
 from stoker.http.client import NoResponse
@@ -24,35 +24,23 @@ class VerbFailed(Exception):
     """A step was refused, or not answered. The text names the step and the answer."""
 
 
-def sleep_steps(engine: str, level: int) -> tuple[Step, ...]:
-    """The requests of `sleep`, in order. Raises VerbFailed for an engine or a level without this verb."""
-    api = engine_of(engine).sleep
-    if api is None or level not in api.sleep:
-        raise VerbFailed(f"engine {engine} cannot sleep at level {level}")
-    return api.sleep[level]
-
-
-def wake_steps(engine: str, level: int) -> tuple[Step, ...]:
-    """The requests of `wake`, in order; `level` is that of the sleep. Raises VerbFailed as `sleep_steps`."""
-    api = engine_of(engine).sleep
-    if api is None or level not in api.wake:
-        raise VerbFailed(f"engine {engine} cannot wake from level {level}")
-    return api.wake[level]
-
-
 async def sleep(address: Target, engine: str, level: int) -> None:
     """Makes the engine release its memory. Level 1 keeps the weights in host memory, level 2 drops them.
 
     Raises VerbFailed. On cancel the connection is closed, but the engine may continue.
     """
-    for path, payload in sleep_steps(engine, level):
-        await _post(address, engine, path, payload)
+    api = engine_of(engine).sleep
+    if api is None or level not in api.sleep:
+        raise VerbFailed(f"engine {engine} cannot sleep at level {level}")
+    await _post(address, api, api.sleep[level])
 
 
 async def wake(address: Target, engine: str, level: int) -> None:
     """Wakes the engine after a sleep at `level`. Raises as `sleep`; after a failure the engine has to be stopped."""
-    for path, payload in wake_steps(engine, level):
-        await _post(address, engine, path, payload)
+    api = engine_of(engine).sleep
+    if api is None or level not in api.wake:
+        raise VerbFailed(f"engine {engine} cannot wake from level {level}")
+    await _post(address, api, api.wake[level])
 
 
 async def is_asleep(address: Target, engine: str) -> bool | None:
@@ -69,17 +57,15 @@ async def is_asleep(address: Target, engine: str) -> bool | None:
     return said if isinstance(said, bool) else None
 
 
-async def _post(address: Target, engine: str, path: str, payload: dict[str, Any]) -> None:
+async def _post(address: Target, api: SleepApi, steps: Sequence[Step]) -> None:
     """Raises VerbFailed."""
-    try:
-        answer = await client.ask(address, path, payload, TIMEOUT)
-    except NoResponse as error:
-        raise VerbFailed(f"POST {path}: {error}") from error
-    if 200 <= answer.status < 300:
-        return
-    if answer.status in (404, 405):
-        api = engine_of(engine).sleep
-        needs = api.needs if api is not None else "it"
-        raise VerbFailed(f"POST {path} answered {answer.status}: the engine runs without {needs}")
-    text = answer.body[:_MAX_SHOWN].decode("utf-8", "replace")
-    raise VerbFailed(f"POST {path} answered {answer.status}: {text or 'nothing more'}")
+    for path, payload in steps:
+        try:
+            answer = await client.ask(address, path, payload, TIMEOUT)
+        except NoResponse as error:
+            raise VerbFailed(f"POST {path}: {error}") from error
+        if answer.status in (404, 405):
+            raise VerbFailed(f"POST {path} answered {answer.status}: the engine runs without {api.needs}")
+        if not 200 <= answer.status < 300:
+            text = answer.body[:_MAX_SHOWN].decode("utf-8", "replace")
+            raise VerbFailed(f"POST {path} answered {answer.status}: {text or 'nothing more'}")

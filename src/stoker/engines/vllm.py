@@ -6,7 +6,7 @@ from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import Serve
 from stoker.engines import backends, options
-from stoker.engines.launch import Launch, LaunchPlace, find_engine, own_address
+from stoker.engines.launch import Launch, LaunchPlace, find_engine, missing_engine, own_address
 from stoker.engines.llama_cpp import foreign_cache_type
 from stoker.engines.options import document, option, switch, template_switch
 from stoker.engines.record import (
@@ -77,15 +77,6 @@ def _rank(place: LaunchPlace) -> tuple[str, ...]:
     return (*words, *_rendezvous(host_port(rank.host, rank.port)), *(("--headless",) if rank.number > 0 else ()))
 
 
-def missing(serve: Serve) -> list[str]:
-    if find_engine(serve, COMMAND):
-        return []
-    return [
-        f"serve '{serve.name}': vLLM is needed, and there is no `{COMMAND}` on PATH: type `pip install vllm`, or add "
-        "the directory that it is in to `env.PATH`"
-    ]
-
-
 def _cautions(serve: Serve) -> list[str]:
     if serve.sleep_level is None or serve.host.startswith(("127.", "::1")):
         return []
@@ -109,7 +100,7 @@ ENGINE = Engine(
     name="vllm",
     title="vLLM",
     launch=launch,
-    missing=missing,
+    missing=lambda serve: [] if find_engine(serve, COMMAND) else missing_engine(serve, "vLLM", COMMAND),
     options=WORDS,
     instead=options.ON_GPU,
     unsupported=lambda serve: foreign_cache_type(serve, "vLLM", "`fp8`"),
@@ -119,9 +110,11 @@ ENGINE = Engine(
     key_variable="VLLM_API_KEY",
     weights=Weights.FOLDER,
     context_advice='vLLM chooses it itself: leave `context` out, and set `extra_args = ["--max-model-len", "auto"]`',
+    stretches=r"--(rope|hf-overrides)|VLLM_ALLOW_LONG_MAX_MODEL_LEN",
     refuses_long_context=True,
     memory=EngineMemory(on_device=2 * GIB, on_host=2 * GIB, batch=8192, pages_cache=True),
     caches={**TORCH_CACHES, "VLLM_CACHE_ROOT": "vllm"},
+    variables=(),  # not VLLM_: an inherited VLLM_SERVER_DEV_MODE would open endpoints that ask for no key
     dialects=TEXT,
     traits={"early_usage": "continuous_usage_stats", "prefill": "continue"},
     signals={

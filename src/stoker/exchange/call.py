@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from stoker.access.quota import Charge
 from stoker.domain.conversation import SequenceLease
 from stoker.domain.decision import Decision
-from stoker.domain.errors import CapacityError, ClientLeft, StokerError
+from stoker.domain.errors import CapacityError, ClientLeft
 from stoker.domain.lease import NOBODY, FairShare, Lease, PendingLease
 from stoker.domain.protocols import Leases
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
@@ -17,15 +17,12 @@ from stoker.domain.trace import RequestTrace, Try
 from stoker.domain.usage import MediaUnits, ServeUsage
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.leasing import granted
-from stoker.exchange.recorder import AnswerRecorder
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.request.accept.body_worker import BodyWorker
 from stoker.request.accept.upload import Upload
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply, ReplyWire
-from stoker.request.translate.neutral.protocols import Check
-from stoker.request.translate.translate import AnswerTranslator
 
 Result = TypeVar("Result")
 
@@ -38,7 +35,6 @@ class Call:
         "_waiting_bodies",
         "charge",
         "context",
-        "continuation",
         "decision",
         "ending",
         "is_abandoned",
@@ -46,18 +42,13 @@ class Call:
         "is_heavy",
         "lease",
         "may_be_preempted",
-        "may_escalate",
         "media",
-        "next_tier_after",
         "notes",
         "passed_on",
         "received_at",
-        "recorder",
-        "refuses_empty",
         "relay",
         "reply",
         "request",
-        "retry_after",
         "sent_at",
         "sequence_lease",
         "share",
@@ -66,7 +57,6 @@ class Call:
         "trace",
         "upload",
         "usages",
-        "verifier",
         "waiting",
         "wire",
     )
@@ -94,12 +84,6 @@ class Call:
         """The serve that counted the prompt, and its tokens."""
         self.sequence_lease: SequenceLease | None = None
         """The kept conversation that this request continues."""
-        self.verifier: Check | None = None
-        """Reads the answer of the current attempt."""
-        self.recorder: AnswerRecorder | None = None
-        """Keeps the answer for grading; None: it will not be graded."""
-        self.continuation: AnswerTranslator | None = None
-        """The translator of an answer whose beginning the client already has; a repair continues it."""
         self.relay: Relay | None = None
         self.request: UpstreamRequest | None = None
         """What `relay` sends; None: it passes on unread what it sends."""
@@ -122,16 +106,6 @@ class Call:
         """The client allows its lease to be taken away for a request of a higher priority."""
         self.trace: RequestTrace | None = None
         """None: telemetry is off."""
-        self.retry_after: float | None = None
-        """Seconds for which the serve that was called last asked for a pause."""
-        self.may_escalate: Callable[[StokerError], bool] | None = None
-        """See `Relay`; None: there is no other tier to try."""
-        self.next_tier_after: float | None = None
-        """Seconds without an answer that end the attempt; None: there is no other tier to try, so the serve's own limit
-        counts.
-        """
-        self.refuses_empty = False
-        """An answer that says nothing is a failure of the tier that gave it."""
         self.upload: Upload | None = None
         """The form that the client sent; None: its body is no form."""
         self.is_heavy = False
@@ -143,23 +117,15 @@ class Call:
         self.ending: Exception | None = None
         """What the request was ended with; None: it goes on."""
 
-    def begin_attempt(
-        self, may_escalate: Callable[[StokerError], bool] | None, next_tier_after: float | None = None
-    ) -> None:
-        """Reset what belongs to one tier. Both arguments are None for the last tier of a plan."""
-        self.may_escalate = may_escalate
-        self.next_tier_after = next_tier_after
-        self.retry_after = None
-
     @property
     def sent_headers(self) -> list[tuple[bytes, bytes]]:
         """The client's headers, as the next serve gets them."""
         given = self.wire.raw_headers
         return given if self.trace is None else self.trace.sent_headers(given)
 
-    def begin_try(self, trace: RequestTrace, lease: Lease) -> None:
+    def begin_try(self, trace: RequestTrace, lease: Lease, is_checked: bool) -> None:
         """A serve is called: `sent_at` is the time."""
-        target, is_checked = lease.target, self.verifier is not None
+        target = lease.target
         one = Try(lease.serve, target.host, target.port, target.served_name, self.sent_at, is_checked)
         one.granted_at, one.waited = lease.granted_at, lease.waited
         trace.tries.append(one)

@@ -1,20 +1,20 @@
-"""Carries a request to one serve: formats it, leases the serve, sends, streams the answer back, releases.
+"""Carries a request to one serve: formats it, sends it, streams the answer back, releases.
 
     format                      the request as this serve gets it; the decision names the serve from here on
     load_or_count_only          a load or a token count needs no answer of the model
-    lease_and_send              check the context, take a lease (at once or after a wait), attach the kept conversation,
-                                send; one more attempt if the serve turned out to be gone
+    attach_conversation         the kept conversation that the request continues
+    send                        one call of the serve, under a lease
     release                     give everything back: connection, conversation, lease. May be called at any time
 
-Which serve is asked, and what follows an error, is decided by the callers: `gateway.flow` and `routing.dispatch`.
+Which serve is asked, and what follows a failure: `exchange.attempts`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,15 +22,14 @@ from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationSequences
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
-from stoker.domain.errors import ClientError, OutputLimitTooHigh, StokerError, UnsupportedInput, UpstreamError
+from stoker.domain.errors import ClientError, StokerError, UnsupportedInput
 from stoker.domain.lease import Lease, Target
-from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Leases
-from stoker.domain.replica_wish import ReplicaWish
+from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.serve import Serve
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
-from stoker.exchange.counting import EDITS, TokenCounter, lower_output_limit
+from stoker.exchange.counting import EDITS, TokenCounter
 from stoker.exchange.first_byte import FirstByteWatch, IsWorking, never_working
 from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
@@ -38,21 +37,34 @@ from stoker.exchange.media import EncodedMedia, encode_media
 from stoker.exchange.metering import estimated
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.prompt_chain import prompt_chain
-from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_about_seals, recorded_code
+from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_about_seals
 from stoker.request.codec.websocket import close_frame, handshake_headers
-from stoker.request.decide.context import may_exceed
-from stoker.request.decide.failover import moves_on
+from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay.headers import FORWARDED, reply_headers, request_head, tunnel_head
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.relay import Limits, Relay
 from stoker.request.relay.tunnel import session_refused
+from stoker.request.translate.neutral.protocols import Check
 from stoker.request.translate.ollama.embed import empty_answer
 from stoker.request.translate.ollama.request_fields import wants_unload
 from stoker.request.translate.ollama.write_answer import load_answer
+from stoker.request.translate.translate import AnswerTranslator
 
-EXIT_NOTICED_WITHIN = 0.05
-"""Seconds after which the exit of a serve's process has been noticed."""
+
+class AnswerReading(NamedTuple):
+    """How an answer is read on its way to the client."""
+
+    check: Check | None = None
+    """May hold it back, and reject it; None: it passes unchecked."""
+    continues: AnswerTranslator | None = None
+    """The translator of an answer whose beginning the client has already."""
+    refuses_empty: bool = False
+    """An answer that says nothing is a failure."""
+
+
+PASSED_ON = AnswerReading()
+"""Nothing is done with it."""
 
 
 class Carrier:
@@ -75,9 +87,12 @@ class Carrier:
         self.images = ImageInliner(leases, formatter, ImageFetcher(Media()))
         self._pool = pool
         self._clock = clock
+        self.now = clock.now
         self._note = note
         self._conversations = conversations
         self._limits = Limits(0.0, 0.0)
+        self.fetches_images = False
+        """Whether images may be downloaded for serves that take no addresses."""
         self.first_bytes = FirstByteWatch(is_working)
         self._received: defaultdict[str, int] = defaultdict(int)
         """Bytes received from each serve by calls that ended."""
@@ -85,6 +100,7 @@ class Carrier:
     def configure(self, front_door: FrontDoor, image_fetcher: ImageFetcher, secrets: Iterable[str]) -> None:
         """Apply to the next request. `secrets`: what clients must not see in an engine's error texts."""
         self.images = ImageInliner(self.leases, self.formatter, image_fetcher)
+        self.fetches_images = image_fetcher.policy.fetch
         self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
         self.first_bytes.configure(front_door.stall_timeout)
         self.formatter.upstream_messages.configure(front_door.upstream_errors == "show", secrets)
@@ -107,13 +123,13 @@ class Carrier:
             raise
         if not decision.candidates:
             decision.candidates = [Candidate(serve.name)]
-        else:
-            call.reply.remove_header(EDITS)  # an earlier serve's
+        else:  # another serve may have been asked before
+            decision.translation = ""
+            call.reply.remove_header(b"x-stoker-translation")
+            call.reply.remove_header(EDITS)
         decision.serve = serve.name
-        decision.translation = ""
         if call.notes:
             request.notes = (*call.notes, *request.notes)
-        call.reply.remove_header(b"x-stoker-translation")  # an earlier serve's
         call.reply.set_header(b"x-stoker-serve", serve.name.encode())
         return request
 
@@ -127,44 +143,83 @@ class Carrier:
             return False
         return True
 
-    async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
-        """One call of the serve; the answer goes to `call.reply`. The caller releases. A request that asks for more
-        output than its prompt leaves is sent with as much as is left.
+    async def replica_wish(self, call: Call, serve: Serve, request: UpstreamRequest, wish: ReplicaWish) -> ReplicaWish:
+        """By what a replica is chosen: the prompt, if there is a choice. `wish`: as it is already."""
+        if wish is not NO_WISH:
+            return wish
+        prompt = None
+        if request.endpoint.generates and self.leases.has_choice(serve.name):
+            prompt = await call.process(prompt_chain, call.decision.key, request.body)
+        return ReplicaWish(prompt, is_forwarded=FORWARDED in call.wire.headers)
+
+    async def attach_conversation(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:
+        keeper = self._conversations
+        if keeper is not None and request.endpoint.generates:
+            lease.on_cut = call.cut
+            arguments = serve, lease.target, call.decision.key, request.endpoint.dialect, request.body
+            call.sequence_lease = await call.process(keeper.begin, *arguments)
+            if call.sequence_lease is not None:
+                await call.run_cancellable(call.sequence_lease.prepare())
+                call.raise_if_ended()
+
+    async def send(
+        self, call: Call, candidate: PlanCandidate, lease: Lease, request: UpstreamRequest,
+        reading: AnswerReading = PASSED_ON, may_leave: Callable[[StokerError], bool] | None = None,
+    ) -> None:  # fmt: skip
+        """One call of the serve; the answer goes to `call.reply`. The caller releases. `may_leave(error)`: whether
+        another serve answers after a 4xx, which is raised then; any other passes through as it is.
         """
-        generates = request.endpoint.generates
-        context = serve.context if call.context is None else min(call.context, serve.context or call.context)
-        if context is not None and request.endpoint.has_tokens and may_exceed(
-            context, len(request.body), request.fields.output_budget()
-        ):  # fmt: skip
-            await self.counter.check_context(call, serve, request)
-        if serve.has_replicas:
-            try:
-                await self._send_to_a_replica(call, serve, request)
-            except OutputLimitTooHigh as error:
-                await self._ask_for_less(call, request, error)
-                await self._send_to_a_replica(call, serve, request)
-            return
-        lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
-        if call.may_be_preempted:
-            self.leases.allow_preemption(lease, call.share.priority)
+        target, decision, serve, check = lease.target, call.decision, candidate.serve, reading.check
+        sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
+        is_read = call.is_answer_read or call.reply.is_committed  # the client was promised an uncompressed stream
+        arguments = request, target, call.sent_headers, decision.id, sequence, check, is_read
+        if call.is_heavy:
+            lease.on_cut = call.cut
+            encoded: EncodedRequest | EncodedMedia = await call.process(self.formatter.encode, *arguments)
+        elif request.client.form is not RequestForm.JSON:
+            encoded = encode_media(call, request, target)
+        else:
+            encoded = self.formatter.encode(*arguments)
+        translator = encoded.translator
+        if reading.continues is not None:
+            translator = reading.continues
+            reading.continues.continue_with(check)
+        if encoded.notes and not decision.translation:
+            decision.translation = ",".join(encoded.notes)
+            call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
+        endpoint = request.endpoint
+        leaves = _or_about_seals(may_leave) if request.may_drop_thinking else may_leave
+        relay = self._relay(call, lease, candidate, check is not None, leaves)
+        if reading.refuses_empty:
+            relay.refuses_empty = True
+        call.request = request
+        completion = relay.send(
+            target,
+            encoded.head,
+            encoded.body,
+            endpoint.dialect,
+            encoded.remove_usage,
+            translator,
+            endpoint.generates,
+            on_flowing=request.drop_body,
+            inputs=request.inputs,
+        )
+        del encoded  # its body, for as long as the answer takes
         try:
-            if serve.keep_conversations:
-                await self._attach_conversation(call, serve, lease, request)
-            await self._encode_and_relay(call, serve, lease, request)
-        except OutputLimitTooHigh as error:
-            await self._ask_for_less(call, request, error)
-            lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
-            await self._encode_and_relay(call, serve, lease, request)
-        except UpstreamError as error:
-            if error.code != "unreachable":
+            await completion
+        except UnsupportedInput as error:
+            error.name(decision.model or serve.name, serve.modalities)
+            raise
+        except ClientError as error:
+            if not request.may_drop_thinking or not is_about_seals(error):
                 raise
-            # Nothing was sent. If the serve's process has just exited, a lease taken a moment later starts it again.
-            self.release(call)
-            await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
-            if serve.keep_conversations:
-                await self._attach_conversation(call, serve, lease, request)
-            await self._encode_and_relay(call, serve, lease, request)
+            again = await call.process(self.formatter.without_thinking, request)
+            if again is None:
+                raise
+            self.first_bytes.end(call, relay)
+            relay.close()
+            decision.translation = ""
+            await self.send(call, candidate, lease, again, reading, may_leave)
 
     async def pass_through(
         self, call: Call, serve: Serve, takes_place: bool, method: str, path: str, body: bytes
@@ -172,7 +227,7 @@ class Carrier:
         """One call of the serve with nothing changed. `takes_place`: it takes one of the serve's places."""
         lease = call.lease_now(self.leases, serve.name, takes_place) or await call.wait_for_lease()
         head = request_head(method.encode(), path, lease.target, call.sent_headers, len(body), plain=False)
-        relay = self._relay(call, lease, serve, call.may_escalate)
+        relay = self._relay(call, lease, PlanCandidate(serve))
         call.passed_on = len(body) if takes_place else None
         await relay.send(lease.target, head, body)
 
@@ -212,7 +267,6 @@ class Carrier:
         if relay is not None:
             call.relay = None
             self.first_bytes.end(call, relay)
-            call.retry_after = relay.retry_after
             relay.close()
             self._received[decision.serve] += relay.received
             usage = relay.usage
@@ -230,7 +284,7 @@ class Carrier:
             decision.cache_write_tokens = counted.cache_written
             decision.tokens_estimated = counted.is_estimated
             if call.trace is not None:
-                call.trace.end_try(self._clock.now(), status, usage)
+                call.trace.end_try(self.now(), status, usage)
             if call.media is not None and status == 200 and relay.received:
                 call.media.audio_seconds = usage.audio_seconds
                 decision.media = call.media
@@ -254,49 +308,6 @@ class Carrier:
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
-    async def _send_to_a_replica(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
-        """As `lease_and_send`. Where a replica fails before the first byte of its answer, the next one is asked. Which
-        failures move on: `request.decide.failover`.
-        """
-        generates, may_escalate = request.endpoint.generates, call.may_escalate
-        wish = ReplicaWish(await self._prompt(call, serve, request), is_forwarded=FORWARDED in call.wire.headers)
-        failed = call.decision.candidates[:-1]  # what was tried before this serve
-        while True:
-            lease = call.lease_now(self.leases, serve.name, generates, wish) or await call.wait_for_lease()
-            if call.may_be_preempted:
-                self.leases.allow_preemption(lease, call.share.priority)
-            call.decision.replica = lease.serve
-            wish = wish._replace(avoid=wish.avoid | {lease.serve})
-            has_another = self.leases.has_another(serve.name, wish)
-            call.may_escalate = moves_on if has_another else may_escalate
-            try:
-                await self._encode_and_relay(call, serve, lease, request)
-                return
-            except StokerError as error:
-                if not has_another or not moves_on(error) or call.reply.first_byte_at is not None:
-                    raise
-                failed.append(Candidate(lease.serve, recorded_code(error)))
-                call.decision.candidates = [*failed, Candidate(serve.name)]
-                call.raise_if_ended()
-                self.release(call)
-            finally:
-                call.may_escalate = may_escalate
-
-    async def _ask_for_less(self, call: Call, request: UpstreamRequest, error: OutputLimitTooHigh) -> None:
-        """The serve refuses the output limit: its context is not configured, or it counts otherwise than its counter.
-        Lower the limit, and give back what the first try holds. Raises `error` if a second one cannot help.
-        """
-        if call.reply.first_byte_at is not None or not await lower_output_limit(call, request, error.room):
-            raise error
-        self.release(call)
-        call.decision.translation = ""
-
-    async def _prompt(self, call: Call, serve: Serve, request: UpstreamRequest) -> PromptChain | None:
-        """By which a replica is chosen; None: there is no choice, or no prompt."""
-        if not request.endpoint.generates or not self.leases.has_choice(serve.name):
-            return None
-        return await call.process(prompt_chain, call.decision.key, request.body)
-
     async def _load(self, call: Call, serve: Serve, request: UpstreamRequest, body: bytes) -> None:
         """An Ollama client wants a model loaded or unloaded. Stoker loads it, but decides itself what is unloaded."""
         unloads = await call.process(wants_unload, body)
@@ -309,83 +320,17 @@ class Carrier:
             answer = load_answer(request.fields.model, int(self._clock.wall()), unloads, generate)
         call.reply.send_whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(answer))
 
-    async def _attach_conversation(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:
-        keeper = self._conversations
-        if keeper is not None and request.endpoint.generates:
-            lease.on_cut = call.cut
-            arguments = serve, lease.target, call.decision.key, request.endpoint.dialect, request.body
-            call.sequence_lease = await call.process(keeper.begin, *arguments)
-            if call.sequence_lease is not None:
-                await call.run_cancellable(call.sequence_lease.prepare())
-                call.raise_if_ended()
-
-    async def _encode_and_relay(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:
-        target, decision = lease.target, call.decision
-        sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
-        is_read = call.is_answer_read or call.reply.is_committed  # the client was promised an uncompressed stream
-        arguments = request, target, call.sent_headers, decision.id, sequence, call.verifier, is_read
-        if call.is_heavy:
-            lease.on_cut = call.cut
-            encoded: EncodedRequest | EncodedMedia = await call.process(self.formatter.encode, *arguments)
-        elif request.client.form is not RequestForm.JSON:
-            encoded = encode_media(call, request, target)
-        else:
-            encoded = self.formatter.encode(*arguments)
-        translator = encoded.translator
-        if call.continuation is not None:
-            translator = call.continuation
-            call.continuation.continue_with(call.verifier)
-        if encoded.notes and not decision.translation:
-            decision.translation = ",".join(encoded.notes)
-            call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
-        endpoint = request.endpoint
-        relay = self._relay(
-            call,
-            lease,
-            serve,
-            _or_about_seals(call.may_escalate) if request.may_drop_thinking else call.may_escalate,
-        )
-        call.request = request
-        completion = relay.send(
-            target,
-            encoded.head,
-            encoded.body,
-            endpoint.dialect,
-            encoded.remove_usage,
-            translator,
-            endpoint.generates,
-            on_flowing=request.drop_body,
-            inputs=request.inputs,
-        )
-        del encoded  # its body, for as long as the answer takes
-        try:
-            await completion
-        except UnsupportedInput as error:
-            error.name(decision.model or serve.name, serve.modalities)
-            raise
-        except ClientError as error:
-            if not request.may_drop_thinking or not is_about_seals(error):
-                raise
-            again = await call.process(self.formatter.without_thinking, request)
-            if again is None:
-                raise
-            self.first_bytes.end(call, relay)
-            relay.close()
-            decision.translation = ""
-            await self._encode_and_relay(call, serve, lease, again)
-
     def _relay(
-        self, call: Call, lease: Lease, serve: Serve, may_escalate: Callable[[StokerError], bool] | None
-    ) -> Relay:
+        self, call: Call, lease: Lease, candidate: PlanCandidate, is_checked: bool = False,
+        may_leave: Callable[[StokerError], bool] | None = None,
+    ) -> Relay:  # fmt: skip
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
             self.formatter.upstream_messages.add_secret(lease.target.key)
-        relay = call.relay = Relay(call.reply, self._pool, self._limits, may_escalate)
-        if call.refuses_empty:
-            relay.refuses_empty = call.continuation is None
-        self.first_bytes.begin(call, serve)
-        call.sent_at = self._clock.now()
+        relay = call.relay = Relay(call.reply, self._pool, self._limits, may_leave)
+        self.first_bytes.begin(call, candidate)
+        call.sent_at = self.now()
         if call.trace is not None:
-            call.begin_try(call.trace, lease)
+            call.begin_try(call.trace, lease, is_checked)
         lease.on_cut = relay.cut
         call.decision.attempts += 1
         return relay
@@ -397,5 +342,5 @@ def _tokens(relay: Relay) -> int | None:
     return None if usage.input is None or usage.output is None else usage.input + usage.output
 
 
-def _or_about_seals(may_escalate: Callable[[StokerError], bool] | None) -> Callable[[StokerError], bool]:
-    return lambda error: is_about_seals(error) or (may_escalate is not None and may_escalate(error))
+def _or_about_seals(may_leave: Callable[[StokerError], bool] | None) -> Callable[[StokerError], bool]:
+    return lambda error: is_about_seals(error) or (may_leave is not None and may_leave(error))

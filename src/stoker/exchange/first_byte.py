@@ -1,7 +1,8 @@
 """Ends a request whose answer does not begin in time, so that a fallback, a replica or another tier can be tried.
 
 The time begins when the request is sent: waiting for a lease, a load or a swap does not count. It is the serve's own
-`first_byte_timeout`, or, while another tier is left, the tier's (see `request.decide.first_byte`). When it is over:
+`first_byte_timeout`, or what the plan says of the candidate: a tier's, while another tier is left (see
+`request.decide.first_byte`). When it is over:
 
 1. an answer has begun                              -> streams have a timer of their own (see `request.relay.relay`);
                                                        an answer in one piece may be silent for `stall_timeout`
@@ -22,10 +23,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from stoker.domain.errors import FIRST_BYTE, UpstreamError
-from stoker.domain.serve import Serve
 from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.exchange.call import Call
 from stoker.request.decide.first_byte import LEAST, MOST, WRITES, FirstByteTimes, first_byte_timeout
+from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay import faults
 from stoker.request.relay.relay import Relay
 
@@ -44,10 +45,10 @@ async def never_working(serve: str) -> bool:
 class _Wait:
     """A request that was looked at, and is not over."""
 
-    __slots__ = ("due", "probe", "received", "relay", "seconds", "serve", "since")
+    __slots__ = ("candidate", "due", "probe", "received", "relay", "seconds", "since")
 
-    def __init__(self, serve: Serve, relay: Relay, seconds: float | None, since: float) -> None:
-        self.serve = serve
+    def __init__(self, candidate: PlanCandidate, relay: Relay, seconds: float | None, since: float) -> None:
+        self.candidate = candidate
         self.relay = relay
         self.since = since
         """When the request was sent."""
@@ -68,7 +69,7 @@ class FirstByteWatch:
         self._is_working = is_working
         self._times: defaultdict[str, FirstByteTimes] = defaultdict(FirstByteTimes)
         self._loop = asyncio.get_running_loop()
-        self._sent: dict[Call, Serve] = {}
+        self._sent: dict[Call, PlanCandidate] = {}
         """Requests that have not been looked at yet."""
         self._waits: dict[Call, _Wait] = {}
         self._stall_timeout = 0.0
@@ -86,11 +87,12 @@ class FirstByteWatch:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def begin(self, call: Call, serve: Serve) -> None:
+    def begin(self, call: Call, candidate: PlanCandidate) -> None:
         """The request is being sent, by the call's relay."""
-        self._sent[call] = serve
-        if self._timer is None or serve.first_byte_timeout or call.next_tier_after:
-            given = serve.first_byte_timeout if call.next_tier_after is None else call.next_tier_after
+        self._sent[call] = candidate
+        configured = candidate.serve.first_byte_timeout
+        if self._timer is None or configured or candidate.first_byte_within:
+            given = configured if candidate.first_byte_within is None else candidate.first_byte_within
             if given:
                 self._wake_within(given)
             elif self._timer is None:
@@ -98,17 +100,17 @@ class FirstByteWatch:
 
     def end(self, call: Call, relay: Relay) -> None:
         """The request is over; it need not have begun."""
-        serve = self._sent.pop(call, None)
-        if serve is None:
+        candidate = self._sent.pop(call, None)
+        if candidate is None:
             wait = self._waits.pop(call, None)
             if wait is None:
                 return
-            serve = wait.serve
+            candidate = wait.candidate
             if wait.probe is not None:
                 wait.probe.cancel()
         began_at, request = call.reply.first_byte_at, call.request
         if began_at is not None and relay.upstream_status == 200 and request is not None and call.media is None:
-            times = self._times[serve.name]
+            times = self._times[candidate.serve.name]
             (times.streamed if request.fields.stream else times.whole).append(began_at - call.sent_at)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -128,9 +130,9 @@ class FirstByteWatch:
         self._timer, self._due = None, math.inf
         now = self._loop.time()
         sent, self._sent = self._sent, {}
-        for call, serve in sent.items():
+        for call, candidate in sent.items():
             if (relay := call.relay) is not None:
-                self._waits[call] = _Wait(serve, relay, self._seconds(call, serve), relay.sent_at or now)
+                self._waits[call] = _Wait(candidate, relay, self._seconds(call, candidate), relay.sent_at or now)
         for call, wait in list(self._waits.items()):
             if wait.due <= now:
                 wait.due = math.inf
@@ -139,9 +141,10 @@ class FirstByteWatch:
         if due < math.inf:
             self._wake_at(due)
 
-    def _seconds(self, call: Call, serve: Serve) -> float | None:
-        if call.next_tier_after is not None:
-            return call.next_tier_after
+    def _seconds(self, call: Call, candidate: PlanCandidate) -> float | None:
+        serve = candidate.serve
+        if candidate.first_byte_within is not None:
+            return candidate.first_byte_within
         fields = None if call.request is None else call.request.fields  # None: it passes through unread
         streams = fields is not None and bool(fields.stream)
         output = fields.output_budget() if fields is not None and call.media is None else int(MOST * WRITES)
@@ -161,15 +164,15 @@ class FirstByteWatch:
                 wait.due = now + self._stall_timeout
             else:
                 relay.end_with(faults.stalled(self._stall_timeout))
-        elif has_grown and call.next_tier_after is None:
+        elif has_grown and wait.candidate.first_byte_within is None:
             wait.due = now + wait.seconds  # 2
         else:
             wait.probe = self._loop.create_task(self._extend_or_end(call, wait), name="first-byte")
 
     async def _extend_or_end(self, call: Call, wait: _Wait) -> None:
         relay = wait.relay
-        name = wait.serve.name if call.lease is None else call.lease.serve
-        most = MAX_WORKING if call.next_tier_after is None else self._stall_timeout
+        name = wait.candidate.serve.name if call.lease is None else call.lease.serve
+        most = MAX_WORKING if wait.candidate.first_byte_within is None else self._stall_timeout
         waited = self._loop.time() - wait.since
         works = (most <= 0 or waited < most) and await self._is_working(name)
         wait.probe = None

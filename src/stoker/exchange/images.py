@@ -35,7 +35,7 @@ class ImageInliner:
         try:
             found = await call.run_cancellable(self._fetcher.fetch_all(urls))
         except StokerError as error:
-            call.decision.candidates = [Candidate(serve.name, error.code)]
+            call.decision.candidates = [*call.decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise
         call.raise_if_ended()
         fields.model_at = None  # its position in the old body

@@ -4,7 +4,7 @@
     read      what does the body say                           -> BodyFields
     decide    a task: `routing.dispatch` serves it             -> done
               a model: which serve is meant                    -> Serve
-    carry     format, lease, send, stream: `exchange.carrier`
+    carry     the serve, then its fallback: `exchange.attempts`
     finally   release what is still held; seal the decision, which happens only here: `_guard`
 
 Whatever fails on the way is a StokerError, reported once, in the caller's dialect. A client that leaves ends its
@@ -19,30 +19,23 @@ import logging
 import os
 import re
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any, Final
 
 from stoker.access.caller import Caller
 from stoker.access.limits import LIMIT_REACHED
 from stoker.access.quota import expected_cost
 from stoker.access.usage import UsageTotals, amounts_of
-from stoker.domain.decision import Candidate, Decision
+from stoker.domain.decision import Decision
 from stoker.domain.dialect import Dialect, Endpoint
-from stoker.domain.errors import (
-    BEYOND_THE_DEVICE,
-    CapacityError,
-    ClientLeft,
-    OurBug,
-    StokerError,
-    UpstreamError,
-)
+from stoker.domain.errors import CapacityError, ClientLeft, OurBug, StokerError
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import Serve
 from stoker.domain.trace import Tracer
+from stoker.exchange.attempts import Attempts
 from stoker.exchange.call import Call
-from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
+from stoker.exchange.carrier import Carrier
 from stoker.exchange.loading_notes import LoadingNotes
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.key_rules import apply_rules, show_limits
@@ -60,9 +53,7 @@ from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.own_replies import NAMES_MODEL
 from stoker.request.codec.request_defaults import apply_defaults
-from stoker.request.codec.upstream_errors import recorded_code
-from stoker.request.decide.dialects import dialect_for
-from stoker.request.decide.failover import moves_on
+from stoker.request.decide.plan import plan_for
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.on_demand import read_responses
@@ -92,6 +83,7 @@ class Flow:
         self.waiting_bodies = WaitingBodies()
         self.is_draining = False
         self._carrier = carrier
+        self._attempts = Attempts(carrier)
         self._clock = clock
         self._seal = seal
         self._usage = usage or UsageTotals(clock.wall)
@@ -106,7 +98,6 @@ class Flow:
     def configure(self, settings: FlowSettings) -> None:
         self.settings = settings
         self._body_limit = settings.front_door.body_limit
-        self._fetches_images = settings.image_fetcher.policy.fetch
         self._has_tasks = settings.dispatcher is not None or settings.orchestrators is not None
         """Whether `model` may name something else than a serve."""
         self.bodies.resize(settings.body_budget)
@@ -185,7 +176,6 @@ class Flow:
 
     async def _answer(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes) -> None:
         """Answers the request with what its `model` names."""
-        carrier = self._carrier
         self._begin_reply(call, endpoint, fields)
         call.share = caller.share
         is_media = endpoint.is_media
@@ -201,24 +191,10 @@ class Flow:
             serve = self.settings.names.resolve(fields.model, caller.may_use)
         if call.charge is not None and serve.name in self._usage.costs:
             call.charge.reserve_cost(expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget()))
-        if self._fetches_images and not is_media:
-            body = await carrier.images.inline(call, serve, endpoint, fields, body)
-        upstream = await carrier.format(call, serve, endpoint, fields, body)
-        if upstream.is_rewritten and await carrier.load_or_count_only(call, serve, upstream, body):
-            return
-        if serve.fallback is None:
-            body = b""  # else it would be held until the answer has ended
-            await carrier.lease_and_send(call, serve, upstream)
-            return
-        call.begin_attempt(partial(_falls_back, serve))  # such a 4xx would pass through
-        try:
-            await carrier.lease_and_send(call, serve, upstream)
-        except StokerError as error:
-            fallback = await self._fallback(call, caller, serve, endpoint, error)
-            if fallback is None:
-                raise
-            call.begin_attempt(None)
-            await carrier.lease_and_send(call, fallback, await carrier.format(call, fallback, endpoint, fields, body))
+        plan = plan_for(serve, self.settings.names, caller.may_use, endpoint)
+        answer = self._attempts.carry_out(call, plan, endpoint, fields, body)
+        del body  # else it would be held until the answer has ended
+        await answer
 
     def _check_model(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields) -> None:
         """A request that its model need not answer: it names one that its key may use, or is refused as any other."""
@@ -379,30 +355,6 @@ class Flow:
             return caller.may_use_task(model)
         return is_reserved(model) or settings.names.means(model, caller.may_use)
 
-    async def _fallback(
-        self, call: Call, caller: Caller, serve: Serve, endpoint: Endpoint, error: StokerError
-    ) -> Serve | None:
-        """The serve's fallback, if it failed for a cause in `fallback_on` and the client has nothing yet; else None."""
-        if serve.fallback is None or call.reply.first_byte_at is not None:
-            return None
-        self._carrier.release(call)
-        code, exit_code = recorded_code(error), ""
-        if isinstance(error, UpstreamError):  # the serve may have run out of memory and just exited
-            await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            exit_code = self._carrier.leases.failure_code(serve.name)
-            code = exit_code if exit_code in BEYOND_THE_DEVICE else code
-        if not moves_on(error, serve.fallback_on, exit_code):
-            return None
-        call.raise_if_ended()
-        try:
-            fallback = self.settings.names.resolve(serve.fallback, caller.may_use)
-            dialect_for(fallback, endpoint.dialect, endpoint.path)
-        except StokerError:
-            return None  # the first error says more
-        call.decision.candidates = [Candidate(serve.name, code), Candidate(fallback.name)]
-        call.reply.set_header(b"x-stoker-fallback", f"{serve.name}: {code}".encode())
-        return fallback
-
     def _finish(self, call: Call) -> None:
         reply, decision = call.reply, call.decision
         decision.status = reply.status
@@ -411,11 +363,6 @@ class Flow:
         self._seal(decision)
         if call.trace is not None and self._tracer is not None:
             self._tracer.finish(call.trace, decision)
-
-
-def _falls_back(serve: Serve, error: StokerError) -> bool:
-    """Whether a serve's refusal is one after which its fallback is asked."""
-    return moves_on(error, serve.fallback_on)
 
 
 def _any_serve(serve: Serve) -> bool:

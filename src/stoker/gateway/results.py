@@ -19,8 +19,8 @@ from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.gate import Gate
 from stoker.domain.key import Scope
 from stoker.domain.run import Outcome, Run, RunKind
+from stoker.extensions import offered
 from stoker.gateway.operations import Operation
-from stoker.measure.comparison.runs import comparison_document
 from stoker.quality.promotion.gate_evidence import has_gate_changed
 from stoker.request.accept.routes import wrong_method
 from stoker.store.results import ResultEntry, Results
@@ -91,7 +91,10 @@ class ResultPages:
         if before.kind is not after.kind:
             text = f"a {before.kind} and a {after.kind} cannot be compared: name two results of the same kind"
             raise ClientError(text, code="different_kinds", param="b")
-        document = comparison_document(before, after)
+        comparison_document = offered("comparison")
+        if comparison_document is None:
+            raise ClientError("results are compared by the extension lab, which is not installed", code="not_installed")
+        document: dict[str, Any] = comparison_document(before, after)
         if not is_admin:
             parts = document["different"].items()
             document["different"] = {name: [line.partition(": ")[0] for line in lines] for name, lines in parts}

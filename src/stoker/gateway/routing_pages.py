@@ -11,10 +11,10 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.spending import cloud_costs
 from stoker.domain.tier import Demotion, ProfileRow, Tier
 from stoker.gateway.flow import Flow
-from stoker.measure.routing_report import report, verdicts_of
-from stoker.measure.statistics.stats import wilson
 from stoker.routing.router import TierRouter
 from stoker.store.decisions import DecisionLog
+from stoker_lab.routing_report import report, verdicts_of
+from stoker_lab.statistics.stats import wilson
 
 CONSIDERED = 10_000
 """Of the newest decisions, for what routing saved."""

@@ -38,9 +38,11 @@ from stoker.orchestrate.prompts import VALIDATOR_PROMPT, worker_rules
 from stoker.orchestrate.reply_writer import ReplyWriter
 from stoker.orchestrate.request import OrchestratedRequest, OrchestratorContext
 from stoker.orchestrate.runner import OrchestratedRun, RunParts
-from stoker.orchestrate.worker import Worker, WorkerCandidate
+from stoker.orchestrate.worker import Worker
 from stoker.request.codec.outline import outline
+from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.names import Names
+from stoker.request.decide.plan import PlanCandidate
 from stoker.request.decide.policy import RoutePlan
 from stoker.request.translate.translate import READ_PROMPT, read_prompt
 from stoker.routing.classifier import classify
@@ -61,7 +63,7 @@ PROJECT_HEADER = b"x-stoker-project"
 class ChosenServes(NamedTuple):
     """Who works on a request."""
 
-    workers: tuple[WorkerCandidate, ...]
+    workers: tuple[PlanCandidate, ...]
     """The first one writes; the others take over if it fails. At least one."""
     validator: Serve | None = None
 
@@ -167,17 +169,17 @@ class Orchestrators:
         seen, declared = await call.process(outline, endpoint.dialect, body)
         return classify(seen, declared, CLASSES).name
 
-    def _workers(self, orchestrator: Orchestrator, names: Names, plan: RoutePlan | None) -> tuple[WorkerCandidate, ...]:
+    def _workers(self, orchestrator: Orchestrator, names: Names, plan: RoutePlan | None) -> tuple[PlanCandidate, ...]:
         """The serves that may write, in order; none: no tier may. With `auto`, those of the planned tiers."""
         if orchestrator.worker != AUTO:
-            return (WorkerCandidate(names.resolve(orchestrator.worker, lambda serve: True)),)
+            return (PlanCandidate(names.resolve(orchestrator.worker, lambda serve: True)),)
         dispatcher = self._context.dispatcher
         if plan is None or dispatcher is None:
             return ()
         found = ((dispatcher.router.serve_of(step.tier), step.tier.name) for step in plan.steps)
-        return tuple(WorkerCandidate(serve, tier) for serve, tier in found if serve is not None)
+        return tuple(PlanCandidate(serve, tier) for serve, tier in found if serve is not None)
 
-    def _together(self, workers: tuple[WorkerCandidate, ...], validator: Serve | None) -> ChosenServes:
+    def _together(self, workers: tuple[PlanCandidate, ...], validator: Serve | None) -> ChosenServes:
         """Without those that would have to swap with the validator, unless the first one has to as well: a request has
         one way of working.
         """
@@ -188,7 +190,7 @@ class Orchestrators:
     def _writer(self, call: Call, serves: ChosenServes) -> Worker:
         context = self._context
         health = None if context.dispatcher is None else context.dispatcher.router.health
-        return Worker(context.leases, context.client, serves.workers, health, call.usages.append)
+        return Worker(context.leases, context.client, serves.workers, context.now, health, call.usages.append)
 
     def _validator(self, orchestrator: Orchestrator, names: Names) -> Serve | None:
         """The serve that judges; None: none does. A tier's name means its serve. Raises ClientError 404."""
@@ -324,16 +326,21 @@ class Orchestrators:
 
     async def _follow(self, run: OrchestratedRun, call: Call, worker: Worker, record: OrchestratedRecord) -> None:
         decision = call.decision
-        decision.serve = worker.serve.name
+        decision.serve, outcome = worker.serve.name, "left"
         try:
             await call.run_cancellable(run.run())
+            outcome = "served"
         except StokerError as error:
+            outcome = recorded_code(error)
             error.message = f"{error.message}. The blocks so far: `stoker orchestrator show {decision.id}`"
             error.details = run.failure_details(error)
             raise
         finally:
             run.report(record)
             decision.candidates, decision.serve = worker.candidates, worker.serve.name
+            if worker.tried:
+                worker.end(outcome)
+                decision.tried = worker.tried
             usage = run.usage
             decision.attempts += usage.generations
             decision.input_tokens, decision.output_tokens = usage.input, usage.output

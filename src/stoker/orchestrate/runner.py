@@ -288,7 +288,7 @@ class OrchestratedRun:
         try:
             end = await self._parts.worker.generate(prompt, on_text)
         except StokerError as error:
-            is_replaced = self._parts.worker.replace_after(error)
+            is_replaced = self._parts.worker.is_replaced
             if is_replaced:
                 self._parts.reply.name_worker(self._parts.worker.serve.name)
             self._happened(GenerationFailed(generation, error, is_replaced))

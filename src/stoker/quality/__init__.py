@@ -1,11 +1,10 @@
 """What is found out about the tiers while they serve, and what follows from it. It is kept in `routing.tier_quality`.
 
 monitor           identifies serves that start, watches for answers that become worse (drift)
-fingerprints      what each serve was when it last ran   identify  asks a running engine what it is
+fingerprints      what each serve was when it last ran
 demotion          after a drift alarm: a tier that fails its preflight, too, is denied a class
 recheck           runs that preflight beside the serve's other requests
 shadow            grades live answers afterwards         judge     asks the tier that grades
-judge_prompt      what that tier is asked                judge_trust  which of its grades count
 classifier_model  a model that classifies requests, if it proved better than the built-in classifier
 promotion         moves an alias to another serve on evidence, and back
 """

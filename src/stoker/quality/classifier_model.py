@@ -36,7 +36,6 @@ from stoker.domain.task import Outline, Task
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.internal_client import InternalClient, usage_of
 from stoker.exchange.leasing import leased
-from stoker.measure.classifier import proof as proofs
 from stoker.request.decide.breaker import Breaker
 from stoker.request.decide.classifier_model import (
     class_in_reply,
@@ -46,6 +45,7 @@ from stoker.request.decide.classifier_model import (
     unanswered,
 )
 from stoker.routing.router import TierRouter
+from stoker_lab.classifier import proof as proofs
 
 log = logging.getLogger("stoker.routing")
 OUTCOMES = ("answered", "unclear", "timed_out", "busy", "not_loaded", "failed", "resting", "not_permitted")

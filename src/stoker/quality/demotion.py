@@ -18,12 +18,12 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.run import Fingerprint, RunKind
 from stoker.domain.tier import Demotion, Tier
-from stoker.measure.artifacts import result_file
 from stoker.quality.recheck import FingerprintKey, Key, PendingRecheck, Prove, Rechecks, Rounds, VerifiedServe, prove
 from stoker.request.decide.demotion import DemotionOutcome, demotion_outcome, describe_demotion, never_passed
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
 from stoker.store.demotions import Demotions, path_of
+from stoker_lab.artifacts import result_file
 
 log = logging.getLogger("stoker.routing")
 _NOT_DEMOTED = {

@@ -12,8 +12,8 @@ import msgspec
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.quality.identify import identify
 from stoker.store.files import atomic
+from stoker_lab.identify import identify
 
 log = logging.getLogger("stoker.routing")
 

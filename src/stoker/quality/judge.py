@@ -27,10 +27,10 @@ from stoker.domain.tier import Tier
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.internal_client import InternalClient, usage_of
 from stoker.exchange.leasing import leased
-from stoker.quality import judge_prompt
-from stoker.quality.judge_prompt import JudgeGrade
 from stoker.request.decide.breaker import Breaker
 from stoker.routing.router import TierRouter
+from stoker_lab import judge_prompt
+from stoker_lab.judge_prompt import JudgeGrade
 
 DROPS = (
     "judge_unwell", "judge_resting", "judge_not_loaded", "judge_busy", "judge_failed", "judge_timeout", "judge_unclear",

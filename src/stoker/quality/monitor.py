@@ -13,13 +13,13 @@ from stoker.domain.decision import Routed
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve, replica_names
-from stoker.measure.artifacts.fingerprint import difference
-from stoker.measure.statistics.drift import DriftDetector
 from stoker.quality.demotion import Demoter, key_of
 from stoker.quality.fingerprints import FingerprintStore
-from stoker.quality.identify import KeyRejected
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
+from stoker_lab.artifacts.fingerprint import difference
+from stoker_lab.identify import KeyRejected
+from stoker_lab.statistics.drift import DriftDetector
 
 log = logging.getLogger("stoker.routing")
 

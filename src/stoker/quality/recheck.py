@@ -162,8 +162,8 @@ async def prove(serve: Serve, target: Target) -> Rounds:
     A cancel breaks it off, as the end of the serve does: the findings then say `interrupted`.
     """
     await asyncio.to_thread(_load)
-    from stoker.measure.preflight.run import PreflightOptions, run_preflight
-    from stoker.measure.preflight.table import NAMES
+    from stoker_lab.preflight.run import PreflightOptions, run_preflight
+    from stoker_lab.preflight.table import NAMES
 
     context = serve.context
     needle = MAX_NEEDLE if context is not None and context > 2 * MAX_NEEDLE else None
@@ -183,11 +183,11 @@ async def prove(serve: Serve, target: Target) -> Rounds:
 
 def _wording(serve: Serve, target: Target) -> str:
     """The set of questions for the model: small test models, found by any of their names, know only their own set."""
-    from stoker.measure.preflight.wordings import wording_for
+    from stoker_lab.preflight.wordings import wording_for
 
     return wording_for(target.served_name, serve.name, serve.model).name
 
 
 def _load() -> None:
     """Import the gates only when a preflight runs: `stoker up` starts without them."""
-    import stoker.measure.preflight.run  # noqa: F401
+    import stoker_lab.preflight.run  # noqa: F401

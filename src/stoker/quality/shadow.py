@@ -24,16 +24,16 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.task import UNKNOWN
 from stoker.domain.tier import Tier
 from stoker.exchange.recorder import AnswerRecorder
-from stoker.quality import judge_prompt
 from stoker.quality.judge import Judge, JudgeReply
-from stoker.quality.judge_prompt import MAX_TEXT
-from stoker.quality.judge_trust import JudgedByClass, judging_of, read_judged
 from stoker.request.decide.policy import RoutePlan
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
 from stoker.store import live_grades as live
 from stoker.store.files import atomic
 from stoker.store.routed import RoutedCounts
+from stoker_lab import judge_prompt
+from stoker_lab.judge_prompt import MAX_TEXT
+from stoker_lab.judge_trust import JudgedByClass, judging_of, read_judged
 
 log = logging.getLogger("stoker.routing")
 REMEMBERED = 1000

@@ -21,7 +21,8 @@ class RecentEvents:
         """`kind` is one word: `ready`, `failed`, `stopped`, `exited`, `restarted`, `parked`, `adopted`, `moved`,
         `warned`.
         """
-        self._kept.append({"at": self._wall(), "kind": kind, "serve": serve, "text": text[:LENGTH]})
+        shortened = text if len(text) <= LENGTH else f"{text[: LENGTH - 1]}…"
+        self._kept.append({"at": self._wall(), "kind": kind, "serve": serve, "text": shortened})
 
     def recent(self, limit: int) -> list[dict[str, Any]]:
         """Newest first."""

@@ -25,7 +25,7 @@ from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.process.signing import KeySigner
 from stoker.http import client
 from stoker.http.client import NoResponse
-from stoker.testing.clock import FakeClock
+from stoker_lab.testing.clock import FakeClock
 
 PATIENT = 20.0
 PATHS = {

@@ -24,7 +24,7 @@ from stoker.fleet.conversations.keeper import ConversationKeeper, ConversationSt
 from stoker.fleet.conversations.sequence_use import SequenceUse
 from stoker.fleet.conversations.store import ConversationStore, SavedConversation
 from stoker.fleet.process.signing import KeySigner
-from stoker.testing.clock import FakeClock
+from stoker_lab.testing.clock import FakeClock
 
 SERVE = Serve(name="fast", model="hub/id", keep_conversations=True)
 

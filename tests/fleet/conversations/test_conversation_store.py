@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoker.fleet.conversations.store import ConversationStore, SavedConversation
-from stoker.testing.clock import FakeClock
+from stoker_lab.testing.clock import FakeClock
 
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 HOUR = 3600.0

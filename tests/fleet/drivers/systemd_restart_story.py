@@ -14,7 +14,7 @@ from pathlib import Path
 
 from stoker.fleet.systemd import install
 from stoker.fleet.systemd.units import InstallSite
-from stoker.testing.script.script import Script
+from stoker_lab.testing.script.script import Script
 
 HERE = Path(sys.argv[1])
 CONFIG = HERE / "stoker.toml"

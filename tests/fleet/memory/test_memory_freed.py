@@ -8,7 +8,7 @@ import pytest
 from tests.fleet.memory.device_trees import GIB, Told
 
 from stoker.fleet.memory.freed import SLACK, Freed, Snapshot, snapshot, still_missing, wait_until_free
-from stoker.testing.clock import FakeClock
+from stoker_lab.testing.clock import FakeClock
 
 BEFORE = Snapshot({"a": 4 * GIB}, {1: {"a": 10 * GIB}, 9: {"a": 2 * GIB}})
 LISTED = Snapshot({"a": 4 * GIB}, {1: {"a": 10 * GIB}, 9: {"a": 2 * GIB}})

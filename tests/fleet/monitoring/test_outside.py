@@ -13,8 +13,8 @@ from stoker.fleet.monitoring import external_serves as outside
 from stoker.fleet.monitoring.external_serves import ExternalServeFinder
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.request.lease.phases import ServePhase
-from stoker.testing.clock import FakeClock
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.clock import FakeClock
+from stoker_lab.testing.fleet import FakeFleet
 
 NEAR = Serve("near", driver=Driver.EXTERNAL, base_url="http://gpu-box:8000/v1")
 CLOUD = Serve("cloud", driver=Driver.EXTERNAL, base_url="https://x.example.com/v1", translation=Translation(cloud=True))

@@ -25,7 +25,7 @@ def install(directory: Path, engine: str, *flags: str) -> None:
     path = directory / "bin" / engine
     path.parent.mkdir(exist_ok=True)
     said = " ".join(f"'{flag}'" for flag in flags)
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m stoker.testing.imitation {engine} {said} -- "$@"\n')
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m stoker_lab.testing.imitation {engine} {said} -- "$@"\n')
     path.chmod(0o755)
 
 

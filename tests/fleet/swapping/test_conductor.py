@@ -26,7 +26,7 @@ from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping import status_report
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.fleet import FakeFleet
 
 
 class LoopClock:
@@ -355,6 +355,17 @@ class Pages:
 def journalled(fleet: FakeFleet, pages: Pages, *serves: Serve) -> Conductor:
     policy = SwapPolicy(min_residency=0.0, linger=0.0, max_wait=0.05, drain_timeout=0.05)
     return Conductor([Slot("gpu", swap=policy)], serves, fleet, LoopClock(), journal=pages)
+
+
+@story
+async def test_before_a_swap_its_files_are_read_once_to_decide_and_once_before_anything_stops() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a(), a("b"))
+    await c.switch("a")
+    before = fleet.quick_checks
+    await c.switch("b")
+    assert fleet.quick_checks - before == 2
+    assert_nothing_left(c)
 
 
 @story

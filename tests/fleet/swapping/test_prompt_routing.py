@@ -12,8 +12,8 @@ from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Serve, Slot, SwapPolicy, replicas_of
 from stoker.domain.usage import ServeUsage
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.testing.clock import FakeClock
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.clock import FakeClock
+from stoker_lab.testing.fleet import FakeFleet
 
 FAST = Serve("fast", slot="gpu0", slots=("gpu0", "gpu1"), replicas=2, max_active=4)
 POLICY = SwapPolicy(min_residency=0.0, linger=0.0)

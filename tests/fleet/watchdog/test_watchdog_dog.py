@@ -17,7 +17,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.watchdog.probe import HostState, Listing
 from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
 from stoker.fleet.watchdog.watchdog import HOST_STATE_EVERY, WatchdogLoop
-from stoker.testing.clock import FakeClock
+from stoker_lab.testing.clock import FakeClock
 
 SETTINGS = Watchdog(interval=10.0, stall=120.0, restarts=2, window=600.0)
 GOOD = HostState(missing=(), differences=())

@@ -82,13 +82,17 @@ def test_a_trend_has_the_median_of_each_part_and_what_it_did_not_see_is_unknown(
 
 
 @pytest.mark.parametrize(
-    ("at", "words"),
-    [(250, ""), (301, "The times of the first request are drawn within 10 s."),
-     (-50, "No request ended in the last 5 min: there are no times to draw.")],
+    ("at", "outcome", "words"),
+    [(250, "served", ""), (301, "served", "The times of the first request are drawn within 10 s."),
+     (250, "failed", "No request was answered in the last 5 min: there are no times to draw."),
+     (-50, "served", "No request ended in the last 5 min: there are no times to draw.")],
 )  # fmt: skip
-def test_where_nothing_is_drawn_the_page_says_why(at: float, words: str) -> None:
+def test_where_nothing_is_drawn_the_page_says_why(at: float, outcome: str, words: str) -> None:
     why = "(all, given) => it.nothingToDraw(it.trend(all, given), all)"
-    assert told("trend.js", why, [ended(at)], {"now": 303, "span": 300, "since": -100}) == words
+    assert (
+        told("trend.js", why, [ended(at, outcome=outcome, latency=1.0)], {"now": 303, "span": 300, "since": -100})
+        == words
+    )
 
 
 def test_tokens_count_when_they_were_written_and_not_all_at_the_end() -> None:
@@ -143,9 +147,9 @@ def test_the_memory_of_all_serves_is_a_sum_of_what_is_known(document: Any, used:
 @pytest.mark.parametrize(
     ("serve", "title", "text"),
     [
-        ({"cannot_load": "no such tensor", "last_error": "old"}, "It cannot load.", "no such tensor."),
-        ({"parked": "three crashes.", "last_error": "old"}, "Parked.", "three crashes."),
-        ({"last_error": "exited with code 3"}, "The last failure.", "exited with code 3."),
+        ({"cannot_load": "no such tensor", "last_error": "old"}, "It cannot load:", "no such tensor."),
+        ({"parked": "three crashes.", "last_error": "old"}, "Parked:", "three crashes."),
+        ({"last_error": "exited with code 3"}, "The last failure:", "exited with code 3."),
     ],
 )
 def test_what_is_wrong_with_a_serve_is_what_keeps_it_from_being_loaded(serve: Any, title: str, text: str) -> None:

@@ -12,9 +12,9 @@ import psutil
 import pytest
 import uvloop
 
-from stoker.measure.suites.sandbox.command import bounded_command
 from stoker.orchestrate.checks.commands import CommandChecker, CommandSettings, command_problems
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
+from stoker_lab.suites.sandbox.command import bounded_command
 
 
 def block(text: str, path: str = "") -> WorkerBlock:

@@ -24,8 +24,8 @@ from stoker.orchestrate.checks.validator import (
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 from stoker.orchestrate.prompts import VALIDATOR_PROMPT
 from stoker.request.codec.usage import Usage
-from stoker.testing.clock import FakeClock
-from stoker.testing.fleet import FakeFleet
+from stoker_lab.testing.clock import FakeClock
+from stoker_lab.testing.fleet import FakeFleet
 
 ONE = Serve("one", parallel=1, max_active=1, queue_timeout=60.0)
 BLOCK = WorkerBlock("def f():\n    return 1\n", True, "python")

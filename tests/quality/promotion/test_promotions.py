@@ -22,10 +22,10 @@ from stoker.exchange.leasing import leased
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.quality.promotion.promotions import Promotions
 from stoker.store.overrides import Overrides
-from stoker.testing.clock import FakeClock
-from stoker.testing.fleet import FakeFleet
-from stoker.testing.script.script import Script
-from stoker.testing.server import ScriptedServer
+from stoker_lab.testing.clock import FakeClock
+from stoker_lab.testing.fleet import FakeFleet
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.server import ScriptedServer
 
 ALIAS = Alias("coder", "fast", "default", watch=30.0, check_every=0.02)
 CONDITIONS = ("preflight", "canary", "ttft_p95 < 2s")

@@ -10,8 +10,8 @@ from bench import classifier
 from bench.classifier import BLIND, BLIND2, BLIND3, HALVES, TASKS, learned, load, main, missed
 
 from stoker.domain.task import CLASSES, HIGH_RISK, Outline
-from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, mistake_cost, score
 from stoker.routing.classifier import classify
+from stoker_lab.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, mistake_cost, score
 
 ROWS = load()
 HELD_OUT = [row for row in ROWS if row.is_held_out]

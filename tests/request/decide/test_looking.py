@@ -9,7 +9,7 @@ import pytest
 from bench import classifier
 from bench.classifier import by_side, load, main, missed
 
-from stoker.measure.classifier.labelled_prompts import score
+from stoker_lab.classifier.labelled_prompts import score
 
 RENAME = "Rename UserProfile to Account everywhere and fix the imports."
 POEM = [{"type": "text", "text": "Schreib ein Gedicht zum Geburtstag"}]

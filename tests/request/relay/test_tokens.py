@@ -14,8 +14,8 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.relay import tokens
 from stoker.request.relay.pool import ConnectionPool
-from stoker.testing.script.script import Script
-from stoker.testing.server import ScriptedServer
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.server import ScriptedServer
 
 
 def answered(

@@ -12,7 +12,7 @@ import httpx
 from pydantic import TypeAdapter
 from tests.scenarios.plane import Plane, running, serve
 
-from stoker.testing.scripted import Script
+from stoker_lab.testing.scripted import Script
 
 SERVES = {
     "chatty": ["chat", "completions"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -88,7 +89,7 @@ def client(
         *facts.address_warnings(settings.front_door, root),
         needs.context_shortage(wanted, client_facts, None if is_task else _trained(serve)),
         needs.effort_note(client_facts) if wanted.own_prompt is not None else None,
-        _not_read_yet(serve, is_task, serves_there),
+        _not_ready(serve, is_task, serves_there),
     ]
     if json:
         terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})
@@ -134,10 +135,14 @@ def _trained(serve: Serve) -> int | None:
         return None
 
 
-def _not_read_yet(serve: Serve, is_task: bool, serves_there: list[str]) -> str | None:
-    if is_task or not serves_there or serve.name in serves_there:
-        return None
-    return f"the running Stoker has no serve '{serve.name}' yet: stoker reload"
+def _not_ready(serve: Serve, is_task: bool, serves_there: Mapping[str, str]) -> str | None:
+    """1. none runs, or a choice is asked for  2. the running one has no such serve  3. it cannot load"""
+    if is_task or not serves_there:
+        return None  # 1
+    if serve.name not in serves_there:
+        return f"the running Stoker has no serve '{serve.name}' yet: stoker reload"  # 2
+    reason = serves_there[serve.name]
+    return f"serve '{serve.name}' cannot load: {reason}; another one: --model" if reason else None  # 3
 
 
 def _list(json: bool) -> None:
@@ -150,9 +155,10 @@ def _list(json: bool) -> None:
     terminal.table(_COLUMNS, [(c.name, c.title, c.provider, c.dialect, c.tried or "-") for c in CLIENTS.values()])
 
 
-def _known(config: str | None, state: str | None) -> tuple[KnownStoker, list[str]]:
+def _known(config: str | None, state: str | None) -> tuple[KnownStoker, Mapping[str, str]]:
     """The configuration with what a running Stoker says of its port and of keys (`--port` is not in the file, nor are
-    keys made meanwhile), else what it says of its models; and the serves that it has, empty if none runs.
+    keys made meanwhile), else what it says of its models; and its serves, with why each cannot load. Of those there are
+    none if none runs.
 
     Raises what `find_installation` does, and NotRunning.
     """
@@ -170,8 +176,8 @@ def _known(config: str | None, state: str | None) -> tuple[KnownStoker, list[str
     except NotRunning:
         if settings is None:
             raise
-        return KnownStoker(settings), []
+        return KnownStoker(settings), {}
     door = status.frontdoor
     front_door = replace(settings.front_door, port=door.port, auth=door.auth == "keys")
     known = KnownStoker(replace(settings, front_door=front_door), tasks)
-    return known, [one.replica_of or one.name for one in status.serves]
+    return known, {one.replica_of or one.name: one.cannot_load or "" for one in status.serves}

@@ -54,14 +54,11 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
 
 def checked(config: str | None) -> tuple[Settings, list[str]]:
     """The settings, and what is allowed but probably not meant. Raises ConfigError with every problem."""
-    from stoker.cli.evaluate.judge import judge_warnings
-    from stoker.cli.evaluate.validator import validator_warnings
     from stoker.store.profile import configured_rows, unconfigured_rows
 
     settings, missing = load_beside_running(config)
     rows = configured_rows(settings.router, settings.paths.state)
-    found = missing + config_warnings(settings) + validator_warnings(settings) + uncounted_warnings(settings)
-    found += judge_warnings(settings)
+    found = missing + config_warnings(settings) + uncounted_warnings(settings)
     found += weights_warnings(settings) + _outside_the_vault(settings)
     if settings.router is not None:
         found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +11,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
-from stoker.domain.errors import ConfigError
-from stoker.domain.figures import counted
+from stoker.extensions import offered
 
 if TYPE_CHECKING:
     from stoker.domain.decision import Decision
@@ -56,9 +55,9 @@ def decisions(
         return
     found = _recent(installation, limit or (MAX_LIMIT if routes else DEFAULT_LIMIT))
     if trace:
-        _print_trace(found)
+        _ask_lab("decisions-trace", "--trace")(found)
     elif routes:
-        _print_routes(installation, found, json)
+        _ask_lab("decisions-routes", "--routes")(installation, found, json)
     elif json:
         terminal.emit([_document(d) for d in found])
     elif not found:
@@ -100,41 +99,12 @@ def _follow(installation: Installation, limit: int, json: bool) -> None:
         return
 
 
-def _print_routes(installation: Installation, found: list[Decision], json: bool) -> None:
-    from stoker.cli.commands import decisions_routes
-    from stoker.cli.commands.live_grades import live_grades, uncounted_grades
-    from stoker.domain.spending import cloud_costs
-    from stoker.measure.routing_report import report, verdicts_of
-    from stoker.store.profile import configured_rows
-
-    router = None if installation.settings is None else installation.settings.router
-    clouds = cloud_costs(router)
-    rows, spent = live_grades(installation)
-    live, judged = list(rows.values()), spent.amount_on(time.time())
-    try:
-        measured = configured_rows(router, installation.state)
-    except ConfigError as error:
-        terminal.note(f"stoker: {error.message}; nothing counts as measured here")
-        measured = {}
-    uncounted = uncounted_grades(installation, rows)
-    verdicts = verdicts_of(measured, [row for key, row in rows.items() if key not in uncounted])
-    if json:
-        terminal.emit(report(found, clouds, verdicts, live, judged))
-    else:
-        decisions_routes.show(found, clouds, verdicts, live, judged)
-        if uncounted:
-            where = ", ".join(f"{tier} at {task_class}" for tier, task_class in sorted(uncounted))
-            terminal.note(f"grades of {where} do not count; why: stoker profile show")
-
-
-def _print_trace(found: list[Decision]) -> None:
-    from stoker.measure.load.replay import export_trace
-
-    lines, left_out = export_trace(found)
-    for line in lines:
-        terminal.say(line.decode())
-    if left_out:
-        terminal.note(f"left out: {left_out} of {counted(len(found), 'request')}, since their tokens were not counted")
+def _ask_lab(offer: str, option: str) -> Callable[..., None]:
+    """Raises UsageError: the extension is not installed."""
+    ask: Callable[..., None] | None = offered(offer)
+    if ask is None:
+        raise UsageError(f"{option} needs the extension lab, which is not installed: see stoker --version -v")
+    return ask
 
 
 def explain(

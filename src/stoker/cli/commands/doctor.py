@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from stoker.cli.machine.discover import InstalledEngine
     from stoker.domain.access import Settings
     from stoker.fleet.memory.device import DeviceProbe
-    from stoker.fleet.memory.host import HostMemory
 
 
 def doctor(
@@ -119,15 +118,17 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
 
 def _configured(settings: Settings, engines: list[InstalledEngine], probe: DeviceProbe) -> list[DoctorFinding]:
     from stoker.cli.commands import doctor_checks
+    from stoker.cli.commands.fit import held_by_models
     from stoker.cli.machine import discover
     from stoker.domain.cluster import runs_here
     from stoker.domain.serve import Driver
+    from stoker.fleet.memory.host import host_memory
 
     state = Path(settings.paths.state)
     running = _running(state)
     here = [serve for serve in settings.serves if runs_here(serve, settings.slots)]
     started = [serve for serve in here if serve.driver is not Driver.EXTERNAL]
-    process, main = _pid(running), _main_memory(running)
+    process, main = _pid(running), host_memory(credit=held_by_models(running))
     return [
         doctor_checks.state_directory(state, process),
         doctor_checks.port(settings.front_door, process),
@@ -169,16 +170,6 @@ def _of_extensions(settings: Settings) -> list[DoctorFinding]:
     return found
 
 
-def _main_memory(running: StatusAnswer | None) -> HostMemory:
-    """The main memory that models can have: what those that are loaded hold, they give back when others come."""
-    from stoker.fleet.drivers import process_group
-    from stoker.fleet.memory.host import host_memory, process_memory
-
-    leaders = [one.pid for one in running.serves if one.pid is not None] if running is not None else []
-    theirs = process_memory(pid for leader in leaders for pid in process_group.members(leader))
-    return host_memory(credit=theirs.anonymous if theirs is not None else 0)
-
-
 def _demo(settings: Settings) -> tuple[Settings, DoctorFinding]:
     from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
 
@@ -191,7 +182,6 @@ def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
     from stoker.cli.console.installation import config_warnings, load_beside_running
     from stoker.cli.console.uncounted import uncounted_warnings
     from stoker.cli.console.unmeasured import unmeasured_warnings
-    from stoker.cli.evaluate.judge import judge_warnings
 
     part = "configuration"
     try:
@@ -205,7 +195,7 @@ def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
             )
         return None, found
     settings = overridden(settings, given)
-    said = missing + config_warnings(settings) + uncounted_warnings(settings) + judge_warnings(settings)
+    said = missing + config_warnings(settings) + uncounted_warnings(settings)
     if not said and (unmeasured := unmeasured_warnings(settings)):
         return settings, DoctorFinding(
             part, DoctorHealth.WARN, f"{settings.source}: {unmeasured[0]}", "measure the tiers", "stoker eval bootstrap"

@@ -12,9 +12,10 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, NotRunning, UsageError
-from stoker.domain.errors import ConfigError
+from stoker.domain.errors import ConfigError, StokerError
 
 if TYPE_CHECKING:
+    from stoker.cli.console.answers import StatusAnswer
     from stoker.cli.console.installation import Installation
     from stoker.domain.serve import Serve, Slot
     from stoker.fleet.memory.device import Device, DeviceProbe
@@ -63,7 +64,8 @@ def fit(
     subjects = [(_changed(serve, context, parallel, cache_type), slot) for serve, slot in subjects]
     probe = machine()
     given = _given(device_memory)
-    main = host_memory()
+    held = held_by_models(_status(config, state))
+    main = host_memory(credit=held)
     judged: list[FitReport | str] = []
     for serve, slot in subjects:
         devices = check.devices_for(serve, slot, probe.devices()) if given is None else given
@@ -85,8 +87,31 @@ def fit(
         )
         for note in probe.notes() if given is None else ():
             terminal.note(f"stoker: {note}")
+        if held:
+            terminal.note(f"counted as free: {figures.size(held)} that loaded models hold; they make room for others")
     if any(isinstance(result, str) or result.problems for result in judged):
         raise typer.Exit(FAILED)
+
+
+def held_by_models(running: StatusAnswer | None) -> int:
+    """Bytes of main memory that loaded models hold, and give back when others come."""
+    from stoker.fleet.drivers import process_group
+    from stoker.fleet.memory.host import process_memory
+
+    leaders = [one.pid for one in running.serves if one.pid is not None] if running is not None else []
+    theirs = process_memory(pid for leader in leaders for pid in process_group.members(leader))
+    return theirs.anonymous if theirs is not None else 0
+
+
+def _status(config: str | None, state: str | None) -> StatusAnswer | None:
+    """Of the Stoker that runs; None: none does."""
+    from stoker.cli.console.installation import find_running
+
+    try:
+        with find_running(config, state).control() as control:
+            return control.status()
+    except StokerError:
+        return None
 
 
 def machine() -> DeviceProbe:

@@ -39,6 +39,7 @@ def init(
     from stoker.cli.commands import init_config
     from stoker.cli.machine import discover, serve_plan
     from stoker.config.paths import default_vault
+    from stoker.engines.registry import DEFAULT
 
     asks = not (yes or json)
     if asks and not sys.stdin.isatty():
@@ -63,8 +64,6 @@ def init(
     for problem in problems:
         terminal.note(f"to fix before it runs: {problem}")
     if not discover.has_default(found.engines):
-        from stoker.engines.registry import DEFAULT
-
         terminal.say(f"first: {DEFAULT.install}   (or put {DEFAULT.program} on PATH)")
     if not found.models:
         terminal.say(f"next: put a GGUF file into {vault}, then stoker init --force; or try stoker up --demo")
@@ -105,6 +104,7 @@ def merge_models(own: Sequence[ModelFile], others: Sequence[ModelFile]) -> list[
 
 def report(found: MachineInventory) -> None:
     from stoker.cli.machine import discover
+    from stoker.engines.registry import DEFAULT
 
     for gpu in found.gpus:
         terminal.say(f"GPU     {gpu.index}: {gpu.name}, {figures.size(gpu.memory)}")
@@ -123,8 +123,6 @@ def report(found: MachineInventory) -> None:
     for engine in found.engines:
         terminal.say(f"engine  {engine.name}: {engine.where}")
     if not discover.has_default(found.engines):
-        from stoker.engines.registry import DEFAULT
-
         how = f"{DEFAULT.install}, or put {DEFAULT.program} on PATH"
         terminal.say(f"engine  no {DEFAULT.title} found; install it: {how}")
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.commands import serves_experiment
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused, unknown_serve
 from stoker.cli.console.hints import CommandsWithHints
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(cls=CommandsWithHints, help="Serves: the model servers of the configuration.", no_args_is_help=True)
 options.accept_config(app)
-app.command()(serves_experiment.experiment)
 
 
 @app.command()

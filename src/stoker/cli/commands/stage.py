@@ -172,7 +172,7 @@ def _order(text: str, name: str | None, digests: list[str]) -> Order:
         files: list[str] = []
         if found.kind is SourceKind.PATH:
             if not os.path.exists(found.path):
-                hub = f"; of the hub: stoker stage hf:{text}" if re.fullmatch(r"[\w.-]+/[\w.-]+", text) else ""
+                hub = f"; of the hub: `stoker stage hf:{text}`" if re.fullmatch(r"[\w.-]+/[\w.-]+", text) else ""
                 raise ValueError(f"there is no {found.path}{hub}")
             if os.path.isdir(found.path):
                 found, files = of_folder(found), listing(Path(found.path))

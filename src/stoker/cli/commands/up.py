@@ -16,7 +16,6 @@ from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
 from stoker.cli.console.installation import config_warnings, demo_state, is_answering, socket_of
 from stoker.cli.console.unmeasured import unmeasured_warnings
 from stoker.cli.console.weights_warnings import weights_warnings
-from stoker.cli.evaluate.judge import judge_warnings
 from stoker.domain.figures import counted
 from stoker.domain.host_port import host_port
 
@@ -96,12 +95,7 @@ def up(
 
 def warn(settings: Settings) -> None:
     """Print what is allowed but probably not meant."""
-    for warning in (
-        config_warnings(settings)
-        + weights_warnings(settings)
-        + judge_warnings(settings)
-        + unmeasured_warnings(settings)
-    ):
+    for warning in config_warnings(settings) + weights_warnings(settings) + unmeasured_warnings(settings):
         terminal.note(f"warning: {warning}")
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
-
-from stoker.domain.errors import StokerError
 
 _INSTEAD = {
     "status": "stoker serves status",
@@ -73,6 +71,10 @@ class CommandsWithHints(TyperGroup):
     instead: Mapping[str, str] = {}
     """By a word that people type: what a group of an extension has for it."""
 
+    def take(self, commands: MutableMapping[str, Any]) -> None:
+        """Has these commands from now on."""
+        self.commands = commands
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         instead = self._instead(ctx, args[0]) if args else None
         if instead is not None and self.get_command(ctx, args[0]) is None:
@@ -92,16 +94,8 @@ class CommandsWithHints(TyperGroup):
 def _commands_called(name: str, root: TyperGroup) -> str | None:
     """None: there is none."""
     whole = [f"stoker {name}"] if name in root.commands else []
-    groups = [group for group in root.commands if name in _names_in(group, root)]
+    groups = [group for group, one in root.commands.items() if isinstance(one, TyperGroup) and name in one.commands]
     return ", ".join(whole + [f"stoker {group} {name}" for group in groups]) or None
-
-
-def _names_in(group: str, root: TyperGroup) -> Collection[str]:
-    try:
-        command = root.commands[group]
-    except StokerError:  # an extension's, which cannot be loaded
-        return ()
-    return command.commands if isinstance(command, TyperGroup) else ()
 
 
 class CommandWithSettings(TyperCommand):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from stoker.cli.console.errors import UsageError, unknown_serve
 from stoker.domain.errors import ConfigError
+from stoker.extensions import installed_extensions, load
 
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control
@@ -143,28 +144,22 @@ def config_warnings(settings: Settings) -> list[str]:
     from stoker.config.warnings import warnings
     from stoker.engines import plan
 
-    found = warnings(settings) + undecidable_conditions(settings) + context_warnings(settings)
+    found = warnings(settings) + context_warnings(settings)
     found += [serve.context_problem for serve in settings.serves if serve.context_problem]
-    return found + [f"serve '{serve.name}': {text}" for serve in settings.serves for text in plan.cautions(serve)]
+    found += [f"serve '{serve.name}': {text}" for serve in settings.serves for text in plan.cautions(serve)]
+    return found + extension_warnings(settings)
 
 
-def undecidable_conditions(settings: Settings) -> list[str]:
-    """Conditions of gates that nothing can decide, and what they need: one sentence each."""
-    if not settings.gates:
-        return []
-    from stoker.domain.task import CLASSES
-    from stoker.measure.gate import measurements
-    from stoker.measure.suites import fixture
-
-    classes = settings.router.known if settings.router is not None else CLASSES
-    conditions = [(gate.name, one) for gate in settings.gates for one in gate.conditions]
-    is_of_class = any(measurements.class_of(one, classes) for _, one in conditions)
-    fixtures = fixture.sizes(fixture.shipped_fixtures()) if is_of_class else {}
-    return [
-        f"gate '{name}' cannot be decided: {text}"
-        for name, one in conditions
-        if (text := measurements.why_undecidable(one, fixtures, classes))
-    ]
+def extension_warnings(settings: Settings) -> list[str]:
+    """What extensions say of the configuration: one sentence each."""
+    found = []
+    for installed in installed_extensions():
+        if installed.extension is not None and installed.extension.warnings:
+            try:
+                found += load(installed.extension.warnings)(settings)
+            except Exception as error:  # whatever a stranger's extension does
+                found.append(f"extension {installed.name} cannot look at it: {type(error).__name__}: {error}")
+    return found
 
 
 def find_installation(config: str | None, state: str | None = None) -> Installation:

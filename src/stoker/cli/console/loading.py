@@ -101,12 +101,13 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
                     terminal.note(f"stoker: {name}: {note}; what to do: stoker doctor")
             continue
         try:
-            switched = load_progress.watch(control, name, partial(_run, step, name), quiet)
-        except StokerError as error:
-            if not quiet:
-                terminal.note(f"stoker: {_about(name, error.message)}")
-            outcome.fail(name, error, _settled(control, name, quiet) if step.restores else [])
-            continue
+            try:
+                switched = load_progress.watch(control, name, partial(_run, step, name), quiet)
+            except StokerError as error:
+                if not quiet:
+                    terminal.note(f"stoker: {_about(name, error.message)}")
+                outcome.fail(name, error, _settled(control, name, quiet) if step.restores else [])
+                continue
         except KeyboardInterrupt:
             terminal.note(f"stopped watching {name}; to see its progress: {step.watch_with.format(name=name)}")
             raise typer.Exit(INTERRUPTED) from None

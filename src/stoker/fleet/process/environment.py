@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from stoker.engines.registry import ENGINES
+
 _NAMES = frozenset(
     ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "HF_HOME", "PYTHONUTF8")
 )
 _PREFIXES = (
-    "LC_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "HF_HUB_", "XDG_", "OMP_", "GGML_", "LLAMA_",
-    "NCCL_", "GLOO_", "UCX_", "TORCH", "PYTORCH_", "TRITON_", "FLASHINFER_",
+    "LC_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "HF_HUB_", "XDG_", "OMP_", "NCCL_", "GLOO_", "UCX_", "TORCH",
+    "PYTORCH_", "TRITON_", "FLASHINFER_",
 )  # fmt: skip
-"""Not VLLM_: an inherited VLLM_SERVER_DEV_MODE would open endpoints that ask for no key."""
+"""Those of machines and of libraries; `Engine.variables` has more."""
 _OWN = "STOKER_"
 _ALL = "*"
 _SECRET_ENDINGS = ("KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS", "KEY_FILE", "TOKEN_PATH")
@@ -28,7 +30,8 @@ def is_secret(name: str) -> bool:
 
 def reaches_child(name: str) -> bool:
     """Whether a variable of Stoker's environment reaches a child."""
-    return (name in _NAMES or name.startswith(_PREFIXES)) and not is_secret(name)
+    of_engines = (prefix for engine in ENGINES.values() for prefix in engine.variables)
+    return (name in _NAMES or name.startswith((*_PREFIXES, *of_engines))) and not is_secret(name)
 
 
 def child_environment(

@@ -79,9 +79,11 @@ class StartChecks:
         except TimeoutError:
             return [unanswered(serve)]
 
-    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+    async def full_check(
+        self, serve: Serve, victims: tuple[str, ...] = (), checked: QuickCheck | None = None
+    ) -> list[str]:
         """See `Fleet.full_check`. Hashes weights if their digests are not known yet: that takes minutes."""
-        found = self.quick_check(serve)
+        found = checked or self.quick_check(serve)
         problems = list((found if isinstance(found, QuickCheck) else await found).problems)
         if problems or serve.driver is Driver.EXTERNAL:
             return problems

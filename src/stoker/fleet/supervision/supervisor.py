@@ -83,8 +83,10 @@ class Supervisor:
     def quick_check(self, serve: Serve) -> QuickCheck | Awaitable[QuickCheck]:
         return self._checks.quick_check(serve)
 
-    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        return await self._checks.full_check(serve, victims)
+    async def full_check(
+        self, serve: Serve, victims: tuple[str, ...] = (), checked: QuickCheck | None = None
+    ) -> list[str]:
+        return await self._checks.full_check(serve, victims, checked)
 
     async def fetch(self, serve: Serve) -> None:
         await self._checks.fetch(serve)

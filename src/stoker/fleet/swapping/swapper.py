@@ -126,7 +126,7 @@ class Swapper:
                         await asyncio.shield(self._fetching.task(serve.name))
                         check = await self._quick_check(serve)
                     files = check.files
-                    await self._full_check(serve, report.victims)
+                    await self._full_check(serve, report.victims, check)
                     await self._journal.begin(entry)
             victims_untouched = False
             with timed(report.phases, "stop"):
@@ -185,7 +185,7 @@ class Swapper:
         drain.
         """
         try:
-            await self._full_check(serve, victims)
+            await self._full_check(serve, victims, await self._quick_check(serve))
         except StokerError as error:
             swap = self._scheduler.find_swap(swap_id)
             if swap is not None and swap.run_at is None:
@@ -198,12 +198,13 @@ class Swapper:
         check = self._fleet.quick_check(serve)
         return check if isinstance(check, QuickCheck) else await check
 
-    async def _full_check(self, serve: Serve, victims: tuple[str, ...]) -> None:
-        """Raises StartFailed with every problem that prevents the start. Stops nothing."""
-        check = await self._quick_check(serve)
+    async def _full_check(self, serve: Serve, victims: tuple[str, ...], check: QuickCheck) -> None:
+        """`check`: the quick one, of just now. Raises StartFailed with every problem that prevents the start. Stops
+        nothing.
+        """
         if check.lasting:
             raise lasting_problems(serve, check.lasting)
-        problems = await self._fleet.full_check(serve, victims)
+        problems = await self._fleet.full_check(serve, victims, check)
         if problems:
             raise cannot_start(serve, problems)
 

@@ -51,6 +51,7 @@ def facts(decision: Decision, spans: Sequence[Span] = ()) -> list[Fact]:
         *_routed(decision),
         *_orchestrated(decision),
         *_candidates(decision),
+        *([] if decision.routed is not None else _tried(decision)),
         *_waited(decision, spans),
         ("attempts", str(decision.attempts)),
         ("first token", _first_token(decision)),
@@ -142,17 +143,23 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
     notes = f": {', '.join(routed.notes)}" if routed.notes else ""
     rows = [("task", f"{routed.task}, by {BY.get(routed.source, routed.source)}{notes}")]
     rows += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
-    for place, one in enumerate(routed.attempts):
-        found = f"; found: {', '.join(one.findings)}" if one.findings else ""
-        again = f"; asked for a repair {figures.counted(one.repairs, 'time')}" if one.repairs else ""
-        spent = "" if one.seconds is None else f" after {figures.seconds(one.seconds)}"
-        cost = "" if one.cost is None else f", cost {one.cost:.6g}"
-        outcome = in_words(one.outcome)
-        rows.append(("tried" if place == 0 else "", f"{one.tier}: {outcome}{spent}{cost}{again}{found}"))
+    rows += _tried(decision)
     if routed.tier:
         rows.append(("answered", f"{routed.tier}, checks: {routed.verify}"))
     if routed.graded:
         rows.append(("graded", routed.graded))
+    return rows
+
+
+def _tried(decision: Decision) -> list[tuple[str, str]]:
+    rows = []
+    for place, one in enumerate(decision.all_tried):
+        found = f"; found: {', '.join(one.findings)}" if one.findings else ""
+        again = f"; asked for a repair {figures.counted(one.repairs, 'time')}" if one.repairs else ""
+        spent = "" if one.seconds is None else f" after {figures.seconds(one.seconds)}"
+        cost = "" if one.cost is None else f", cost {one.cost:.6g}"
+        words = f"{one.tier or one.serve}: {in_words(one.outcome)}{spent}{cost}{again}{found}"
+        rows.append(("tried" if place == 0 else "", words))
     return rows
 
 
@@ -219,7 +226,10 @@ def _tokens(decision: Decision) -> str:
 
 
 def _outcome(decision: Decision) -> str:
-    said = f"{decision.outcome}: {OUTCOMES.get(decision.outcome, 'unknown to this version')}"
+    words = OUTCOMES.get(decision.outcome, "unknown to this version")
+    if decision.outcome == "upstream_failed" and not decision.attempts:
+        words = "no model server was there to ask"
+    said = f"{decision.outcome}: {words}"
     if decision.status:
         said += f"; status {decision.status}"
     return said + (f", because {in_words(decision.reason)}" if decision.reason else "")

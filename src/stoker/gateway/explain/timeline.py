@@ -66,9 +66,8 @@ def timeline(decision: Decision, swaps: Iterable[EndedSwap] = (), uses: Sequence
         waits = [Span(SpanKind(one.kind), one.start, one.end, one.words, one.kind != "wait") for one in decision.waits]
         return waits + _answering(decision, waits[0].end, whole)
     waited = min(_waited(decision), whole)
-    attempts = [] if decision.routed is None else decision.routed.attempts
-    if len(attempts) > 1:
-        return _tries(attempts, decision, whole)
+    if len(decision.all_tried) > 1 and (decision.routed is not None or not waited):
+        return _tries(decision.all_tried, decision, whole)
     spans = _waiting(decision, waited, _concerned(decision, waited, swaps), uses) if waited else []
     return spans + _answering(decision, waited, whole)
 
@@ -88,17 +87,18 @@ def _answering(decision: Decision, start: float, whole: float) -> list[Span]:
 
 
 def _tries(attempts: Sequence[Attempt], decision: Decision, whole: float) -> list[Span]:
-    """Several tiers, one after the other; what each of them waited is not known."""
+    """Several candidates, one after the other; what each of them waited is not known."""
     spans, at = [], 0.0
     for place, one in enumerate(attempts):
         is_last = place == len(attempts) - 1
         end = whole if is_last else min(whole, at + (one.seconds or 0.0))
         outcome = "answered" if one.outcome == "served" else in_words(one.outcome or "unknown")
-        spans.append(Span(SpanKind.ATTEMPT, at, end, f"{one.tier}: {outcome}"))
+        who = one.tier or one.serve
+        spans.append(Span(SpanKind.ATTEMPT, at, end, f"{who}: {outcome}"))
         first = decision.ttft
         if is_last and decision.stream and first is not None and at <= first < end - 0.001:
-            spans.append(Span(SpanKind.PROMPT, at, first, f"{one.tier} until its first token", is_part=True))
-            spans.append(Span(SpanKind.ANSWER, first, end, f"{one.tier} wrote the answer", is_part=True))
+            spans.append(Span(SpanKind.PROMPT, at, first, f"{who} until its first token", is_part=True))
+            spans.append(Span(SpanKind.ANSWER, first, end, f"{who} wrote the answer", is_part=True))
         at = end
     return spans
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stoker.domain.orchestrator import CheckLayer
-from stoker.measure.suites.sandbox.command import NOT_FOUND, BoundedCommandResult, CommandLimits, isolated_command
 from stoker.orchestrate.checks.source_files import path_within, source_before, write_committed, write_file
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
+from stoker_lab.suites.sandbox.command import NOT_FOUND, BoundedCommandResult, CommandLimits, isolated_command
 
 FILE = "{file}"
 _LINES = 20

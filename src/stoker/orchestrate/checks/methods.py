@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stoker.measure.suites.sandbox.command import bounded_command
+from stoker_lab.suites.sandbox.command import bounded_command
 
 _SECONDS = 10.0
 """What jedi does not know by then is taken to exist."""

@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 
 from stoker.domain.nearest import nearest
 from stoker.domain.orchestrator import CheckLayer
-from stoker.measure.suites.sandbox.command import bounded_command
 from stoker.orchestrate.checks import packages
 from stoker.orchestrate.checks.call_keywords import unknown_keywords
 from stoker.orchestrate.checks.methods import missing_method
@@ -37,6 +36,7 @@ from stoker.orchestrate.checks.source_files import source_before, source_of, wri
 from stoker.orchestrate.checks.structure import PYTHON
 from stoker.orchestrate.checks.undefined import CALLED, UndefinedName, undefined_names
 from stoker.orchestrate.loop.blocks import END_OF_ANSWER, LayerResult, WorkerBlock
+from stoker_lab.suites.sandbox.command import bounded_command
 
 _SECONDS = 10.0
 """For the interpreter. What it does not answer by then is taken to exist."""

@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stoker.measure.suites.sandbox.command import bounded_command
 from stoker.orchestrate.checks.grammars import Grammar, grammar_of, language_of
+from stoker_lab.suites.sandbox.command import bounded_command
 
 SHORT = 2000
 """Characters that may be parsed in this process: 0.3 seconds and 150 MB at the worst."""

@@ -19,10 +19,10 @@ from stoker.domain.gate import Alias, Override
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.run import Finding, Outcome
 from stoker.exchange.leasing import leased
-from stoker.measure.canary.steadiness import SteadinessCheck
-from stoker.measure.requests.client import ModelClient
-from stoker.measure.statistics.stats import Cusum
 from stoker.request.decide.failover import BUSY, TAKES_NONE
+from stoker_lab.canary.steadiness import SteadinessCheck
+from stoker_lab.requests.client import ModelClient
+from stoker_lab.statistics.stats import Cusum
 
 SERVE_FAILURES = frozenset(("upstream_failed", "stalled", "bug"))
 """Outcomes of requests for which the serve is to blame."""

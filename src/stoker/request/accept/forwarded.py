@@ -10,16 +10,13 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
+from stoker.request.accept.routes import BEHIND_PROXIES, TREES_BEHIND_PROXIES
 from stoker.request.accept.wire import Forwarded, Wire
 
 EVERYBODY = "*"
 MAX_REMEMBERED = 1024
 """Peers of which is remembered whether they are trusted."""
 _PREFIX = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+){1,16}", re.ASCII)
-_READ_ONLY = frozenset(
-    ("/", "/ui", "/status", "/events", "/metrics", "/openapi.json", "/healthz", "/health", "/readyz")
-)
-_TREES = ("/v1/", "/api/", "/sdapi/", "/ui/")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -92,7 +89,7 @@ def _without_prefix(path: str, prefix: str) -> str:
     if not _PREFIX.fullmatch(prefix) or not path.startswith(prefix + "/"):
         return ""
     rest = path[len(prefix) :]
-    return rest if rest in _READ_ONLY or rest.startswith(_TREES) else ""
+    return rest if rest in BEHIND_PROXIES or rest.startswith(TREES_BEHIND_PROXIES) else ""
 
 
 def _without_port(hop: str) -> str:

@@ -112,6 +112,12 @@ _TREES = {
 }
 _TREE_PATHS = tuple(_TREES)
 _API_PATHS = ("/v1/", "/api/", "/sdapi/")
+_READING = (RouteKind.HEALTH, RouteKind.READY, RouteKind.STATUS, RouteKind.EVENTS, RouteKind.OPENAPI,
+            RouteKind.METRICS, RouteKind.ROOT, RouteKind.PAGE)  # fmt: skip
+BEHIND_PROXIES = frozenset(path for path, route in _PLAIN.items() if route.kind in _READING)
+"""The paths that only read, and are found below the prefix of a trusted proxy's `X-Forwarded-Prefix`."""
+TREES_BEHIND_PROXIES = (*_API_PATHS, "/ui/")
+"""What such paths begin with, too: the API and the page."""
 
 
 _OTHER_METHODS = {

@@ -81,6 +81,8 @@ class RoutePlan(NamedTuple):
     """Seconds until the first of the tiers that asked for a pause may be used again; None: no tier asked."""
     pause_status: int = 429
     """The status of that tier's reply."""
+    refuses_empty: bool = False
+    """An answer that says nothing is a failure of the tier that gave it."""
 
     def refusal(self) -> str:
         """Why no tier may serve, tier by tier, and what to do."""

@@ -159,7 +159,7 @@ class _Reader:
         inner, count = self._number("I"), self._number("Q")
         if inner == _TEXT:
             if 8 * count > self._left:
-                raise self._broken(f"a list of {count} texts")
+                raise self._too_long()
             self._skip_texts(count)
             return TextCount(count)  # how many is what matters of a vocabulary
         if inner not in _SCALARS:
@@ -202,13 +202,18 @@ class _Reader:
         self._spend(count)
         data = self._file.read(count)
         if len(data) < count:
-            raise self._broken("it ends inside its header")
+            raise self._too_long()
         return data
 
     def _spend(self, count: int) -> None:
         if count > self._left:
-            raise self._broken("its header is longer than the file, or than 256 MiB")
+            raise self._too_long()
         self._left -= count
+
+    def _too_long(self) -> UnreadableModel:
+        """The header claims more bytes than are left of the file, or of what is read of a header."""
+        is_cut = self._size <= HEADER_LIMIT
+        return self._broken("it ends inside its header" if is_cut else "its header is longer than 256 MiB")
 
     def _broken(self, what: str) -> UnreadableModel:
         return UnreadableModel(f"{self._path} is broken ({what}): download it again")

@@ -18,10 +18,10 @@ from stoker.request.translate.neutral.calls import short_name, spelt_id
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import PATHS, Written, read_prompt, write_prompt
-from stoker.testing.script import ask
-from stoker.testing.script.record import RecordedRequest
-from stoker.testing.script.script import Script
-from stoker.testing.strict.strictness import refusal
+from stoker_lab.testing.script import ask
+from stoker_lab.testing.script.record import RecordedRequest
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.strict.strictness import refusal
 
 BODIES = {path.stem: json.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.json"))}
 SIGNER = ThinkingSigner((b"k" * 32,))

@@ -15,10 +15,10 @@ from stoker.domain.prompt import ToolCall
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.restore import AnswerRestorer, once, unwrapped
 from stoker.request.translate.translate import PATHS, read_prompt, write_prompt
-from stoker.testing.script import ask
-from stoker.testing.script.record import RecordedRequest
-from stoker.testing.script.script import Script
-from stoker.testing.strict.strictness import refusal
+from stoker_lab.testing.script import ask
+from stoker_lab.testing.script.record import RecordedRequest
+from stoker_lab.testing.script.script import Script
+from stoker_lab.testing.strict.strictness import refusal
 
 SIGNER = ThinkingSigner((b"k" * 32,))
 HELLO = [{"role": "user", "content": "hi"}]

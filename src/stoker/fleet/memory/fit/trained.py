@@ -6,14 +6,9 @@ import os
 import re
 
 from stoker.domain.serve import Driver, Serve
-from stoker.engines.registry import engine_of
+from stoker.engines.registry import ENGINES, engine_of
 from stoker.fleet.memory.fit import hf_config
 from stoker.store.files import gguf_header
-
-_STRETCHES = re.compile(r"--(rope|yarn|override-kv|hf-overrides|json-model-override-args)")
-_STRETCHES_BY_VARIABLE = re.compile(
-    r"LLAMA_ARG_(ROPE|YARN)_|LLAMA_ARG_OVERRIDE_KV|\w+_ALLOW_\w+_(MAX_MODEL|CONTEXT)_LEN"
-)
 
 
 def trained_context(model: str) -> int | None:
@@ -29,9 +24,9 @@ def excess(serve: Serve) -> int | None:
     """
     if serve.context is None or serve.auto_context or serve.driver in (Driver.EXTERNAL, Driver.RAY):
         return None
-    if any(_STRETCHES.match(word) for word in (*(serve.cmd or ()), *serve.extra_args, *(serve.up or ()))):
-        return None
-    if any(_STRETCHES_BY_VARIABLE.match(name) for name in serve.env):
+    patterns = [engine.stretches for engine in ENGINES.values() if engine.stretches]
+    words = (*(serve.cmd or ()), *serve.extra_args, *(serve.up or ()), *serve.env)
+    if any(re.match(pattern, word) for pattern in patterns for word in words):
         return None
     trained = trained_context(serve.model)
     return trained if trained is not None and serve.context > trained else None

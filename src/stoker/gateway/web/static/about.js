@@ -60,7 +60,7 @@ function Health({ found }) {
     ${trouble.value && html`<${Problem} error=${trouble.value} />`}
     ${found && !wrong.length && html`<p class="note good">None: the configuration and this machine are as they should be.</p>`}
     ${wrong.map((one, index) => html`<div key=${index} class=${`note finding ${one.health === "fail" ? "bad" : "warn"}`}>
-      <p><strong>${one.health === "fail" ? "Problem" : "Warning"}: ${one.part}.</strong> ${one.detail}</p>
+      <p><strong>${one.health === "fail" ? "Problem" : "Warning"}, ${one.part}:</strong> ${one.detail}</p>
       ${one.fix && html`<p>${capital(one.fix)}.</p>`}
       ${one.next && html`<p class="command"><code>${one.next}</code> <${Copy} text=${one.next} what=${`the command ${one.next}`} /></p>`}</div>`)}
     ${fine.length > 0 && html`<details class="twin"><summary>${fine.length} parts are fine</summary>

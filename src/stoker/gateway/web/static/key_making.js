@@ -2,7 +2,6 @@
 import { html, signal, useEffect, useRef, useState } from "./kit.js";
 import { ask } from "./api.js";
 import { Code } from "./code_block.js";
-import { serves } from "./live.js";
 import { Problem } from "./parts.js";
 import { signIn } from "./session.js";
 
@@ -56,7 +55,7 @@ function Dialog({ apps, isFirst, done }) {
             ${apps.length > 0 && html`<${Field} id="key-app" label="Application"><select id="key-app" onChange=${set("app")}><option value="">none</option>${apps.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select><//>`}
             <${Field} id="key-rpm" label="Requests a minute"><input id="key-rpm" type="number" min="1" step="1" placeholder="no limit" value=${given.requests ?? ""} onInput=${set("requests")} /><//>
             <${Field} id="key-tpd" label="Tokens a day"><input id="key-tpd" type="number" min="1" step="1" placeholder="no limit" value=${given.tokens ?? ""} onInput=${set("tokens")} /><//>
-            <${Field} id="key-models" label="Models"><input id="key-models" autocomplete="off" placeholder=${`all; or names, such as ${serves.value[0]?.name ?? "a, b"}`} value=${given.models ?? ""} onInput=${set("models")} /><//>
+            <${Field} id="key-models" label="Models"><input id="key-models" autocomplete="off" placeholder="all, or names: a, b" value=${given.models ?? ""} onInput=${set("models")} /><//>
           </div>
           <ol class="steps">${stepsOf(given, isFirst).map((step) => html`<li key=${step}>${step}</li>`)}</ol>
           ${isFirst && html`<label class="sure"><input type="checkbox" required /> <span>Every client will send a key from now on.</span></label>`}

@@ -32,10 +32,10 @@ export function Problem({ error }) {
 }
 
 function headline(error) {
-  if (error.status === 0) return "No answer.";
-  if (error.status === 401) return "This key is not accepted.";
-  if (error.status === 403) return "Not allowed.";
-  return "It did not work.";
+  if (error.status === 0) return "No answer:";
+  if (error.status === 401) return "This key is not accepted:";
+  if (error.status === 403) return "Not allowed:";
+  return "It did not work:";
 }
 
 /** Places in use, as a row of marks. */

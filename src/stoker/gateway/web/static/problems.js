@@ -9,11 +9,11 @@ export function isBroken({ state }) {
 
 /** `{ title, text, next }`: what is wrong, why, and what follows; null: nothing is known to be wrong. */
 export function problemOf({ parked, cannot_load: why, last_error: last }) {
-  if (parked) return { title: "Parked.", text: sentence(parked), next: "It is not started again before somebody loads it." };
+  if (parked) return { title: "Parked:", text: sentence(parked), next: "It is not started again before somebody loads it." };
   if (why) {
-    return { title: "It cannot load.", text: sentence(why), next: "It is not started again before its files or its configuration change, or somebody loads it." };
+    return { title: "It cannot load:", text: sentence(why), next: "It is not started again before its files or its configuration change, or somebody loads it." };
   }
-  return last ? { title: "The last failure.", text: sentence(last), next: "" } : null;
+  return last ? { title: "The last failure:", text: sentence(last), next: "" } : null;
 }
 
 function sentence(text) {

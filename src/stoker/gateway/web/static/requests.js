@@ -90,7 +90,7 @@ function Filters({ filter, shows }) {
     </div>`;
 }
 
-const ENDED = Object.entries(LAST).map(([value, word]) => [value, `In the last ${word}`]);
+const ENDED = Object.entries(LAST).map(([value, word]) => [value, `Last ${word}`]);
 
 function Choice({ label, any, value = "", options, set }) {
   const known = options.some(([one]) => one === value) ? options : [...(value ? [[value, value]] : []), ...options];

@@ -74,7 +74,7 @@ function One({ serve }) {
     serve.fallback && ["Fallback", serve.fallback],
     serve.status !== "production" && ["Status", serve.status],
     serve.pid != null && ["Process", `${serve.pid}${serve.port ? `, port ${serve.port}` : ""}`],
-    ["Answered", `${counted(serve.totals.requests, "request")}, ${counted(serve.totals.output_tokens, "token")}${serve.totals.tokens_per_second ? `, ${rate(serve.totals.tokens_per_second)} tokens/s` : ""}`],
+    ["So far", `${counted(serve.totals.requests, "request")}, ${counted(serve.totals.output_tokens, "token")}${serve.totals.tokens_per_second ? `, ${rate(serve.totals.tokens_per_second)} tokens/s` : ""}`],
   ];
   return html`
     <p class="crumb"><a href="#/serves">Serves</a></p>
@@ -128,7 +128,7 @@ function Proof({ serve }) {
     return html`<section><h2>Proof</h2><p class="dim">${isLoaded ? html`It was not looked at yet. The watchdog looks within its <code>interval</code>, 10 s unless configured.` : "It is looked at while it is loaded."}</p></section>`;
   }
   return html`<section><h2>Proof</h2>
-    <p><strong>${health}</strong>, <${Ago} at=${at} />${restarts ? ` · restarted ${counted(restarts, "time")} by the watchdog` : ""}</p>
+    <p><strong>${health}</strong>, ${at == null ? "never proved" : html`proved <${Ago} at=${at} />`}${restarts ? ` · restarted ${counted(restarts, "time")} by the watchdog` : ""}</p>
     <ul class="checks">${findings.map((one) => html`<li class=${one.ok === false ? "bad" : ""}><span class="sign" aria-hidden="true">${one.ok === false ? "✕" : one.ok ? "✓" : "–"}</span>
       <span><b>${ASSERTIONS[one.assertion] ?? one.assertion}</b><span class="hidden"> ${one.ok === false ? "failed" : one.ok ? "holds" : "unknown"}</span> <span class="dim">${one.detail}</span></span></li>`)}</ul></section>`;
 }

@@ -28,10 +28,11 @@ export function trend(all, { now, span, since }) {
 
 /** Why there are no curves, as a sentence; empty: there are. */
 export function nothingToDraw(parts, all) {
-  if (parts.some((one) => one.requests > 0 || one.tokens > 0)) return "";
+  if (parts.some((one) => one.whole != null || one.tokens > 0)) return "";
   const { from, to } = parts.at(-1);
+  const have = parts.some((one) => one.requests > 0) ? "was answered" : "ended";
   if (all.some((one) => endOf(one) >= to)) return `The times of the first request are drawn within ${seconds(to - from)}.`;
-  return `No request ended in the last ${seconds(to - parts[0].from)}: there are no times to draw.`;
+  return `No request ${have} in the last ${seconds(to - parts[0].from)}: there are no times to draw.`;
 }
 
 function add(one, parts, length) {

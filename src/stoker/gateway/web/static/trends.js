@@ -35,7 +35,7 @@ export function Trends({ serve }) {
   if (why) return html`<p class="dim small">${why}</p>`;
   return html`<div class="plots">
       <${Plot} title="Latency" unit="s, median" across="" time=${time} lines=${[line("whole request", 0, "whole"), line("first token", 1, "first")]} />
-      <${Plot} title="Tokens per second" unit="tokens/s" across="" time=${time} lines=${[line("all together", 0, "tokens"), line("one answer, median", 1, "speed")]} />
+      ${parts.some((one) => one.tokens > 0) && html`<${Plot} title="Tokens per second" unit="tokens/s" across="" time=${time} lines=${[line("all together", 0, "tokens"), line("one answer, median", 1, "speed")]} />`}
     </div>
     ${isShort && since > parts[0].from && html`<p class="dim small">Drawn from the newest ${all.length.toLocaleString("en")} requests, since ${clock(since)}.</p>`}`;
 }

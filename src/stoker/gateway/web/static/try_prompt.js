@@ -47,7 +47,7 @@ export function TryPrompt({ classes }) {
 
 function Plan({ found }) {
   return html`<p class="lead">Class <strong>${found.task}</strong>${found.high_risk ? ", high risk" : ""}, ${BY[found.source] ?? found.source}.${found.notes.length > 0 && html` <span class="dim small">${found.notes.join(", ")}</span>`}</p>
-    ${found.refusal && html`<p class="note bad"><strong>No tier may serve it.</strong> ${found.refusal}</p>`}
+    ${found.refusal && html`<p class="note bad"><strong>No tier may serve it:</strong> ${found.refusal}</p>`}
     <ol class="plan">
       ${found.steps.map((step, index) => html`<li key=${step.tier}><span class="place">${index + 1}</span><span><b>${step.tier}</b> <${Sign} of=${step.verdict} />
         <span class="dim">${step.why}</span><span class="small dim">${index ? "only if the tiers before it fail" : "asked first"}; ${CHECKS[step.verify] ?? step.verify}</span></span></li>`)}
