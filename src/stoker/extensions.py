@@ -55,6 +55,8 @@ class Extension(NamedTuple):
     """
     offers: tuple[Offer, ...] = ()
     """Functions for other extensions."""
+    tables: tuple[Offer, ...] = ()
+    """By the name of a table of the configuration: a `stoker.config.sections.Section`."""
 
 
 class InstalledExtension(NamedTuple):

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from stoker.config.definition import changed, no_problem, read
+from stoker.config.definition import Change, changed, no_problem, read
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry, also_name, is_cloud
 from stoker.config.line_numbers import KeyPath as KeyPath
@@ -58,7 +59,7 @@ def read_secrets(
                 doc.problem(path, str(error))
         return value
 
-    changed(_without_serves(file), collect, _top)
+    _changed(file, collect)
     for entry in entries:
         changed(entry.table, collect, entry.at)
     if needs_all:
@@ -69,13 +70,16 @@ def read_secrets(
     return secrets
 
 
-def _without_serves(file: File) -> File:
-    """Serves may inherit, and so have their values from other places."""
-    return msgspec.structs.replace(file, serve=())
+def _at(name: str, key: str) -> KeyPath:
+    return name, key
 
 
-def _top(name: str) -> KeyPath:
-    return (name,)
+def _changed(file: File, change: Change) -> File:
+    """Without its serves, which may inherit, and so have their values from other places."""
+    brought = {}
+    for name, table in file.extensions.items():
+        brought[name] = changed(table, change, partial(_at, name))
+    return changed(msgspec.structs.replace(file, serve=(), extensions=brought), change, lambda name: (name,))
 
 
 def _check_same(doc: ConfigDocument, secrets: Secrets) -> None:
@@ -106,7 +110,7 @@ def build(
             return str(absolute(value, directory))
         return secrets[path] if form is SECRET and value is not None else value
 
-    file = changed(_without_serves(written), final, _top)
+    file = _changed(written, final)
     paths = _paths(doc, file.paths)
     real = [entry for entry in entries if not entry.table.abstract]
     public = public_served_names(entries, written)
@@ -145,6 +149,7 @@ def build(
         media=replace(file.media, hosts=tuple(dict.fromkeys(file.media.hosts))),
         responses=file.responses,
         telemetry=file.telemetry,
+        extensions=file.extensions,
         router=build_router(file.router, file.tier, clouds, task_names(file.alias)),
     )
 

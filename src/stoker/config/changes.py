@@ -39,8 +39,10 @@ def changed_settings(old: Settings, new: Settings) -> list[str]:
     found = list(dict.fromkeys([*_differences("", show(before), show(after)), *_secrets(old, new)]))
     for section in fields(Settings):
         name = _SECTIONS.get(section.name, section.name)
+        if section.name in ("router", "source", "extensions"):
+            continue
         differs = section.compare and getattr(old, section.name) != getattr(new, section.name)
-        if differs and section.name not in ("router", "source") and not any(_is_in(path, name) for path in found):
+        if differs and not any(_is_in(path, name) for path in found):
             found.append(name)
     return found
 

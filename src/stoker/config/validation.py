@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
-from stoker.config.definition import UNKNOWN, keys_at, read
+import msgspec
+
+from stoker.config.definition import UNKNOWN, WRONG, keys_at, read
 from stoker.config.document import ConfigDocument
 from stoker.config.line_numbers import KeyPath
+from stoker.config.sections import extension_sections
 from stoker.config.tables.file import File
 from stoker.domain.nearest import did_you_mean
 
@@ -18,7 +22,14 @@ def check(doc: ConfigDocument) -> File:
     def report(path: KeyPath, text: str) -> None:
         wrong.setdefault(path, unknown_key(path) if text == UNKNOWN else text)
 
-    file = read(File, doc.raw, (), report)
+    sections = extension_sections()
+    file = read(File, {name: value for name, value in doc.raw.items() if name not in sections}, (), report)
+    brought: dict[str, Any] = {
+        name: read(section.table, doc.raw[name], (name,), report)
+        for name, section in sections.items()
+        if name in doc.raw
+    }
+    file = msgspec.structs.replace(file, extensions={name: one for name, one in brought.items() if one is not WRONG})
     for path, text in wrong.items():
         doc.problem(path, text)
     for path in wrong:
@@ -28,7 +39,8 @@ def check(doc: ConfigDocument) -> File:
 
 def unknown_key(path: KeyPath) -> str:
     key = str(path[-1])
-    known = keys_at(File, path[:-1])
+    section = extension_sections().get(str(path[0]))
+    known = keys_at(File, path[:-1]) if section is None else keys_at(section.table, path[1:-1])
     hint = did_you_mean(key, known)
     if not hint and key in _homes():
         hint = f"; did you mean '{_homes()[key]}'?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -320,6 +321,8 @@ class Settings:
     """None: nothing is sent."""
     router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""
+    extensions: Mapping[str, object] = field(default_factory=dict)
+    """By name, the tables of the file that extensions brought."""
     renamed_keys: tuple[str, ...] = field(default=(), compare=False)
     """A warning for each key that the file gives under its old name."""
     warnings: tuple[str, ...] = field(default=(), compare=False)

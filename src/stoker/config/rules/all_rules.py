@@ -16,6 +16,7 @@ from stoker.config.rules.routing import check_routing
 from stoker.config.rules.serves import check_serves
 from stoker.config.rules.slots import check_slots
 from stoker.config.rules.telemetry import check_telemetry
+from stoker.config.sections import extension_sections
 from stoker.config.tables.file import File
 from stoker.request.accept.budget import least_for
 
@@ -34,6 +35,9 @@ def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     check_orchestrators(doc, file, entries)
     check_edges(doc, file, entries)
     check_telemetry(doc, file)
+    for name, table in file.extensions.items():
+        if (check := extension_sections()[name].check) is not None:
+            check(doc, table)
 
 
 def _check_door(doc: ConfigDocument, file: File) -> None:

@@ -6,7 +6,8 @@ are used.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
 
@@ -73,3 +74,5 @@ class File(msgspec.Struct, frozen=True):
     tier: Annotated[
         tuple[TierTable, ...], setting("What routing may choose among, the cheapest first: one `[[tier]]` each.")
     ] = ()
+    extensions: Mapping[str, Any] = {}
+    """By name, the tables that extensions brought (`config.sections`)."""

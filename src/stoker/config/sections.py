@@ -1,0 +1,37 @@
+"""Tables of the file that extensions bring: `[NAME]`, each read, checked, shown and described as the core's own are.
+
+An extension offers a `Section` by the name of its table (`stoker.extensions.Extension.tables`). What the file says is
+in `Settings.extensions`; a table that the file does not have is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from stoker.config.document import ConfigDocument
+from stoker.extensions import load, usable_extensions
+
+
+class Section(NamedTuple):
+    """A table of the file."""
+
+    table: type
+    """A frozen msgspec Struct: its fields with a `stoker.domain.kinds.setting` are the keys, and each has a default."""
+    meaning: str
+    check: Callable[[ConfigDocument, Any], None] | None = None
+    """A rule about several keys: what it finds goes to `document.problem((NAME, KEY), "what is wrong")`."""
+
+
+@cache
+def extension_sections() -> Mapping[str, Section]:
+    """By name. One that cannot be imported is not there: `stoker --version -v` says why."""
+    found: dict[str, Section] = {}
+    for extension in usable_extensions():
+        for offer in extension.tables:
+            try:
+                found.setdefault(offer.name, load(offer.place))
+            except Exception:  # whatever a stranger's module does: the core's own tables stay
+                continue
+    return found

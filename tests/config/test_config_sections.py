@@ -1,0 +1,83 @@
+"""A table that an extension brings is read, checked, shown and described as the core's own are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import pytest
+
+from stoker import extensions
+from stoker.config.changes import changed_settings
+from stoker.config.document import ConfigDocument
+from stoker.config.effective import schema, show
+from stoker.config.sections import Section, extension_sections
+from stoker.domain.access import Settings
+from stoker.domain.kinds import Duration, FilePath, setting
+from stoker.domain.serve import SecretSource
+from stoker.extensions import Extension, InstalledExtension, Offer
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """Counts requests."""
+
+    every: Annotated[Duration, setting("Time between two lines.")] = 60.0
+    file: Annotated[FilePath, setting("Where lines go.")] = ""
+    key: Annotated[SecretSource | None, setting("For what is asked.")] = None
+
+
+def check(doc: ConfigDocument, table: Tally) -> None:
+    if table.every and not table.file:
+        doc.problem(("tally", "file"), "is missing")
+
+
+SECTION = Section(Tally, "Counts.", check)
+
+
+@pytest.fixture(autouse=True)
+def _brought(monkeypatch: pytest.MonkeyPatch) -> None:
+    extension = Extension("Counts.", tables=(Offer("tally", f"{__name__}:SECTION"), Offer("broken", "no_such:x")))
+    installed = (InstalledExtension("tally", "tally 1", extension, ""),)
+    monkeypatch.setattr(extensions, "installed_extensions", lambda: installed)
+    monkeypatch.setattr("stoker.config.sections.load", lambda place: {f"{__name__}:SECTION": SECTION}[place])
+    extension_sections.cache_clear()
+    monkeypatch.setattr("stoker.config.sections.usable_extensions", extensions.usable_extensions)
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> object:
+    yield
+    extension_sections.cache_clear()
+
+
+def test_it_is_part_of_the_settings_with_absolute_paths_and_secrets(
+    loaded: Callable[[str], Settings], tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text("a-secret")
+    settings = loaded('[tally]\nevery = "5m"\nfile = "tally.log"\nkey = "file:key"\n')
+    found = settings.extensions["tally"]
+    assert isinstance(found, Tally)
+    assert (found.every, found.file, found.key.reveal() if found.key else "") == (
+        300.0, str(tmp_path / "tally.log"), "a-secret",
+    )  # fmt: skip
+    assert show(settings)["tally"] == {"every": "5m", "file": found.file, "key": "file:key"}
+    assert loaded("").extensions == {}
+    again = loaded('[tally]\nevery = "6m"\nfile = "tally.log"\nkey = "file:key"\n')
+    assert changed_settings(settings, again) == ["tally.every"]
+
+
+def test_its_problems_are_told_with_all_others(problems: Callable[[str], list[str]]) -> None:
+    missing, every, unknown, core = problems('[tally]\nevery = 5\nfil = "x"\n[swap]\npatience = -1\n')
+    assert missing == "1: key 'tally.file': is missing"
+    assert every.startswith("2: key 'tally.every': 5 has no unit")
+    assert unknown == "3: key 'tally.fil': unknown key; did you mean 'file'?"
+    assert core.startswith("5: key 'swap.patience'")
+
+
+def test_editors_know_its_keys() -> None:
+    found = schema()
+    assert found["properties"]["tally"] == {"$ref": "#/$defs/Tally", "description": "Counts."}
+    assert found["$defs"]["Tally"]["properties"]["every"]["default"] == "1m"
+    assert "broken" not in found["properties"]
