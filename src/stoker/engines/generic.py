@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.engines.record import TORCH_CACHES, Engine
 
-ENGINE = Engine(
+ENGINE: Engine = Engine(
     name="openai",
     title="openai",
     caches=TORCH_CACHES,

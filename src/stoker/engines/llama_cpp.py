@@ -197,7 +197,7 @@ def _facts(props: Any) -> Facts:
     return found | (facts.pick(settings, "n_ctx") if isinstance(settings, dict) else {})
 
 
-ENGINE = Engine(
+ENGINE: Engine = Engine(
     name="llama.cpp",
     title="llama.cpp",
     launch=launch,

@@ -57,7 +57,7 @@ def _cautions(serve: Serve) -> list[str]:
     return ["MLX LM asks for no key: every user of this machine can use it past Stoker"]
 
 
-ENGINE = Engine(
+ENGINE: Engine = Engine(
     name="mlx-lm",
     title="MLX LM",
     launch=launch,

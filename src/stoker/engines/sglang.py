@@ -119,7 +119,7 @@ def _in_container(image: str, model: str, name: str, context: int, parallel: int
     return ["-p", "127.0.0.1:{port}:30000", "--entrypoint", "python3", image, *words]
 
 
-ENGINE = Engine(
+ENGINE: Engine = Engine(
     name="sglang",
     title="SGLang",
     launch=launch,

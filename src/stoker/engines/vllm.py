@@ -96,7 +96,7 @@ def _sleep(level: int) -> tuple[tuple[str, dict[str, object]], ...]:
     return ((f"/sleep?level={level}&sleep_level={level}", {}),)  # the second is the spelling of early builds
 
 
-ENGINE = Engine(
+ENGINE: Engine = Engine(
     name="vllm",
     title="vLLM",
     launch=launch,
