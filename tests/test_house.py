@@ -13,6 +13,8 @@ SOURCE = Path(__file__).parents[1] / "src"
 STATE = {
     "domain/errors.py:StokerError": "an error is completed on its way to the client",
     "domain/lease.py:Lease": "the request that holds a lease says how it is cut",
+    "exchange/attempts.py:AttemptHooks": "what routing remembers of the attempts of one request",
+    "exchange/attempts.py:Progress": "where one request stands in its plan; the loop of its attempts writes to it",
     "exchange/call.py:Call": "the state of one request; every step of the request path writes to it",
     "exchange/formatter.py:UpstreamRequest": "the state of one request, as its serve gets it",
     "stoker_lab/load/generator.py:StepRequests": "what one step of a load has come to so far",

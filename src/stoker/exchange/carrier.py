@@ -192,8 +192,8 @@ class Carrier:
         endpoint = request.endpoint
         leaves = _or_about_seals(may_leave) if request.may_drop_thinking else may_leave
         relay = self._relay(call, lease, candidate, check is not None, leaves)
-        if reading is not PASSED_ON:
-            relay.refuses_empty = reading.refuses_empty
+        if reading.refuses_empty:
+            relay.refuse_empty()
         call.request = request
         completion = relay.send(
             target,

@@ -147,8 +147,8 @@ class Relay:
     __slots__ = (
         "_body", "_coding", "_connection", "_decoder", "_dialect", "_head", "_headers", "_held", "_inputs",
         "_is_flowing", "_is_raw_stream", "_is_unusable", "_last_data", "_limits", "_loop", "_may_leave",
-        "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_requires_answer",
-        "_sent", "_size", "_target", "_timer", "is_complete", "received", "refuses_empty", "reply", "retry_after",
+        "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_refuses_empty", "_removes_usage",
+        "_requires_answer", "_sent", "_size", "_target", "_timer", "is_complete", "received", "reply", "retry_after",
         "translator", "upstream_status", "usage",
     )  # fmt: skip
 
@@ -170,8 +170,7 @@ class Relay:
         """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
         self.is_complete = False
         """Whether the reply came to its end, and the client got it."""
-        self.refuses_empty = False
-        """An empty answer is a failure: see `codec.empty_answer`."""
+        self._refuses_empty = False
         self._on_flowing: Callable[[], None] | None = None
         self.retry_after: float | None = None
         """Seconds for which the serve asked for a pause; None: it did not."""
@@ -196,6 +195,10 @@ class Relay:
         """Whether the whole reply came, and is no answer."""
         self._last_data = self._sent = 0.0
         self._timer: asyncio.TimerHandle | None = None
+
+    def refuse_empty(self) -> None:
+        """An empty answer is a failure: see `codec.empty_answer`."""
+        self._refuses_empty = True
 
     def send(
         self,
@@ -324,7 +327,7 @@ class Relay:
         dialect = self._dialect
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
             self._reader = self.translator or StreamReader(dialect, self._removes_usage, self.reply.upstream_messages)
-            if self.refuses_empty:
+            if self._refuses_empty:
                 self._reader.refuse_empty()
             self.reply.position = self._reader.position
             self.usage = self._reader.usage
@@ -537,7 +540,7 @@ class Relay:
             else:
                 checked = check_answer(self._dialect, readable, self._inputs)
                 self.usage = checked.usage
-                if self.refuses_empty and self._dialect is not None:
+                if self._refuses_empty and self._dialect is not None:
                     refuse_empty(self._dialect, readable)
                 if checked.mended is not None:
                     body = checked.mended
@@ -585,7 +588,7 @@ class Relay:
 
     def _rewrite(self, translator: ReplyTranslator, body: bytes) -> None:
         """A whole reply in the client's dialect. Raises UpstreamError."""
-        if self.refuses_empty:
+        if self._refuses_empty:
             translator.refuse_empty()
         try:
             written = translator.translate_whole(body)
