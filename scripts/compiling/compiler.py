@@ -38,7 +38,7 @@ def compile_into(folder: Path) -> None:
 
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="stoker-compile-") as scratch:
-        shutil.copytree(ROOT / "src" / "stoker", Path(scratch) / "stoker")
+        shutil.copytree(ROOT / "src", scratch, dirs_exist_ok=True)  # what is compiled imports its neighbours
         os.chdir(scratch)
         words = [f"--config-file={ROOT / 'pyproject.toml'}", f"--cache-dir={scratch}/cache", *modules()]
         extensions = mypycify(

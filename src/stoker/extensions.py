@@ -8,6 +8,7 @@ and imported when it is used. docs/how-it-works/extensions.md has an example.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -15,6 +16,9 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 GROUP = "stoker.extensions"
+FAILURES = (Exception, SystemExit)
+"""What code of an extension may raise without harm to Stoker: modules that miss something call sys.exit."""
+_NAME_SEPARATORS = re.compile(r"[-_.]+")
 
 
 class Command(NamedTuple):
@@ -59,6 +63,9 @@ class Extension(NamedTuple):
     """By the name of a table of the configuration: a `stoker.config.sections.Section`."""
 
 
+_LISTS = {"commands": Command, "drivers": Offer, "offers": Offer, "tables": Offer}
+
+
 class InstalledExtension(NamedTuple):
     """An entry point of the group, and what is behind it."""
 
@@ -73,10 +80,18 @@ class InstalledExtension(NamedTuple):
 @cache
 def installed_extensions() -> tuple[InstalledExtension, ...]:
     """Those that this Python finds, by name. One that cannot be imported has its problem. Raises nothing."""
-    by_name: dict[str, tuple[str, str]] = {}
+    places: dict[tuple[str, str], tuple[str, str]] = {}  # of a package that is there twice, the first counts
     for name, place, package in _entry_points(sys.path):
-        by_name.setdefault(name, (place, package))
-    return tuple(_load(name, *by_name[name]) for name in sorted(by_name))
+        places.setdefault((name, _NAME_SEPARATORS.sub("-", package.split()[0]).lower()), (place, package))
+    installed: dict[str, list[InstalledExtension]] = {}
+    for name, owner in sorted(places, key=lambda one: (one[0], one[1] != "stoker")):
+        place, package = places[name, owner]
+        if first := installed.setdefault(name, []):
+            problem = f"{first[0].package} has an extension of this name, too, and that one counts"
+            first.append(InstalledExtension(name, package, None, problem))
+        else:
+            first.append(_load(name, place, package))
+    return tuple(one for same in installed.values() for one in same)
 
 
 def usable_extensions() -> tuple[Extension, ...]:
@@ -107,10 +122,14 @@ def _first(name: str, offers: Iterable[Offer]) -> Any:
 def _load(name: str, place: str, package: str) -> InstalledExtension:
     try:
         extension = load(place)
-    except Exception as error:  # whatever a stranger's module does: the server and its commands stay
+    except FAILURES as error:
         return InstalledExtension(name, package, None, f"{type(error).__name__}: {error}")
     if not isinstance(extension, Extension):
         return InstalledExtension(name, package, None, f"{place} is not a stoker.extensions.Extension")
+    for field, kind in _LISTS.items():
+        offered = getattr(extension, field)
+        if not isinstance(offered, tuple) or not all(isinstance(one, kind) for one in offered):
+            return InstalledExtension(name, package, None, f"{place}: {field} must be a tuple of {kind.__name__}")
     return InstalledExtension(name, package, extension, "")
 
 

@@ -133,6 +133,59 @@ def test_a_part_runs_beside_the_others_and_is_closed_whatever_they_do() -> None:
     asyncio.run(main())
 
 
+class Odd(ServerPart):
+    """Answers with what cannot be used, and does not end."""
+
+    def __init__(self, status: object = None, metrics: object = None) -> None:
+        self._status, self._metrics = status, metrics
+
+    def status(self) -> Any:
+        return self._status
+
+    def metrics(self) -> Any:
+        return self._metrics
+
+    async def run(self) -> None:  # type: ignore[override]
+        """The server that it is given was forgotten."""
+
+    async def close(self) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("status", [None, {"a": object()}, 3])
+@pytest.mark.parametrize("metrics", [None, [3]])
+def test_an_answer_that_cannot_be_used_is_a_failure_too(
+    status: object, metrics: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = ServerParts({"odd": Odd(status, metrics), "good": Recorder()})
+    for _ in range(2):
+        assert parts.status() == {"seen": 0}
+        assert parts.metrics() == []
+    assert [record.message for record in caplog.records] == [
+        "extension odd: status failed, and is not called again",
+        "extension odd: metrics failed, and is not called again",
+    ]
+
+
+def test_a_part_that_is_called_wrongly_or_does_not_end_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server_parts, "CLOSE_WITHIN", 0.0)
+
+    async def main() -> None:
+        recorder = Recorder()
+        parts = ServerParts({"odd": Odd(), "good": recorder})
+        await parts.run(RunningServer(nowhere))
+        await parts.close()
+        assert recorder.seen == ["closed"]
+
+    asyncio.run(main())
+    assert [record.message for record in caplog.records] == [
+        "extension odd: run failed, and is not called again",
+        "extension odd: close failed, and is not called again",
+    ]
+
+
 def test_what_cannot_be_used_is_left_out_with_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -142,10 +195,12 @@ def test_what_cannot_be_used_is_left_out_with_a_line(
 
     module = types.ModuleType("torn_extension")
     module.build = build  # type: ignore[attr-defined]
+    module.nothing = lambda context: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torn_extension", module)
     installed = (
         InstalledExtension("gone", "gone 1.0", None, "ImportError: gone"),
         InstalledExtension("torn", "torn 2.0", Extension("", server="torn_extension:build"), ""),
+        InstalledExtension("empty", "empty 2.0", Extension("", server="torn_extension:nothing"), ""),
         InstalledExtension("commands", "commands 3.0", Extension(""), ""),
     )
     monkeypatch.setattr(server_parts, "installed_extensions", lambda: installed)
@@ -158,6 +213,7 @@ def test_what_cannot_be_used_is_left_out_with_a_line(
     assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [
         "extension gone (gone 1.0) is not used: ImportError: gone",
         "extension torn (torn 2.0) is not used: OSError: no card",
+        "extension empty (empty 2.0) is not used: TypeError: torn_extension:nothing gave no ServerPart",
     ]
 
 

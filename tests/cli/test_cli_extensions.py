@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from stoker import __version__
+
 HELLO = '''
 import typer
 from stoker.extensions import Command, Extension
@@ -20,12 +22,15 @@ EXTENSION = Extension(
         Command("hello", "hello_stoker:hello", "Say hello to NAME."),
         Command("greet", "hello_stoker:group", "Greetings."),
         Command("torn", "hello_stoker:nothing", "Cannot be imported."),
+        Command("leaving", "leaving_stoker:hello", "Ends the process that imports it."),
+        Command("number", "hello_stoker:NUMBER", "Is no command."),
         Command("serves", "hello_stoker:hello", "Would replace one of Stoker's own."),
         Command("slot greet", "hello_stoker:hello", "Greet, among the commands of slots."),
         Command("slot status", "hello_stoker:hello", "Would replace one of Stoker's own."),
     ),
     warnings="hello_stoker:warnings",
 )
+NUMBER = 3
 group = typer.Typer()
 
 def hello(name: str) -> None:
@@ -94,18 +99,31 @@ def test_a_command_that_cannot_be_imported_says_so_and_leaves_the_others(site: P
     torn = stoker(site, "torn")
     assert torn.returncode == 1
     assert torn.stderr.startswith("stoker: the command torn cannot be loaded (AttributeError: ")
+    (site / "leaving_stoker.py").write_text("raise SystemExit('no card')")
+    assert "the command leaving cannot be loaded (SystemExit: no card)" in stoker(site, "leaving").stderr
+    assert "the command number cannot be loaded (TypeError: " in stoker(site, "number").stderr
     assert stoker(site, "frobnicate").returncode == 2
 
 
 def test_the_version_lists_what_is_installed_and_why_something_is_not_used(site: Path) -> None:
     install(site, "broken", "raise RuntimeError('no such card')", "broken:EXTENSION")
     install(site, "other", "EXTENSION = 3", "other:EXTENSION")
+    install(site, "leaving", "raise SystemExit('no card')", "leaving:EXTENSION")
+    comma = "from stoker.extensions import Command, Extension\nEXTENSION = Extension('', Command('a', 'b:c', 'D.'))"
+    install(site, "comma", comma, "comma:EXTENSION")
+    install(site, "lab", "raise RuntimeError('never imported')", "lab:EXTENSION")
     lines = stoker(site, "--version", "-v").stdout.splitlines()
+    assert "  leaving (leaving 1.2): cannot be used: SystemExit: no card" in lines
+    assert "  comma (comma 1.2): cannot be used: comma:EXTENSION: commands must be a tuple of Command" in lines
+    second = f"stoker {__version__} has an extension of this name, too, and that one counts"
+    assert f"  lab (lab 1.2): cannot be used: {second}" in lines
     assert "  hello_stoker (hello_stoker 1.2): Says hello." in lines
     assert "  broken (broken 1.2): cannot be used: RuntimeError: no such card" in lines
     assert "  other (other 1.2): cannot be used: other:EXTENSION is not a stoker.extensions.Extension" in lines
     facts = json.loads(stoker(site, "version", "-v", "--json").stdout)
     by_name = {one["name"]: one for one in facts["extensions"]}
-    assert by_name["hello_stoker"]["commands"] == ["hello", "greet", "torn", "serves", "slot greet", "slot status"]
+    assert by_name["hello_stoker"]["commands"] == [
+        "hello", "greet", "torn", "leaving", "number", "serves", "slot greet", "slot status"
+    ]  # fmt: skip
     assert by_name["broken"]["problem"] == "RuntimeError: no such card"
     assert "extensions" not in json.loads(stoker(site, "version", "--json").stdout)

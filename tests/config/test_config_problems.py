@@ -160,6 +160,7 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
         ('request = { drop = ["a b"] }', "is not the name of a field: use letters"),
         ("request = { set.x = 2026-01-01 }", "'x' has a date or time, which JSON does not have"),
         ("request = { set.x.y = [nan] }", "'x' has a number that JSON does not have"),
+        (f"request = {{ set.x{'.y' * 70} = 1 }}", "'x' is nested too deep"),
         ("request = { set.x = [9223372036854775808] }", "'x' has a number that is too large"),
         ('fallback = "fast"', "a cycle: fast falls back to fast"),
         ("sampling = { temperatur = 1 }", "is not a sampling setting; did you mean 'temperature'?"),

@@ -38,10 +38,13 @@ SECTION = Section(Tally, "Counts.", check)
 
 @pytest.fixture(autouse=True)
 def _brought(monkeypatch: pytest.MonkeyPatch) -> None:
-    extension = Extension("Counts.", tables=(Offer("tally", f"{__name__}:SECTION"), Offer("broken", "no_such:x")))
+    offers = (Offer("tally", f"{__name__}:SECTION"), Offer("broken", "no_such:x"), Offer("odd", "odd:x"))
+    extension = Extension("Counts.", tables=(*offers, Offer("media", f"{__name__}:SECTION")))
     installed = (InstalledExtension("tally", "tally 1", extension, ""),)
     monkeypatch.setattr(extensions, "installed_extensions", lambda: installed)
-    monkeypatch.setattr("stoker.config.sections.load", lambda place: {f"{__name__}:SECTION": SECTION}[place])
+    monkeypatch.setattr(
+        "stoker.config.sections.load", lambda place: {f"{__name__}:SECTION": SECTION, "odd:x": 3}[place]
+    )
     extension_sections.cache_clear()
     monkeypatch.setattr("stoker.config.sections.usable_extensions", extensions.usable_extensions)
 
@@ -66,6 +69,17 @@ def test_it_is_part_of_the_settings_with_absolute_paths_and_secrets(
     assert loaded("").extensions == {}
     again = loaded('[tally]\nevery = "6m"\nfile = "tally.log"\nkey = "file:key"\n')
     assert changed_settings(settings, again) == ["tally.every"]
+    (tmp_path / "key").write_text("another-secret")
+    assert changed_settings(settings, loaded('[tally]\nevery = "5m"\nfile = "tally.log"\nkey = "file:key"\n')) == [
+        "tally"
+    ]
+
+
+def test_a_table_of_the_core_stays_and_what_is_no_section_is_no_table(
+    loaded: Callable[[str], Settings], problems: Callable[[str], list[str]]
+) -> None:
+    assert loaded('[media]\nhosts = ["a.example"]\n').media.hosts == ("a.example",)
+    assert "unknown key" in problems("[odd]\nx = 1\n")[0]
 
 
 def test_its_problems_are_told_with_all_others(problems: Callable[[str], list[str]]) -> None:

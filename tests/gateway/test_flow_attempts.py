@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from tests.gateway.flow_stage import Stage, a_serve, ask, story
+from tests.gateway.test_flow_translation import CHAT_ONLY
 
 from stoker.domain.decision import Candidate
 from stoker.domain.key import Key, Priority
-from stoker.domain.serve import Secret, Slot
+from stoker.domain.serve import FallbackCause, Secret, Slot
+from stoker_lab.testing.client import compose_request
 
 NOBODY_LISTENS = 1
 """A port."""
@@ -85,3 +87,48 @@ async def test_a_request_that_is_sent_again_still_gives_way(stage: Stage) -> Non
     (await stage.asked()).reply({"ok": 1})
     assert (await day.reply()).status == 200
     assert (await night.reply()).status == 503
+
+
+WITH_FALLBACK = a_serve(slot="g0", slots=("g0", "g1"), replicas=2, fallback="b", fallback_on=frozenset(FallbackCause))
+
+
+@story(CHAT_ONLY)
+async def test_a_token_count_is_never_sent_as_a_request_for_an_answer(stage: Stage) -> None:
+    stage.fleet.ports["a"] = NOBODY_LISTENS
+    client = await stage.client()
+    body = {"model": "a", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}
+    await client.send(compose_request("POST", "/v1/messages/count_tokens", body))
+    assert (await client.reply()).status == 502
+    assert (await stage.sealed()).attempts == 0, "no request for an answer was sent, to whatever port"
+
+
+@story(WITH_FALLBACK, a_serve("b"), slots=SLOTS)
+async def test_every_replica_that_failed_before_the_fallback_is_named(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask())
+    for _ in range(2):
+        (await stage.asked()).reply({"error": {"message": "x"}}, "500 Internal Server Error")
+    (await stage.asked()).reply({"ok": 1})
+    assert (await client.reply()).status == 200
+    decision = await stage.sealed()
+    assert sorted(one.serve for one in decision.tried) == ["a@g0", "a@g1", "b"]
+    assert decision.tried[-1].serve == "b"
+
+
+@story(a_serve(fallback="b", fallback_on=frozenset(FallbackCause)), a_serve("b"))
+async def test_an_attempt_that_its_client_left_has_its_tokens(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(stream=True))
+    (await stage.asked()).reply({"error": {"message": "x"}}, "500 Internal Server Error")
+    asked = await stage.asked()
+    asked.begin()
+    asked.say("x")
+    head = await client.head()
+    async for _ in client.events(head):
+        break
+    client.abort()
+    decision = await stage.sealed()
+    assert decision.outcome == "client_left"
+    left = decision.tried[-1]
+    assert (left.serve, left.outcome) == ("b", "left")
+    assert (left.input_tokens, left.output_tokens) == (decision.input_tokens, decision.output_tokens) != (None, None)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from stoker.app.context import BuildContext
 from stoker.domain.access import Settings
@@ -20,13 +22,15 @@ from stoker.domain.events import Event, Notify
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock, EdgeTargets
 from stoker.domain.trace import RequestTrace, Tracer
-from stoker.extensions import installed_extensions, load
+from stoker.extensions import FAILURES, installed_extensions, load
 from stoker.store.metrics import Metrics
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 log = logging.getLogger("stoker.extensions")
+CLOSE_WITHIN = 5.0
+"""Seconds for the end of one part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,33 +118,35 @@ class ServerParts:
         self._tell("on_decision", decision)
 
     def status(self) -> dict[str, object]:
-        return {name: value for _, found in self._ask("status") for name, value in found.items()}
+        return {name: value for found in self._ask("status", use=_checked_status) for name, value in found.items()}
 
     def metrics(self) -> list[Metric]:
-        return [family for _, found in self._ask("metrics") for family in found]
+        return [family for found in self._ask("metrics", use=_checked_families) for family in found]
 
     async def run(self, server: RunningServer) -> None:
         """Until it is cancelled, or all have returned."""
-        await asyncio.gather(*[_guarded(one, "run", one.part.run(server)) for one in self._parts])
+        await asyncio.gather(*[_guarded(one, "run", server) for one in self._parts])
 
     async def close(self) -> None:
+        """Of each part at most CLOSE_WITHIN seconds."""
         for one in self._parts:
-            await _guarded(one, "close", one.part.close())
+            await _guarded(one, "close", within=CLOSE_WITHIN)
 
     def _tell(self, method: str, *arguments: object) -> None:
         for _ in self._ask(method, *arguments):
             pass
 
-    def _ask(self, method: str, *arguments: object) -> Iterator[tuple[str, Any]]:
+    def _ask(self, method: str, *arguments: object, use: Callable[[Any], Any] = lambda answer: answer) -> Iterator[Any]:
+        """`use`: makes what is taken of an answer, and raises if it cannot be taken."""
         for one in self._parts:
             if method in one.failed:
                 continue
             try:
-                answer = getattr(one.part, method)(*arguments)
-            except Exception:
+                answer = use(getattr(one.part, method)(*arguments))
+            except FAILURES:
                 _note_failure(one, method)
             else:
-                yield one.name, answer
+                yield answer
 
 
 class _GuardedTracer:
@@ -154,7 +160,7 @@ class _GuardedTracer:
         try:
             if self._tracer is not None:
                 return self._tracer.begin(method, scheme, headers, now)
-        except Exception:
+        except FAILURES:
             _note_failure(self._part, "tracer.begin")
             self._tracer = None
         return RequestTrace(0, 0, False, now, method, scheme, None)
@@ -163,7 +169,7 @@ class _GuardedTracer:
         try:
             if self._tracer is not None:
                 self._tracer.finish(trace, decision)
-        except Exception:
+        except FAILURES:
             _note_failure(self._part, "tracer.finish")
             self._tracer = None
 
@@ -176,8 +182,11 @@ def build_server_parts(context: BuildContext, metrics: Metrics) -> ServerParts:
         problem = installed.problem
         if installed.extension is not None and installed.extension.server:
             try:
-                parts[installed.name] = load(installed.extension.server)(given)
-            except Exception as error:
+                part = load(installed.extension.server)(given)
+                if not isinstance(part, ServerPart):
+                    raise TypeError(f"{installed.extension.server} gave no ServerPart")
+                parts[installed.name] = part
+            except FAILURES as error:
                 problem = f"{type(error).__name__}: {error}"
                 log.debug("extension %s", installed.name, exc_info=True)
         if problem:
@@ -185,11 +194,32 @@ def build_server_parts(context: BuildContext, metrics: Metrics) -> ServerParts:
     return ServerParts(parts)
 
 
-async def _guarded(one: _Part, method: str, call: Awaitable[None]) -> None:
+async def _guarded(one: _Part, method: str, *arguments: object, within: float | None = None) -> None:
     try:
-        await call
-    except Exception:
+        async with asyncio.timeout(within):
+            await getattr(one.part, method)(*arguments)
+    except FAILURES:
         _note_failure(one, method)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        _note_failure(one, method)  # its own
+
+
+def _checked_status(answer: Mapping[str, object]) -> Mapping[str, object]:
+    msgspec.json.encode(answer)
+    return dict(answer)
+
+
+def _checked_families(answer: Iterable[Metric]) -> list[Metric]:
+    from prometheus_client.core import Metric
+
+    families = list(answer)
+    for family in families:
+        if not isinstance(family, Metric):
+            raise TypeError(f"{family!r} is not a prometheus_client Metric")
+    return families
 
 
 def _note_failure(one: _Part, method: str) -> None:

@@ -14,7 +14,7 @@ from stoker.cli import command_line
 from stoker.cli.commands.up_start import Start
 from stoker.cli.console.hints import CommandsWithHints
 from stoker.domain.errors import StokerError
-from stoker.extensions import Command, load, usable_extensions
+from stoker.extensions import FAILURES, Command, load, usable_extensions
 
 COMMANDS = (
     Command("up", "stoker.cli.commands.up:up", "Run the server and its models. Ctrl-C stops both."),
@@ -132,24 +132,24 @@ def _make(command: Command, parts: Mapping[str, Command]) -> Any:
     """`parts`: what extensions add to the group that it is."""
     try:
         loaded = load(command.place)
-    except Exception as error:
+        app = typer.Typer(rich_markup_mode=None, add_completion=False)
+        app.callback()(lambda: None)
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=command.name.split()[-1])
+        else:
+            app.command(command.name.split()[-1])(loaded)
+        (made,) = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+    except FAILURES as error:
         if command in COMMANDS:
             raise
         return _unusable(command, error)
-    app = typer.Typer(rich_markup_mode=None, add_completion=False)
-    app.callback()(lambda: None)
-    if isinstance(loaded, typer.Typer):
-        app.add_typer(loaded, name=command.name.split()[-1])
-    else:
-        app.command(command.name.split()[-1])(loaded)
-    (made,) = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
     if parts and isinstance(made, CommandsWithHints):
         own = {name: part for name, part in parts.items() if name not in made.commands}
         made.take(_Commands(own, made.commands))
     return made
 
 
-def _unusable(command: Command, error: Exception) -> Any:
+def _unusable(command: Command, error: BaseException) -> Any:
     text = f"the command {command.name} cannot be loaded ({type(error).__name__}: {error})"
 
     def refuse(**_: Any) -> None:

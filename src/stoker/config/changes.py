@@ -44,6 +44,9 @@ def changed_settings(old: Settings, new: Settings) -> list[str]:
         differs = section.compare and getattr(old, section.name) != getattr(new, section.name)
         if differs and not any(_is_in(path, name) for path in found):
             found.append(name)
+    for name in old.extensions.keys() & new.extensions.keys():
+        if old.extensions[name] != new.extensions[name] and not any(_is_in(path, name) for path in found):
+            found.append(name)
     return found
 
 

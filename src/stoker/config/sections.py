@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from stoker.config.definition import keys_at
 from stoker.config.document import ConfigDocument
-from stoker.extensions import load, usable_extensions
+from stoker.config.tables.file import File
+from stoker.extensions import FAILURES, load, usable_extensions
 
 
 class Section(NamedTuple):
@@ -26,12 +28,14 @@ class Section(NamedTuple):
 
 @cache
 def extension_sections() -> Mapping[str, Section]:
-    """By name. One that cannot be imported is not there: `stoker --version -v` says why."""
+    """By name. Left out: what cannot be imported or is no `Section`, and what has the name of a table of the core."""
     found: dict[str, Section] = {}
     for extension in usable_extensions():
         for offer in extension.tables:
             try:
-                found.setdefault(offer.name, load(offer.place))
-            except Exception:  # whatever a stranger's module does: the core's own tables stay
+                section = load(offer.place)
+            except FAILURES:
                 continue
+            if isinstance(section, Section) and offer.name not in keys_at(File, ()):
+                found.setdefault(offer.name, section)
     return found

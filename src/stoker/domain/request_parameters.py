@@ -13,6 +13,7 @@ from stoker.domain.kinds import Form, kind, setting, text_of
 FIXED = ("model", "messages", "input", "prompt", "stream")
 """Fields that say what the client asks for. Stoker reads or writes them itself."""
 _LARGEST = 2**63
+_DEEPEST = 64
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
@@ -38,13 +39,15 @@ def _values(value: object) -> object:
     return value
 
 
-def _check_json(name: str, value: object) -> None:
+def _check_json(name: str, value: object, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise ValueError(f"'{name}' is nested too deep: use at most {_DEEPEST} levels")
     if isinstance(value, Mapping):
         for inner in value.values():
-            _check_json(name, inner)
+            _check_json(name, inner, depth + 1)
     elif isinstance(value, list):
         for inner in value:
-            _check_json(name, inner)
+            _check_json(name, inner, depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"'{name}' has a number that JSON does not have: nan or inf")
     elif isinstance(value, int) and not -_LARGEST <= value < _LARGEST:

@@ -64,13 +64,15 @@ class AttemptHooks(Protocol):
 class Progress:
     """Where a request stands in its plan."""
 
-    __slots__ = ("has_room", "log", "place", "request", "standing", "wish")
+    __slots__ = ("has_room", "log", "place", "replica", "request", "standing", "wish")
 
     def __init__(self, standing: Standing, place: int = 0, log: AttemptLog | None = None) -> None:
         self.standing = standing
         self.place = place
         """Of the candidate."""
         self.log = log
+        self.replica = ""
+        """The replica that failed, if its lease is given back already."""
         self.request: UpstreamRequest | None = None
         """As the candidate gets it; None: it is not formatted yet."""
         self.has_room = False
@@ -106,9 +108,10 @@ class Attempts:
                             at.log.begin(candidate)
                         if carrier.fetches_images and not endpoint.is_media:
                             body = await carrier.images.inline(call, serve, endpoint, fields, body)
-                        request = await carrier.format(call, serve, endpoint, fields, body, candidate.must_read)
-                        if request.is_rewritten and await carrier.load_or_count_only(call, serve, request, body):
+                        formatted = await carrier.format(call, serve, endpoint, fields, body, candidate.must_read)
+                        if formatted.is_rewritten and await carrier.load_or_count_only(call, serve, formatted, body):
                             break
+                        request = formatted  # not before: what only counts is never sent
                         if not has_next:
                             body = b""  # else it would be held until the answer has ended
                     if not has_room:
@@ -156,9 +159,9 @@ class Attempts:
                 self._end_attempt(call, at, call.reply.error)
         finally:
             if at is not None and at.log is not None and at.log.is_open:  # the client left, or Stoker shuts down
-                if hooks is not None:
-                    carrier.release(call)
-                at.log.end("left")
+                relay = call.relay
+                call.was_answered = relay is not None and relay.has_sent_end
+                self._end_attempt(call, at, None, "served" if call.was_answered else "left")
 
     # -- after a failure ---------------------------------------------------------------------------------------------
 
@@ -172,17 +175,25 @@ class Attempts:
             if at.log is not None:
                 self._end_attempt(call, at, error)
             return None
-        call.raise_if_ended()
+        if step is not Next.REPLICA and step is not Next.CANDIDATE:
+            call.raise_if_ended()
         at.standing.has_replica = False  # until a replica is leased: if none can be, there is none
         if step is Next.REPAIR and hooks is not None and at.request is not None and at.log is not None:
             carrier.release(call)
             at.log.add_tokens()
-            at.request = await hooks.repair(at.request)
             at.standing.can_repair, at.has_room, at.wish = False, False, NO_WISH
+            try:
+                at.request = await hooks.repair(at.request)
+            except StokerError as failure:
+                following = await self._go_on(call, plan, at, failure, hooks)
+                if following is None:
+                    raise
+                return following
         elif step is Next.AGAIN:
             at.standing.was_unreachable = True
             carrier.release(call)
-            at.wish = at.wish._replace(avoid=at.wish.avoid - {decision.replica})
+            if at.wish is not NO_WISH:
+                at.wish = at.wish._replace(avoid=at.wish.avoid - {decision.replica})
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
         elif step is Next.LESS_OUTPUT:
             at.standing.was_lowered = True
@@ -192,12 +203,16 @@ class Attempts:
             log = self._log_of(call, at)
             if hooks is None:
                 self._end_attempt(call, at, error, code)
+                call.raise_if_ended()
                 log.begin(at.standing.candidate)
+                at.replica = ""
+            call.raise_if_ended()
             carrier.release(call)
             log.drop(decision.replica, code, serve)
         else:
             log = self._log_of(call, at)
             self._end_attempt(call, at, error, code)
+            call.raise_if_ended()
             place = at.place + 1
             at = Progress(Standing(plan[place], place + 1 < len(plan)), place, log)
             log.drop(serve.name, code, at.standing.candidate.serve)
@@ -212,7 +227,8 @@ class Attempts:
         """What follows, and the failure's code for the record."""
         carrier, request, code = self._carrier, at.request, recorded_code(error)
         at.standing.has_begun = call.reply.first_byte_at is not None
-        if error.code == REJECTED and hooks is not None and request is not None:
+        is_rejected = error.code == REJECTED and isinstance(error, UpstreamError)
+        if is_rejected and hooks is not None and request is not None:
             at.standing.can_repair = hooks.can_repair(request, at.standing.has_begun)
         step = after_failure(error, at.standing)
         if step is Next.LESS_OUTPUT and isinstance(error, OutputLimitTooHigh) and request is not None:
@@ -223,6 +239,7 @@ class Attempts:
             step = after_failure(error, at.standing)
         hears_why = at.standing.has_next and at.standing.candidate.causes is not None and not at.standing.has_begun
         if hears_why and isinstance(error, UpstreamError) and (step is Next.CANDIDATE or step is Next.END):
+            at.replica = "" if call.lease is None else call.lease.serve
             carrier.release(call)  # the serve may have run out of memory and just exited
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
             exit_code = carrier.leases.failure_code(at.standing.candidate.serve.name)
@@ -240,13 +257,14 @@ class Attempts:
         return at.log
 
     def _end_attempt(self, call: Call, at: Progress, error: StokerError | None, code: str = "") -> None:
-        log, lease, relay = at.log, call.lease, call.relay
+        log, relay = at.log, call.relay
+        replica = at.replica if call.lease is None else call.lease.serve
         pause = None if relay is None else relay.retry_after
         self._carrier.release(call)
         if log is not None:
-            if log.hooks is None and lease is not None:
-                log.name_replica(lease.serve)
-            log.end("served" if error is None else code or recorded_code(error), error, pause)
+            if log.hooks is None and replica:
+                log.name_replica(replica)
+            log.end(code or ("served" if error is None else recorded_code(error)), error, pause)
 
 
 class AttemptLog:
@@ -275,9 +293,10 @@ class AttemptLog:
         self._attempts.append(attempt)
         self._began_at = self._now() if began_at is None else began_at
         self._show(serve)
-        decision.input_tokens = decision.output_tokens = None  # an earlier attempt's
-        decision.cached_tokens = decision.cache_write_tokens = None
-        decision.tokens_estimated = False
+        if began_at is None:  # else it is over already, and these are its own tokens
+            decision.input_tokens = decision.output_tokens = None
+            decision.cached_tokens = decision.cache_write_tokens = None
+            decision.tokens_estimated = False
         if self.hooks is not None:
             self.hooks.begin(candidate, attempt)
 

@@ -58,6 +58,7 @@ class Call:
         "upload",
         "usages",
         "waiting",
+        "was_answered",
         "wire",
     )
 
@@ -112,6 +113,8 @@ class Call:
         """The body is so large that all work on it goes to a thread."""
         self.is_answer_read = False
         """Stoker reads the answer on its way to the client, so the serve may not compress it."""
+        self.was_answered = False
+        """The client got the end of the answer, though it hung up before that was noticed."""
         self.is_abandoned = False
         """The client has left."""
         self.ending: Exception | None = None

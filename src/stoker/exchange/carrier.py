@@ -170,7 +170,8 @@ class Carrier:
         another serve answers after a 4xx, which is raised then; any other passes through as it is.
         """
         target, decision, check = lease.target, call.decision, None
-        if reading is not PASSED_ON:
+        is_passed_on = reading is PASSED_ON
+        if not is_passed_on:
             check = reading.check
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
         is_read = call.is_answer_read or call.reply.is_committed  # the client was promised an uncompressed stream
@@ -183,7 +184,7 @@ class Carrier:
         else:
             encoded = self.formatter.encode(*arguments)
         translator = encoded.translator
-        if reading is not PASSED_ON and reading.continues is not None:
+        if not is_passed_on and reading.continues is not None:
             translator = reading.continues
             reading.continues.continue_with(check)
         if encoded.notes and not decision.translation:
@@ -192,7 +193,7 @@ class Carrier:
         endpoint = request.endpoint
         leaves = _or_about_seals(may_leave) if request.may_drop_thinking else may_leave
         relay = self._relay(call, lease, candidate, check is not None, leaves)
-        if reading.refuses_empty:
+        if not is_passed_on and reading.refuses_empty:
             relay.refuse_empty()
         call.request = request
         completion = relay.send(

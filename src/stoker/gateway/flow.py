@@ -53,7 +53,7 @@ from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.own_replies import NAMES_MODEL
 from stoker.request.codec.request_defaults import apply_defaults
-from stoker.request.decide.plan import plan_for
+from stoker.request.decide.plan import Plan, plan_for
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.on_demand import read_responses
@@ -98,6 +98,8 @@ class Flow:
     def configure(self, settings: FlowSettings) -> None:
         self.settings = settings
         self._body_limit = settings.front_door.body_limit
+        self._plans: dict[str, Plan] = {}
+        """Of serves without a fallback, by name."""
         self._has_tasks = settings.dispatcher is not None or settings.orchestrators is not None
         """Whether `model` may name something else than a serve."""
         self.bodies.resize(settings.body_budget)
@@ -191,7 +193,11 @@ class Flow:
             serve = self.settings.names.resolve(fields.model, caller.may_use)
         if call.charge is not None and serve.name in self._usage.costs:
             call.charge.reserve_cost(expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget()))
-        plan = plan_for(serve, self.settings.names, caller.may_use, endpoint)
+        plan = self._plans.get(serve.name)
+        if plan is None or plan[0].serve is not serve:
+            plan = plan_for(serve, self.settings.names, caller.may_use, endpoint)
+            if serve.fallback is None:  # else it depends on who asks, and for what
+                self._plans[serve.name] = plan
         answer = self._attempts.carry_out(call, plan, endpoint, fields, body)
         body = b""  # else it would be held until the answer has ended
         await answer
@@ -265,7 +271,8 @@ class Flow:
             error.__traceback__ = None  # see ClientLeft
         except ClientLeft as gone:
             # Some clients hang up as soon as they have read the end, before the connection reports it.
-            decision.outcome = "served" if call.relay is not None and call.relay.has_sent_end else "client_left"
+            was_answered = call.was_answered or (call.relay is not None and call.relay.has_sent_end)
+            decision.outcome = "served" if was_answered else "client_left"
             reply.abandon()
             # A Future that was awaited keeps its error, the error keeps its frames, and a frame keeps the Future and
             # the body: without this the bodies would stay until the garbage collector looks for cycles.

@@ -74,7 +74,7 @@ class StatusReport:
         now = self._clock.now()
         decisions = self._store.statistics()
         bodies, waiting = self._flow.bodies, self._flow.waiting_bodies
-        return {
+        document = {
             "version": __version__,
             "compiled": IS_COMPILED,
             "pid": os.getpid(),
@@ -105,8 +105,8 @@ class StatusReport:
                 "kept": decisions.kept, "dropped": decisions.dropped, "unrecorded": decisions.unrecorded,
                 "problem": decisions.problem or None,
             },
-            **self._sources.extensions(),
         }  # fmt: skip
+        return {**self._sources.extensions(), **document}
 
     def metrics(self, document: Mapping[str, Any]) -> bytes:
         """Prometheus text. May run in a thread: the first call takes about 70 ms, for imports."""

@@ -97,3 +97,17 @@ def test_a_fallback_that_could_not_answer_is_no_candidate(why: str) -> None:
     names = Names([big] if why == "unknown" else [big, small])
     may_use = (lambda serve: serve is big) if why == "not permitted" else anybody
     assert plan_for(big, names, may_use, CHAT) == (PlanCandidate(big),)
+
+
+def test_a_fallback_that_a_key_may_not_use_costs_no_search_among_all_names() -> None:
+    asked: list[str] = []
+
+    def may_use(serve: Serve) -> bool:
+        asked.append(serve.name)
+        return False
+
+    big = Serve("big", fallback="s3")
+    assert plan_for(big, Names([big, *(Serve(f"s{number}") for number in range(50))]), may_use, CHAT) == (
+        PlanCandidate(big),
+    )
+    assert asked == ["s3"]

@@ -153,7 +153,7 @@ def _configured(settings: Settings, engines: list[InstalledEngine], probe: Devic
 def _of_extensions(settings: Settings) -> list[DoctorFinding]:
     """Also one for each extension that cannot be used."""
     from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
-    from stoker.extensions import installed_extensions, load
+    from stoker.extensions import FAILURES, installed_extensions, load
 
     found: list[DoctorFinding] = []
     for installed in installed_extensions():
@@ -161,7 +161,7 @@ def _of_extensions(settings: Settings) -> list[DoctorFinding]:
         if installed.extension is not None and installed.extension.doctor:
             try:
                 found += load(installed.extension.doctor)(settings)
-            except Exception as error:  # whatever a stranger's extension does
+            except FAILURES as error:
                 problem = f"{type(error).__name__}: {error}"
         if problem:
             fix = f"install another version of it, or remove it: pip uninstall {installed.package.split()[0]}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from stoker.cli.console.errors import UsageError, unknown_serve
 from stoker.domain.errors import ConfigError
-from stoker.extensions import installed_extensions, load
+from stoker.extensions import FAILURES, installed_extensions, load
 
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control
@@ -157,7 +157,7 @@ def extension_warnings(settings: Settings) -> list[str]:
         if installed.extension is not None and installed.extension.warnings:
             try:
                 found += load(installed.extension.warnings)(settings)
-            except Exception as error:  # whatever a stranger's extension does
+            except FAILURES as error:
                 found.append(f"extension {installed.name} cannot look at it: {type(error).__name__}: {error}")
     return found
 

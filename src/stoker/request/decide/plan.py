@@ -105,8 +105,10 @@ def plan_for(serve: Serve, names: Names, may_use: Callable[[Serve], bool], endpo
     """
     if serve.fallback is None:
         return (PlanCandidate(serve),)
+    fallback = names.find(serve.fallback, may_use)
+    if fallback is None or not may_use(fallback):
+        return (PlanCandidate(serve),)
     try:
-        fallback = names.resolve(serve.fallback, may_use)
         dialect_for(fallback, endpoint.dialect, endpoint.path)
     except ClientError:
         return (PlanCandidate(serve),)  # the serve's own error says more
