@@ -36,7 +36,7 @@ embedded = true
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """32 GiB of main memory, of which little is free; no accelerator."""
     monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(()))
-    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(32 * GIB, 30 * GIB))
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(32 * GIB, 30 * GIB))
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_advice_for_agents_does_not_ask_for_what_is_impossible(
         assert isinstance(found, str)
         return found
 
-    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(16 * GIB, 16 * GIB))
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(16 * GIB, 16 * GIB))
     assert "that is the largest that fits: lower `parallel`, or choose another serve" in caution()
     auto.write_text(auto.read_text().replace('"auto"', "8192"))
     assert "set `context = 57344` if `stoker fit` says that it fits" in caution()
@@ -97,14 +97,14 @@ def test_the_advice_for_agents_does_not_ask_for_what_is_impossible(
 
 def test_what_is_free_just_now_changes_nothing(auto: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     before = shown(capsys)
-    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(32 * GIB, 1 * GIB))
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(32 * GIB, 1 * GIB))
     assert shown(capsys) == before
 
 
 def test_too_little_memory_is_a_warning_of_the_check_and_refuses_the_start(
     auto: Path, stoker: FakeStoker, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(4 * GIB, 4 * GIB))
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(4 * GIB, 4 * GIB))
     stoker.status(serve_status("eight", auto_context=True, context_problem="too little memory"))
     assert run(["serves", "status", "eight"]) == 0
     assert "none fits (auto): stoker fit eight" in capsys.readouterr().out

@@ -161,7 +161,7 @@ def test_the_context_is_what_fits_and_no_more_than_the_model_was_trained_for(
     home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, memory: int, trained: int, said: str
 ) -> None:
     main = HostMemory(memory * GIB, memory * GIB)
-    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: main)
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: main)
     monkeypatch.setenv("PATH", "/nowhere")
     llama(Path("eight.gguf"), **{"llama.context_length": trained})
     assert run(["init", "--yes"]) == 0
@@ -189,7 +189,7 @@ def test_a_gpu_counts_if_llama_server_is_there_to_use_it(
     home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(discover, "gpus", lambda: [Gpu(0, "GPU-aa", "NVIDIA L4", 12 * GIB, "nvidia")])
-    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(640 * GIB, 640 * GIB))
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(640 * GIB, 640 * GIB))
     llama(Path("eight.gguf"))
     server = home / "llama-server"
     server.write_text("")

@@ -1,17 +1,9 @@
 """The tables of the file: every key with its type, its default and its meaning (`domain.kinds.setting`).
 
-file          the whole file, and the tables that have no module of their own
-cluster       `[clusters.NAME]`
-also          `[[serve]] also`
-compat        `[compat]`
-edge          `[edge.NAME]`
-gates         `[gate.NAME]` and `[alias.NAME]`
-keys          `[app.NAME]` and `[[front_door.keys]]`
-media         `[media]`
-orchestrator  `[orchestrator.NAME]`
-request       `[serve.request]` and `[[serve.variant]]`
-responses     `[responses]`
-router        `[router]` and `[[tier]]`
-tls           `[front_door.tls]`
-translation   `[serve.translation]`
+Most are records of `domain`, which the program uses as they are. Here are the others:
+
+file     the whole file
+edge     `[edge.NAME]`
+gates    `[alias.NAME]`
+router   `[[tier]]`
 """
