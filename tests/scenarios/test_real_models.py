@@ -314,6 +314,7 @@ def test_ctrl_c_on_the_demo_leaves_no_process_behind(demo: Plane) -> None:
 
 @pytest.mark.parametrize("policy", ["simple", "block_by_block"])
 def test_the_demos_orchestrator_answers_the_command_that_the_demo_prints(demo: Plane, policy: str) -> None:
+    poll(lambda: "stoker run " in demo.said(), "it says what to type")
     line = next(line for line in demo.said().splitlines() if "stoker run " in line)
     words = ["run", *shlex.split(line.partition(" run ")[2])]
     command = preloaded.Command((*words, "--policy", policy), demo.directory, demo.environment)

@@ -223,6 +223,7 @@ def test_an_engine_that_does_not_answer_delays_the_stop_by_the_bound_and_leaves_
         engine = await desk.start()
         await desk.ask("ann", LONG)
         engine.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, engine.process.pid, os.WSTOPPED | os.WNOWAIT)  # a busy machine takes its time
         await desk.keeper.save("tiny")
         assert desk.files() == []
         # It wakes up and writes after all, unless it notices that nobody waits; then it is killed.
