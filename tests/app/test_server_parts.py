@@ -58,11 +58,24 @@ class Faulty(ServerPart):
         self.calls: list[str] = []
         self.tracer = self
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("configure", "on_event", "on_decision", "status", "metrics"):
-            object.__getattribute__(self, "calls").append(name)
-            raise RuntimeError(name)
-        return object.__getattribute__(self, name)
+    def _fail(self, name: str) -> Any:
+        self.calls.append(name)
+        raise RuntimeError(name)
+
+    def configure(self, settings: Settings) -> None:
+        self._fail("configure")
+
+    def on_event(self, event: Event) -> None:
+        self._fail("on_event")
+
+    def on_decision(self, decision: Decision) -> None:
+        self._fail("on_decision")
+
+    def status(self) -> Mapping[str, object]:
+        return self._fail("status")  # type: ignore[no-any-return]
+
+    def metrics(self) -> Any:
+        return self._fail("metrics")
 
     def begin(self, *_: object) -> RequestTrace:
         self.calls.append("begin")

@@ -104,6 +104,11 @@ class ServerParts:
 
     def __init__(self, parts: Mapping[str, ServerPart]) -> None:
         self._parts = [_Part(name, part, set()) for name, part in parts.items()]
+        self._overriding = {
+            method: [one for one in self._parts if getattr(type(one.part), method) is not getattr(ServerPart, method)]
+            for method in ("configure", "on_event", "on_decision", "status", "metrics")
+        }
+        """A request costs nothing where no part looks at its decision."""
         tracers = [(one, one.part.tracer) for one in self._parts if one.part.tracer is not None]
         self.tracer: Tracer | None = _GuardedTracer(*tracers[0]) if tracers else None
         self.edge_targets = next((one for part in parts.values() if (one := part.edge_targets) is not None), None)
@@ -138,7 +143,7 @@ class ServerParts:
 
     def _ask(self, method: str, *arguments: object, use: Callable[[Any], Any] = lambda answer: answer) -> Iterator[Any]:
         """`use`: makes what is taken of an answer, and raises if it cannot be taken."""
-        for one in self._parts:
+        for one in self._overriding[method]:
             if method in one.failed:
                 continue
             try:
