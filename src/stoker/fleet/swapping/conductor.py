@@ -35,13 +35,10 @@ from stoker.domain.protocols import Clock, Fleet, Journal, QuickCheck, Running
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.serve import Serve, ServeIdentity, Slot
 from stoker.domain.swap import SwapReport
-from stoker.fleet.swapping.prompt_routing import PromptRouting
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
-from stoker.fleet.swapping.refusals import cannot_start, needs_force, without_name
 from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
 from stoker.fleet.swapping.weight_fetching import WeightFetching, acquire_after
-from stoker.request.lease.cannot_load import CannotLoad
 from stoker.request.lease.commands import (
     CancelSwap,
     CheckStart,
@@ -57,9 +54,10 @@ from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import can_answer
 from stoker.request.lease.preview import SwitchPreview, loadable, preview_switch
-from stoker.request.lease.refusals import cannot_load, forwarded_twice, removed
+from stoker.request.lease.prompt_routing import PromptRouting
+from stoker.request.lease.refusals import cannot_load, cannot_start, forwarded_twice, needs_force, removed, without_name
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import ServeState
+from stoker.request.lease.state import CannotLoad, ServeState
 from stoker.request.lease.timing import swap_timeout
 
 log = logging.getLogger("stoker.fleet")

@@ -13,9 +13,9 @@ from stoker.domain.errors import OurBug, StokerError
 from stoker.domain.protocols import FileMarks, Fleet, Journal, QuickCheck, Running, SwapEntry
 from stoker.domain.serve import Serve
 from stoker.domain.swap import SwapReport
-from stoker.fleet.swapping.refusals import cannot_start, lasting_problems
 from stoker.fleet.swapping.weight_fetching import WeightFetching
 from stoker.request.lease.commands import StartSwap
+from stoker.request.lease.refusals import cannot_start, lasting_problems
 from stoker.request.lease.scheduler import Scheduler
 
 log = logging.getLogger("stoker.fleet")
