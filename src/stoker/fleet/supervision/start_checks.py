@@ -18,7 +18,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.engines.placement import placement_problems
 from stoker.fleet.rehydrate.fetch import FetchProgress
 from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
-from stoker.fleet.supervision import start_files, start_problems
+from stoker.fleet.supervision import start_problems
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.supervision.serve_registry import ServeRegistry
 
@@ -64,7 +64,7 @@ class StartChecks:
             lasting += self._weights.problems(serve)
             found = [*lasting, *start_problems.passing(serve, ports, pids)]
             lacks_weights = serve.source is not None and bool(missing(serve))
-            return QuickCheck(found, lacks_weights, lasting, () if lasting else start_files.marks(serve))
+            return QuickCheck(found, lacks_weights, lasting, () if lasting else start_problems.marks(serve))
 
         try:
             return await _read(serve, read)

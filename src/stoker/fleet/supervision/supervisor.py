@@ -25,14 +25,12 @@ from stoker.fleet.drivers.external import (
     on_worker,
 )
 from stoker.fleet.drivers.unit import Launched, NotGone
-from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.identity import Keys, KeySigner
 from stoker.fleet.process.ports import port_problem
-from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.supervision import exit_report
 from stoker.fleet.supervision.adoption import Adopter
 from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
-from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
+from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit, ended_while_starting
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry, ServeStatistics
 from stoker.fleet.supervision.sleep_control import SleepControl
@@ -265,7 +263,7 @@ class Supervisor:
         except ProcessLookupError:
             self._registry.records.remove(record)
             managed.ended_unexpectedly = True
-            raise exit_report.ended_while_starting(managed, self._clock.now()) from None
+            raise ended_while_starting(managed, self._clock.now()) from None
         try:
             self._registry.write_record(managed, record)
             spawned = self._clock.now()

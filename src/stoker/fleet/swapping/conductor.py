@@ -37,8 +37,7 @@ from stoker.domain.serve import Serve, ServeIdentity, Slot
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
 from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
-from stoker.fleet.swapping.weight_fetching import WeightFetching, acquire_after
+from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper, WeightFetching, acquire_after
 from stoker.request.lease.commands import (
     CancelSwap,
     CheckStart,
