@@ -27,7 +27,7 @@ MODELS = Path(__file__).parents[3] / "src" / "stoker" / "models"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start_checks, "READ_WITHIN", SOON)
-    monkeypatch.setattr("stoker.fleet.rehydrate.threads.STOPS_WITHIN", SOON)
+    monkeypatch.setattr("stoker.fleet.weights.copying.STOPS_WITHIN", SOON)
     monkeypatch.setattr("stoker.fleet.memory.fit.check.READ_WITHIN", SOON)
 
 
@@ -133,7 +133,7 @@ def test_weights_that_are_fetched_from_such_a_place_are_given_up_on_cancel(tell:
         os.mkfifo(source)
         serve = Serve(name="far", model=str(workshop.directory / "far.gguf"), source=str(source))
         fleet = workshop.supervisor()
-        fetching = asyncio.get_running_loop().create_task(fleet.fetch(serve))
+        fetching = asyncio.get_running_loop().create_task(fleet.download(serve))
         await asyncio.sleep(0.1)
         fetching.cancel()
         with pytest.raises(asyncio.CancelledError):

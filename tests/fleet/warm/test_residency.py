@@ -10,7 +10,7 @@ import pytest
 
 from stoker.domain.serve import Serve
 from stoker.fleet.warm import pages
-from stoker.fleet.warm.weight_paths import weights_of
+from stoker.fleet.weights.serve_weights import weights_of
 
 MIB = 2**20
 Write = Callable[..., str]

@@ -27,7 +27,7 @@ from stoker.engines.registry import engine_of
 from stoker.fleet.conversations.sequences import EngineRun, Save, SequencePlace, Sequences, SequenceUse, no_room_made
 from stoker.fleet.conversations.store import ConversationStore, SavedConversation
 from stoker.fleet.process.identity import KeySigner, fingerprint
-from stoker.fleet.warm.weight_paths import weights_of
+from stoker.fleet.weights.serve_weights import weights_of
 from stoker.http import client
 from stoker.http.client import NoResponse
 

@@ -1,6 +1,7 @@
 """Runs swaps: each is one task, which stops the victims, starts the target and reports the result.
 
-Requests that wait for missing weights share one fetch per serve.
+Requests that wait for missing weights share one download per serve. Swaps that an earlier run of Stoker began and did
+not end are finished or undone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from stoker.domain.protocols import FileMarks, Fleet, Journal, QuickCheck, Runni
 from stoker.domain.serve import Serve
 from stoker.domain.swap import SwapReport
 from stoker.request.lease.commands import StartSwap
+from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.refusals import cannot_start, lasting_problems
 from stoker.request.lease.scheduler import Scheduler
 
@@ -27,47 +29,50 @@ T = TypeVar("T")
 RETRY_AFTER = 60.0
 
 
-class WeightFetching:
-    """Owned by the conductor. `fetch(name)` brings missing weights; `progress(name)` is its progress in words."""
+class WeightDownloads:
+    """Owned by the conductor. `download(name)` brings missing weights; `progress(name)` is its progress in words."""
 
-    def __init__(self, fetch: Callable[[str], Awaitable[None]], progress: Callable[[str], str]) -> None:
-        self._fetch = fetch
+    def __init__(self, download: Callable[[str], Awaitable[None]], progress: Callable[[str], str]) -> None:
+        self._download = download
         self._progress = progress
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def task(self, name: str) -> asyncio.Task[None]:
-        """The fetch under way, or a new one."""
+        """The download under way, or a new one."""
         task = self._tasks.get(name)
         if task is None:
             log.info("serve %s: fetching its missing weights", name)
-            task = self._tasks[name] = self._loop.create_task(self._run(name, self._fetch(name)), name=f"fetch-{name}")
+            task = self._tasks[name] = self._loop.create_task(
+                self._run(name, self._download(name)), name=f"download-{name}"
+            )
         return task
 
-    def is_fetching(self, name: str) -> bool:
+    def is_downloading(self, name: str) -> bool:
         return name in self._tasks
 
-    async def _run(self, name: str, fetching: Awaitable[None]) -> None:
+    async def _run(self, name: str, downloading: Awaitable[None]) -> None:
         try:
-            await fetching
+            await downloading
         finally:
             del self._tasks[name]
 
-    def acquire_after_fetch(
+    def acquire_after_download(
         self, name: str, limit: float, acquire: Callable[[], Lease | asyncio.Future[Lease]]
     ) -> asyncio.Future[Lease]:
         """The result of `acquire` once the weights are there. The caller may cancel the Future or set an exception.
 
-        The Future raises what the fetch raises, and CapacityError `fetching` after `limit` seconds; the fetch goes on.
+        The Future raises what the download raises, and CapacityError `fetching` after `limit` seconds; the download goes
+        on.
         """
-        fetching = self.task(name)
-        waiter = acquire_after(fetching, lambda _: acquire())
+        downloading = self.task(name)
+        waiter = acquire_after(downloading, lambda _: acquire())
         timer = self._loop.call_later(limit, self._on_limit, name, waiter)
-        fetching.add_done_callback(lambda _: timer.cancel())
+        downloading.add_done_callback(lambda _: timer.cancel())
         return waiter
 
     async def close(self) -> None:
-        """Cancel all fetches; no half-written file stays."""
+        """Cancel all downloads; no half-written file stays."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -151,7 +156,7 @@ class Swapper:
     """Owned by the conductor. Reads the scheduler's state; only the conductor changes it."""
 
     def __init__(
-        self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: WeightFetching, callbacks: SwapCallbacks
+        self, scheduler: Scheduler, fleet: Fleet, journal: Journal, downloads: WeightDownloads, callbacks: SwapCallbacks
     ) -> None:
         self.running: dict[str, Running] = {}
         self.checking: set[int] = set()
@@ -161,7 +166,7 @@ class Swapper:
         self._scheduler = scheduler
         self._fleet = fleet
         self._journal = journal
-        self._fetching = fetching
+        self._downloads = downloads
         self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._swaps: dict[int, asyncio.Task[None]] = {}
@@ -227,7 +232,7 @@ class Swapper:
                 if serve is not None and entry is not None:
                     check = await self._quick_check(serve)
                     if check.lacks_weights:  # a start without a request: restored, restarted, keep_loaded
-                        await asyncio.shield(self._fetching.task(serve.name))
+                        await asyncio.shield(self._downloads.task(serve.name))
                         check = await self._quick_check(serve)
                     files = check.files
                     await self._full_check(serve, report.victims, check)
@@ -320,3 +325,62 @@ def timed(phases: dict[str, float], phase: str) -> Iterator[None]:
         yield
     finally:
         phases[phase] = time.monotonic() - began
+
+
+class NoJournal:
+    """For a fleet without crash recovery."""
+
+    async def begin(self, swap: SwapEntry) -> None: ...
+
+    def end(self, swap: SwapEntry) -> None: ...
+
+    def unfinished(self) -> list[SwapEntry]:
+        return []
+
+
+class Recovery:
+    """Owned by the conductor. `switch(name)` makes a serve resident; it raises StokerError."""
+
+    def __init__(self, scheduler: Scheduler, journal: Journal, switch: Callable[[str], Awaitable[object]]) -> None:
+        self._scheduler = scheduler
+        self._journal = journal
+        self._switch = switch
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Start the recovery. Call it when all serves that still run are adopted."""
+        for swap in self._journal.unfinished():
+            task = asyncio.get_running_loop().create_task(self._recover(swap), name=f"recover-{swap.slot}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The recoveries under way, for cancelling them. The journal keeps what they did not finish."""
+        return list(self._tasks)
+
+    async def _recover(self, swap: SwapEntry) -> None:
+        """Finish an interrupted swap; if that is not possible, undo it.
+
+        1. the target or a victim runs or is starting: the swap had succeeded, or was undone: nothing to do
+        2. the target is still configured: start it
+        3. the target is not configured any more, or did not start: start the first configured victim that starts
+        """
+        names = (swap.target, *swap.victims)
+        found = [state for name in names if (state := self._scheduler.serves.get(name)) is not None]
+        if all(state.phase is ServePhase.STOPPED for state in found):
+            for name in names:
+                if name not in self._scheduler.serves:
+                    text = "the swap of slot %s to %s was interrupted: %s is not started, it is not configured any more"
+                    log.warning(text, swap.slot, swap.target, name)
+                elif await self._is_started(name, swap):
+                    break
+        self._journal.end(swap)
+
+    async def _is_started(self, name: str, swap: SwapEntry) -> bool:
+        log.warning("the swap of slot %s to %s was interrupted: starting %s", swap.slot, swap.target, name)
+        try:
+            await self._switch(name)
+        except StokerError as error:
+            log.error("after an interrupted swap, serve %s did not start: %s", name, error.message)
+            return False
+        return True

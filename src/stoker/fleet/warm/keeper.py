@@ -25,9 +25,18 @@ from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.memory.host import available_memory
 from stoker.fleet.warm import pages
 from stoker.fleet.warm.holder import HoldProgress, HoldRequest
-from stoker.fleet.warm.pool import Command, Drop, WarmKind, WarmModel, WarmModels, WarmStatistics, WarmStatus, sleeper
-from stoker.fleet.warm.prediction import Forecast
-from stoker.fleet.warm.weight_paths import weights_of
+from stoker.fleet.warm.pool import (
+    Command,
+    Drop,
+    Forecast,
+    WarmKind,
+    WarmModel,
+    WarmModels,
+    WarmStatistics,
+    WarmStatus,
+    sleeper,
+)
+from stoker.fleet.weights.serve_weights import weights_of
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
 MIN_MESSAGE_INTERVAL = 0.1

@@ -13,7 +13,7 @@ prompt_routing which replica has most of a prompt in its cache
 transitions    the elementary steps by which serves and swaps change
 reconcile      the one decision function, in numbered steps
 scheduler      the inputs: each changes one thing, then calls `reconcile`
-preview        what a switch would do now, and what could be loaded beside what is
+preview        what is loaded, what a switch would do now, and what could be loaded beside it
 refusals       the errors for requests that cannot wait, or have waited too long, and for serves that cannot start
 
 The only caller is `stoker.fleet.swapping.conductor`.

@@ -23,7 +23,16 @@ from stoker.request.lease.waiter import Waiter
 
 
 class CannotLoad(NamedTuple):
-    """Why a serve is not started."""
+    """Why a serve is not worth another start.
+
+    1. a start failed for a reason in LASTING        -> it cannot load, until one of its files changes
+    2. a check finds what nobody but a person mends  -> it cannot load, until a check finds nothing
+    3. its configuration changes                     -> it may load
+    4. an operator switches to it                    -> it may load
+    5. Stoker starts anew                            -> it may load: one attempt finds out again
+
+    What only time or other serves decide (memory, a port, a lost device) is no such reason: the serve backs off.
+    """
 
     reason: str
     """With what to do about it."""
@@ -46,7 +55,10 @@ def is_lasting(error: StartFailed) -> bool:
 
 
 class SlotTime:
-    """Times are monotonic seconds. Each step takes the same time, however many leases are held."""
+    """The busy time of a slot, divided among the leases that are held at the same time.
+
+    Times are monotonic seconds. Each step takes the same time, however many leases are held.
+    """
 
     __slots__ = ("_at", "_held", "_share")
 
@@ -79,7 +91,10 @@ GAP_WEIGHT = 0.4
 
 
 class UsualGap:
-    """A moving average, in seconds; `seconds` is None before the first gap."""
+    """For how long a serve is usually unused between two requests: a moving average, in seconds.
+
+    `seconds` is None before the first gap.
+    """
 
     __slots__ = ("seconds",)
 

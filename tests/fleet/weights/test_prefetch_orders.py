@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.fleet.rehydrate.sources import parse
-from stoker.fleet.stage.orders import Order, order
+from stoker.fleet.weights.prefetch_plan import Order, order
+from stoker.fleet.weights.sources import parse
 
 A, B = "ab" * 32, "cd" * 32
 SPLIT = [f"m-0000{n}-of-00002.gguf" for n in (1, 2)]

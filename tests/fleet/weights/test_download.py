@@ -15,18 +15,18 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.fleet.rehydrate.vault import Vault, sha256
+from tests.fleet.weights.vault import Vault, sha256
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
-from stoker.fleet.rehydrate import copying
-from stoker.fleet.rehydrate.rehydrator import missing
+from stoker.fleet.weights import copying
+from stoker.fleet.weights.serve_weights import missing
 
 CONTENT = bytes(range(256)) * 40
 
 
 def fetch(vault: Vault, serve: Serve) -> None:
-    asyncio.run(vault.rehydrator().rehydrate(serve, vault.told.append))
+    asyncio.run(vault.weights().download(serve, vault.told.append))
 
 
 def refusal(vault: Vault, serve: Serve) -> StartFailed:
@@ -270,10 +270,10 @@ def test_two_fetches_of_one_file_are_one_and_both_are_told(vault: Vault, monkeyp
     mine: list[Any] = []
 
     async def story() -> None:
-        weights = vault.rehydrator()
+        weights = vault.weights()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(weights.rehydrate(serve, vault.told.append))
-            tasks.create_task(weights.rehydrate(serve, mine.append))
+            tasks.create_task(weights.download(serve, vault.told.append))
+            tasks.create_task(weights.download(serve, mine.append))
             await asyncio.to_thread(gate.reached.wait, 10)
             while weights.listeners < 2:  # the second one may still be on its way
                 await asyncio.sleep(0.001)
@@ -292,9 +292,9 @@ def test_who_leaves_does_not_end_it_for_the_other_and_the_last_one_leaves_nothin
 
     async def story(leaving: int) -> list[Any]:
         gate = Gate(monkeypatch)
-        weights = vault.rehydrator()
+        weights = vault.weights()
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(weights.rehydrate(serve)) for _ in range(2)]
+        tasks = [loop.create_task(weights.download(serve)) for _ in range(2)]
         await asyncio.to_thread(gate.reached.wait, 10)
         while weights.listeners < 2:
             await asyncio.sleep(0)
@@ -319,12 +319,12 @@ def test_a_fetch_that_was_given_up_can_be_asked_for_again_at_once(
 
     async def story() -> None:
         gate = Gate(monkeypatch)
-        weights = vault.rehydrator()
-        first = asyncio.get_running_loop().create_task(weights.rehydrate(serve))
+        weights = vault.weights()
+        first = asyncio.get_running_loop().create_task(weights.download(serve))
         await asyncio.to_thread(gate.reached.wait, 10)
         first.cancel()
         await asyncio.sleep(0)
-        second = asyncio.get_running_loop().create_task(weights.rehydrate(serve))
+        second = asyncio.get_running_loop().create_task(weights.download(serve))
         await asyncio.sleep(0)
         gate.open.set()
         await second
@@ -424,7 +424,7 @@ def test_cancelling_ends_the_tool_with_what_it_started(vault: Vault) -> None:
 
     async def story() -> None:
         task = asyncio.get_running_loop().create_task(
-            vault.rehydrator().rehydrate(vault.serve(source="hf:org/repo/m.gguf"))
+            vault.weights().download(vault.serve(source="hf:org/repo/m.gguf"))
         )
         async with asyncio.timeout(10):
             while not vault.left():

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.fleet.rehydrate.vault import Vault, sha256
+from tests.fleet.weights.vault import Vault, sha256
 
 from stoker.domain.serve import Serve
-from stoker.fleet.rehydrate import copying
-from stoker.fleet.rehydrate.file_hasher import FileHasher
-from stoker.fleet.rehydrate.rehydrator import Rehydrator
+from stoker.fleet.weights import copying
+from stoker.fleet.weights.copying import FileHasher
+from stoker.fleet.weights.serve_weights import ServeWeights
 
 CONTENT = b"weights" * 1000
 
@@ -27,7 +27,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def verify(vault: Vault, serve: Serve) -> list[str]:
-    return asyncio.run(vault.rehydrator().verify(serve))
+    return asyncio.run(vault.weights().verify(serve))
 
 
 def test_a_file_is_read_once_and_remembered_across_restarts(vault: Vault, reads: list[Path]) -> None:
@@ -60,7 +60,7 @@ def test_a_file_that_changed_is_read_again(vault: Vault, reads: list[Path], chan
 
 def test_what_was_just_fetched_is_not_read_again(vault: Vault, reads: list[Path]) -> None:
     serve = vault.serve(source=vault.put("m.gguf", CONTENT), sha256={"m.gguf": sha256(CONTENT)})
-    asyncio.run(vault.rehydrator().rehydrate(serve))
+    asyncio.run(vault.weights().download(serve))
     assert verify(vault, serve) == []
     assert reads == []
 
@@ -175,7 +175,7 @@ def test_cancelling_stops_the_reading(vault: Vault, monkeypatch: pytest.MonkeyPa
 
 def problems(vault: Vault, serve: Serve) -> list[str]:
     async def ask() -> list[str]:
-        return vault.rehydrator().problems(serve)
+        return vault.weights().problems(serve)
 
     return asyncio.run(ask())
 
@@ -211,7 +211,7 @@ def test_a_bad_source_is_a_failed_start_with_its_own_code(vault: Vault) -> None:
         from stoker.domain.errors import StartFailed
 
         with pytest.raises(StartFailed) as failed:
-            await Rehydrator(str(vault.state)).rehydrate(vault.serve(source="nonsense"))
+            await ServeWeights(str(vault.state)).download(vault.serve(source="nonsense"))
         assert failed.value.code == "bad_source"
 
     asyncio.run(story())

@@ -1,7 +1,8 @@
-"""Fetches one file or folder into the vault: check room, fetch to a draft, hash, rename.
+"""Downloads one file or folder into the vault: check room, bring it into a draft, hash, rename.
 
 The draft lies beside the target under its own name, so that half a model is never taken for a whole one, and the last
-step is a rename. Two fetches of one target are one: the second waits for the first.
+step is a rename. Two downloads of one target are one: the second waits for the first. Programs (rsync, aws, hf) run in
+a session of their own, which is ended with all that they started.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import contextlib
 import errno
 import os
 import shutil
+import signal
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,13 +24,91 @@ from pathlib import Path
 from stoker.domain.errors import StartFailed
 from stoker.engines.last_output import redact
 from stoker.fleet.process.environment import is_secret
-from stoker.fleet.rehydrate import copying, drafts, tools
-from stoker.fleet.rehydrate.copying import DraftUnwritable, SourceUnreadable
-from stoker.fleet.rehydrate.file_hasher import FileHasher
-from stoker.fleet.rehydrate.sources import TOOLS, SourceKind, WeightSource, fetch_command, parse_size, size_command
-from stoker.fleet.rehydrate.threads import in_thread
+from stoker.fleet.weights import copying, drafts
+from stoker.fleet.weights.copying import DraftUnwritable, FileHasher, SourceUnreadable, in_thread
+from stoker.fleet.weights.sources import TOOLS, SourceKind, WeightSource, download_command, parse_size, size_command
 
-CONCURRENT_FETCHES = 2
+POLL_INTERVAL = 0.25
+"""Seconds between two checks of a fetch's progress."""
+GRACE = 2.0
+"""Seconds from SIGTERM to SIGKILL."""
+_KEPT = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """How it ended, and the last of its two outputs together."""
+
+    code: int
+    text: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @property
+    def last(self) -> str:
+        """Its last line of any use, shortened."""
+        return next((line.strip()[:300] for line in reversed(self.lines) if line.strip()), "it printed nothing")
+
+
+async def run_tool(
+    argv: Sequence[str], environment: Mapping[str, str], on_poll: Callable[[], None] = lambda: None
+) -> ToolOutput:
+    """Run it to its end, calling `on_poll` now and then. Raises OSError if it cannot be started.
+
+    On cancel everything that it started is gone before CancelledError leaves this call.
+    """
+    # A file, not a pipe: ssh may leave a process behind that keeps a pipe open for ever.
+    with tempfile.TemporaryFile() as output:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                polling = tasks.create_task(_poll(on_poll))
+                code = await process.wait()
+                polling.cancel()
+        except BaseException:
+            await _end(process)
+            raise
+        size = output.seek(0, os.SEEK_END)
+        output.seek(max(0, size - _KEPT))
+        return ToolOutput(code, output.read().decode("utf-8", "replace"))
+
+
+async def _poll(on_poll: Callable[[], None]) -> None:
+    while True:
+        on_poll()
+        await asyncio.sleep(POLL_INTERVAL)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Not to be interrupted, and over within GRACE and a moment."""
+    ending = asyncio.get_running_loop().create_task(_kill(process), name="end-fetch")
+    while not ending.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([ending])
+    ending.result()
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GRACE):
+            await process.wait()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # members of the group that ignored SIGTERM
+    await process.wait()
+
+
+CONCURRENT_DOWNLOADS = 2
 """Fetches under way at the same time."""
 REPORT_EVERY = 0.2
 """Seconds between two progress reports."""
@@ -36,7 +117,7 @@ _SAYS_FULL = ("No space left on device", "Errno 28", "(28)", "Disk quota exceede
 
 
 @dataclass(frozen=True, slots=True)
-class FetchProgress:
+class DownloadProgress:
     """How far a file is. Bytes and seconds; None: not known."""
 
     file: str
@@ -45,11 +126,11 @@ class FetchProgress:
     seconds_left: float | None
 
 
-OnFetchProgress = Callable[[FetchProgress], None]
+OnDownloadProgress = Callable[[DownloadProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class FetchRequest:
+class DownloadRequest:
     """A target that is not there, and where it comes from. `size` in bytes; None: not known."""
 
     target: Path
@@ -60,9 +141,9 @@ class FetchRequest:
 
 
 @dataclass(eq=False, slots=True)
-class _SharedFetch:
+class _SharedDownload:
     task: asyncio.Task[None]
-    listeners: list[OnFetchProgress] = field(default_factory=list)
+    listeners: list[OnDownloadProgress] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +154,7 @@ class SourceState:
     mark: str = ""
 
 
-class Fetcher:
+class Downloader:
     """All methods belong to the loop's thread. `free` says how many bytes a directory has room for.
 
     `keeps`: a fetch that is cancelled leaves what it has, for the next one to go on with.
@@ -92,8 +173,8 @@ class Fetcher:
         self._environment = quiet | dict(environment)
         self._free = free
         self._keeps = keeps
-        self._shared_fetches: dict[Path, _SharedFetch] = {}
-        self._turn = asyncio.Semaphore(CONCURRENT_FETCHES)
+        self._shared_downloads: dict[Path, _SharedDownload] = {}
+        self._turn = asyncio.Semaphore(CONCURRENT_DOWNLOADS)
 
     def find_tool(self, kind: SourceKind) -> str | None:
         """The path of the program that fetches from such a source; None: not installed."""
@@ -109,7 +190,7 @@ class Fetcher:
         if source.kind is SourceKind.PATH:
             return await self._path_state(source)
         if source.kind is SourceKind.HTTP:
-            from stoker.fleet.rehydrate import http_download  # urllib.request and http.client come with it
+            from stoker.fleet.weights import http_download
 
             try:
                 remote = await in_thread(partial(http_download.remote_file, source))
@@ -134,23 +215,23 @@ class Fetcher:
     @property
     def listeners(self) -> int:
         """Callers that wait for a fetch under way."""
-        return sum(len(shared.listeners) for shared in self._shared_fetches.values())
+        return sum(len(shared.listeners) for shared in self._shared_downloads.values())
 
-    async def fetch(self, wanted: FetchRequest, on_progress: OnFetchProgress) -> None:
+    async def download(self, wanted: DownloadRequest, on_progress: OnDownloadProgress) -> None:
         """Bring `wanted.target` there, whole and verified; a second caller for the same target waits for the first.
 
         Raises StartFailed: `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`, `tool_missing`. When
         all callers are cancelled, the fetch stops, and its remains are gone when CancelledError leaves (unless it
         `keeps` them).
         """
-        while (shared := self._shared_fetches.get(wanted.target)) is not None and not shared.listeners:
+        while (shared := self._shared_downloads.get(wanted.target)) is not None and not shared.listeners:
             await asyncio.wait([shared.task])  # it was given up and is ending
         if shared is None:
-            listeners: list[OnFetchProgress] = []
-            fetching = self._fetch_once(wanted, listeners)
+            listeners: list[OnDownloadProgress] = []
+            fetching = self._download_once(wanted, listeners)
             task = asyncio.get_running_loop().create_task(fetching, name=f"fetch-{wanted.target.name}")
-            shared = self._shared_fetches[wanted.target] = _SharedFetch(task, listeners)
-            task.add_done_callback(lambda _: self._shared_fetches.pop(wanted.target, None))
+            shared = self._shared_downloads[wanted.target] = _SharedDownload(task, listeners)
+            task.add_done_callback(lambda _: self._shared_downloads.pop(wanted.target, None))
         shared.listeners.append(on_progress)
         try:
             await asyncio.shield(shared.task)
@@ -174,7 +255,7 @@ class Fetcher:
                 code="disk_full",
             )
 
-    async def _fetch_once(self, wanted: FetchRequest, listeners: list[OnFetchProgress]) -> None:
+    async def _download_once(self, wanted: DownloadRequest, listeners: list[OnDownloadProgress]) -> None:
         draft = drafts.draft_of(wanted.target)
         async with self._turn:
             try:
@@ -196,20 +277,20 @@ class Fetcher:
                     await in_thread(lambda stop: drafts.discard(draft))
                 raise
 
-    def _put_in_place(self, wanted: FetchRequest, draft: Path, digest: str) -> None:
+    def _put_in_place(self, wanted: DownloadRequest, draft: Path, digest: str) -> None:
         """Blocks."""
         draft.rename(wanted.target)  # an empty folder that is in the way is replaced
         copying.note_of(draft).unlink(missing_ok=True)
         if not wanted.target.is_dir():
             self._hashes.remember(wanted.target, digest)
 
-    async def _bring(self, wanted: FetchRequest, draft: Path, listeners: list[OnFetchProgress]) -> str:
+    async def _bring(self, wanted: DownloadRequest, draft: Path, listeners: list[OnDownloadProgress]) -> str:
         """The digest of the draft, which is whole then; empty for a folder."""
         report = self._reporter(wanted, listeners)
         if wanted.source.kind is SourceKind.PATH:
             return await in_thread(partial(drafts.copy, Path(wanted.source.path), draft, report))
         if wanted.source.kind is SourceKind.HTTP:
-            from stoker.fleet.rehydrate import http_download
+            from stoker.fleet.weights import http_download
 
             is_proved = bool(wanted.sha256)
             return await in_thread(
@@ -217,12 +298,12 @@ class Fetcher:
             )
         return await self._run_tool(wanted, draft, report)
 
-    async def _run_tool(self, wanted: FetchRequest, draft: Path, report: Callable[[int], None]) -> str:
+    async def _run_tool(self, wanted: DownloadRequest, draft: Path, report: Callable[[int], None]) -> str:
         """The digest; empty for a folder."""
         source = wanted.source
         box = draft.with_name(f"{draft.name}.d")
         is_boxed = source.kind is SourceKind.HF and not source.is_folder
-        argv = fetch_command(source, self._tool(source), str(box if is_boxed else draft))
+        argv = download_command(source, self._tool(source), str(box if is_boxed else draft))
         output = await self._run(argv, lambda: report(drafts.bytes_so_far(draft)))
         if output.code != 0:
             if any(words in output.text for words in _SAYS_FULL):
@@ -243,18 +324,18 @@ class Fetcher:
             raise StartFailed(tool_missing(source), code="tool_missing")
         return tool
 
-    async def _run(self, argv: tuple[str, ...], on_poll: Callable[[], None]) -> tools.ToolOutput:
+    async def _run(self, argv: tuple[str, ...], on_poll: Callable[[], None]) -> ToolOutput:
         try:
-            return await tools.run(argv, self._environment, on_poll)
+            return await run_tool(argv, self._environment, on_poll)
         except OSError as error:
             text = f"{argv[0]} cannot be run ({error.strerror}): install it again"
             raise StartFailed(text, code="tool_missing") from error
 
-    def _failure(self, argv: tuple[str, ...], output: tools.ToolOutput) -> str:
+    def _failure(self, argv: tuple[str, ...], output: ToolOutput) -> str:
         secrets = [value for name, value in self._environment.items() if is_secret(name) and len(value) >= 6]
         return f"{os.path.basename(argv[0])} ended with code {output.code}: {redact(output.last, secrets)}"
 
-    def _reporter(self, wanted: FetchRequest, listeners: list[OnFetchProgress]) -> Callable[[int], None]:
+    def _reporter(self, wanted: DownloadRequest, listeners: list[OnDownloadProgress]) -> Callable[[int], None]:
         """Reports progress to the listeners, now and then. May be called from any thread."""
         loop = asyncio.get_running_loop()
         pace = _Pace()
@@ -262,7 +343,7 @@ class Fetcher:
         def call_listeners(done: int) -> None:
             left = pace.seconds_left(done, wanted.size)
             for each in list(listeners):
-                each(FetchProgress(wanted.target.name, done, wanted.size, left))
+                each(DownloadProgress(wanted.target.name, done, wanted.size, left))
 
         def report(done: int) -> None:
             if pace.is_time(done == wanted.size):
@@ -295,7 +376,7 @@ class _Pace:
         return max(0, total - done) * (now - since) / (done - first)
 
 
-def _verify(wanted: FetchRequest, draft: Path, digest: str, stop: threading.Event) -> None:
+def _verify(wanted: DownloadRequest, draft: Path, digest: str, stop: threading.Event) -> None:
     """Raises StartFailed `hash_mismatch`; the caller removes the draft. Blocks."""
     for name, expected in wanted.sha256.items():
         found = digest
@@ -334,7 +415,7 @@ def _unreachable(source: WeightSource, why: str) -> StartFailed:
     return StartFailed(f"the weights cannot be fetched from {source}: {why}", code="source_unreachable")
 
 
-def _unwritten(wanted: FetchRequest, error: OSError) -> StartFailed:
+def _unwritten(wanted: DownloadRequest, error: OSError) -> StartFailed:
     folder = wanted.target.parent
     if error.errno in _FULL:
         return StartFailed(

@@ -1,4 +1,4 @@
-"""Brings a model into the vault: check, fetch, verify, move.
+"""Brings a model into the vault while others are served: check, download, verify, move.
 
 It grows in its own staging area under the vault, where no serve reads, and is renamed when all of it is verified and
 synced; of a split model the first part, by which it is known, last. A later attempt continues with what an earlier one
@@ -8,6 +8,7 @@ left, except after a wrong hash: that leaves nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import time
@@ -16,22 +17,39 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.domain.errors import StartFailed, StokerError
-from stoker.fleet.rehydrate import drafts
-from stoker.fleet.rehydrate.fetch import Fetcher, FetchProgress, FetchRequest, SourceState, mismatch
-from stoker.fleet.rehydrate.file_hasher import FileHasher
-from stoker.fleet.rehydrate.sources import SourceKind
-from stoker.fleet.rehydrate.threads import in_thread
-from stoker.fleet.stage import vault as vaults
-from stoker.fleet.stage.decision import StageAnswer, StageDecision, StageSituation, decide, over_quota
-from stoker.fleet.stage.orders import Item, Order
-from stoker.fleet.stage.staging_area import StageRefused, StagingArea, StagingNote
+from stoker.fleet.weights import drafts
+from stoker.fleet.weights import vault as vaults
+from stoker.fleet.weights.copying import FileHasher, in_thread
+from stoker.fleet.weights.download import Downloader, DownloadProgress, DownloadRequest, SourceState, mismatch
+from stoker.fleet.weights.prefetch_plan import (
+    Item,
+    Order,
+    PrefetchAnswer,
+    PrefetchDecision,
+    PrefetchSituation,
+    decide,
+    over_quota,
+)
+from stoker.fleet.weights.sources import SourceKind
+from stoker.fleet.weights.vault import PrefetchRefused, StagingArea, StagingNote
+
+
+def lower_priority() -> None:
+    """For this process and all that it starts, for good. What the system does not allow is left as it is."""
+    import psutil
+
+    with contextlib.suppress(OSError):
+        os.nice(19 - os.nice(0))
+    with contextlib.suppress(OSError, AttributeError, psutil.Error):
+        psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)
+
 
 _SPARE = 2**30
 """Bytes of the disk that staging leaves free for running serves; of a small disk a hundredth."""
 
 
 @dataclass(frozen=True, slots=True)
-class StageProgress:
+class PrefetchProgress:
     """How far a model is. Bytes; `total` None: not known. `file` empty: all is there and being proved."""
 
     file: str
@@ -39,19 +57,19 @@ class StageProgress:
     total: int | None
 
 
-OnStageProgress = Callable[[StageProgress], None]
+OnPrefetchProgress = Callable[[PrefetchProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class StagePlan:
-    decision: StageDecision
-    situation: StageSituation
+class PrefetchPlan:
+    decision: PrefetchDecision
+    situation: PrefetchSituation
     source_states: Mapping[str, SourceState]
     """By item."""
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class Prefetched:
     """A model that is in the vault. `sha256` by file, as a serve's; `fetched` False: it was there already."""
 
     name: str
@@ -70,7 +88,7 @@ def room(directory: Path) -> int:
     return usage.free - min(_SPARE, usage.total // 100)
 
 
-class Stager:
+class Prefetcher:
     """One per command. All methods belong to the loop's thread."""
 
     def __init__(
@@ -83,15 +101,15 @@ class Stager:
     ) -> None:
         self._vault, self._quota, self._room = vault, quota, room
         self._hashes = FileHasher(state)
-        self._fetcher = Fetcher(self._hashes, environment, keeps=True)
+        self._downloader = Downloader(self._hashes, environment, keeps=True)
 
-    async def plan(self, order: Order) -> StagePlan:
+    async def plan(self, order: Order) -> PrefetchPlan:
         """Asks the source for its files; changes nothing. Raises StartFailed `source_unreachable`, `tool_missing`."""
-        states = {item.name: await self._fetcher.source_state(item.source) for item in order.items}
+        states = {item.name: await self._downloader.source_state(item.source) for item in order.items}
         sizes = [each.size for each in states.values()]
         box = StagingArea(self._vault, order.name)
         is_there = self._model(order).exists()
-        situation = StageSituation(
+        situation = PrefetchSituation(
             order.name,
             is_there,
             await self._is_same(order, box, states) if is_there else None,
@@ -101,15 +119,16 @@ class Stager:
             self._quota,
             self._room(self._vault),
         )
-        return StagePlan(decide(situation), situation, states)
+        return PrefetchPlan(decide(situation), situation, states)
 
-    async def stage(
-        self, order: Order, on_progress: OnStageProgress = lambda progress: None, resume: bool = True
-    ) -> Staged:
+    async def prefetch(
+        self, order: Order, on_progress: OnPrefetchProgress = lambda progress: None, resume: bool = True
+    ) -> Prefetched:
         """Bring it into the vault; if exactly this model is there, nothing happens.
 
-        Raises StageRefused `being_staged`, `name_taken`, `over_quota`, `disk_full`, `no_model`, `vault_unusable`, and
-        what `Fetcher.fetch` does. On cancel the fetched part is kept, and the next call continues with it.
+        Raises PrefetchRefused `being_staged`, `name_taken`, `over_quota`, `disk_full`, `no_model`, `vault_unusable`, and
+        what `Downloader.download` does. On cancel the part that was downloaded is kept, and the next call continues
+        with it.
         """
         began = time.monotonic()
         box = StagingArea(self._vault, order.name)
@@ -118,9 +137,9 @@ class Stager:
                 if not resume:
                     box.empty()
                 plan = await self.plan(order)
-                if plan.decision.answer is StageAnswer.REFUSE:
-                    raise StageRefused(plan.decision.why, code=plan.decision.code)
-                is_new = plan.decision.answer is StageAnswer.FETCH
+                if plan.decision.answer is PrefetchAnswer.REFUSE:
+                    raise PrefetchRefused(plan.decision.why, code=plan.decision.code)
+                is_new = plan.decision.answer is PrefetchAnswer.FETCH
                 if is_new:
                     try:
                         await self._bring(order, box, plan, on_progress)
@@ -130,13 +149,13 @@ class Stager:
                         raise
                 return await self._staged(order, is_new, began)
         except OSError as error:
-            raise StageRefused(
+            raise PrefetchRefused(
                 f"{self._vault} cannot be written ({error.strerror}): make it writable for you, or set `vault` in "
                 "[paths]",
                 code="vault_unusable",
             ) from error
 
-    async def _bring(self, order: Order, box: StagingArea, plan: StagePlan, on_progress: OnStageProgress) -> None:
+    async def _bring(self, order: Order, box: StagingArea, plan: PrefetchPlan, on_progress: OnPrefetchProgress) -> None:
         marks = {name: (state.size, state.mark) for name, state in plan.source_states.items()}
         old = box.note
         if not _is_of(old, order):
@@ -153,37 +172,37 @@ class Stager:
             done += drafts.bytes_of(target)
             if target.suffix == ".gguf":
                 _require_gguf(target, item)
-        on_progress(StageProgress("", done, plan.situation.size))
+        on_progress(PrefetchProgress("", done, plan.situation.size))
         await self._prove(order, content)
         await in_thread(lambda stop: _sync(*content.files().values()))
         self._arrive(order, content)
         box.empty()
 
     async def _fetch(
-        self, order: Order, item: Item, target: Path, plan: StagePlan, before: int, on_progress: OnStageProgress
+        self, order: Order, item: Item, target: Path, plan: PrefetchPlan, before: int, on_progress: OnPrefetchProgress
     ) -> None:
         """Stop if the vault becomes too large or its disk full: a source may not report sizes, and others write."""
         size = plan.source_states[item.name].size
         digest = order.sha256.get(item.name)
         loop = asyncio.get_running_loop()
-        refusal: list[StageRefused] = []
+        refusal: list[PrefetchRefused] = []
 
-        def check_limits(progress: FetchProgress) -> None:
+        def check_limits(progress: DownloadProgress) -> None:
             done = before + progress.done
-            on_progress(StageProgress(progress.file, done, plan.situation.size))
+            on_progress(PrefetchProgress(progress.file, done, plan.situation.size))
             over = over_quota(plan.situation.used - plan.situation.kept + done, self._quota)
             if over:
-                refusal.append(StageRefused(f"{over}; the fetched part is kept", code="over_quota"))
+                refusal.append(PrefetchRefused(f"{over}; the fetched part is kept", code="over_quota"))
             elif self._room(self._vault) < 0:
                 text = f"the disk of {self._vault} is nearly full: the fetched part is kept; make room and try again"
-                refusal.append(StageRefused(text, code="disk_full"))
+                refusal.append(PrefetchRefused(text, code="disk_full"))
             if refusal:
                 limit.reschedule(loop.time())
 
         try:
             async with asyncio.timeout(None) as limit:
-                wanted = FetchRequest(target, item.source, {target.name: digest} if digest else {}, size)
-                await self._fetcher.fetch(wanted, check_limits)
+                wanted = DownloadRequest(target, item.source, {target.name: digest} if digest else {}, size)
+                await self._downloader.download(wanted, check_limits)
         except TimeoutError:
             raise refusal[0] from None
 
@@ -217,7 +236,7 @@ class Stager:
             if digest is not None:
                 self._hashes.remember(Path(order.path_of(str(self._vault), name)), digest)
 
-    async def _staged(self, order: Order, is_new: bool, began: float) -> Staged:
+    async def _staged(self, order: Order, is_new: bool, began: float) -> Prefetched:
         path = self._model(order)
         files = (
             {name: path / name for name in vaults.listing(path)}
@@ -227,7 +246,7 @@ class Stager:
         digests = {name: await self._hashes.sha256(file) for name, file in files.items()}
         sizes = {name: file.stat().st_size for name, file in files.items()}
         proved = frozenset(order.sha256)
-        return Staged(order.name, path, digests, sizes, proved, is_new, time.monotonic() - began)
+        return Prefetched(order.name, path, digests, sizes, proved, is_new, time.monotonic() - began)
 
     def _model(self, order: Order) -> Path:
         return Path(order.path_of(str(self._vault)))
@@ -286,11 +305,11 @@ def _is_of(note: StagingNote | None, order: Order) -> bool:
 
 
 def _require_gguf(path: Path, item: Item) -> None:
-    """Raises StageRefused: pages that say "log in" come with a 200."""
+    """Raises PrefetchRefused: pages that say "log in" come with a 200."""
     with path.open("rb") as file:
         begin = file.read(16)
     if begin[:4] != b"GGUF":
-        raise StageRefused(
+        raise PrefetchRefused(
             f"the file from {item.source} is not a GGUF file (it begins with {begin!r}); the fetched file is removed: "
             "look at it in a browser, and name the file itself",
             code="no_model",

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from stoker.fleet.rehydrate import copying
-from stoker.fleet.rehydrate.copying import SourceUnreadable
+from stoker.fleet.weights import copying
+from stoker.fleet.weights.copying import SourceUnreadable
 
 
 def draft_of(target: Path) -> Path:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.fleet.rehydrate.vault import Vault
+from tests.fleet.weights.vault import Vault
 
 
 @pytest.fixture

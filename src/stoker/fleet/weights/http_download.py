@@ -21,7 +21,7 @@ from http.client import HTTPResponse
 from io import FileIO
 from pathlib import Path
 
-from stoker.fleet.rehydrate.copying import (
+from stoker.fleet.weights.copying import (
     CopyStopped,
     DraftUnwritable,
     OnProgress,
@@ -31,8 +31,8 @@ from stoker.fleet.rehydrate.copying import (
     note_of,
     write_all,
 )
-from stoker.fleet.rehydrate.http_connection import TRANSIENT, ConnectionBroken, opened
-from stoker.fleet.rehydrate.sources import WeightSource
+from stoker.fleet.weights.http_connection import TRANSIENT, ConnectionBroken, opened
+from stoker.fleet.weights.sources import WeightSource
 
 CHUNK = 2**20
 TRIES = 5

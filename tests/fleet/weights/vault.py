@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from stoker.domain.serve import Serve
-from stoker.fleet.rehydrate.fetch import FetchProgress
-from stoker.fleet.rehydrate.rehydrator import Rehydrator
+from stoker.fleet.weights.download import DownloadProgress
+from stoker.fleet.weights.serve_weights import ServeWeights
 
 _TOOL = """#!{python} -SE
 import json, os, pathlib, sys, time
@@ -36,13 +36,13 @@ class Vault:
         self.state = directory / "state"
         for each in (self.path, self.source, self.bin, self.state):
             each.mkdir()
-        self.told: list[FetchProgress] = []
+        self.told: list[DownloadProgress] = []
         self.environment = {"PATH": str(self.bin), "SOME_TOKEN": "marker-secret"}
         self.room: int | None = None
 
-    def rehydrator(self) -> Rehydrator:
+    def weights(self) -> ServeWeights:
         free = None if self.room is None else (lambda path: self.room or 0)
-        return Rehydrator(str(self.state), self.environment, free)
+        return ServeWeights(str(self.state), self.environment, free)
 
     def serve(self, model: str = "m.gguf", source: str | None = None, **fields: Any) -> Serve:
         return Serve(name="a", model=str(self.path / model), source=source, **fields)

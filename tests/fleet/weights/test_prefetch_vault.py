@@ -9,8 +9,17 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.serve import Serve
-from stoker.fleet.stage.staging_area import StageRefused, StagingArea, StagingNote, staging_areas
-from stoker.fleet.stage.vault import find, models, remove, used, users
+from stoker.fleet.weights.vault import (
+    PrefetchRefused,
+    StagingArea,
+    StagingNote,
+    find,
+    models,
+    remove,
+    staging_areas,
+    used,
+    users,
+)
 
 
 @pytest.fixture
@@ -75,7 +84,7 @@ def test_a_model_is_removed_with_all_its_parts_and_what_was_begun_of_it(vault: P
 def test_two_cannot_work_in_one_box_and_the_second_learns_of_the_first(tmp_path: Path) -> None:
     box = StagingArea(tmp_path, "sub/m.gguf")
     with box.claimed():
-        with pytest.raises(StageRefused, match="is being staged by process") as refused, box.claimed():
+        with pytest.raises(PrefetchRefused, match="is being staged by process") as refused, box.claimed():
             pass
         assert refused.value.code == "being_staged"
         with StagingArea(tmp_path, "other").claimed():
@@ -86,7 +95,7 @@ def test_two_cannot_work_in_one_box_and_the_second_learns_of_the_first(tmp_path:
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
-    code = "import os, sys, pathlib\nfrom stoker.fleet.stage.staging_area import StagingArea\n" + (
+    code = "import os, sys, pathlib\nfrom stoker.fleet.weights.vault import StagingArea\n" + (
         "with StagingArea(pathlib.Path(sys.argv[1]), 'm').claimed(): os._exit(1)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)

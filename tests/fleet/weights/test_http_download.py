@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fleet.rehydrate.vault import Vault, sha256
-from tests.fleet.rehydrate.web import Web
+from tests.fleet.weights.vault import Vault, sha256
+from tests.fleet.weights.web import Web
 
 from stoker.domain.errors import StartFailed
-from stoker.fleet.rehydrate import http_connection, http_download
-from stoker.fleet.rehydrate.copying import CopyStopped, DraftUnwritable, SourceUnreadable
-from stoker.fleet.rehydrate.sources import parse
-from stoker.fleet.rehydrate.threads import in_thread
+from stoker.fleet.weights import http_connection, http_download
+from stoker.fleet.weights.copying import CopyStopped, DraftUnwritable, SourceUnreadable, in_thread
+from stoker.fleet.weights.sources import parse
 
 CONTENT = os.urandom(200_000)
 
@@ -79,7 +78,7 @@ def test_a_file_comes_whole_with_its_hash_and_progress(vault: Vault, web: Web) -
 @pytest.mark.parametrize("path", ["/m.gguf", "/m.gguf?sign=marker"])
 def test_a_serve_whose_source_is_an_address_gets_its_weights(vault: Vault, web: Web, path: str) -> None:
     serve = vault.serve(source=web.url + path, sha256={"m.gguf": sha256(CONTENT)})
-    asyncio.run(vault.rehydrator().rehydrate(serve, vault.told.append))
+    asyncio.run(vault.weights().download(serve, vault.told.append))
     assert vault.left() == ["m.gguf"]
     assert {told.total for told in vault.told} == {len(CONTENT)}
     assert "marker" not in (vault.state / "hashes.json").read_text()
@@ -88,7 +87,7 @@ def test_a_serve_whose_source_is_an_address_gets_its_weights(vault: Vault, web: 
 def test_a_wrong_hash_leaves_nothing(vault: Vault, web: Web) -> None:
     serve = vault.serve(source=web.url + "/m.gguf", sha256={"m.gguf": "ab" * 32})
     with pytest.raises(StartFailed) as failed:
-        asyncio.run(vault.rehydrator().rehydrate(serve))
+        asyncio.run(vault.weights().download(serve))
     assert failed.value.code == "hash_mismatch"
     assert vault.left() == []
 
@@ -96,7 +95,7 @@ def test_a_wrong_hash_leaves_nothing(vault: Vault, web: Web) -> None:
 def test_parts_lie_beside_the_first_one(vault: Vault, web: Web) -> None:
     names = [f"m-0000{n}-of-00002.gguf" for n in (1, 2)]
     web.files.update({f"/x/{name}": name.encode() for name in names})
-    asyncio.run(vault.rehydrator().rehydrate(vault.serve(names[0], source=f"{web.url}/x/{names[0]}")))
+    asyncio.run(vault.weights().download(vault.serve(names[0], source=f"{web.url}/x/{names[0]}")))
     assert vault.left() == names
 
 
@@ -212,7 +211,7 @@ def test_a_length_that_is_too_short_is_caught_by_the_hash(vault: Vault, web: Web
     serve = vault.serve(source=web.url + "/m.gguf", sha256={"m.gguf": sha256(CONTENT)})
     web.manners.ranges = False
     with pytest.raises(StartFailed) as failed:
-        asyncio.run(vault.rehydrator().rehydrate(serve))
+        asyncio.run(vault.weights().download(serve))
     assert failed.value.code == "hash_mismatch"
     assert vault.left() == []
 
@@ -364,7 +363,7 @@ def test_a_disk_that_is_full_is_told_from_a_broken_line(
 
     monkeypatch.setattr(http_download, "write_all", full)
     with pytest.raises(StartFailed) as failed:
-        asyncio.run(vault.rehydrator().rehydrate(vault.serve(source=web.url + "/m.gguf")))
+        asyncio.run(vault.weights().download(vault.serve(source=web.url + "/m.gguf")))
     assert failed.value.code == "disk_full"
     assert vault.left() == []
 

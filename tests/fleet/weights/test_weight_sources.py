@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.fleet.rehydrate.sources import (
+from stoker.fleet.weights.sources import (
     SourceKind,
     WeightSource,
-    fetch_command,
+    download_command,
     is_file,
     of_file,
     of_folder,
@@ -122,13 +122,13 @@ def test_a_model_that_is_a_folder_comes_from_a_folder() -> None:
 def test_the_command_that_fetches(source: str, argv: str) -> None:
     words = argv.split("|")
     expected = [*words[0].split(), *words[1:]]
-    assert list(fetch_command(parse(source), "T", "D")) == expected
+    assert list(download_command(parse(source), "T", "D")) == expected
 
 
 @pytest.mark.parametrize("source", ["/m.gguf", "https://x/m.gguf"])
 def test_a_path_and_an_address_are_no_commands_business(source: str) -> None:
     with pytest.raises(ValueError):
-        fetch_command(parse(source), "T", "D")
+        download_command(parse(source), "T", "D")
 
 
 def test_sizes_are_asked_where_something_tells_them() -> None:

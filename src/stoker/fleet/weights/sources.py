@@ -75,7 +75,7 @@ class WeightSource:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchTool:
+class DownloadTool:
     """A command, in order of preference under the names it goes by, and what to type when it is not there."""
 
     names: tuple[str, ...]
@@ -83,9 +83,9 @@ class FetchTool:
 
 
 TOOLS = {
-    SourceKind.RSYNC: FetchTool(("rsync",), "install the package rsync here and on the other host"),
-    SourceKind.S3: FetchTool(("aws",), "type `pip install awscli`, then `aws configure`"),
-    SourceKind.HF: FetchTool(("hf", "huggingface-cli"), "type `pip install huggingface_hub`"),
+    SourceKind.RSYNC: DownloadTool(("rsync",), "install the package rsync here and on the other host"),
+    SourceKind.S3: DownloadTool(("aws",), "type `pip install awscli`, then `aws configure`"),
+    SourceKind.HF: DownloadTool(("hf", "huggingface-cli"), "type `pip install huggingface_hub`"),
 }
 
 
@@ -189,7 +189,7 @@ def of_folder(source: WeightSource) -> WeightSource:
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
-def fetch_command(source: WeightSource, tool: str, draft: str) -> tuple[str, ...]:
+def download_command(source: WeightSource, tool: str, draft: str) -> tuple[str, ...]:
     """The command line that fetches `source` to `draft`: a file, or a folder if `source` is one.
 
     The hub's client cannot choose a file's name: its draft is always a folder, with the file in it under its path.

@@ -1,4 +1,4 @@
-"""What the fleet asks about weights: what is missing, what stands in the way, fetch it, is it right."""
+"""The weights of a serve: which files they are, what is missing, what stands in the way, download it, is it right."""
 
 from __future__ import annotations
 
@@ -12,11 +12,32 @@ from pathlib import Path
 from stoker.blocking import in_own_thread
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
-from stoker.fleet.rehydrate.drafts import draft_of, existing
-from stoker.fleet.rehydrate.fetch import Fetcher, FetchRequest, OnFetchProgress, mismatch, tool_missing
-from stoker.fleet.rehydrate.file_hasher import FileHasher
-from stoker.fleet.rehydrate.sources import TOOLS, SourceKind, is_file, of_file, of_folder, parse
+from stoker.fleet.weights.copying import FileHasher
+from stoker.fleet.weights.download import Downloader, DownloadRequest, OnDownloadProgress, mismatch, tool_missing
+from stoker.fleet.weights.drafts import draft_of, existing
+from stoker.fleet.weights.sources import TOOLS, SourceKind, is_file, of_file, of_folder, parse
 from stoker.store.files.split_gguf import model_files
+
+_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt")
+
+
+def weights_of(serve: Serve) -> dict[str, int]:
+    """Path to bytes: a GGUF file with all its parts, or the weights in a model's directory.
+
+    Empty if unknown: a hub id, a model elsewhere, a missing part. Blocks while it reads the directory.
+    """
+    if not os.path.isabs(serve.model):
+        return {}
+    try:
+        return {path: os.stat(path).st_size for path in _weight_files(serve.model)}
+    except OSError:
+        return {}
+
+
+def _weight_files(model: str) -> list[str]:
+    if os.path.isdir(model):
+        return sorted(entry.path for entry in os.scandir(model) if entry.name.endswith(_ENDINGS))
+    return model_files(model)
 
 
 def missing(serve: Serve) -> list[str]:
@@ -37,14 +58,14 @@ def missing(serve: Serve) -> list[str]:
     return [path for path in named if not os.path.exists(path)]
 
 
-class Rehydrator:
+class ServeWeights:
     """One per fleet. All methods belong to the loop's thread."""
 
     def __init__(
         self, state: str, environment: Mapping[str, str] = os.environ, free: Callable[[Path], int] | None = None
     ) -> None:
         self._hashes = FileHasher(Path(state))
-        self._fetcher = Fetcher(self._hashes, environment, *((free,) if free else ()))
+        self._downloader = Downloader(self._hashes, environment, *((free,) if free else ()))
 
     def problems(self, serve: Serve) -> list[str]:
         """What stands in the way of fetching what is missing: one sentence each; empty also if nothing is missing, or
@@ -58,7 +79,7 @@ class Rehydrator:
         except ValueError as error:
             return [f"{who}: {error}"]
         source = wanted[0].source
-        if source.kind in TOOLS and self._fetcher.find_tool(source.kind) is None:
+        if source.kind in TOOLS and self._downloader.find_tool(source.kind) is None:
             return [f"{who}: {tool_missing(source)}"]
         folder = existing(wanted[0].target.parent)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -68,9 +89,9 @@ class Rehydrator:
     @property
     def listeners(self) -> int:
         """Callers that wait for a fetch under way."""
-        return self._fetcher.listeners
+        return self._downloader.listeners
 
-    async def rehydrate(self, serve: Serve, on_progress: OnFetchProgress = lambda progress: None) -> None:
+    async def download(self, serve: Serve, on_progress: OnDownloadProgress = lambda progress: None) -> None:
         """Fetch what is missing, each file verified before it gets its name. Nothing missing: nothing happens.
 
         Raises StartFailed: `bad_source`, `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`,
@@ -89,11 +110,11 @@ class Rehydrator:
             wanted = await in_own_thread(lambda: [self._wanted(serve, path) for path in lacking])
         except ValueError as error:
             raise StartFailed(f"serve '{serve.name}': {error}", code="bad_source") from error
-        wanted = [replace(each, size=await self._fetcher.size(each.source)) for each in wanted]
+        wanted = [replace(each, size=await self._downloader.size(each.source)) for each in wanted]
         sized, folder = wanted, wanted[0].target.parent
-        await in_own_thread(lambda: self._fetcher.check_room(folder, sum(_left(each) for each in sized)))
+        await in_own_thread(lambda: self._downloader.check_room(folder, sum(_left(each) for each in sized)))
         for each in wanted:
-            await self._fetcher.fetch(each, on_progress)
+            await self._downloader.download(each, on_progress)
 
     async def verify(self, serve: Serve) -> list[str]:
         """One sentence for each file that `sha256` names and that is not what it should be. Reads what it has not read
@@ -125,7 +146,7 @@ class Rehydrator:
         again = f"; `rm {path}` makes Stoker fetch it again" if serve.source is not None else ""
         return f"serve '{serve.name}': {text}{again}"
 
-    def _wanted(self, serve: Serve, path: str) -> FetchRequest:
+    def _wanted(self, serve: Serve, path: str) -> DownloadRequest:
         """Raises ValueError for an invalid source, or one that does not have this file.
 
         1. a file, or a part of one
@@ -136,12 +157,12 @@ class Rehydrator:
         if source.kind is SourceKind.PATH and os.path.isdir(source.path):
             source = of_folder(source)
         if is_file(serve.model):  # 1
-            return FetchRequest(Path(path), of_file(source, serve.model, path), _only(serve, os.path.basename(path)))
+            return DownloadRequest(Path(path), of_file(source, serve.model, path), _only(serve, os.path.basename(path)))
         folder = of_folder(source)
         if path == serve.model:  # 2
-            return FetchRequest(Path(path), folder, serve.sha256)
+            return DownloadRequest(Path(path), folder, serve.sha256)
         name = os.path.relpath(path, serve.model)
-        return FetchRequest(Path(path), replace(folder, path=folder.path + name), _only(serve, name))  # 3
+        return DownloadRequest(Path(path), replace(folder, path=folder.path + name), _only(serve, name))  # 3
 
 
 def _only(serve: Serve, name: str) -> Mapping[str, str]:
@@ -154,7 +175,7 @@ def _path_of(serve: Serve, name: str) -> str:
     return os.path.join(os.path.dirname(serve.model) if is_single else serve.model, name)
 
 
-def _left(wanted: FetchRequest) -> int:
+def _left(wanted: DownloadRequest) -> int:
     """Bytes that are still to come, as far as that is known."""
     try:
         return max(0, (wanted.size or 0) - draft_of(wanted.target).stat().st_size)

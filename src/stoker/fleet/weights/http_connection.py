@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from stoker import __version__
-from stoker.fleet.rehydrate.copying import CopyStopped, SourceUnreadable
+from stoker.fleet.weights.copying import CopyStopped, SourceUnreadable
 
 REDIRECTS = 5
 CONNECT = 15.0

@@ -1,17 +1,53 @@
-"""Copies a file in chunks, with its hash. Everything here blocks: call it in a thread.
+"""Copies and hashes files in chunks, in threads that stop when their caller is cancelled.
 
 An interrupted copy (Stoker is killed, the source's disk goes away) leaves its draft and, beside it, a note about the
-source. The next one continues there if the source still has that size and that time.
+source. The next one continues there if the source still has that size and that time. A file is hashed once: see
+`store.files.hashes`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import json
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
+
+from stoker.blocking import in_own_thread
+from stoker.store.files.hashes import HashCache
+
+T = TypeVar("T")
+STOPS_WITHIN = 5.0
+"""Seconds until a thread that does not stop is left behind: it waits for a file system that does not answer."""
+
+
+async def in_thread(work: Callable[[threading.Event], T]) -> T:
+    """Run `work(stop)` in a thread; what it raises is raised here.
+
+    On cancel `stop` is set, and CancelledError leaves this call when the thread has ended, or after STOPS_WITHIN:
+    `work` has to check `stop`.
+    """
+    stop, loop = threading.Event(), asyncio.get_running_loop()
+    running = loop.create_task(in_own_thread(partial(work, stop)), name="file-thread")
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        stop.set()
+        until = loop.time() + STOPS_WITHIN
+        while not running.done() and (left := until - loop.time()) > 0:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([running], timeout=left)
+        if not running.done():
+            running.cancel()
+        elif not running.cancelled():
+            running.exception()  # the caller was cancelled: nobody reads it
+        raise
+
 
 CHUNK = 4 * 2**20
 OnProgress = Callable[[int], None]
@@ -141,3 +177,49 @@ def check(stop: threading.Event) -> None:
     """Raises CopyStopped if the copy was cancelled."""
     if stop.is_set():
         raise CopyStopped
+
+
+CONCURRENT_READS = 2
+
+
+class FileHasher:
+    """One per state directory. All methods belong to the loop's thread."""
+
+    def __init__(self, state: Path) -> None:
+        self._cache = HashCache(state)
+        self._turn = asyncio.Semaphore(CONCURRENT_READS)
+        self._writing = threading.Lock()
+
+    def cached(self, path: Path) -> str | None:
+        """The hex digest of a file that was hashed before; None also for a file that does not exist. Blocks."""
+        try:
+            return self._cache.lookup(path)
+        except OSError:
+            return None
+
+    async def sha256(self, path: Path) -> str:
+        """The hex digest of a file, from the cache if it was read before. Raises OSError.
+
+        On cancel the reading stops before CancelledError leaves this call.
+        """
+        found = await in_thread(lambda stop: self._cache.lookup(path))
+        if found is not None:
+            return found
+        async with self._turn:
+
+            def read(stop: threading.Event) -> str:
+                found = self._cache.lookup(path)  # another task may have read it meanwhile
+                if found is not None:
+                    return found
+                digest, is_steady = self._cache.measure(path, lambda each: hash_file(each, stop))
+                if is_steady:
+                    with self._writing:
+                        self._cache.remember(path, digest)
+                return digest
+
+            return await in_thread(read)
+
+    def remember(self, path: Path, digest: str) -> None:
+        """Store the digest of `path` as the file is now. Blocks. Raises OSError if the file is gone."""
+        with self._writing:
+            self._cache.remember(path, digest)
