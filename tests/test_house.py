@@ -18,7 +18,7 @@ STATE = {
     "exchange/call.py:Call": "the state of one request; every step of the request path writes to it",
     "exchange/formatter.py:UpstreamRequest": "the state of one request, as its serve gets it",
     "stoker_lab/load/generator.py:StepRequests": "what one step of a load has come to so far",
-    "request/accept/wire.py:Wire": "the state of one request on its connection, which tells it of loss and resumption",
+    "request/accept/connection.py:Wire": "the state of one request on its connection; that tells it of losses",
     "request/codec/body_fields.py:BodyFields": "what the body of one request says; whoever edits the body writes to it",
     "request/codec/frames.py:StreamReader": "the state of one answer that is read",
     "request/codec/usage.py:Usage": "the tokens of one answer, as they are counted",

@@ -24,8 +24,7 @@ from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.silent_reply import SilentReply
-from stoker.request.accept.last_response import LastResponse
-from stoker.request.accept.message_wire import MessageWire
+from stoker.request.accept.message_wire import LastResponse, MessageWire
 from stoker.request.stored_responses.capture import ResponseCapture
 from stoker.request.stored_responses.compaction import (
     asks_for_compaction,

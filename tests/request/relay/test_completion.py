@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoker.request.accept.inline_task import InlineTask
+from stoker.request.accept.connection import InlineTask
 from stoker.request.relay.completion import RelayCompletion
 
 Told = list[str]
