@@ -62,8 +62,8 @@ class WeightDownloads:
     ) -> asyncio.Future[Lease]:
         """The result of `acquire` once the weights are there. The caller may cancel the Future or set an exception.
 
-        The Future raises what the download raises, and CapacityError `fetching` after `limit` seconds; the download goes
-        on.
+        The Future raises what the download raises, and CapacityError `fetching` after `limit` seconds; the
+        download goes on.
         """
         downloading = self.task(name)
         waiter = acquire_after(downloading, lambda _: acquire())

@@ -126,8 +126,8 @@ class Prefetcher:
     ) -> Prefetched:
         """Bring it into the vault; if exactly this model is there, nothing happens.
 
-        Raises PrefetchRefused `being_staged`, `name_taken`, `over_quota`, `disk_full`, `no_model`, `vault_unusable`, and
-        what `Downloader.download` does. On cancel the part that was downloaded is kept, and the next call continues
+        Raises PrefetchRefused `being_staged`, `name_taken`, `over_quota`, `disk_full`, `no_model`, `vault_unusable`,
+        and what `Downloader.download` does. On cancel the part that was downloaded is kept, and the next call continues
         with it.
         """
         began = time.monotonic()
