@@ -25,7 +25,6 @@ STATE = {
     "request/relay/pool.py:UpstreamConnection": "the state of one connection; the pool owns it",
     "request/relay/reply.py:Reply": "the state of one reply",
     "request/relay/reply.py:ReplyWire": "a wire, as the reply sees it",
-    "request/stored_responses/client_wire.py:ClientWire": "a wire, as the capture of a reply sees it",
     "store/metrics.py:MetricsCell": "counts of one kind of request; the metrics own them",
     "store/metrics.py:ServeSeries": "counts of one serve; the metrics own them",
 }

@@ -19,7 +19,7 @@ from stoker.request.accept.upload import Upload
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.edits import with_model_field
-from stoker.request.codec.media_units import units_of_body, units_of_form
+from stoker.request.codec.media import units_of_body, units_of_form
 from stoker.request.codec.model_query import model_of_query
 
 

@@ -36,13 +36,15 @@ from stoker.request.stored_responses.compaction import (
     summary_of,
     summary_request,
 )
-from stoker.request.stored_responses.items import new_id, read_items, to_store
-from stoker.request.stored_responses.records import (
+from stoker.request.stored_responses.items import (
     Raw,
     StoredItem,
     StoredResponse,
     encode,
+    new_id,
     read_conversation,
+    read_items,
+    to_store,
 )
 from stoker.request.stored_responses.replay import (
     StatefulRequest,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.request.accept.connection import InlineTask
-from stoker.request.relay.completion import RelayCompletion
+from stoker.request.relay.relay import RelayCompletion
 
 Told = list[str]
 

@@ -17,7 +17,7 @@ from stoker.request.accept.connection import ClientConnection, Wire
 from stoker.request.codec.response_events import error_message, events_of
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.stored_responses.compaction import since_compaction
-from stoker.request.stored_responses.records import StoredItem
+from stoker.request.stored_responses.items import StoredItem
 
 MAX_WHOLE: Final = 4 * 2**20
 """Bytes of a reply that is no stream."""
