@@ -67,7 +67,7 @@ def unguarded() -> Iterator[Plane]:
 def settled(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     for name in {"guarded", "unguarded"} & set(request.fixturenames):
-        request.getfixturevalue(name).settle()
+        request.getfixturevalue(name).rest()
 
 
 async def fetch(plane: Plane, method: str, path: str, given: object = None, **headers: str) -> RawReply:

@@ -29,6 +29,7 @@ def shared() -> Iterator[Plane]:
         serve("counts", Script(context=100), slot=None, context=100),
         slots='[slots.impatient.swap]\nswap_timeout = "300ms"',
         swap="",
+        keeps_engines=True,
     ) as plane:
         yield plane
 
@@ -175,6 +176,7 @@ async def test_a_prompt_above_the_context_is_refused_and_an_output_limit_above_t
     plane: Plane, temperature: str, dialect: str
 ) -> None:
     """Behaviour 29 with a serve that counts words; with the real llama.cpp in test_real_models.py."""
+    plane.unload("counts")
     if temperature == "warm":
         await ask(plane, "counts", dialect="completions")
     over = await ask(plane, "counts", " ".join(["word"] * 100), dialect, **budget(dialect, 41))

@@ -54,7 +54,8 @@ def shared() -> Iterator[Plane]:
                 translation={"cloud": is_cloud},
             )
             for name, (dialect, is_cloud, script) in VENDORS.items()
-        )
+        ),
+        keeps_engines=True,
     ) as plane:
         yield plane
 

@@ -23,6 +23,7 @@ def shared() -> Iterator[Plane]:
     with running(
         serve("a", slot=None, aliases=["org/family/model-7b:q4"], served_name="a"),
         front_door='prefixes = ["/llm"]\nbody_limit = "8MiB"',
+        keeps_engines=True,
     ) as plane:
         yield plane
 
@@ -201,7 +202,7 @@ async def test_only_the_listed_edits_are_made_and_each_is_named(plane: Plane) ->
         "dropped:id_slot",
         "model",
     ]
-    (got,) = plane.received("a", PATHS["chat"])
+    got = plane.received("a", PATHS["chat"])[-1]
     assert '"zeta":1.50, "messages" :[{"role":"user","content":"caf\\u00e9"}]' in got["body"]
     assert '"x":{"model":"inner"} }' in got["body"]
     assert '"model":"a"' in got["body"]
