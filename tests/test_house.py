@@ -32,7 +32,7 @@ STATE = {
 """Classes that are records of something under way, though they have methods: their owners write to them."""
 
 FOREIGN = {
-    "fleet/drivers/process.py": "a process of psutil",
+    "fleet/drivers/process_group.py": "a process of psutil",
     "engines/embedded.py": "parameters of the embedded engine",
     "fleet/warm/pages.py": "signatures of C functions",
     "gateway/log_file.py": "loggers and log records",
