@@ -1,4 +1,5 @@
-"""The response object of the Responses API, with each field that its schema requires.
+"""What a dialect requires of an answer, and engines leave out: fields of the response object of the Responses API, and
+the `input` of a call in streams of Messages.
 
 The schema is that of Open Responses (2026-04-24), whose acceptance tests look at this object first; `user` is required
 by OpenAI's own. What a request did not ask for has the value that the API documents as its default, so fields that are
@@ -54,7 +55,12 @@ def response_object(id: str, created: int, model: str, status: str, fields: Mapp
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_NULL = b"null"
+_NULL = msgspec.Raw(b"null")
+_EMPTY = msgspec.Raw(b"{}")
+TOOL_USE = b'"tool_use"'
+"""Without it an event of Messages lacks nothing that is known."""
+TOOL_USE = b'"tool_use"'
+"""Without it an event of Messages lacks nothing that is known."""
 _FILLED = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in RESPONSE_DEFAULTS.items()}
 
 
@@ -88,6 +94,19 @@ def _completed(response: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw] | Non
     lacking = {
         name: value
         for name, value in _FILLED.items()
-        if name not in response or (bytes(response[name]) == _NULL and bytes(value) != _NULL)
+        if name not in response or (bytes(response[name]) == b"null" != bytes(value))
     }
     return {**response, **lacking} if lacking else None
+
+
+def completed_block(frame: bytes) -> bytes:
+    """The start of a tool call with its `input`, which llama.cpp (2026-10) leaves out. Other frames are unchanged."""
+    try:
+        payload = _fields(data_of(frame))
+        block = _fields(payload.get("content_block", _NULL))
+    except _WRONG:
+        return frame
+    if "input" in block or bytes(block.get("type", _NULL)) != TOOL_USE:
+        return frame
+    data = msgspec.json.encode({**payload, "content_block": {**block, "input": _EMPTY}})
+    return b"event: content_block_start\ndata: %b\n\n" % data.replace(b"\n", b" ").replace(b"\r", b" ")
