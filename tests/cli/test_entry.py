@@ -19,7 +19,7 @@ NOT_FOR_SERVING = (
     "argparse", "email", "http.client", "importlib.metadata", "multiprocessing", "prometheus_client", "psutil",
     "pydantic", "rich", "urllib.request", "zipfile",
     "stoker.cli.commands.init", "stoker.cli.console.control", "stoker.engines.embedded",
-    "stoker.fleet.rehydrate.http_download", "stoker_lab.preflight.run",
+    "stoker.fleet.weights.http_download", "stoker_lab.preflight.run",
     "stoker.orchestrate.orchestrators", "stoker.request.decide.asks", "stoker.request.decide.classify",
     "stoker.request.translate.chat.read_prompt", "stoker.request.translate.messages",
     "stoker.request.translate.responses",
