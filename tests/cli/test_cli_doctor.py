@@ -24,9 +24,8 @@ from stoker.config.demo import demo
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Serve
-from stoker.fleet.memory.device import Accounting, Device
+from stoker.fleet.memory.devices import Accounting, Device, Machine
 from stoker.fleet.memory.host import HostMemory
-from stoker.fleet.memory.probe import Machine
 
 Captured = pytest.CaptureFixture[str]
 
@@ -35,7 +34,7 @@ Captured = pytest.CaptureFixture[str]
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with an embedded llama.cpp, no GPU, and enough room."""
     monkeypatch.setattr(discover, "gpus", list)
-    monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(()))
+    monkeypatch.setattr("stoker.fleet.memory.devices.machine", lambda: Machine(()))
     monkeypatch.setattr(discover, "engines", lambda: [InstalledEngine("llama.cpp, embedded", "a wheel")])
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=2**40))
 

@@ -45,10 +45,10 @@ def with_contexts(settings: Settings) -> Settings:
     """The settings with a number for each `context = "auto"`. See `fleet.memory.fit.auto_context`; blocks."""
     if not any(serve.auto_context for serve in settings.serves):
         return settings
-    from stoker.fleet.memory.fit import auto_context
-    from stoker.fleet.memory.probe import machine
+    from stoker.fleet.memory.devices import machine
+    from stoker.fleet.memory.fit import check
 
-    return replace(settings, serves=auto_context.with_contexts(settings.serves, settings.slots, machine()))
+    return replace(settings, serves=check.with_contexts(settings.serves, settings.slots, machine()))
 
 
 class ActiveConfiguration:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.cli.machine.discover import InstalledEngine
     from stoker.domain.access import Settings
-    from stoker.fleet.memory.device import DeviceProbe
+    from stoker.fleet.memory.devices import DeviceProbe
 
 
 def doctor(
@@ -54,7 +54,7 @@ def doctor(
 def _prove_gpus(json: bool) -> None:
     from stoker.cli.commands import doctor_gpu
     from stoker.cli.machine.gpu_proof import ProofResult
-    from stoker.fleet.memory.probe import machine
+    from stoker.fleet.memory.devices import machine
 
     probe = machine()
     proofs = doctor_gpu.prove(probe, terminal.note)
@@ -83,8 +83,8 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
     """
     from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover
+    from stoker.fleet.memory.devices import machine
     from stoker.fleet.memory.host import host_memory
-    from stoker.fleet.memory.probe import machine
 
     settings, about = _configuration(given) if demo is None else _demo(demo)
     engines = discover.engines()

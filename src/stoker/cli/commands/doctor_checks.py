@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.domain.access import FrontDoor, Media, Paths, ResponseStorage, Settings
     from stoker.domain.serve import Serve, Slot
-    from stoker.fleet.memory.device import DeviceProbe
+    from stoker.fleet.memory.devices import DeviceProbe
     from stoker.fleet.memory.host import HostMemory
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
