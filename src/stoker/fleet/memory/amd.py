@@ -21,8 +21,13 @@ class Amd:
         self._proc = proc
 
     def devices(self) -> list[Device]:
-        archs = {address: arch for address, (_, arch) in self._nodes().items()}
-        return [self._device(index, card, archs.get(card.address)) for index, card in enumerate(self._cards())]
+        nodes = self._nodes()
+        archs = {address: arch for address, (_, arch) in nodes.items()}
+        numbers = {address: number for number, address in enumerate(nodes)}
+        return [
+            self._device(index, card, archs.get(card.address), numbers.get(card.address))
+            for index, card in enumerate(self._cards())
+        ]
 
     def by_process(self) -> Accounting | None:
         cards = {card.address: _uuid(card) for card in self._cards()}
@@ -47,19 +52,20 @@ class Amd:
         found = drm.cards(self._system / "class/drm", "amd")
         return [card for card in found if (_total(card) or 0) >= SMALLEST]
 
-    def _device(self, index: int, card: drm.Card, arch: str | None) -> Device:
+    def _device(self, index: int, card: drm.Card, arch: str | None, number: int | None) -> Device:
         total, used = _total(card), drm.number(card.path / "device/mem_info_vram_used")
         name = drm.word(card.path / "device/product_name") or (f"AMD GPU ({arch})" if arch else "AMD GPU")
         free = max(0, total - used) if total is not None and used is not None else None
-        return Device(index, _uuid(card), name, "amd", total, free, arch, card.driver)
+        return Device(index, _uuid(card), name, "amd", total, free, arch, card.driver, card.address, number)
 
     def _kfd(self) -> Path:
         return self._system / "class/kfd/kfd"
 
     def _nodes(self) -> dict[str, tuple[int, str]]:
-        """PCI address -> the compute driver's number of the GPU, and its architecture."""
+        """PCI address -> the compute driver's number of the GPU, and its architecture; in the driver's order."""
         found = {}
-        for node in self._kfd().glob("topology/nodes/*"):
+        nodes = [node for node in self._kfd().glob("topology/nodes/*") if node.name.isdigit()]
+        for node in sorted(nodes, key=lambda node: int(node.name)):
             lines = (drm.word(node / "properties") or "").splitlines()
             facts = {key: int(value) for key, _, value in (line.partition(" ") for line in lines) if value.isdigit()}
             gpu, version = drm.number(node / "gpu_id"), facts.get("gfx_target_version", 0)

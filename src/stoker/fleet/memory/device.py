@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from stoker.engines.masks import names_device
+
 Accounting = Mapping[int, Mapping[str, int | None]]
 """Process number -> device uuid -> bytes; None: it holds some memory, of unknown size."""
 
@@ -25,10 +27,16 @@ class Device:
     arch: str | None = None
     """NVIDIA: compute capability (`8.9`). AMD: `gfx1100`."""
     driver: str | None = None
+    address: str = ""
+    """Its place on the PCI bus (`0000:03:00.0`); empty: unknown."""
+    number: int | None = None
+    """Its position among all devices that the vendor's own runtime counts, which include graphics inside a processor;
+    None: unknown.
+    """
 
     def is_named(self, word: str) -> bool:
-        """Whether an entry of a slot's `devices` means this device: its index or its uuid."""
-        return word in (str(self.index), self.uuid)
+        """Whether an entry of a slot's `devices` means this device; see `masks.names_device`."""
+        return names_device(word, self.vendor, self.index, self.uuid, self.address)
 
 
 class DeviceProbe(Protocol):

@@ -20,10 +20,14 @@ class Intel:
         self._proc = proc
 
     def devices(self) -> list[Device]:
+        numbers = {card.address: number for number, card in enumerate(self._all())}
         return [
-            Device(index, card.address, "Intel GPU", "intel", _total(card), _free(card), None, card.driver)
+            Device(
+                index, card.address, "Intel GPU", "intel", _total(card), _free(card), None, card.driver, card.address,
+                numbers[card.address],
+            )
             for index, card in enumerate(self._cards())
-        ]
+        ]  # fmt: skip
 
     def by_process(self) -> Accounting | None:
         addresses = {card.address for card in self._cards()}
@@ -39,8 +43,10 @@ class Intel:
         ]
 
     def _cards(self) -> list[drm.Card]:
-        found = drm.cards(self._system / "class/drm", "intel")
-        return [card for card in found if card.address != _INSIDE_THE_PROCESSOR]
+        return [card for card in self._all() if card.address != _INSIDE_THE_PROCESSOR]
+
+    def _all(self) -> list[drm.Card]:
+        return drm.cards(self._system / "class/drm", "intel")
 
 
 def _total(card: drm.Card) -> int | None:

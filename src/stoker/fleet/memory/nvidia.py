@@ -104,13 +104,19 @@ class Nvidia:
             free=_bytes(memory.free) if memory is not None else None,
             arch=".".join(str(part) for part in capability) if capability is not None else None,
             driver=_text(driver) if driver is not None else None,
+            address=self._address(handle),
         )
 
+    def _address(self, handle: Any) -> str:
+        """NVML writes eight digits of the domain, everybody else four."""
+        place = self._ask("nvmlDeviceGetPciInfo", handle)
+        return _text(place.busId).lower().rstrip("\0")[-len("0000:00:00.0") :] if place is not None else ""
+
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """None if this device or driver does not have it (unified memory, MIG, an old driver)."""
+        """None if this device, driver or package does not have it (unified memory, MIG, an old driver)."""
         try:
             return getattr(self._nvml, name)(*arguments)
-        except self._nvml.NVMLError:
+        except (self._nvml.NVMLError, AttributeError):
             return None
 
     def _counts_our_numbers(self) -> bool:

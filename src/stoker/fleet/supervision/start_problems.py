@@ -35,7 +35,8 @@ def lasting(serve: Serve) -> list[str]:
         return []
     if serve.driver is Driver.RAY:
         return []  # what a node has can be seen only there; the driver looks for GPUs
-    found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
+    found = [serve.device_problem] if serve.device_problem else []
+    found += [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
     if not found and serve.driver is not Driver.COMPOSE:
         found += engine_of(serve.engine).unknown_model(serve)
     if not os.path.isdir(serve.working_directory):
