@@ -16,8 +16,7 @@ from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, JobPlace, Serve, share_slot
 from stoker.engines.last_output import redact
 from stoker.engines.launch import LaunchPlace
-from stoker.fleet.drivers.termination import finish
-from stoker.fleet.drivers.unit import DriverContext, Launched
+from stoker.fleet.drivers.unit import DriverContext, Launched, finish
 from stoker.fleet.process.logs import log_path
 from stoker.fleet.process.ports import any_port
 from stoker.fleet.process.start_records import JobRecord, StartRecord

@@ -19,7 +19,7 @@ NOT_FOR_SERVING = (
     "argparse", "click", "email", "http.client", "importlib.metadata", "multiprocessing", "prometheus_client",
     "psutil", "pydantic", "pydantic_core", "rich", "typer", "urllib.request", "zipfile",
     "stoker.cli.main", "stoker.config.build", "stoker.config.load", "stoker.config.tables",
-    "stoker.engines.embedded", "stoker.fleet.rehydrate.http_download", "stoker_lab.preflight.run",
+    "stoker.engines.embedded", "stoker.fleet.weights.http_download", "stoker_lab.preflight.run",
     "stoker.orchestrate.orchestrators", "stoker.request.decide.asks", "stoker.request.decide.classify",
     "stoker.request.translate.chat.read_prompt", "stoker.request.translate.messages",
     "stoker.request.translate.responses",

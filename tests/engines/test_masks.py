@@ -9,7 +9,7 @@ import pytest
 
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.engines import masks
-from stoker.engines.masks import Card, Machine, masked
+from stoker.engines.masks import Card, MachineCards, masked
 from stoker.engines.record import Api
 
 NVIDIA = (
@@ -43,7 +43,7 @@ def build(serve: Serve, *backends: str) -> Serve:
     return serve
 
 
-def seen(serve: Serve, machine: Machine, *words: str) -> str:
+def seen(serve: Serve, machine: MachineCards, *words: str) -> str:
     """What restricts it, as a line."""
     found = masked(serve, Slot("gpu", devices=words), machine)
     if found.device_problem:
@@ -74,7 +74,7 @@ def seen(serve: Serve, machine: Machine, *words: str) -> str:
     ],
 )
 def test_the_second_card_of_each_vendor_for_each_engine(serve: Serve, vendor: str, engine: str, expected: str) -> None:
-    machine = Machine(MACHINES[vendor])
+    machine = MachineCards(MACHINES[vendor])
     if engine == "container":
         up = ("docker", "run", "-d", "{devices}", "image")
         boxed = replace(serve, driver=Driver.COMPOSE, container="a", up=up)
@@ -85,7 +85,7 @@ def test_the_second_card_of_each_vendor_for_each_engine(serve: Serve, vendor: st
         assert seen(replace(serve, engine=engine), machine, "1") == expected
 
 
-MIXED = Machine((
+MIXED = MachineCards((
     replace(NVIDIA[0], numbers={Api.VULKAN: 0}),
     replace(AMD[0], numbers={Api.HIP: 0, Api.VULKAN: 1}),
     replace(INTEL[0], numbers={Api.LEVEL_ZERO: 0, Api.VULKAN: 2}),
@@ -140,28 +140,30 @@ def test_ids_are_kept_for_engines_that_take_them_and_become_numbers_for_others(
 ) -> None:
     build(serve, "cuda")
     for engine, value in (("llama.cpp", llama), ("vllm", vllm)):
-        told = seen(replace(serve, engine=engine), Machine(NVIDIA), *words)
+        told = seen(replace(serve, engine=engine), MachineCards(NVIDIA), *words)
         assert told == f"{PCI} CUDA_VISIBLE_DEVICES={value}"
 
 
 def test_a_word_that_means_nothing_or_too_much_keeps_the_serve_from_starting(serve: Serve) -> None:
     twins = (NVIDIA[0], replace(NVIDIA[1], uuid="GPU-11ab"))
-    told = seen(serve, Machine(twins), "7", "GPU-11")
+    told = seen(serve, MachineCards(twins), "7", "GPU-11")
     assert told == (
         "serve 'a': no device is 7: there are nvidia:0 (0000:01:00.0), nvidia:1 (0000:41:00.0): correct `devices` of "
         "its slot; `stoker doctor` shows every device"
     )
-    assert "GPU-11 means nvidia:0 (0000:01:00.0), nvidia:1" in seen(serve, Machine(twins), "GPU-11")
+    assert "GPU-11 means nvidia:0 (0000:01:00.0), nvidia:1" in seen(serve, MachineCards(twins), "GPU-11")
     boxed = replace(serve, driver=Driver.COMPOSE, container="a", up=("docker", "run", "-d", "{devices}", "image"))
-    assert "no device is 7" in masked(boxed, Slot("gpu", devices=("7",)), Machine(twins)).device_problem
+    assert "no device is 7" in masked(boxed, Slot("gpu", devices=("7",)), MachineCards(twins)).device_problem
 
 
-@pytest.mark.parametrize("machine", [Machine(), Machine(AMD, is_complete=False)], ids=["none", "perhaps more"])
+@pytest.mark.parametrize(
+    "machine", [MachineCards(), MachineCards(AMD, is_complete=False)], ids=["none", "perhaps more"]
+)
 def test_where_a_device_may_be_that_is_not_shown_the_words_count_as_they_are_written(
-    serve: Serve, machine: Machine
+    serve: Serve, machine: MachineCards
 ) -> None:
     assert seen(serve, machine, "7") == f"{PCI} CUDA_VISIBLE_DEVICES=7 HIP_VISIBLE_DEVICES=7"
-    assert masks.container_options(["GPU-9"], Machine()) == ["--gpus", "device=GPU-9"]
+    assert masks.container_options(["GPU-9"], MachineCards()) == ["--gpus", "device=GPU-9"]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_where_a_device_may_be_that_is_not_shown_the_words_count_as_they_are_wri
 def test_a_serve_that_chooses_its_devices_by_its_own_environment_is_left_alone(
     serve: Serve, own: dict[str, str], machine: tuple[Card, ...], expected: str
 ) -> None:
-    found = masked(replace(serve, env={**serve.env, **own}), Slot("gpu", devices=("0",)), Machine(machine)).env
+    found = masked(replace(serve, env={**serve.env, **own}), Slot("gpu", devices=("0",)), MachineCards(machine)).env
     assert expected in [f"{name}={value}" for name, value in found.items()]
     assert not {"ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"} & set(found)
 
@@ -209,15 +211,15 @@ def test_a_serve_that_chooses_by_the_engines_option_keeps_it(serve: Serve) -> No
 def test_a_mask_that_stoker_inherited_is_kept_within_or_refused_with_the_reason(
     serve: Serve, engine: str, machine: tuple[Card, ...], inherited: dict[str, str], expected: str
 ) -> None:
-    assert seen(replace(serve, engine=engine), Machine(machine, environment=inherited), "0") == expected
+    assert seen(replace(serve, engine=engine), MachineCards(machine, environment=inherited), "0") == expected
 
 
 def test_vulkan_without_numbers_restricts_nothing_and_says_so(serve: Serve) -> None:
     cards = tuple(replace(card, numbers={}) for card in AMD)
     build(serve, "vulkan")
-    assert seen(serve, Machine(cards), "1") == ""
-    assert "install `vulkaninfo`" in masks.note(serve, Slot("gpu", devices=("1",)), Machine(cards))
-    assert masks.note(serve, Slot("gpu", devices=("0",)), Machine(cards[:1])) == "", "there is only that one"
+    assert seen(serve, MachineCards(cards), "1") == ""
+    assert "install `vulkaninfo`" in masks.note(serve, Slot("gpu", devices=("1",)), MachineCards(cards))
+    assert masks.note(serve, Slot("gpu", devices=("0",)), MachineCards(cards[:1])) == "", "there is only that one"
 
 
 def test_what_a_program_was_built_for_is_read_from_its_file_or_from_the_libraries_beside_it(serve: Serve) -> None:
@@ -244,4 +246,4 @@ def test_a_container_gets_its_devices_and_counts_them_from_zero(
     words: tuple[str, ...], command: str, expected: str
 ) -> None:
     assert " ".join(masks.container_options(words, MIXED, (command, "run"))) == expected
-    assert masks.container_options(["0", "1"], Machine(NVIDIA)) == ["--gpus", '"device=GPU-11aa,GPU-22bb"']
+    assert masks.container_options(["0", "1"], MachineCards(NVIDIA)) == ["--gpus", '"device=GPU-11aa,GPU-22bb"']

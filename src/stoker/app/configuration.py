@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from stoker.domain.access import Settings
 from stoker.domain.cluster import Cluster, on_cluster
 from stoker.domain.serve import Serve, Slot, replica_name, replicas_of, slots_of
-from stoker.engines.masks import Machine, masked
+from stoker.engines.masks import MachineCards, masked
 from stoker.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
 from stoker.request.decide.aliases import with_aliases, with_choices
@@ -24,7 +24,7 @@ class Configuration:
     rows: Rows
     warm_budget: int
     """Bytes of host memory for the warm pool."""
-    machine: Machine = field(default_factory=Machine)
+    machine: MachineCards = field(default_factory=MachineCards)
     """Its devices, for the slots that name some."""
 
 
@@ -45,10 +45,10 @@ def next_configuration(old: Configuration, settings: Settings) -> Configuration:
     return Configuration(with_contexts(settings), rows, warm_budget, machine_for(settings))
 
 
-def machine_for(settings: Settings) -> Machine:
+def machine_for(settings: Settings) -> MachineCards:
     """The devices of this machine, if a slot names some; blocks."""
     if not any(slot.devices for slot in settings.slots):
-        return Machine()
+        return MachineCards()
     from stoker.fleet.memory.cards import this_machine
 
     return this_machine()
@@ -58,10 +58,10 @@ def with_contexts(settings: Settings) -> Settings:
     """The settings with a number for each `context = "auto"`. See `fleet.memory.fit.auto_context`; blocks."""
     if not any(serve.auto_context for serve in settings.serves):
         return settings
-    from stoker.fleet.memory.fit import auto_context
-    from stoker.fleet.memory.probe import machine
+    from stoker.fleet.memory.devices import machine
+    from stoker.fleet.memory.fit import check
 
-    return replace(settings, serves=auto_context.with_contexts(settings.serves, settings.slots, machine()))
+    return replace(settings, serves=check.with_contexts(settings.serves, settings.slots, machine()))
 
 
 class ActiveConfiguration:
@@ -90,7 +90,7 @@ class ActiveConfiguration:
         return next((cluster for cluster in self.settings.clusters if cluster.name == name), None)
 
 
-def placed_serves(settings: Settings, machine: Machine | None = None) -> list[Serve]:
+def placed_serves(settings: Settings, machine: MachineCards | None = None) -> list[Serve]:
     """The serves for the fleet: each replica by itself, as its slot wants it; see `_in_slot`. `machine`: None to look
     now, which blocks.
     """
@@ -106,7 +106,7 @@ def placed_serves(settings: Settings, machine: Machine | None = None) -> list[Se
 
 
 def _in_slot(
-    plain: Serve, local: Serve, settings: Settings, clusters: Mapping[str, Cluster], machine: Machine
+    plain: Serve, local: Serve, settings: Settings, clusters: Mapping[str, Cluster], machine: MachineCards
 ) -> Serve:
     """One replica: in a cluster it is a job; here it sees only its slot's devices, and has its caches in the vault if
     that is used (`local`).

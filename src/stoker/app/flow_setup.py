@@ -23,7 +23,7 @@ from stoker.exchange.carrier import Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.request import OrchestratorContext
 from stoker.quality.promotion.promotions import Promotions
-from stoker.request.accept.budget import budget_for
+from stoker.request.accept.bodies import budget_for
 from stoker.request.decide.names import Names, ServeStates
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.routing.classifier import classifier

@@ -15,8 +15,7 @@ from stoker.domain.serve import Serve, replicas_of
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
-from stoker.fleet.process.launch_fingerprint import fingerprint
-from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.identity import KeySigner, fingerprint
 from stoker.quality.classifier_model import ClassifierModel
 from stoker.quality.demotion import Demoter, Reports
 from stoker.quality.fingerprints import FingerprintStore

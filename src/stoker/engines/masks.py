@@ -50,7 +50,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineCards:
     """The devices of this machine."""
 
     cards: tuple[Card, ...] = ()
@@ -91,7 +91,7 @@ def names_device(word: str, vendor: str, index: int, uuid: str, address: str = "
     return word == uuid or (is_beginning and f"GPU-{uuid.removeprefix('GPU-')}".startswith(word))  # 4
 
 
-def mask(words: Sequence[str], engine: Engine, apis: frozenset[Api] | None, machine: Machine) -> Mask:
+def mask(words: Sequence[str], engine: Engine, apis: frozenset[Api] | None, machine: MachineCards) -> Mask:
     """How an engine is restricted to the devices that `words` name. `apis`: what it computes with; None: unknown, the
     interface of each vendor then.
 
@@ -130,7 +130,7 @@ def mask(words: Sequence[str], engine: Engine, apis: frozenset[Api] | None, mach
     return Mask(found, ("--device", ",".join(names)) if is_told else (), note="; ".join(notes))
 
 
-def masked(serve: Serve, slot: Slot | None, machine: Machine) -> Serve:
+def masked(serve: Serve, slot: Slot | None, machine: MachineCards) -> Serve:
     """The serve, restricted to its slot's devices. It has a `device_problem` if that cannot be done.
 
     Its own `env` and `--device` come first: a serve that chooses its devices there itself is left alone. In a container
@@ -165,7 +165,7 @@ def masked(serve: Serve, slot: Slot | None, machine: Machine) -> Serve:
     return replace(serve, env=environment, extra_args=(*arguments, *serve.extra_args))
 
 
-def note(serve: Serve, slot: Slot | None, machine: Machine) -> str:
+def note(serve: Serve, slot: Slot | None, machine: MachineCards) -> str:
     """What keeps the serve from being restricted to its slot's devices, though it starts; empty: nothing."""
     if slot is None or not slot.devices or serve.driver in (Driver.COMPOSE, Driver.EXTERNAL):
         return ""
@@ -178,7 +178,7 @@ _CHOOSE = ("--device", "-dev")
 _CONTAINER_TOOLS = ("docker", "podman")
 
 
-def container_options(words: Sequence[str], machine: Machine, command: Sequence[str] = ()) -> list[str]:
+def container_options(words: Sequence[str], machine: MachineCards, command: Sequence[str] = ()) -> list[str]:
     """Options of `docker run` (`podman run`, if `command` is that) that give a container the cards that `words` name,
     all of the machine's without words. Inside, they count from 0.
     """
@@ -209,7 +209,7 @@ def _identity(card: Card) -> tuple[str, int, str, str]:
     return card.vendor, card.index, card.uuid, card.address
 
 
-def _meant(words: Sequence[str], machine: Machine) -> dict[str, list[Card | None]]:
+def _meant(words: Sequence[str], machine: MachineCards) -> dict[str, list[Card | None]]:
     """Word -> the cards that it means; None: a part of a card, which the vendor's interface takes as it is written."""
     return {
         word: [None]
@@ -224,7 +224,7 @@ def _as_written(words: Sequence[str]) -> dict[str, str]:
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": listed, "HIP_VISIBLE_DEVICES": listed}
 
 
-def _unclear(meant: Mapping[str, list[Card | None]], machine: Machine) -> str:
+def _unclear(meant: Mapping[str, list[Card | None]], machine: MachineCards) -> str:
     if absent := [word for word, cards in meant.items() if not cards]:
         return (
             f"no device is {' or '.join(absent)}: there are {_list(machine.cards)}: correct `devices` of its slot; "
@@ -274,7 +274,7 @@ def _value(word: str, card: Card | None, api: Api, engine: Engine) -> str | None
     return str(card.index if number is None else number) if api is not Api.VULKAN or number is not None else None
 
 
-def _variables(api: Api, listed: str, engine: Engine, machine: Machine) -> dict[str, str]:
+def _variables(api: Api, listed: str, engine: Engine, machine: MachineCards) -> dict[str, str]:
     if api is Api.CUDA:
         return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": listed}
     if api is Api.LEVEL_ZERO:
@@ -296,7 +296,7 @@ def _uncounted(api: Api) -> str:
     )
 
 
-def _inherited_problem(api: Api, cards: Sequence[Card], engine: Engine, machine: Machine) -> str:
+def _inherited_problem(api: Api, cards: Sequence[Card], engine: Engine, machine: MachineCards) -> str:
     """A mask of Stoker's own environment is the share that a batch system or a unit file gave it."""
     ours = machine.environment
     if api is Api.HIP and not engine.masks_below_hip and ours.get("ROCR_VISIBLE_DEVICES"):

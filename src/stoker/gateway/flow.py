@@ -45,10 +45,8 @@ from stoker.gateway.response_turns import ResponseTurns, WarmUpTurn
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.request import OrchestratedRequest
-from stoker.request.accept.body import wait_for_body
-from stoker.request.accept.body_worker import BodyWorker
-from stoker.request.accept.budget import BodyBudget
-from stoker.request.accept.wire import Wire
+from stoker.request.accept.bodies import BodyBudget, BodyWorker
+from stoker.request.accept.connection import Wire, wait_for_body
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.own_replies import NAMES_MODEL

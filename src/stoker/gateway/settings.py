@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stoker.domain.access import CompatPaths, FrontDoor, Media
 from stoker.domain.serve import Serve
-from stoker.request.accept.budget import MIN_BUDGET
+from stoker.request.accept.bodies import MIN_BUDGET
 from stoker.request.decide.names import Names
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.routing.dispatch import Dispatcher

@@ -20,7 +20,7 @@ from stoker.cli.machine.serve_plan import slug
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
     from stoker.domain.serve import Serve
-    from stoker.engines.masks import Machine
+    from stoker.engines.masks import MachineCards
 
 
 def experiment(
@@ -156,7 +156,7 @@ def _unknown_gpu(gpu: str) -> str:
     return f"--gpu {gpu}: no such GPU was found ({there_are}); the engine may use the CPU, or fail"
 
 
-def _machine() -> Machine:
+def _machine() -> MachineCards:
     """Its devices; if no library of the drivers is installed here, those that their tools show."""
     from stoker.cli.machine import discover
     from stoker.engines.masks import Card

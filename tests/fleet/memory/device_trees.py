@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from stoker.fleet.memory.device import Accounting, Device
-from stoker.fleet.memory.freed import Snapshot
+from stoker.fleet.memory.devices import Accounting, Device
+from stoker.fleet.memory.measure import Snapshot
 
 GIB = 2**30
 

@@ -7,12 +7,10 @@ from pathlib import Path
 from tests.fleet.memory.device_trees import NVMLError, nvml, write
 from tests.fleet.memory.test_memory_probes import AMD
 
-from stoker.engines.masks import Machine
+from stoker.engines.masks import MachineCards
 from stoker.engines.record import Api
-from stoker.fleet.memory.amd import Amd
 from stoker.fleet.memory.cards import look, vulkan_numbers
-from stoker.fleet.memory.intel import Intel
-from stoker.fleet.memory.nvidia import Nvidia
+from stoker.fleet.memory.devices import Amd, Intel, Nvidia
 
 VULKANINFO = """\
 Device Properties and Extensions:
@@ -58,7 +56,7 @@ def test_vulkan_counts_the_second_driver_of_a_card_and_the_processor_too() -> No
     assert vulkan_numbers("") == {}
 
 
-def machine(tmp_path: Path, library: object, said: str = VULKANINFO) -> Machine:
+def machine(tmp_path: Path, library: object, said: str = VULKANINFO) -> MachineCards:
     files = {
         **AMD,
         "class/kfd/kfd/topology/nodes/10/gpu_id": "4712\n",

@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 from tests.fleet.memory.device_trees import GIB, NVMLError, namespace, nvml, opened, write
 
-from stoker.fleet.memory.amd import Amd
-from stoker.fleet.memory.device import Accounting, Device, chosen
-from stoker.fleet.memory.in_use import memory_in_use
-from stoker.fleet.memory.intel import Intel
-from stoker.fleet.memory.nvidia import Nvidia
-from stoker.fleet.memory.probe import Machine
+from stoker.fleet.memory.devices import Accounting, Amd, Device, Intel, Machine, Nvidia, chosen
+from stoker.fleet.memory.host import memory_in_use
 
 
 def test_nvidia_shows_memory_capability_and_who_holds_how_much(tmp_path: Path) -> None:

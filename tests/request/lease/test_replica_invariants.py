@@ -18,9 +18,8 @@ from tests.request.lease.stage import replicated, serve
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import Command, Cut, Grant, Reassign, Reject, StartSwap, WakeAt
-from stoker.request.lease.more_replicas import is_alone
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.places import can_answer, choose_replica, free_place
+from stoker.request.lease.places import can_answer, choose_replica, free_place, is_alone
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import ServeState, SwapKind
 from stoker.request.lease.timing import measured_swap_time, timing

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.cli.machine.discover import InstalledEngine
     from stoker.domain.access import Settings
-    from stoker.engines.masks import Machine
-    from stoker.fleet.memory.device import DeviceProbe
+    from stoker.engines.masks import MachineCards
+    from stoker.fleet.memory.devices import DeviceProbe
 
 
 def doctor(
@@ -55,7 +55,7 @@ def doctor(
 def _prove_gpus(json: bool) -> None:
     from stoker.cli.commands import doctor_gpu
     from stoker.cli.machine.gpu_proof import ProofResult
-    from stoker.fleet.memory.probe import machine
+    from stoker.fleet.memory.devices import machine
 
     probe = machine()
     proofs = doctor_gpu.prove(probe, terminal.note)
@@ -85,8 +85,8 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
     from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover
     from stoker.fleet.memory.cards import this_machine
+    from stoker.fleet.memory.devices import machine
     from stoker.fleet.memory.host import host_memory
-    from stoker.fleet.memory.probe import machine
 
     settings, about = _configuration(given) if demo is None else _demo(demo)
     engines = discover.engines()
@@ -120,7 +120,7 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
 
 
 def _configured(
-    settings: Settings, engines: list[InstalledEngine], probe: DeviceProbe, cards: Machine
+    settings: Settings, engines: list[InstalledEngine], probe: DeviceProbe, cards: MachineCards
 ) -> list[DoctorFinding]:
     from stoker.cli.commands import doctor_checks
     from stoker.cli.commands.fit import held_by_models

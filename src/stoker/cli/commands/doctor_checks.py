@@ -18,7 +18,7 @@ from stoker.cli.machine import discover
 from stoker.domain.figures import counted
 from stoker.domain.host_port import host_port
 from stoker.engines import masks
-from stoker.engines.masks import NATIVE, Machine, names_device
+from stoker.engines.masks import NATIVE, MachineCards, names_device
 from stoker.engines.record import Api
 from stoker.store.files import model_file
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.domain.access import FrontDoor, Media, Paths, ResponseStorage, Settings
     from stoker.domain.serve import Serve, Slot
-    from stoker.fleet.memory.device import DeviceProbe
+    from stoker.fleet.memory.devices import DeviceProbe
     from stoker.fleet.memory.host import HostMemory
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -318,7 +318,7 @@ def stored_responses(storage: ResponseStorage) -> DoctorFinding:
     return DoctorFinding("stored responses", DoctorHealth.OK, detail)
 
 
-def devices(settings: Settings, found: Sequence[discover.Gpu], machine: Machine = Machine()) -> DoctorFinding:  # noqa: B008
+def devices(settings: Settings, found: Sequence[discover.Gpu], machine: MachineCards = MachineCards()) -> DoctorFinding:  # noqa: B008
     """Slots with devices that do not exist, or whose numbers mean devices of several vendors; slots without serves."""
     from stoker.domain.serve import slots_of
 
@@ -361,7 +361,7 @@ def devices(settings: Settings, found: Sequence[discover.Gpu], machine: Machine 
     return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {counted(number, 'slot')}")
 
 
-def cards(machine: Machine) -> list[DoctorFinding]:
+def cards(machine: MachineCards) -> list[DoctorFinding]:
     """One row for each device, with its number in every interface, and what is easily mistaken about these numbers."""
     findings = []
     for card in machine.cards:
@@ -380,7 +380,7 @@ def cards(machine: Machine) -> list[DoctorFinding]:
     return findings
 
 
-def _pitfalls(machine: Machine) -> list[str]:
+def _pitfalls(machine: MachineCards) -> list[str]:
     """Where a number by hand would mean another device than its number in `devices`."""
     found = []
     of = {vendor: [card for card in machine.cards if card.vendor == vendor] for vendor in NATIVE}

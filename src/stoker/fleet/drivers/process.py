@@ -12,8 +12,8 @@ from typing import Protocol
 
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers import process_group
-from stoker.fleet.drivers.exit_watch import ExitWatch, reap
-from stoker.fleet.drivers.termination import POLL_INTERVAL, UNKILLABLE_AFTER, Termination
+from stoker.fleet.drivers.process_group import ExitWatch, reap
+from stoker.fleet.drivers.unit import POLL_INTERVAL, UNKILLABLE_AFTER, Termination
 
 
 def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, output: int) -> int:

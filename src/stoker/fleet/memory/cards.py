@@ -9,12 +9,9 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from stoker.engines.masks import NATIVE, Card, Machine
+from stoker.engines.masks import NATIVE, Card, MachineCards
 from stoker.engines.record import Api
-from stoker.fleet.memory.amd import Amd
-from stoker.fleet.memory.device import Device, DeviceProbe
-from stoker.fleet.memory.intel import Intel
-from stoker.fleet.memory.nvidia import Nvidia
+from stoker.fleet.memory.devices import Amd, Device, DeviceProbe, Intel, Nvidia
 
 _TOOL = "vulkaninfo"
 _ANSWERS_WITHIN = 10.0
@@ -24,7 +21,7 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 """Variables that no engine has, and by which Mesa puts the card of the screen first."""
 
 
-def this_machine() -> Machine:
+def this_machine() -> MachineCards:
     """Blocks: up to seconds while a driver wakes. Vulkan is asked only if there are several cards."""
     return look((Nvidia(), Amd(), Intel()), os.environ, vulkan_text)
 
@@ -34,7 +31,7 @@ def look(
     environment: Mapping[str, str],
     ask_vulkan: Callable[[], str],
     system: Path = Path("/sys"),
-) -> Machine:
+) -> MachineCards:
     """The machine that the probes of all vendors show. `ask_vulkan`: what `vulkaninfo` prints; empty: it is not there.
 
     A vendor's probe that shows nothing and says why may have missed devices.
@@ -43,7 +40,7 @@ def look(
     devices = [device for _, found in shown for device in found]
     is_complete = all(found or not probe.notes() for probe, found in shown)
     vulkan = vulkan_numbers(ask_vulkan()) if len(devices) > 1 else {}
-    return Machine(tuple(_card(device, vulkan, system) for device in devices), is_complete, environment)
+    return MachineCards(tuple(_card(device, vulkan, system) for device in devices), is_complete, environment)
 
 
 def vulkan_numbers(said: str) -> dict[str, int]:

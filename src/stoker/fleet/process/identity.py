@@ -1,10 +1,21 @@
-"""Is this the process that was started, or a later one with the same number?"""
+"""What a start is known by: its process's marks, its engine's own key, and digests that reveal nothing."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import os
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
+from typing import Any
+
+from stoker.domain.host_port import reachable
+from stoker.domain.lease import Target
+from stoker.domain.serve import IN_PLACE, Secret, Serve
+from stoker.fleet.process.start_records import StartRecord
 
 MARK_VARIABLE = "STOKER_START"
 """In every child's environment: the nonce of its start. Grandchildren inherit it."""
@@ -65,3 +76,76 @@ def has_start_nonce(pid: int, nonce: str, variable: str = MARK_VARIABLE) -> bool
     except OSError:
         return False
     return f"{variable}={nonce}".encode() in environment.split(b"\0")
+
+
+class KeySigner:
+    """Signs with the key that `read` gives (`STATE/signing.key`), which is asked for at first use.
+
+    An engine's key is derived from it and from a nonce. So a record on disk needs only the nonce, and a later control
+    plane can still talk to an engine that an earlier one started.
+    """
+
+    def __init__(self, read: Callable[[], bytes]) -> None:
+        self._read = read
+        self._key: bytes | None = None
+
+    def engine_key(self, name: str, nonce: str) -> str:
+        """The key of one start of one serve: 64 hex digits. Raises StokerError `state_unusable`."""
+        return self.digest("engine", name, nonce)
+
+    def digest(self, *parts: str) -> str:
+        """64 hex digits over `parts`. Raises StokerError `state_unusable`."""
+        if self._key is None:
+            self._key = self._read()
+        # Lengths first, so that no two lists of parts look alike.
+        text = "".join(f"{len(part)}:{part}" for part in parts)
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def fingerprint(serve: Serve, signer: KeySigner) -> str:
+    """The same for two serves exactly when one `launches_like` the other. 64 hex digits; keyed, it reveals no secret.
+
+    Only what differs from the defaults goes in: a setting that a later version adds changes nothing by itself.
+    """
+    launch = {f.name: getattr(serve, f.name) for f in fields(serve) if f.name not in IN_PLACE}
+    defaults = {f.name: f.default_factory() if f.default_factory is not MISSING else f.default for f in fields(serve)}
+    chosen = {name: value for name, value in launch.items() if value != defaults[name]}
+    return signer.digest("launch", json.dumps(chosen, sort_keys=True, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(f"a serve's fingerprint cannot hold {type(value).__name__}")
+
+
+class Keys:
+    """Derives; remembers nothing."""
+
+    def __init__(self, signer: KeySigner) -> None:
+        self._signer = signer
+
+    def key(self, serve: Serve, nonce: str) -> str:
+        """The key that the engine asks for: the configured one, or one of its own for each start."""
+        return serve.key.reveal() if serve.key is not None else self._signer.engine_key(serve.name, nonce)
+
+    def address(self, serve: Serve, record: StartRecord) -> Target:
+        """Where the start of `record` answers, and with which key."""
+        key = self.key(serve, record.nonce) if record.takes_key or serve.key is not None else None
+        host = reachable(serve.host) if record.job is None else record.job.host
+        return Target(host, record.port, serve.base_path, serve.served_name or serve.name, key)
+
+    def command(self, pid: int) -> str:
+        """A keyed digest of a process's command line, which may hold a key; empty if the process is gone."""
+        line = command_line(pid)
+        return self._signer.digest("command", line) if line else ""
+
+    def fingerprint(self, serve: Serve) -> str:
+        """The same for two serves exactly when one `launches_like` the other."""
+        return fingerprint(serve, self._signer)

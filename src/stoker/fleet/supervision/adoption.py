@@ -11,7 +11,7 @@ from stoker.domain.protocols import Running
 from stoker.domain.serve import IDENTITY_NOT_PROVED, Driver, Serve, ServeIdentity
 from stoker.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.fleet.conversations.keeper import ConversationKeeper
-from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.identity import Keys
 from stoker.fleet.process.start_records import StartRecord
 from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
 from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit

@@ -32,19 +32,23 @@ from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.unit import DriverContext
 from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
-from stoker.fleet.memory.device import DeviceProbe
+from stoker.fleet.memory.devices import DeviceProbe, machine
 from stoker.fleet.memory.ledger import MemorySize
-from stoker.fleet.memory.probe import machine
-from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.identity import Keys
 from stoker.fleet.process.logs import LogKeeper
 from stoker.fleet.process.start_records import StartRecord, StartRecords
-from stoker.fleet.supervision import exit_report, requirements
+from stoker.fleet.supervision import start_problems
 from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
-from stoker.fleet.supervision.managed_serve import ManagedServe
+from stoker.fleet.supervision.managed_serve import (
+    ManagedServe,
+    ended_while_starting,
+    exit_text,
+    not_ready_in_time,
+    wrong_answer,
+)
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.warm.keeper import WarmKeeper
-from stoker.fleet.watchdog.differences import differences, environment_of
-from stoker.fleet.watchdog.probe import HostState
+from stoker.fleet.watchdog.probe import HostState, differences, environment_of
 from stoker.store.files.remedies import remedy
 
 Found = TypeVar("Found")
@@ -131,7 +135,7 @@ class ServeRegistry:
             changed = differences(
                 managed.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
             )
-        return HostState(wanted, engaged, tuple(requirements.unmet_requirements(serve)), changed)
+        return HostState(wanted, engaged, tuple(start_problems.unmet_requirements(serve)), changed)
 
     def failure_of(self, name: str) -> str:
         return self._failures.get(name, "")
@@ -172,12 +176,12 @@ class ServeRegistry:
                 return await readiness.prove()
         except EngineEnded:
             await self._fetch_output(managed)
-            raise exit_report.ended_while_starting(managed, self._clock.now()) from None
+            raise ended_while_starting(managed, self._clock.now()) from None
         except NotReady as failure:
-            raise exit_report.wrong_answer(managed, str(failure)) from None
+            raise wrong_answer(managed, str(failure)) from None
         except TimeoutError:
             await self._fetch_output(managed)
-            raise exit_report.not_ready_in_time(managed, limit, readiness.last) from None
+            raise not_ready_in_time(managed, limit, readiness.last) from None
 
     async def _fetch_output(self, managed: ManagedServe) -> None:
         """Fetch the last output of a serve whose log Stoker does not write."""
@@ -199,7 +203,7 @@ class ServeRegistry:
             self.end_sleepers(self._warm.on_stopped(managed.serve))
             failure = managed.last_output().failure
             self._failures[managed.serve.name] = failure.kind.value if failure is not None else ""
-            managed.on_exit(managed.serve.name, exit_report.exit_text(managed, code, self._clock.now()))
+            managed.on_exit(managed.serve.name, exit_text(managed, code, self._clock.now()))
 
     def on_lost(self, managed: ManagedServe, readiness: Readiness) -> None:
         """An external serve stopped answering."""

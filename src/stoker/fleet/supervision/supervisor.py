@@ -1,11 +1,16 @@
-"""The fleet: starts and proves serves, stops them or puts them to sleep, and adopts them after a restart of Stoker."""
+"""The fleet: starts and proves serves, stops them or puts them to sleep, and adopts them after a restart of Stoker.
+
+Asleep: the engine released at least half of its memory; if memory cannot be measured, the engine reports that it
+sleeps. Awake: it is proved ready with a canary, and answers the weights probe as before. An engine whose weights were
+not restored answers, too, but with gibberish.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -13,10 +18,12 @@ import msgspec
 from stoker.domain.access import Conversations
 from stoker.domain.errors import OurBug, StartFailed
 from stoker.domain.lease import Target
-from stoker.domain.protocols import QuickCheck, Running
+from stoker.domain.protocols import Clock, QuickCheck, Running
 from stoker.domain.serve import Driver, Serve
+from stoker.engines import sleep_api
 from stoker.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.engines.record import FailureKind
+from stoker.engines.sleep_api import VerbFailed
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import (
     START_LIMIT,
@@ -25,22 +32,101 @@ from stoker.fleet.drivers.external import (
     on_worker,
 )
 from stoker.fleet.drivers.unit import Launched, NotGone
-from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.identity import Keys, KeySigner
 from stoker.fleet.process.ports import port_problem
-from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.supervision import exit_report
 from stoker.fleet.supervision.adoption import Adopter
 from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
-from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
+from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit, ended_while_starting
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry, ServeStatistics
-from stoker.fleet.supervision.sleep_control import SleepControl
 from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.probe import HostState
 from stoker.http import client
 from stoker.http.kept_connection import KeptConnection
+
+SLEEP_LIMIT = 30.0
+"""Seconds."""
+WAKE_LIMIT = 60.0
+"""Seconds: waking that takes longer is no faster than a start."""
+RELEASED_SHARE = 0.5
+"""Share of its memory that an engine has to release to count as asleep."""
+POLL_INTERVAL = 0.02
+"""Seconds."""
+POLLS = 100
+
+Measure = Callable[[Serve, int], int | None]
+"""Bytes of its slot's memory that a serve's process group holds; None: unknown. Takes the process id of the group's
+leader, and is called in a thread."""
+
+
+class SleepControl:
+    """Puts ready serves to sleep and wakes them. The supervisor changes their state."""
+
+    def __init__(self, clock: Clock, measure: Measure) -> None:
+        self._clock = clock
+        self._measure = measure
+
+    async def sleep(self, managed: ManagedServe) -> str:
+        """Put a serve to sleep. Empty: it sleeps and its memory is free; else why not. On cancel it may be asleep or
+        not.
+        """
+        serve, level = managed.serve, managed.serve.sleep_level
+        if level is None:
+            return "it has no `sleep_level`"
+        before = await self._held_by(managed)
+        try:
+            async with asyncio.timeout(SLEEP_LIMIT):
+                readiness = Readiness(serve, managed.target, self._clock, managed.stop_probing)
+                managed.weights_answer = await readiness.weights_probe()
+                await sleep_api.sleep(managed.target, serve.engine, level)
+                return await self._freed(managed, before)
+        except VerbFailed as failure:
+            return str(failure)
+        except TimeoutError:
+            return f"it did not fall asleep within {SLEEP_LIMIT:g} s"
+
+    async def wake(self, managed: ManagedServe) -> str:
+        """Wake a serve. Empty: it is awake and proved ready; else why not. Then, and on cancel, the caller has to stop
+        it.
+        """
+        serve, level = managed.serve, managed.serve.sleep_level
+        readiness = Readiness(serve, managed.target, self._clock, managed.stop_probing)
+        try:
+            async with asyncio.timeout(WAKE_LIMIT):
+                await sleep_api.wake(managed.target, serve.engine, level or 1)
+                await readiness.prove(canary=True)
+                answer = await readiness.weights_probe()
+        except (VerbFailed, NotReady) as failure:
+            return str(failure)
+        except EngineEnded:
+            return "it exited"
+        except TimeoutError:
+            return f"it was not ready within {WAKE_LIMIT:g} s of being woken ({readiness.last})"
+        if answer != managed.weights_answer:
+            return "its answers changed while it slept: its weights were not restored"
+        return ""
+
+    async def _freed(self, managed: ManagedServe, before: int | None) -> str:
+        """Empty if the engine has freed its memory, else why not: one that answers 200 may have freed nothing."""
+        if before is None:
+            asleep = await sleep_api.is_asleep(managed.target, managed.serve.engine)
+            return "" if asleep else "it does not report that it sleeps, and its memory cannot be measured"
+        after: int | None = None
+        for _ in range(POLLS):
+            after = await self._held_by(managed)
+            if after is None or after <= before * (1 - RELEASED_SHARE):
+                break
+            await asyncio.sleep(POLL_INTERVAL)
+        if after is not None and after > before * (1 - RELEASED_SHARE):
+            return f"it answered, but still holds {after} of {before} bytes"
+        return ""
+
+    async def _held_by(self, managed: ManagedServe) -> int | None:
+        pid = managed.unit.pid if managed.unit is not None else None
+        return await asyncio.to_thread(self._measure, managed.serve, pid) if pid is not None else None
+
 
 PORT_TRIES = 3
 """Starts of a serve, each on another port that Stoker picks, until a port taken by another program is an error."""
@@ -88,11 +174,11 @@ class Supervisor:
     ) -> list[str]:
         return await self._checks.full_check(serve, victims, checked)
 
-    async def fetch(self, serve: Serve) -> None:
-        await self._checks.fetch(serve)
+    async def download(self, serve: Serve) -> None:
+        await self._checks.download(serve)
 
-    def fetch_progress(self, name: str) -> str:
-        return self._checks.fetch_progress(name)
+    def download_progress(self, name: str) -> str:
+        return self._checks.download_progress(name)
 
     def load_percent(self, name: str) -> int | None:
         return self._registry.load_percent(name)
@@ -265,7 +351,7 @@ class Supervisor:
         except ProcessLookupError:
             self._registry.records.remove(record)
             managed.ended_unexpectedly = True
-            raise exit_report.ended_while_starting(managed, self._clock.now()) from None
+            raise ended_while_starting(managed, self._clock.now()) from None
         try:
             self._registry.write_record(managed, record)
             spawned = self._clock.now()

@@ -35,13 +35,15 @@ from stoker.domain.protocols import Clock, Fleet, Journal, QuickCheck, Running
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.serve import Serve, ServeIdentity, Slot
 from stoker.domain.swap import SwapReport
-from stoker.fleet.swapping.prompt_routing import PromptRouting
-from stoker.fleet.swapping.recovery import NoJournal, Recovery
-from stoker.fleet.swapping.refusals import cannot_start, needs_force, without_name
-from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
-from stoker.fleet.swapping.weight_fetching import WeightFetching, acquire_after
-from stoker.request.lease.cannot_load import CannotLoad
+from stoker.fleet.swapping.swapper import (
+    NoJournal,
+    Recovery,
+    SwapCallbacks,
+    SwapDone,
+    Swapper,
+    WeightDownloads,
+    acquire_after,
+)
 from stoker.request.lease.commands import (
     CancelSwap,
     CheckStart,
@@ -56,10 +58,11 @@ from stoker.request.lease.commands import (
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import can_answer
-from stoker.request.lease.preview import SwitchPreview, loadable, preview_switch
-from stoker.request.lease.refusals import cannot_load, forwarded_twice, removed
+from stoker.request.lease.preview import Residency, SwitchPreview, loadable, preview_switch
+from stoker.request.lease.prompt_routing import PromptRouting
+from stoker.request.lease.refusals import cannot_load, cannot_start, forwarded_twice, needs_force, removed, without_name
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import ServeState
+from stoker.request.lease.state import CannotLoad, ServeState
 from stoker.request.lease.timing import swap_timeout
 
 log = logging.getLogger("stoker.fleet")
@@ -100,14 +103,14 @@ class Conductor:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
-        self._fetching = WeightFetching(
-            lambda name: fleet.fetch(self.scheduler.serves[name].serve), fleet.fetch_progress
+        self._downloads = WeightDownloads(
+            lambda name: fleet.download(self.scheduler.serves[name].serve), fleet.download_progress
         )
         journal = journal or NoJournal()
         callbacks = SwapCallbacks(
             self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port))
         )
-        self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, callbacks)
+        self._swapper = Swapper(self.scheduler, fleet, journal, self._downloads, callbacks)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
         # The swapper's own mappings, shared: the swapper writes them, and `begin` adds adopted serves to `running`.
         self.running = self._swapper.running
@@ -188,7 +191,7 @@ class Conductor:
                 return self.acquire(name, *details)
             self._refuse_hopeless(state, check)
             if check.lacks_weights:
-                return self._fetching.acquire_after_fetch(
+                return self._downloads.acquire_after_download(
                     state.name, swap_timeout(state), lambda: self.acquire(name, *details)
                 )
             return self.acquire(name, *details, is_checked=True)
@@ -285,8 +288,8 @@ class Conductor:
         if state is None or (state.phase is ServePhase.READY and state.name in self.running):  # 1
             return ""
         name = state.name
-        if self._fetching.is_fetching(name):  # 2
-            return f"waits for its weights: {self._fleet.fetch_progress(name)}"
+        if self._downloads.is_downloading(name):  # 2
+            return f"waits for its weights: {self._fleet.download_progress(name)}"
         if state.phase is not ServePhase.STARTING:  # 3
             return "waits to be loaded"
         swap = next((swap for swap in state.slot_state.swaps.values() if swap.target is state), None)
@@ -366,7 +369,7 @@ class Conductor:
             check = await self._check_now(state)
             self._refuse_hopeless(state, check)
             if check.lacks_weights:
-                await asyncio.shield(self._fetching.task(name))
+                await asyncio.shield(self._downloads.task(name))
             state = self._state_of(name)
         before = self.last_swap.get(name)
         id = next(self._ids)
@@ -468,7 +471,7 @@ class Conductor:
         self._closing = True
         for task in self._checks:
             task.cancel()
-        await self._fetching.close()
+        await self._downloads.close()
         try:
             async with asyncio.timeout(grace):
                 while self._leases:
@@ -496,7 +499,7 @@ class Conductor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._fetching.close()
+        await self._downloads.close()
         return await self._fleet.close(leave_running)
 
     # -- commands --------------------------------------------------------------------------------------------------

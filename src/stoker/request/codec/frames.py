@@ -15,20 +15,16 @@ import msgspec
 
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
-from stoker.request.codec.embeddings import lacks_embeddings
-from stoker.request.codec.empty_answer import SilenceWatch, empty_answer
-from stoker.request.codec.endings import UNFINISHED, failed, is_failure
-from stoker.request.codec.media_units import seconds_of_usage
-from stoker.request.codec.message_events import TOOL_USE, completed_block
+from stoker.request.codec.endings import UNFINISHED, SilenceWatch, empty_answer, failed, is_failure
+from stoker.request.codec.media import seconds_of_usage
 from stoker.request.codec.own_replies import StreamPosition
-from stoker.request.codec.response_object import completed_event
+from stoker.request.codec.required_fields import TOOL_USE, completed_block, completed_event
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
-from stoker.request.codec.text_tokens import PIECES, text_size, tokens_of_pieces, tokens_of_text
 from stoker.request.codec.tolerant_json import is_strict, read, strict
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
-from stoker.request.codec.usage import Usage
-from stoker.request.codec.whole_answer import WholeAnswer
+from stoker.request.codec.usage import PIECES, Usage, text_size, tokens_of_pieces, tokens_of_text
+from stoker.request.codec.whole_answer import WholeAnswer, lacks_embeddings
 
 _KEPT: Final = 16384
 """Bytes that are kept of a large read."""

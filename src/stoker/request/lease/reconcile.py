@@ -7,7 +7,7 @@
        but only if requests wait for another serve of the slot
     4. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
     5. stopped serves with waiters, and those that are to be loaded, are started: `eviction` says which residents must
-       stop, `eviction_time` whether they may stop now; a preload is dropped once another serve of the slot was used;
+       stop, `timing` whether they may stop now; a preload is dropped once another serve of the slot was used;
        one more replica of a serve is started in an empty slot, once its waiting requests have paid for it, or if fewer
        are loaded than are kept
     6. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
@@ -32,11 +32,10 @@ from stoker.domain.serve import Serve, Slot
 from stoker.request.lease import refusals
 from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant, Reject, WakeAt
 from stoker.request.lease.eviction import Later, Never, Victims, victims_for
-from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.replica_steps import ReplicaSteps
 from stoker.request.lease.state import LoadReason, ServeState, SlotGroup, SlotState, SwapKind
-from stoker.request.lease.timing import idle_serve_retry, max_wait
+from stoker.request.lease.timing import idle_serve_retry, max_wait, may_evict
 from stoker.request.lease.waiter import Want
 
 FOREVER = float("inf")

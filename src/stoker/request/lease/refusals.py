@@ -1,4 +1,6 @@
-"""The errors for requests that cannot wait or have waited too long; and why streams are cut."""
+"""The errors for requests that cannot wait or have waited too long, and for serves that may not start or cannot; and
+why streams are cut.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,8 @@ from collections.abc import Sequence
 from stoker.domain.errors import CANNOT_LOAD, CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.figures import counted
 from stoker.domain.serve import Serve
-from stoker.request.lease.cannot_load import CannotLoad
 from stoker.request.lease.eviction import Never
-from stoker.request.lease.state import ServeState, Swap
+from stoker.request.lease.state import CannotLoad, ServeState, Swap
 from stoker.request.lease.timing import measured_swap_time
 from stoker.request.lease.waiter import Waiter
 
@@ -111,3 +112,31 @@ def swap_reason(swap: Swap) -> str:
     if swap.target is None:
         return "the serve is being unloaded, and its drain timeout has passed"
     return f"its slot is switching to '{swap.target.name}', and the drain timeout has passed"
+
+
+def needs_force(serve: Serve) -> ClientError:
+    reason = f" ({serve.reason})" if serve.reason else ""
+    command = f"stoker slot switch {serve.name} --force"
+    text = f"serve '{serve.name}' is {serve.status.value}{reason}: `{command}` starts it nevertheless"
+    return ClientError(text, code="needs_force", status=403, param="model")
+
+
+def cannot_start(serve: Serve, problems: list[str]) -> StartFailed:
+    text = "; ".join(without_name(serve, problem) for problem in problems)
+    return StartFailed(f"serve '{serve.name}' cannot start: {text}", code="cannot_start", retry_after=30.0, remedy=text)
+
+
+def lasting_problems(serve: Serve, problems: Sequence[str]) -> StartFailed:
+    """A check found lasting problems."""
+    text = "; ".join(without_name(serve, problem) for problem in problems)
+    return StartFailed(f"serve '{serve.name}' cannot load: {text}", code=CANNOT_LOAD, remedy=text)
+
+
+def without_name(serve: Serve, problem: str) -> str:
+    """The problem as the rest of a sentence that names the serve."""
+    of_serve = f" of serve '{serve.name}'"
+    return (
+        problem.removeprefix(f"serve '{serve.name}': ")
+        .removeprefix(f"the weights{of_serve}: ")
+        .replace(of_serve, "", 1)
+    )

@@ -6,11 +6,14 @@ from collections.abc import Collection, Iterable
 
 from stoker.domain.errors import StokerError
 from stoker.request.lease.commands import Command, Reassign
-from stoker.request.lease.more_replicas import ROUNDING, ExtraReplica, extra_replica, kept_replica
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import (
+    ROUNDING,
+    ExtraReplica,
     better_replica,
+    extra_replica,
     free_place,
+    kept_replica,
     left_short,
     may_join,
     sibling_for_waiting,
@@ -62,7 +65,7 @@ class ReplicaSteps(Transitions):
         return True
 
     def start_extra(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
-        """Start one more replica, if that disturbs nobody or is paid for: see `more_replicas.extra_replica`.
+        """Start one more replica, if that disturbs nobody or is paid for: see `places.extra_replica`.
 
         Returns the slot in which a swap was decided.
         """
@@ -77,7 +80,7 @@ class ReplicaSteps(Transitions):
         return self._start_more(more, SwapKind.DEMAND, now, times)
 
     def start_kept(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
-        """As `start_extra`, if fewer are loaded than are kept: see `more_replicas.kept_replica`."""
+        """As `start_extra`, if fewer are loaded than are kept: see `places.kept_replica`."""
         return self._start_more(kept_replica(replicas, now), SwapKind.KEEP, now, times)
 
     def move_kept(self, target: ServeState, victims: Collection[ServeState], now: float) -> list[SlotState] | None:

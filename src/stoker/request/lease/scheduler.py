@@ -18,12 +18,11 @@ from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.protocols import FileMarks
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.request.lease import refusals
-from stoker.request.lease.cannot_load import CannotLoad, from_failure, is_lasting
 from stoker.request.lease.commands import Command, Grant, Reassign, Reject
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
 from stoker.request.lease.reconcile import FOREVER, Reconciler
-from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
+from stoker.request.lease.state import CannotLoad, ServeState, SlotState, Swap, SwapKind, from_failure, is_lasting
 from stoker.request.lease.timing import BACKOFF_CAP, BACKOFF_WAIT, STEADY_AFTER, backoff, swap_timeout
 from stoker.request.lease.waiter import Waiter, Want
 

@@ -29,15 +29,14 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import OLLAMA, Dialect
 from stoker.domain.errors import REJECTED, StokerError, UpstreamError
 from stoker.domain.prompt import Prompt, Text, Thinking
-from stoker.request.codec.empty_answer import empty_answer
+from stoker.request.codec.endings import empty_answer
 from stoker.request.codec.frames import ANSWERS, problem_of
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import FrameSplitter
-from stoker.request.codec.text_tokens import text_size, tokens_of_pieces, tokens_of_text
 from stoker.request.codec.tolerant_json import FrameReader, read_strictly
 from stoker.request.codec.upstream_errors import is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
-from stoker.request.codec.usage import Usage
+from stoker.request.codec.usage import Usage, text_size, tokens_of_pieces, tokens_of_text
 from stoker.request.translate import on_demand
 from stoker.request.translate.neutral.block_sequencer import BlockSequencer
 from stoker.request.translate.neutral.capabilities import Capabilities

@@ -31,7 +31,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.request.codec.own_replies import StreamPosition, error_event, ping
-from stoker.request.codec.response_object import response_object
+from stoker.request.codec.required_fields import response_object
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
