@@ -14,8 +14,8 @@ from enum import Enum
 from pathlib import Path
 
 from stoker.fleet.supervision import lifecycle
-from stoker.orchestrate.loop import states
 from stoker.request.lease import phases
+from stoker_orchestrator.loop import states
 
 Table = Mapping[Enum, Mapping[Enum, Enum]]
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "how-it-works"

@@ -38,8 +38,8 @@ FOREIGN = {
     "gateway/log_file.py": "loggers and log records",
     "gateway/server.py": "a thread",
     "request/accept/tls.py": "contexts of the ssl module",
-    "orchestrate/checks/methods_program.py": "settings of jedi, in a process of its own",
-    "orchestrate/checks/names_probe.py": "the output of a process of its own",
+    "stoker_orchestrator/checks/methods_program.py": "settings of jedi, in a process of its own",
+    "stoker_orchestrator/checks/names_probe.py": "the output of a process of its own",
 }
 """Files that assign attributes of objects that other libraries made."""
 

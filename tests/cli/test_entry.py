@@ -20,7 +20,7 @@ NOT_FOR_SERVING = (
     "psutil", "pydantic", "pydantic_core", "rich", "typer", "urllib.request", "zipfile",
     "stoker.cli.main", "stoker.config.build", "stoker.config.load", "stoker.config.tables",
     "stoker.engines.embedded", "stoker.fleet.rehydrate.http_download", "stoker_lab.preflight.run",
-    "stoker.orchestrate.orchestrators", "stoker.request.decide.asks", "stoker.request.decide.classify",
+    "stoker_orchestrator.orchestrators", "stoker_auto.classify.asks", "stoker_auto.classify.classify",
     "stoker.request.translate.chat.read_prompt", "stoker.request.translate.messages",
     "stoker.request.translate.responses",
 )  # fmt: skip
