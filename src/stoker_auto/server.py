@@ -30,8 +30,7 @@ from stoker.domain.spending import cloud_costs
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.planner import Planner
-from stoker.fleet.process.launch_fingerprint import fingerprint
-from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.identity import KeySigner, fingerprint
 from stoker.gateway.operations import PageRequest
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.profile import unconfigured_rows

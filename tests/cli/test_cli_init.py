@@ -16,7 +16,7 @@ from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
 from stoker.cli.machine.serve_plan import MachineInventory, plan_serves
 from stoker.cli.main import run
 from stoker.config.load import load
-from stoker.fleet.memory.fit.auto_context import choose_context
+from stoker.fleet.memory.fit.check import choose_context
 from stoker.fleet.memory.host import HostMemory
 
 Captured = pytest.CaptureFixture[str]

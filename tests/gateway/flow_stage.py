@@ -33,8 +33,7 @@ from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.response_turns import ResponseTurns, SummarySeals
 from stoker.gateway.responses import StoredResponses
 from stoker.gateway.settings import FlowSettings
-from stoker.request.accept.connection import LINGERING, PACE, Lingering, UploadPace, WireProtocol
-from stoker.request.accept.server_state import ServerState
+from stoker.request.accept.connection import LINGERING, PACE, Lingering, ServerState, UploadPace, WireProtocol
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner

@@ -16,7 +16,7 @@ from stoker.domain.errors import ConfigError
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.fleet.conversations.keeper import ConversationStatistics
-from stoker.fleet.warm import statistics as warm
+from stoker.fleet.warm import pool as warm
 from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.doctor import DoctorPages

@@ -32,10 +32,9 @@ from stoker.domain.spending import cloud_prices
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
-from stoker.fleet.memory.host import host_memory
-from stoker.fleet.memory.in_use import memory_in_use
-from stoker.fleet.memory.probe import machine
-from stoker.fleet.monitoring.watchdog_view import ConductorView
+from stoker.fleet.memory.devices import machine
+from stoker.fleet.memory.host import host_memory, memory_in_use
+from stoker.fleet.monitoring import ConductorView
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
 from stoker.gateway.compat.endpoints import CompatEndpoints

@@ -10,10 +10,7 @@ from stoker.app.configuration import placed_serves, placed_slots
 from stoker.app.context import BuildContext
 from stoker.domain.prediction import Prediction
 from stoker.domain.protocols import EdgeTargets
-from stoker.fleet.monitoring.engine_work import EngineWork
-from stoker.fleet.monitoring.external_serves import ExternalServeFinder, health_check
-from stoker.fleet.monitoring.watchdog_view import counters
-from stoker.fleet.monitoring.worker_moves import WorkerMoves
+from stoker.fleet.monitoring import EngineWork, ExternalServeFinder, WorkerMoves, counters, health_check
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
@@ -45,7 +42,7 @@ def build_fleet(
     next.
     """
     settings, clock, notify = context.settings, context.clock, context.notify
-    serves = placed_serves(settings)
+    serves = placed_serves(settings, context.active.current.machine)
     budget, predict = context.active.current.warm_budget, settings.warm.predict
     warm = WarmKeeper(budget, serves, log, predict, predictions=predictions)
     supervisor = Supervisor(

@@ -14,7 +14,7 @@ from stoker.config.warnings import secrets_of
 from stoker.domain.access import Settings
 from stoker.domain.serve import Serve
 from stoker.gateway.settings import FlowSettings, keys_of
-from stoker.request.accept.budget import budget_for
+from stoker.request.accept.bodies import budget_for
 from stoker.request.decide.aliases import resolve_aliases, with_aliases
 from stoker.request.decide.names import Names, ServeStates
 from stoker.request.relay.image_fetcher import ImageFetcher

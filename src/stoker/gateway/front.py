@@ -43,11 +43,9 @@ from stoker.gateway.status import StatusReport
 from stoker.gateway.upstream import UpstreamRequests
 from stoker.gateway.usage import UsagePages
 from stoker.gateway.web.page import WebPage, redirect
-from stoker.request.accept.body import read_body
-from stoker.request.accept.idle_connections import IdleConnections
-from stoker.request.accept.read_turns import ReadTurns
+from stoker.request.accept.bodies import ReadTurns
+from stoker.request.accept.connection import IdleConnections, Wire, read_body
 from stoker.request.accept.routes import PUBLIC, Route, RouteKind, Routes
-from stoker.request.accept.wire import Wire
 from stoker.request.codec.websocket import subprotocols
 from stoker.request.outbox import Outbox
 from stoker.store.metrics import CONTENT_TYPE

@@ -22,21 +22,19 @@ from stoker.exchange.call import Call
 from stoker.gateway.operations import Operation
 from stoker.request.accept.routes import RouteKind, wrong_method
 from stoker.request.stored_responses.items import (
+    Raw,
+    StoredConversation,
+    encode,
     fields_of,
     is_id,
     listed,
     new_id,
     page,
     page_of,
-    read_items,
-    to_store,
-)
-from stoker.request.stored_responses.records import (
-    Raw,
-    StoredConversation,
-    encode,
     read_conversation,
+    read_items,
     read_response,
+    to_store,
 )
 from stoker.request.stored_responses.replay import (
     unknown_conversation,

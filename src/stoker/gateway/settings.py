@@ -10,7 +10,7 @@ from stoker.access.caller import Caller
 from stoker.domain.access import CompatPaths, FrontDoor, Media
 from stoker.domain.serve import Serve
 from stoker.exchange.planner import Planner
-from stoker.request.accept.budget import MIN_BUDGET
+from stoker.request.accept.bodies import MIN_BUDGET
 from stoker.request.decide.names import Names
 from stoker.request.relay.image_fetcher import ImageFetcher
 

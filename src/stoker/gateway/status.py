@@ -17,7 +17,7 @@ from stoker.fleet.conversations import keeper as conversations
 from stoker.fleet.supervision.serve_registry import ServeStatistics
 from stoker.fleet.swapping import status_report
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.fleet.warm import statistics as warm
+from stoker.fleet.warm import pool as warm
 from stoker.gateway.flow import Flow
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics

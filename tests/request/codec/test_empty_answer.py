@@ -9,7 +9,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import EMPTY_ANSWER
-from stoker.request.codec.empty_answer import says_nothing
+from stoker.request.codec.endings import says_nothing
 from stoker.request.codec.frames import StreamReader
 from stoker.request.codec.outline import outline
 

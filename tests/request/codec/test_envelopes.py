@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.linear import assert_linear
 
-from stoker.request.codec.envelopes import UserTurn, read_user_turn
+from stoker.request.codec.user_turn import UserTurn, read_user_turn
 
 ASKED = "Rename UserProfile to Account everywhere"
 REMINDER = "<system-reminder>\nThe list is empty.\n\nDo not mention it.\n</system-reminder>"

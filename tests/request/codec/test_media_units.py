@@ -9,7 +9,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.usage import MediaUnits
-from stoker.request.codec.media_units import seconds_of_answer, seconds_of_usage, units_of_body, units_of_form
+from stoker.request.codec.media import seconds_of_answer, seconds_of_usage, units_of_body, units_of_form
 
 SPEECH, IMAGE, TRANSCRIPTION = Dialect.SPEECH, Dialect.IMAGE, Dialect.TRANSCRIPTION
 

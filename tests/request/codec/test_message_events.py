@@ -8,7 +8,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.request.codec.frames import StreamReader
-from stoker.request.codec.message_events import completed_block
+from stoker.request.codec.required_fields import completed_block
 
 START = {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t", "name": "f"}}
 

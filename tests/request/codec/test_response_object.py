@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoker.request.codec.response_object import (
+from stoker.request.codec.required_fields import (
     RESPONSE_DEFAULTS,
     completed_body,
     completed_event,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stoker.request.codec.text_tokens import excess_of_files, text_size, tokens_of_pieces, tokens_of_text
+from stoker.request.codec.usage import excess_of_files, text_size, tokens_of_pieces, tokens_of_text
 
 
 @pytest.mark.parametrize(

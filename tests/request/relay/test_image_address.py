@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.errors import ClientError
-from stoker.request.relay.image_address import LONGEST, ImageAddress, parse_image_address
+from stoker.request.relay.image_fetcher import LONGEST, ImageAddress, parse_image_address
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import pytest
 from stoker.domain.access import Media
 from stoker.domain.errors import ClientError
 from stoker.domain.special_addresses import is_public
-from stoker.request.relay import image_address
+from stoker.request.relay import image_fetcher
 from stoker.request.relay.image_fetcher import ImageFetcher, resolve
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
@@ -76,12 +76,12 @@ async def listening(
     """The port, which images may come from meanwhile."""
     listener = await asyncio.start_server(answer, HERE, 0, ssl=tls)
     port = listener.sockets[0].getsockname()[1]
-    image_address.PORTS.add(port)
+    image_fetcher.PORTS.add(port)
     try:
         async with asyncio.timeout(20):
             yield port
     finally:
-        image_address.PORTS.discard(port)
+        image_fetcher.PORTS.discard(port)
         listener.close()
         await listener.wait_closed()
 

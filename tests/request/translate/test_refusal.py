@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.errors import CapacityError, ClientError
-from stoker.request.translate.refusal import refusal_of
+from stoker.request.relay.faults import refusal_of
 
 
 @pytest.mark.parametrize(

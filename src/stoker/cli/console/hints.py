@@ -87,9 +87,10 @@ class CommandsWithHints(TyperGroup):
         self.commands = commands
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        instead = self._instead(ctx, args[0]) if args else None
-        if instead is not None and self.get_command(ctx, args[0]) is None:
-            ctx.fail(f"No such command '{args[0]}'. Use: {instead}")
+        if args and self.get_command(ctx, args[0]) is None:
+            instead = self._instead(ctx, args[0])  # imports every command
+            if instead is not None:
+                ctx.fail(f"No such command '{args[0]}'. Use: {instead}")
         if args and ctx.parent is None and self.get_command(ctx, args[0]) is None:
             for extension, commands in SHIPPED.items():
                 if args[0] in commands:

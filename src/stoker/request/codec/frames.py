@@ -15,31 +15,28 @@ import msgspec
 
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
-from stoker.request.codec.embeddings import lacks_embeddings
-from stoker.request.codec.empty_answer import SilenceWatch, empty_answer
-from stoker.request.codec.endings import UNFINISHED, failed, is_failure
-from stoker.request.codec.media_units import seconds_of_usage
-from stoker.request.codec.message_events import TOOL_USE, completed_block
+from stoker.request.codec.endings import UNFINISHED, SilenceWatch, empty_answer, failed, is_failure
+from stoker.request.codec.media import seconds_of_usage
 from stoker.request.codec.own_replies import StreamPosition
-from stoker.request.codec.response_object import completed_event
+from stoker.request.codec.required_fields import TOOL_USE, completed_block, completed_event
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
-from stoker.request.codec.text_tokens import PIECES, text_size, tokens_of_pieces, tokens_of_text
 from stoker.request.codec.tolerant_json import is_strict, read, strict
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
-from stoker.request.codec.usage import Usage
-from stoker.request.codec.whole_answer import WholeAnswer
+from stoker.request.codec.usage import PIECES, Usage, text_size, tokens_of_pieces, tokens_of_text
+from stoker.request.codec.whole_answer import WholeAnswer, lacks_embeddings
 
 _KEPT: Final = 16384
 """Bytes that are kept of a large read."""
 _AT_THE_END: Final = 3
 """Reads across which the dialect's end marker may be split."""
 _MOST_KEPT: Final = 32
-_LAST_TYPES: Final = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
-_OPENING: Final = frozenset(
-    ("message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
-     "response.output_item.added", "response.content_part.added")
+_LAST_TYPES: Final = ("message_stop", "response.completed", "response.incomplete", "response.failed")
+_OPENING: Final = (
+    "message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
+    "response.output_item.added", "response.content_part.added",
 )  # fmt: skip
+"""No sets: an engine may write anything as a type, also what no set can hold."""
 
 
 _LIST: Final = re.compile(rb"\[\s*(\])?")

@@ -21,14 +21,16 @@ from stoker.domain.errors import ClientError
 from stoker.request.stored_responses.items import (
     CALLS,
     OUTPUTS,
+    Raw,
+    StoredItem,
     call_id,
+    encode,
     fields_of,
     head_of,
     listed,
     new_id,
     read_items,
 )
-from stoker.request.stored_responses.records import Raw, StoredItem, encode
 
 PROMPT = (
     "Summarise this conversation so that the work can continue from your summary alone. State what the user wants, "

@@ -10,7 +10,37 @@ from typing import Any, TypeGuard
 import msgspec
 
 from stoker.domain.errors import ClientError
-from stoker.request.stored_responses.records import Raw, StoredItem, encode
+
+Raw = msgspec.Raw
+
+
+class StoredItem(msgspec.Struct, array_like=True):
+    """One item. `body` is what the client or the model wrote; `id` is how clients refer to it."""
+
+    id: str
+    body: Raw
+
+
+class StoredResponse(msgspec.Struct):
+    """One response with all that it was asked, so that no other record is needed to continue it."""
+
+    response: Raw
+    """The response object, with its output."""
+    items: list[StoredItem]
+    """The whole input, earlier turns included; without `instructions`, which hold for one request only."""
+
+
+class StoredConversation(msgspec.Struct):
+    id: str
+    created_at: int
+    metadata: dict[str, str] = {}
+    items: list[StoredItem] = []
+
+
+encode = msgspec.json.encode
+read_response = msgspec.json.Decoder(StoredResponse).decode
+read_conversation = msgspec.json.Decoder(StoredConversation).decode
+
 
 MAX_PAGE = 100
 DEFAULT_PAGE = 20

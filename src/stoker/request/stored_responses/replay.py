@@ -19,19 +19,17 @@ from stoker.request.stored_responses.compaction import COMPACTIONS, OpenSummary,
 from stoker.request.stored_responses.items import (
     CALLS,
     OUTPUTS,
+    Raw,
+    StoredItem,
     call_id,
+    encode,
     fields_of,
     head_of,
     is_id,
-    read_items,
-    to_store,
-)
-from stoker.request.stored_responses.records import (
-    Raw,
-    StoredItem,
-    encode,
     read_conversation,
+    read_items,
     read_response,
+    to_store,
 )
 
 ENCRYPTED = "reasoning.encrypted_content"
