@@ -128,6 +128,7 @@ NOT_RUN = {
     "scripts/setup dev": INSTALLS,
     ". .venv/bin/activate": INSTALLS,
     "scripts/check": "runs before the tests: scripts/test",
+    "scripts/core": "a job of .github/workflows/ci.yml",
     "scripts/test": "runs this test",
     "scripts/compile": COMPILES,
     "scripts/test --compiled": COMPILES,
