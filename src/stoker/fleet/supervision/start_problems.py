@@ -176,7 +176,8 @@ def lasting(serve: Serve) -> list[str]:
         return []
     if serve.driver is Driver.RAY:
         return []  # what a node has can be seen only there; the driver looks for GPUs
-    problems = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
+    problems = [serve.device_problem] if serve.device_problem else []
+    problems += [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
     if not problems and serve.driver is not Driver.COMPOSE:
         problems += engine_of(serve.engine).unknown_model(serve)
     if not os.path.isdir(serve.working_directory):
