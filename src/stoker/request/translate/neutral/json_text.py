@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.domain.errors import ClientError
-from stoker.request.codec.tolerant_json import read
+from stoker.request.codec.tolerant_json import NOT_JSON, read
 
 T = TypeVar("T")
 Raw = msgspec.Raw
@@ -33,7 +33,7 @@ def shaped(decoder: msgspec.json.Decoder[T], text: bytes | Raw, where: str) -> T
         path = (where + below).lstrip(".")
         text_ = f"{_named(path)} cannot be read: {what[:200]}"
         raise ClientError(text_, code="bad_field", param=path or None) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         text_ = f"{_named(where)} is not valid JSON: {str(error)[:160]}"
         raise ClientError(text_, code="bad_json", param=where or None) from None
 
