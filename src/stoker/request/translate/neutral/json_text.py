@@ -16,6 +16,7 @@ Raw = msgspec.Raw
 encode = msgspec.json.encode
 _syntax = msgspec.json.Decoder(Raw)
 _fields = msgspec.json.Decoder(dict[str, Raw])
+_string = msgspec.json.Decoder(str)
 _AT = re.compile(r" - at `\$([^`]*)`$")
 
 
@@ -76,6 +77,12 @@ def string(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise ClientError(f"'{where}' must be a string", code="bad_field", param=where)
     return value
+
+
+def text_in(raw: Raw, where: str) -> str:
+    """The text in a string, as arguments should come; some clients send the object itself: its own text then."""
+    text = bytes(raw)
+    return shaped(_string, text, where) if text[:1] == b'"' else text.decode()
 
 
 def text_of(value: Any) -> str:
