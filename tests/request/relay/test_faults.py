@@ -1,4 +1,4 @@
-"""A failure of a serve, to its client: its own words and status; a request that no engine can read is the client's error."""
+"""A failure of a serve, to its client: its own words and status; what no engine can read is the client's error."""
 
 from __future__ import annotations
 
