@@ -69,7 +69,8 @@ def _names(shape: type[msgspec.Struct]) -> frozenset[str]:
 
 def has_unknown_field(body: bytes, shape: type[msgspec.Struct]) -> bool:
     """Whether a request has a field that its shape, in which it was read, does not have."""
-    return not _names(shape).issuperset(shaped(_fields, body, ""))
+    fields = shaped(_fields, body, "")
+    return not _names(shape).issuperset(fields)
 
 
 def string(value: Any, where: str) -> str:
