@@ -102,8 +102,6 @@ ELSEWHERE = {
     "test_what_is_exported_can_be_imported_elsewhere",
     "stoker profile import profile.json": "tests/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
-    "stoker eval planning --judged judges.csv --baseline frontier.jsonl": "tests/cli/test_cli_planning.py::"
-    "test_judges_and_a_baseline_stand_beside_the_structural_grade",
 }
 """The test that runs the command, or the function behind it, in its own surroundings."""
 
