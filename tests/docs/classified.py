@@ -64,10 +64,6 @@ ELSEWHERE = {
     "test_a_model_is_itself_again_with_other_flags_and_another_model_is_not",
     "stoker eval canary ember": "tests/scenarios/test_measuring_models.py::"
     "test_a_model_is_itself_again_with_other_flags_and_another_model_is_not",
-    "stoker eval compare small clever --for math-short,json-extract,chat --html compare.html": "tests/scenarios/"
-    "test_comparing.py::test_a_tier_and_an_alias_are_compared_and_what_was_there_is_back",
-    'stoker run --project project "Write clock.py: parse and show times."': "tests/scenarios/"
-    "test_orchestrating_command.py::test_files_go_into_the_project_that_the_command_names",
     'stoker run --policy block_by_block "Give me a JSON object with name Ada and age 36."': "tests/scenarios/"
     "test_real_models.py::test_the_demos_orchestrator_answers_the_command_that_the_demo_prints",
     'stoker run "Who are you?"': "tests/scenarios/test_real_models.py::"
@@ -82,8 +78,6 @@ ELSEWHERE = {
     "test_traffic_follows_what_was_measured_and_a_broken_build_is_found_out",
     "stoker explain --failed": "tests/scenarios/test_cannot_load.py::"
     "test_explain_still_knows_after_a_restart_what_a_request_waited_for_and_why_a_load_failed",
-    "stoker explain req_bf715d7958a3_148": "tests/scenarios/test_command_line.py::"
-    "test_decisions_and_explain_tell_what_became_of_a_request",
     "stoker decisions --trace --limit 1000 > trace.jsonl": REPLAYED,
     "stoker eval benchmark fast --replay trace.jsonl --speed 2": REPLAYED,
     "stoker eval validator judge --class review": "tests/scenarios/test_shadow.py::"
@@ -103,8 +97,6 @@ ELSEWHERE = {
     "test_what_is_exported_can_be_imported_elsewhere",
     "stoker profile import profile.json": "tests/auto/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
-    "stoker eval planning --judged judges.csv --baseline frontier.jsonl": "tests/cli/test_cli_planning.py::"
-    "test_judges_and_a_baseline_stand_beside_the_structural_grade",
 }
 """The test that runs the command, or the function behind it, in its own surroundings."""
 
