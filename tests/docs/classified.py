@@ -136,7 +136,7 @@ NOT_RUN = {
     "scripts/setup run": INSTALLS,
     "scripts/setup dev": INSTALLS,
     ". .venv/bin/activate": INSTALLS,
-    "scripts/check": "runs before the tests: scripts/test",
+    "scripts/check": "runs beside the tests: scripts/test",
     "scripts/test": "runs this test",
     "scripts/compile": COMPILES,
     "scripts/test --compiled": COMPILES,
