@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +24,10 @@ from stoker.cli.main import run
 from stoker.config.demo import demo
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.key import Key
-from stoker.domain.serve import Secret, Serve
+from stoker.domain.serve import Secret, Serve, Slot
+from stoker.engines import masks
+from stoker.engines.masks import Card
+from stoker.engines.record import Api
 from stoker.fleet.memory.devices import Accounting, Device, Machine
 from stoker.fleet.memory.host import HostMemory
 
@@ -35,6 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with an embedded llama.cpp, no GPU, and enough room."""
     monkeypatch.setattr(discover, "gpus", list)
     monkeypatch.setattr("stoker.fleet.memory.devices.machine", lambda: Machine(()))
+    monkeypatch.setattr("stoker.fleet.memory.cards.this_machine", masks.MachineCards)
     monkeypatch.setattr(discover, "engines", lambda: [InstalledEngine("llama.cpp, embedded", "a wheel")])
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=2**40))
 
@@ -239,6 +244,35 @@ class Gpus:
 
     def notes(self) -> list[str]:
         return self.said
+
+
+def test_each_device_has_a_row_with_its_number_in_every_interface_and_pitfalls_are_named() -> None:
+    four = Card("nvidia", 0, "GPU-a", "0000:01:00.0", "RTX 4090", "570.1", {Api.VULKAN: 1})
+    six = replace(four, index=1, uuid="GPU-b", address="0000:02:00.0", name="RTX 3060", numbers={Api.VULKAN: 0})
+    arc = Card("intel", 0, "0000:04:00.0", "0000:04:00.0", "Intel GPU", "xe", {Api.LEVEL_ZERO: 1})
+    assert [found.detail for found in doctor_checks.cards(masks.MachineCards((four,)))] == [
+        "RTX 4090, 570.1 driver; `nvidia:0`, GPU-a; CUDA 0, Vulkan 1",
+        "Vulkan counts the devices of all vendors, in an order of its own",
+    ]
+    assert doctor_checks.cards(masks.MachineCards()) == []
+    *rows, pitfalls = doctor_checks.cards(masks.MachineCards((four, six, arc)))
+    assert [row.part for row in rows] == ["device 0000:01:00.0", "device 0000:02:00.0", "device 0000:04:00.0"]
+    assert rows[2].detail == "Intel GPU, xe driver; `intel:0`, 0000:04:00.0; Level Zero 1, Vulkan unknown"
+    for words in ("fastest device", "differ for intel:0", "several vendors", "vulkaninfo"):
+        assert words in pitfalls.detail
+
+
+def test_a_number_that_means_a_card_of_each_vendor_is_a_warning_that_names_the_other_way_to_write_it(
+    tmp_path: Path,
+) -> None:
+    machine = masks.MachineCards((Card("nvidia", 0, "GPU-a"), Card("amd", 0, "b1")))
+
+    def found_for(word: str) -> DoctorFinding:
+        return doctor_checks.devices(replace(demo(tmp_path, 1), slots=(Slot("gpu", devices=(word,)),)), [], machine)
+
+    found = found_for("0")
+    assert (found.health, '`devices = ["amd:0"]`' in found.fix) == (DoctorHealth.WARN, True)
+    assert "gpu: 7" in found_for("7").detail
 
 
 def test_accelerators_are_shown_with_memory_and_driver_and_who_holds_them_unknown_is_a_warning() -> None:

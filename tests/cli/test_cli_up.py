@@ -346,7 +346,7 @@ def test_an_experiment_runs_one_serve_and_ends_with_its_preflight(
     assert (serve.name, serve.served_name, serve.status) == ("my-x", "My X", Status.EXPERIMENT)
     assert serve.model == str(config.parent / "fast.gguf")
     assert serve.extra_args == ("--flash-attn", "--json")
-    assert serve.env == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-1"}
+    assert [slot.devices for slot in call.settings.slots] == [("GPU-1",)], "restricted as the serves of any slot"
     assert serve.keep_loaded
     assert call.settings.front_door.port == port
     said = capsys.readouterr()
@@ -394,7 +394,7 @@ def test_an_experiment_with_its_own_command_can_be_shown_only(ran: list[Ran], ca
     words = ["serves", "experiment", "--model", "org/big", "--port", "9", "--gpu", "1", "--dry-run"]
     assert run([*words, "--cmd", "sh serve {model} --port {port}", "--", "--max-len", "8"]) == 0
     out = capsys.readouterr().out
-    env = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1"
+    env = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1 HIP_VISIBLE_DEVICES=1"
     assert re.search(rf"{env} \S*/sh serve org/big --port \d+ --max-len 8\n", out)
     assert ran == []
 

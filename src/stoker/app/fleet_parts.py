@@ -40,7 +40,7 @@ class FleetParts:
 def build_fleet(context: BuildContext, edges: EdgeTargets | None) -> FleetParts:
     """Starts no serve. Pinned models are read into memory from here on."""
     settings, clock, notify = context.settings, context.clock, context.notify
-    serves = placed_serves(settings)
+    serves = placed_serves(settings, context.active.current.machine)
     prewarmer = Prewarmer(lambda: notify(PredictionsChanged()), clock.now, asyncio.get_running_loop().call_later)
     budget, predict = context.active.current.warm_budget, settings.warm.predict
     warm = WarmKeeper(budget, serves, log, predict, predictions=prewarmer.predictions)

@@ -120,7 +120,7 @@ class Reloader:
     def _apply(self, new: Configuration, changes: ConfigurationChanges) -> None:
         settings, parts = new.settings, self._parts
         fleet, gateway = parts.fleet, parts.gateway
-        serves = placed_serves(settings)
+        serves = placed_serves(settings, new.machine)
         parts.store.responses.configure(settings.responses)
         fleet.conductor.reload(placed_slots(settings), serves)
         fleet.supervisor.conversations.reload(settings.conversations, serves)

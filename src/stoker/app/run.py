@@ -179,7 +179,7 @@ async def _serve(
             fleet.conductor.preload(one.name)
     loop = asyncio.get_running_loop()
     parts.extensions.configure(active.settings)
-    fleet.external.configure(placed_serves(active.settings))
+    fleet.external.configure(placed_serves(active.settings, active.current.machine))
     watching = [
         loop.create_task(parts.watchdog.run(), name="watchdog"),
         loop.create_task(fleet.external.run(), name="external"),

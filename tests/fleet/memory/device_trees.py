@@ -32,6 +32,7 @@ def nvml(**changes: Any) -> SimpleNamespace:
         "nvmlDeviceGetCount": lambda: 1,
         "nvmlDeviceGetHandleByIndex": lambda index: index,
         "nvmlDeviceGetUUID": lambda handle: b"GPU-a",
+        "nvmlDeviceGetPciInfo": lambda handle: SimpleNamespace(busId=b"00000000:41:00.0"),
         "nvmlDeviceGetName": lambda handle: "NVIDIA L4",
         "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=24 * GIB, free=18 * GIB),
         "nvmlDeviceGetCudaComputeCapability": lambda handle: (8, 9),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.cli.machine.discover import InstalledEngine
     from stoker.domain.access import Settings
+    from stoker.engines.masks import MachineCards
     from stoker.fleet.memory.devices import DeviceProbe
 
 
@@ -83,16 +84,18 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
     """
     from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover
+    from stoker.fleet.memory.cards import this_machine
     from stoker.fleet.memory.devices import machine
     from stoker.fleet.memory.host import host_memory
 
     settings, about = _configuration(given) if demo is None else _demo(demo)
     engines = discover.engines()
-    probe = machine()
+    probe, cards = machine(), this_machine()
     findings = [
         doctor_checks.python(),
         *doctor_checks.platform(),
         doctor_checks.accelerators(probe, host_memory()),
+        *doctor_checks.cards(cards),
         about,
     ]
     if settings is None:
@@ -102,7 +105,7 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
         findings += [doctor_checks.engines((), engines)]
         state, vault = default_state(), default_vault()
     else:
-        findings += _configured(settings, engines, probe)
+        findings += _configured(settings, engines, probe, cards)
         state, vault = Path(settings.paths.logs), Path(settings.paths.vault)
     findings += [doctor_checks.disk("disk for the vault", vault, f"df -h {vault}")]
     findings += [doctor_checks.disk("disk for logs", state, f"df -h {state}")]
@@ -116,7 +119,9 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
     return [*findings, doctor_checks.completion(Path.home())]
 
 
-def _configured(settings: Settings, engines: list[InstalledEngine], probe: DeviceProbe) -> list[DoctorFinding]:
+def _configured(
+    settings: Settings, engines: list[InstalledEngine], probe: DeviceProbe, cards: MachineCards
+) -> list[DoctorFinding]:
     from stoker.cli.commands import doctor_checks
     from stoker.cli.commands.fit import held_by_models
     from stoker.cli.machine import discover
@@ -145,7 +150,7 @@ def _configured(settings: Settings, engines: list[InstalledEngine], probe: Devic
         *([found] if (found := doctor_checks.identities(settings.serves)) is not None else []),
         doctor_checks.stored_responses(settings.responses),
         *([found] if (found := doctor_checks.judge(running)) is not None else []),
-        doctor_checks.devices(settings, discover.gpus()),
+        doctor_checks.devices(settings, discover.gpus(), cards),
         *_of_extensions(settings),
     ]
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from stoker.engines.masks import names_device
+
 Accounting = Mapping[int, Mapping[str, int | None]]
 """Process number -> device uuid -> bytes; None: it holds some memory, of unknown size."""
 
@@ -35,10 +37,16 @@ class Device:
     arch: str | None = None
     """NVIDIA: compute capability (`8.9`). AMD: `gfx1100`."""
     driver: str | None = None
+    address: str = ""
+    """Its place on the PCI bus (`0000:03:00.0`); empty: unknown."""
+    number: int | None = None
+    """Its position among all devices that the vendor's own runtime counts, which include graphics inside a processor;
+    None: as `index`.
+    """
 
     def is_named(self, word: str) -> bool:
-        """Whether an entry of a slot's `devices` means this device: its index or its uuid."""
-        return word in (str(self.index), self.uuid)
+        """Whether an entry of a slot's `devices` means this device; see `masks.names_device`."""
+        return names_device(word, self.vendor, self.index, self.uuid, self.address)
 
 
 class DeviceProbe(Protocol):
@@ -251,13 +259,19 @@ class Nvidia:
             free=_bytes(memory.free) if memory is not None else None,
             arch=".".join(str(part) for part in capability) if capability is not None else None,
             driver=_text(driver) if driver is not None else None,
+            address=self._address(handle),
         )
 
+    def _address(self, handle: Any) -> str:
+        """NVML writes eight digits of the domain, everybody else four."""
+        place = self._ask("nvmlDeviceGetPciInfo", handle)
+        return _text(place.busId).lower().rstrip("\0")[-len("0000:00:00.0") :] if place is not None else ""
+
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """None if this device or driver does not have it (unified memory, MIG, an old driver)."""
+        """None if this device, driver or package does not have it (unified memory, MIG, an old driver)."""
         try:
             return getattr(self._nvml, name)(*arguments)
-        except self._nvml.NVMLError:
+        except (self._nvml.NVMLError, AttributeError):
             return None
 
     def _counts_our_numbers(self) -> bool:
@@ -289,8 +303,13 @@ class Amd:
         self._proc = proc
 
     def devices(self) -> list[Device]:
-        archs = {address: arch for address, (_, arch) in self._nodes().items()}
-        return [self._device(index, card, archs.get(card.address)) for index, card in enumerate(self._cards())]
+        nodes = self._nodes()
+        archs = {address: arch for address, (_, arch) in nodes.items()}
+        numbers = {address: number for number, address in enumerate(nodes)}
+        return [
+            self._device(index, card, archs.get(card.address), numbers.get(card.address))
+            for index, card in enumerate(self._cards())
+        ]
 
     def by_process(self) -> Accounting | None:
         cards = {card.address: _uuid(card) for card in self._cards()}
@@ -315,19 +334,20 @@ class Amd:
         found = drm_cards(self._system / "class/drm", "amd")
         return [card for card in found if (_total(card) or 0) >= SMALLEST]
 
-    def _device(self, index: int, card: DrmCard, arch: str | None) -> Device:
+    def _device(self, index: int, card: DrmCard, arch: str | None, number: int | None) -> Device:
         total, used = _total(card), read_number(card.path / "device/mem_info_vram_used")
         name = read_word(card.path / "device/product_name") or (f"AMD GPU ({arch})" if arch else "AMD GPU")
         free = max(0, total - used) if total is not None and used is not None else None
-        return Device(index, _uuid(card), name, "amd", total, free, arch, card.driver)
+        return Device(index, _uuid(card), name, "amd", total, free, arch, card.driver, card.address, number)
 
     def _kfd(self) -> Path:
         return self._system / "class/kfd/kfd"
 
     def _nodes(self) -> dict[str, tuple[int, str]]:
-        """PCI address -> the compute driver's number of the GPU, and its architecture."""
+        """PCI address -> the compute driver's number of the GPU, and its architecture; in the driver's order."""
         found = {}
-        for node in self._kfd().glob("topology/nodes/*"):
+        nodes = [node for node in self._kfd().glob("topology/nodes/*") if node.name.isdigit()]
+        for node in sorted(nodes, key=lambda node: int(node.name)):
             lines = (read_word(node / "properties") or "").splitlines()
             facts = {key: int(value) for key, _, value in (line.partition(" ") for line in lines) if value.isdigit()}
             gpu, version = read_number(node / "gpu_id"), facts.get("gfx_target_version", 0)
@@ -359,16 +379,18 @@ class Intel:
         self._proc = proc
 
     def devices(self) -> list[Device]:
+        numbers = {card.address: number for number, card in enumerate(self._all())}
         return [
             Device(
-                index,
-                card.address,
-                "Intel GPU",
-                "intel",
-                _local_memory(card),
-                _free_local_memory(card),
-                None,
-                card.driver,
+                index=index,
+                uuid=card.address,
+                name="Intel GPU",
+                vendor="intel",
+                total=_local_memory(card),
+                free=_free_local_memory(card),
+                driver=card.driver,
+                address=card.address,
+                number=numbers[card.address],
             )
             for index, card in enumerate(self._cards())
         ]
@@ -387,8 +409,10 @@ class Intel:
         ]
 
     def _cards(self) -> list[DrmCard]:
-        found = drm_cards(self._system / "class/drm", "intel")
-        return [card for card in found if card.address != _INSIDE_THE_PROCESSOR]
+        return [card for card in self._all() if card.address != _INSIDE_THE_PROCESSOR]
+
+    def _all(self) -> list[DrmCard]:
+        return drm_cards(self._system / "class/drm", "intel")
 
 
 def _local_memory(card: DrmCard) -> int | None:
