@@ -119,7 +119,7 @@ NOT_RUN = {
     "scripts/setup run": INSTALLS,
     "scripts/setup dev": INSTALLS,
     ". .venv/bin/activate": INSTALLS,
-    "scripts/check": "runs before the tests: scripts/test",
+    "scripts/check": "runs beside the tests: scripts/test",
     "scripts/core": "a job of .github/workflows/ci.yml",
     "scripts/test": "runs this test",
     "scripts/compile": COMPILES,
