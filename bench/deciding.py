@@ -22,11 +22,11 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve, Slot
+from stoker.domain.serve_phase import ServePhase
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
 from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
-from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.preview import Residency
 from stoker.request.lease.state import ServeState, SlotState
 from stoker.routing.router import RoutingConstraints, TierRouter

@@ -48,6 +48,8 @@ SLOW = {
     "tests/scenarios/test_public_proxies.py": PROXIES,
     "tests/scenarios/test_real_models.py": REAL_ENGINE,
     "tests/scenarios/test_replacing.py": EXAMPLES,
+    "tests/scenarios/test_routing.py::test_traffic_follows": REAL_ENGINE,
+    "tests/scenarios/test_routing_demotion.py::test_a_model_that_is_well": REAL_ENGINE,
     "tests/scenarios/test_speech.py": "real engines for speech",
     "tests/scenarios/test_web_": BROWSER,
 }

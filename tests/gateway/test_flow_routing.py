@@ -17,9 +17,9 @@ from stoker.domain.key import Key
 from stoker.domain.routing import BreakerLimits, RouterSettings, Unmeasured
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Secret
+from stoker.domain.serve_phase import ServePhase
 from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict, Verify
-from stoker.request.lease.phases import ServePhase
 from stoker.routing.classes import Classify
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality

@@ -74,6 +74,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         orchestrator("hanging", "hangs", block_timeout="500ms", retries=0),
         orchestrator("dying", "dies"),
         orchestrator("writing", "good", project=str(here / "project")),
+        keeps_engines=True,
     ) as plane:
         yield plane
 

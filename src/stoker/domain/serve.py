@@ -430,7 +430,9 @@ class SwapPolicy:
         AutoDuration,
         setting("Waiting time of a request that overrides both. Auto: 2 × patience × S of its model, at least 15 s."),
     ] = None
-    swap_after: Annotated[Count, setting("Number of waiting requests that overrides both, too.")] = 8
+    swap_after: Annotated[
+        Count, setting("Number of waiting requests for which even a busy resident stops, but not in `min_residency`.")
+    ] = 8
     drain_timeout: Annotated[
         Duration, setting("How long requests of a serve that must stop may take to end. `0s`: they are cut at once.")
     ] = 30.0

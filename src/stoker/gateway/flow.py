@@ -53,8 +53,7 @@ from stoker.request.codec.own_replies import NAMES_MODEL
 from stoker.request.codec.request_defaults import apply_defaults
 from stoker.request.decide.plan import Plan, plan_for
 from stoker.request.relay.reply import Reply
-from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.on_demand import read_responses
+from stoker.request.translate.translate import read_prompt
 
 log = logging.getLogger("stoker.flow")
 _PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
@@ -168,7 +167,7 @@ class Flow:
         with turn.open(call):
             if isinstance(turn, WarmUpTurn):
                 self._check_model(call, caller, turn.endpoint, fields)
-                prompt = await call.process(read_responses, turn.body, Losses())
+                prompt, _ = await call.process(read_prompt, Dialect.RESPONSES, turn.body)
                 turn.reply(call, self._carrier.formatter.answer_writer(prompt, call.decision.id, fields.model))
                 return
             await self._answer(call, caller, turn.endpoint, fields, turn.body)

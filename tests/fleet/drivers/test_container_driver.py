@@ -29,9 +29,8 @@ from stoker.fleet.drivers.container_driver import ContainerDriver
 from stoker.fleet.drivers.containers import Container, ContainerAction, ContainerMatch, ContainerState
 from stoker.fleet.drivers.docker import DockerFailed
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.process.identity import Keys, KeySigner
-from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.process.environment import free_port
+from stoker.fleet.process.identity import Keys, KeySigner, StartRecord
 
 STANDIN = Path(__file__).with_name("standin_docker.py")
 RUN = ("docker", "run", "-d", "--name", "fast", "img:1")

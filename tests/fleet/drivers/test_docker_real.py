@@ -33,9 +33,8 @@ from stoker.fleet.drivers.container_driver import ContainerDriver, ContainerUnit
 from stoker.fleet.drivers.containers import ContainerAction, ContainerMatch, ContainerState
 from stoker.fleet.drivers.docker import Docker
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.process.identity import Keys, KeySigner
-from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.process.environment import free_port
+from stoker.fleet.process.identity import Keys, KeySigner, StartRecord
 
 pytestmark = pytest.mark.docker
 

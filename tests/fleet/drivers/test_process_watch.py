@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from stoker.fleet.drivers import process_group
-from stoker.fleet.drivers.process import describe_exit, spawn
+from stoker.fleet.drivers.process_group import describe_exit, spawn
 
 
 def sleeper(code: str = "import time; time.sleep(30)") -> int:
@@ -46,7 +46,7 @@ def test_an_end_is_told_once_and_its_number_is_kept_until_it_is_reaped(code: str
         watched.close()
         process_group.reap(pid)
         assert not psutil.pid_exists(pid)
-        await asyncio.sleep(2 * process_group.POLL_INTERVAL)
+        await asyncio.sleep(2 * process_group.WATCH_INTERVAL)
         assert seen == [expected]
 
     asyncio.run(story())
@@ -61,7 +61,7 @@ def test_a_closed_watch_tells_nothing() -> None:
         watched.close()
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        await asyncio.sleep(2 * process_group.POLL_INTERVAL)
+        await asyncio.sleep(2 * process_group.WATCH_INTERVAL)
 
     asyncio.run(story())
 

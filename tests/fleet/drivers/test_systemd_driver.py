@@ -24,9 +24,8 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers import systemd
 from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.process import identity
-from stoker.fleet.process.identity import Keys, KeySigner
-from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.start_records import StartRecord, StartRecords
+from stoker.fleet.process.environment import free_port
+from stoker.fleet.process.identity import Keys, KeySigner, StartRecord, StartRecords
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.systemd import systemctl, units
 from stoker.fleet.systemd.systemctl import Systemctl

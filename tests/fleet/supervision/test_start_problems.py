@@ -13,8 +13,8 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.host_port import reachable
 from stoker.domain.serve import Driver, Requires, Secret, Serve, Status
+from stoker.fleet.process.environment import free_port, port_problem
 from stoker.fleet.process.identity import KeySigner, fingerprint
-from stoker.fleet.process.ports import free_port, port_problem
 from stoker.fleet.supervision import start_problems
 from stoker.fleet.supervision.start_problems import problems
 

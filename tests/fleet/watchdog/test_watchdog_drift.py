@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 from stoker.domain.serve import Serve
-from stoker.fleet.process.identity import MARK_VARIABLE
-from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.process.identity import MARK_VARIABLE, StartRecord
 from stoker.fleet.watchdog.probe import differences, environment_of
 
 RECORD = StartRecord(

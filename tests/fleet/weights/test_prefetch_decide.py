@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stoker.fleet.weights.prefetch_plan import PrefetchAnswer, PrefetchSituation, decide, over_quota
+from stoker.fleet.weights.prefetch import PrefetchAnswer, PrefetchSituation, decide, over_quota
 
 FREE = PrefetchSituation("m", is_there=False, is_same=None, size=100, kept=0, used=0, quota=None, room=1000)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.fleet.weights.prefetch_plan import Order, order
+from stoker.fleet.weights.prefetch import Order, order
 from stoker.fleet.weights.sources import parse
 
 A, B = "ab" * 32, "cd" * 32

@@ -18,8 +18,7 @@ from stoker.domain.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
-    from stoker.fleet.weights.prefetch import Prefetcher, PrefetchPlan
-    from stoker.fleet.weights.prefetch_plan import Order
+    from stoker.fleet.weights.prefetch import Order, Prefetcher, PrefetchPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ def _is_path(text: str) -> bool:
 
 
 def _order(text: str, name: str | None, digests: list[str]) -> Order:
-    from stoker.fleet.weights.prefetch_plan import order
+    from stoker.fleet.weights.prefetch import order
     from stoker.fleet.weights.sources import SourceKind, of_folder, parse
     from stoker.fleet.weights.vault import listing
 
@@ -195,7 +194,7 @@ def _prefetcher(ground: Ground, quota: str | None) -> Prefetcher:
 
 
 def _require(plan: PrefetchPlan) -> None:
-    from stoker.fleet.weights.prefetch_plan import PrefetchAnswer
+    from stoker.fleet.weights.prefetch import PrefetchAnswer
 
     if plan.decision.answer is PrefetchAnswer.REFUSE:
         raise RequestRefused(plan.decision.why, code=plan.decision.code)

@@ -13,14 +13,13 @@ from stoker.cli.console import figures, terminal
 
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
-    from stoker.fleet.weights.prefetch import Prefetched, PrefetchPlan
-    from stoker.fleet.weights.prefetch_plan import Order
+    from stoker.fleet.weights.prefetch import Order, Prefetched, PrefetchPlan
 
 _COLUMNS = ("MODEL", "SIZE", "FILES", "SHA256", "USED BY")
 
 
 def show_plan(vault: Path, order: Order, plan: PrefetchPlan, json: bool) -> None:
-    from stoker.fleet.weights.prefetch_plan import PrefetchAnswer
+    from stoker.fleet.weights.prefetch import PrefetchAnswer
 
     situation = plan.situation
     if json:

@@ -2,7 +2,7 @@
 
 unit               what every driver offers, and how a unit is ended once
 local              the process driver: starts a process, finds it again after a restart, runs its `stop` command
-process            a local process in its own session; process_group: its members, signals and end
+process_group      a local process in its own session: its members, signals and end
 container_driver   runs a serve's `up` command and the `docker` commands around it, and watches the container
 up_command         reads that command; docker: the `docker` command, with limits
 containers         the states of a container, and what a start does in each; inspection: reads the state

@@ -44,11 +44,9 @@ from stoker.fleet.drivers.inspection import ContainerRecords, Inspection, Inspec
 from stoker.fleet.drivers.process_group import ExitWatch, is_alive
 from stoker.fleet.drivers.unit import POLL_INTERVAL, UNKILLABLE_AFTER, Launched, Termination, finish
 from stoker.fleet.process import identity
-from stoker.fleet.process.environment import is_secret
-from stoker.fleet.process.identity import Keys
+from stoker.fleet.process.environment import is_secret, port_problem
+from stoker.fleet.process.identity import Keys, StartRecord
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
-from stoker.fleet.process.ports import port_problem
-from stoker.fleet.process.start_records import StartRecord
 from stoker.store.files.remedies import remedy
 
 _UNDO_GRACE = 2.0

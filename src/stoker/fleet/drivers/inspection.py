@@ -25,8 +25,8 @@ from stoker.fleet.drivers.containers import (
     refusal,
 )
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, is_compose
+from stoker.fleet.process.environment import port_problem
 from stoker.fleet.process.identity import Keys
-from stoker.fleet.process.ports import port_problem
 from stoker.store.files import atomic
 
 

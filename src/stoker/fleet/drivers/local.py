@@ -27,15 +27,12 @@ from stoker.engines.launch import Launch, LaunchPlace
 from stoker.engines.own_command import fill
 from stoker.engines.plan import plan
 from stoker.fleet.drivers import process_group
-from stoker.fleet.drivers.process import LocalProcess, describe_exit, spawn
-from stoker.fleet.drivers.process_group import ExitWatch, reap
+from stoker.fleet.drivers.process_group import ExitWatch, LocalProcess, describe_exit, reap, spawn
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.process import identity
-from stoker.fleet.process.environment import child_environment
-from stoker.fleet.process.identity import Keys
+from stoker.fleet.process.environment import child_environment, free_port
+from stoker.fleet.process.identity import Keys, StartRecord, StopWords
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
-from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.start_records import StartRecord, StopWords
 from stoker.store.files.remedies import remedy
 
 _LATE = re.compile(r"(?<!\{)\{(pid|key)\}")

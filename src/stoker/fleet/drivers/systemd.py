@@ -17,14 +17,11 @@ from stoker.domain.serve import Driver, Serve
 from stoker.engines.last_output import redact
 from stoker.engines.launch import LaunchPlace
 from stoker.engines.plan import plan
-from stoker.fleet.drivers.process import describe_exit
-from stoker.fleet.drivers.process_group import ExitWatch
+from stoker.fleet.drivers.process_group import ExitWatch, describe_exit
 from stoker.fleet.drivers.unit import UNKILLABLE_AFTER, Launched, Termination, finish
 from stoker.fleet.process import identity
-from stoker.fleet.process.environment import child_environment, is_secret
-from stoker.fleet.process.identity import Keys
-from stoker.fleet.process.ports import port_problem
-from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.process.environment import child_environment, is_secret, port_problem
+from stoker.fleet.process.identity import Keys, StartRecord
 from stoker.fleet.systemd import syntax, unit_states, units
 from stoker.fleet.systemd.systemctl import BOOTED, LIMIT, Systemctl, SystemdFailed
 from stoker.fleet.systemd.systemctl import problem as systemd_problem

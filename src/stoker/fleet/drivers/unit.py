@@ -17,8 +17,7 @@ from stoker.domain.cluster import Cluster
 from stoker.domain.errors import StokerError
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.process.identity import Keys
-from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.process.identity import Keys, StartRecord
 
 POLL_INTERVAL = 0.02
 """Seconds between two checks of a unit that is ending."""

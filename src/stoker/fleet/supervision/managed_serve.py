@@ -14,15 +14,15 @@ from stoker.domain.errors import StartFailed, did_not_start
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
+from stoker.domain.serve_phase import ServeEvent, ServePhase, next_phase
 from stoker.engines.last_output import LastOutput, from_text, last_output, redact
 from stoker.engines.readiness import CORRECT
 from stoker.fleet.drivers.external import ExternalWatch
-from stoker.fleet.drivers.process import describe_exit
+from stoker.fleet.drivers.process_group import describe_exit
 from stoker.fleet.drivers.unit import Unit
 from stoker.fleet.memory.ledger import MemorySize
 from stoker.fleet.process.environment import is_secret
-from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState, advance
+from stoker.fleet.process.identity import StartRecord
 
 OnExit = Callable[[str, str], None]
 _SHORTEST_SECRET = 6
@@ -43,7 +43,7 @@ class ManagedServe:
     log: Path | None = None
     log_start: int = 0
     """Where this start's own output begins in the log."""
-    state: LifecycleState = LifecycleState.STOPPED
+    phase: ServePhase = ServePhase.STOPPED
     unit: Unit | None = None
     watch: ExternalWatch | None = None
     stop_probing: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,9 +63,9 @@ class ManagedServe:
     moved on.
     """
 
-    def apply(self, event: LifecycleEvent) -> None:
-        """Change the state. Raises IllegalEvent; then nothing has changed."""
-        self.state = advance(self.state, event)
+    def apply(self, event: ServeEvent) -> None:
+        """Change the phase. Raises IllegalEvent; then nothing has changed."""
+        self.phase = next_phase(self.phase, event)
 
     def running(self, facts: dict[str, str | int | float]) -> Running:
         target = replace(

@@ -11,7 +11,7 @@ from functools import partial
 
 from stoker.blocking import in_own_thread
 from stoker.domain import figures
-from stoker.domain.errors import StartFailed
+from stoker.domain.errors import StartFailed, UnreadableModel
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.engines.registry import engine_of
@@ -119,7 +119,6 @@ class MemoryMeter:
             raise StartFailed(text, code="cannot_start") from None
 
     def _memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
-        from stoker.domain.errors import UnreadableModel
         from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs
         from stoker.fleet.memory.fit.estimate import FitAnswer
         from stoker.fleet.memory.fit.rules import RemarkKind
@@ -161,9 +160,9 @@ def _commands(accounting: Accounting | None, ours: Collection[int]) -> dict[int,
     """The program name of each foreign process that holds device memory."""
     import psutil
 
-    found = {}
+    programs = {}
     for pid in accounting or {}:
         if pid not in ours:
             with contextlib.suppress(psutil.Error):
-                found[pid] = psutil.Process(pid).name()
-    return found
+                programs[pid] = psutil.Process(pid).name()
+    return programs

@@ -62,9 +62,9 @@ class StartChecks:
             if self._paths.placement:
                 lasting += placement_problems(serve, self._paths.vault)
             lasting += self._weights.problems(serve)
-            found = [*lasting, *start_problems.passing(serve, ports, pids)]
+            problems = [*lasting, *start_problems.passing(serve, ports, pids)]
             lacks_weights = serve.source is not None and bool(missing(serve))
-            return QuickCheck(found, lacks_weights, lasting, () if lasting else start_problems.marks(serve))
+            return QuickCheck(problems, lacks_weights, lasting, () if lasting else start_problems.marks(serve))
 
         try:
             return await _read(serve, read)
@@ -83,8 +83,8 @@ class StartChecks:
         self, serve: Serve, victims: tuple[str, ...] = (), checked: QuickCheck | None = None
     ) -> list[str]:
         """See `Fleet.full_check`. Hashes weights if their digests are not known yet: that takes minutes."""
-        found = checked or self.quick_check(serve)
-        problems = list((found if isinstance(found, QuickCheck) else await found).problems)
+        check = checked or self.quick_check(serve)
+        problems = list((check if isinstance(check, QuickCheck) else await check).problems)
         if problems or serve.driver is Driver.EXTERNAL:
             return problems
         victim_pids = [

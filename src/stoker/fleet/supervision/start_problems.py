@@ -19,7 +19,7 @@ from stoker.engines import plan
 from stoker.engines.launch import LaunchPlace, find_command
 from stoker.engines.registry import ENGINES, engine_of
 from stoker.fleet.drivers.external import address_of
-from stoker.fleet.process.ports import port_problem
+from stoker.fleet.process.environment import port_problem
 from stoker.store.files.split_gguf import model_files
 
 _CLAUSE = re.compile(r"^\s*(==|!=|>=|<=|>|<|~=)\s*([0-9][0-9.]*)\s*$")
@@ -83,10 +83,10 @@ def meets_specifier(version: str, wanted: str) -> bool:
 
 
 def _meets(version: str, clause: str) -> bool:
-    found = _CLAUSE.match(clause)
-    if found is None:
+    parts = _CLAUSE.match(clause)
+    if parts is None:
         return False
-    have, want = _numbers(version), _numbers(found[2])
+    have, want = _numbers(version), _numbers(parts[2])
     length = max(len(have), len(want))
     left, right = have + (0,) * (length - len(have)), want + (0,) * (length - len(want))
     return {
@@ -97,12 +97,12 @@ def _meets(version: str, clause: str) -> bool:
         ">": left > right,
         "<": left < right,
         "~=": left >= right and have[: len(want) - 1] == want[:-1],
-    }[found[1]]
+    }[parts[1]]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    found = re.match(r"[0-9]+(\.[0-9]+)*", version)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
+    match = re.match(r"[0-9]+(\.[0-9]+)*", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
 MOST_IN_A_FOLDER = 2000
@@ -117,8 +117,8 @@ def marks(serve: Serve) -> FileMarks:
     """
     if serve.driver in (Driver.EXTERNAL, Driver.RAY):
         return ()
-    found = {path: seen for path in _paths(serve) if (seen := _stat(path)) is not None}
-    return tuple((path, seen.st_ino, seen.st_size, seen.st_mtime_ns) for path, seen in sorted(found.items()))
+    files = {path: seen for path in _paths(serve) if (seen := _stat(path)) is not None}
+    return tuple((path, seen.st_ino, seen.st_size, seen.st_mtime_ns) for path, seen in sorted(files.items()))
 
 
 def _paths(serve: Serve) -> Iterator[str]:
@@ -176,13 +176,13 @@ def lasting(serve: Serve) -> list[str]:
         return []
     if serve.driver is Driver.RAY:
         return []  # what a node has can be seen only there; the driver looks for GPUs
-    found = [serve.device_problem] if serve.device_problem else []
-    found += [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
-    if not found and serve.driver is not Driver.COMPOSE:
-        found += engine_of(serve.engine).unknown_model(serve)
+    problems = [serve.device_problem] if serve.device_problem else []
+    problems += [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
+    if not problems and serve.driver is not Driver.COMPOSE:
+        problems += engine_of(serve.engine).unknown_model(serve)
     if not os.path.isdir(serve.working_directory):
-        found.append(f"the directory {serve.working_directory} of serve '{serve.name}' does not exist: create it")
-    return [*found, *unmet_requirements(serve)]
+        problems.append(f"the directory {serve.working_directory} of serve '{serve.name}' does not exist: create it")
+    return [*problems, *unmet_requirements(serve)]
 
 
 def passing(serve: Serve, ports: Collection[int], pids: Collection[int], with_conflicts: bool = True) -> list[str]:
@@ -193,11 +193,11 @@ def passing(serve: Serve, ports: Collection[int], pids: Collection[int], with_co
     """
     if serve.driver in (Driver.EXTERNAL, Driver.RAY):
         return []
-    found: list[str] = []
+    problems: list[str] = []
     if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:
         problem = port_problem(serve.host, serve.port, is_here=serve.cmd is None)
         if problem is not None:
-            found.append(f"serve '{serve.name}': {problem}")
+            problems.append(f"serve '{serve.name}': {problem}")
     if with_conflicts:
-        found += conflicting_processes(serve, pids)
-    return found
+        problems += conflicting_processes(serve, pids)
+    return problems

@@ -20,6 +20,7 @@ from stoker.domain.errors import OurBug, StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock, QuickCheck, Running
 from stoker.domain.serve import Driver, Serve
+from stoker.domain.serve_phase import ServeEvent, ServePhase
 from stoker.engines import sleep_api
 from stoker.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.engines.record import FailureKind
@@ -32,11 +33,9 @@ from stoker.fleet.drivers.external import (
     on_worker,
 )
 from stoker.fleet.drivers.unit import Launched, NotGone
-from stoker.fleet.process.identity import Keys, KeySigner
-from stoker.fleet.process.ports import port_problem
-from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.process.environment import port_problem
+from stoker.fleet.process.identity import Keys, KeySigner, StartRecord
 from stoker.fleet.supervision.adoption import Adopter
-from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
 from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit, ended_while_starting
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry, ServeStatistics
@@ -216,7 +215,7 @@ class Supervisor:
         if (running := await self._wake(serve, on_exit)) is not None:
             return running
         while (earlier := self._registry.serves.get(serve.name)) is not None:
-            if earlier.state in (LifecycleState.STARTING, LifecycleState.READY):
+            if earlier.phase in (ServePhase.STARTING, ServePhase.READY):
                 raise OurBug(f"serve '{serve.name}' was started twice without a stop in between")
             if earlier.unit is not None:
                 await earlier.unit.end(math.inf)  # joins the end under way
@@ -233,7 +232,7 @@ class Supervisor:
         managed = self._registry.serves.get(name)
         if managed is None:
             return
-        may_sleep = keep_warm and managed.state is LifecycleState.READY and managed.serve.sleep_level is not None
+        may_sleep = keep_warm and managed.phase is ServePhase.READY and managed.serve.sleep_level is not None
         try:
             if may_sleep and await self._sleep(managed):
                 return
@@ -249,7 +248,7 @@ class Supervisor:
 
     async def _save_and_stop(self, managed: ManagedServe, grace: float) -> None:
         try:
-            if managed.state is LifecycleState.READY and not self._registry.is_hurried:
+            if managed.phase is ServePhase.READY and not self._registry.is_hurried:
                 await self.conversations.save(managed.serve.name)
         finally:  # also on cancel
             await self._registry.stop(managed, grace)
@@ -267,8 +266,8 @@ class Supervisor:
         why = await self._sleep_control.sleep(managed)
         if not why and not self.warm.is_sleeper(name):
             why = "the warm pool has no room for it any more"  # the pool evicted it or was reconfigured
-        if not why and managed.state is LifecycleState.READY:
-            managed.apply(LifecycleEvent.SLEPT)
+        if not why and managed.phase is ServePhase.READY:
+            managed.apply(ServeEvent.SLEPT)
             return True
         self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it exited")
         return False
@@ -276,18 +275,18 @@ class Supervisor:
     async def _wake(self, serve: Serve, on_exit: OnExit) -> Running | None:
         """Wake a sleeping serve. None: it does not sleep, or could not be woken and was stopped."""
         managed = self._registry.serves.get(serve.name)
-        if managed is None or managed.state is not LifecycleState.ASLEEP:
+        if managed is None or managed.phase is not ServePhase.ASLEEP:
             return None
         if not serve.launches_like(managed.serve):
             await self._registry.stop(managed, managed.serve.stop_grace)
             return None
         began = self._clock.now()
-        managed.apply(LifecycleEvent.WOKEN)
+        managed.apply(ServeEvent.WOKEN)
         managed.serve, managed.on_exit, managed.start_kind = serve, on_exit, "asleep"
         try:
             why = await self._sleep_control.wake(managed)
             if not why:
-                managed.apply(LifecycleEvent.PROVED)
+                managed.apply(ServeEvent.PROVED)
                 self._registry.mark_asleep(managed, asleep=False)
         except BaseException:
             await self._registry.stop(managed, _abort_grace(serve))
@@ -306,7 +305,7 @@ class Supervisor:
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
         for other in list(self._registry.serves.values()):  # a sleeping serve keeps its port
-            if other.state is LifecycleState.ASLEEP and other.target.port == serve.port:
+            if other.phase is ServePhase.ASLEEP and other.target.port == serve.port:
                 await self._registry.stop(other, other.serve.stop_grace)
                 self._registry.end_sleepers(self.warm.on_gone(other.serve.name))
         await self._disable_conflicts(serve)
@@ -347,7 +346,7 @@ class Supervisor:
         managed = ManagedServe(serve, on_exit, launched.address, began, record.started_at, record)
         managed.log, managed.log_start, managed.start_kind = launched.log, launched.log_start, start_kind
         try:
-            self._registry.take(managed, LifecycleEvent.LAUNCHED)
+            self._registry.take(managed)
         except ProcessLookupError:
             self._registry.records.remove(record)
             managed.ended_unexpectedly = True
@@ -371,7 +370,7 @@ class Supervisor:
             self._registry.write_record(
                 managed, msgspec.structs.replace(record, command=command, ready=True, facts=facts)
             )
-            managed.apply(LifecycleEvent.PROVED)
+            managed.apply(ServeEvent.PROVED)
             if managed.unit is not None:
                 managed.unit.on_ready()
         except BaseException:
@@ -412,10 +411,10 @@ class Supervisor:
         if self._is_closed:  # Stoker may have been closed during the await
             raise StartFailed(f"serve '{serve.name}' was not started: Stoker is shutting down", code="stopped")
         managed = ManagedServe(serve, on_exit, address, began, self._clock.wall())
-        self._registry.take(managed, LifecycleEvent.LAUNCHED)
+        self._registry.take(managed)
         try:
             proof = await self._registry.prove(managed, min(serve.ready_timeout, START_LIMIT))
-            managed.apply(LifecycleEvent.PROVED)
+            managed.apply(ServeEvent.PROVED)
         except BaseException:
             await self._registry.stop(managed, 0.0)
             raise
@@ -436,7 +435,7 @@ class Supervisor:
         there; then nothing has changed.
         """
         managed = self._registry.serves.get(name)
-        if managed is None or managed.state is not LifecycleState.READY:
+        if managed is None or managed.phase is not ServePhase.READY:
             return None
         address = on_worker(managed.serve, worker)
         try:
@@ -446,7 +445,7 @@ class Supervisor:
             text = "serve %s stays at its old address: at %s:%d it is not ready: %s"
             self._log.warning(text, name, address.host, address.port, problem or "no answer in time")
             return None
-        if self._registry.serves.get(name) is not managed or managed.state is not LifecycleState.READY:
+        if self._registry.serves.get(name) is not managed or managed.phase is not ServePhase.READY:
             return None  # it was stopped or lost meanwhile
         watch, managed.target = managed.watch, address
         self._watch_external(managed)
@@ -481,7 +480,7 @@ class Supervisor:
 
     def _outlives_stoker(self, managed: ManagedServe, leave_running: bool) -> bool:
         can_stay = leave_running and managed.unit is not None and not managed.serve.die_with_parent
-        return can_stay and managed.state is LifecycleState.READY
+        return can_stay and managed.phase is ServePhase.READY
 
     async def close(self, leave_running: bool) -> list[str]:
         """See `Fleet.close`. Serves with `die_with_parent` are stopped in any case. A second call does nothing.

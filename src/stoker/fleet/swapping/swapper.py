@@ -18,9 +18,9 @@ from stoker.domain.errors import CapacityError, OurBug, StokerError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import FileMarks, Fleet, Journal, QuickCheck, Running, SwapEntry
 from stoker.domain.serve import Serve
+from stoker.domain.serve_phase import ServePhase
 from stoker.domain.swap import SwapReport
 from stoker.request.lease.commands import StartSwap
-from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.refusals import cannot_start, lasting_problems
 from stoker.request.lease.scheduler import Scheduler
 
@@ -62,8 +62,8 @@ class WeightDownloads:
     ) -> asyncio.Future[Lease]:
         """The result of `acquire` once the weights are there. The caller may cancel the Future or set an exception.
 
-        The Future raises what the download raises, and CapacityError `fetching` after `limit` seconds; the
-        download goes on.
+        The Future raises what the download raises, and CapacityError `fetching` after `limit` seconds; the download
+        goes on.
         """
         downloading = self.task(name)
         waiter = acquire_after(downloading, lambda _: acquire())
@@ -296,7 +296,7 @@ class Swapper:
         try:
             await self._full_check(serve, victims, await self._quick_check(serve))
         except StokerError as error:
-            swap = self._scheduler.find_swap(swap_id)
+            swap = self._scheduler.state.find_swap(swap_id)
             if swap is not None and swap.run_at is None:
                 place = self._scheduler.serves[serve.name].slot_name
                 report = SwapReport(swap_id, serve.name, place, victims, "failed", error=error.message)
@@ -366,8 +366,8 @@ class Recovery:
         3. the target is not configured any more, or did not start: start the first configured victim that starts
         """
         names = (swap.target, *swap.victims)
-        found = [state for name in names if (state := self._scheduler.serves.get(name)) is not None]
-        if all(state.phase is ServePhase.STOPPED for state in found):
+        states = [state for name in names if (state := self._scheduler.serves.get(name)) is not None]
+        if all(state.phase is ServePhase.STOPPED for state in states):
             for name in names:
                 if name not in self._scheduler.serves:
                     text = "the swap of slot %s to %s was interrupted: %s is not started, it is not configured any more"

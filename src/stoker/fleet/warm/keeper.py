@@ -21,7 +21,7 @@ from stoker.blocking import StillBlocked, at_once, in_own_thread
 from stoker.domain.access import WarmPool
 from stoker.domain.prediction import Prediction, PredictionReason
 from stoker.domain.serve import Serve, Warmth
-from stoker.fleet.drivers.process import describe_exit
+from stoker.fleet.drivers.process_group import describe_exit
 from stoker.fleet.memory.host import available_memory
 from stoker.fleet.warm import pages
 from stoker.fleet.warm.holder import HoldProgress, HoldRequest

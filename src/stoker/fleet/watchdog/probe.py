@@ -16,8 +16,7 @@ from typing import Any
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve, ServeIdentity
 from stoker.engines.facts import from_models
-from stoker.fleet.process.identity import MARK_VARIABLE
-from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.process.identity import MARK_VARIABLE, StartRecord
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
 

@@ -6,6 +6,5 @@ download         one file or folder: check room, bring it, hash, rename; two dow
 drafts           unfinished files; copying: copies and hashes files, resumable
 http_download    downloads a file with its hash, resumable; http_connection: one GET through redirects and proxies
 prefetch         plans, downloads, verifies, moves into the vault; what `stoker stage` does
-prefetch_plan    which files come from where, and whether they are wanted (pure)
 vault            the models in the vault, and the directory in which an unfinished one grows
 """

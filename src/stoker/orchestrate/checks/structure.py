@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from stoker.orchestrate.checks.grammars import grammar_of, language_of
 from stoker.orchestrate.checks.syntax_tree import parse_in_process, parse_short
-from stoker.request.verify.check_diff import has_wrong_hunk
-from stoker.request.verify.loops import is_loop
+from stoker.request.verify.check_code import has_wrong_hunk
+from stoker.request.verify.check_text import is_loop
 
 MAX_TEXT = 64 * 1024
 """Characters of a block. A longer one fails."""

@@ -31,11 +31,12 @@ _KEPT: Final = 16384
 _AT_THE_END: Final = 3
 """Reads across which the dialect's end marker may be split."""
 _MOST_KEPT: Final = 32
-_LAST_TYPES: Final = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
-_OPENING: Final = frozenset(
-    ("message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
-     "response.output_item.added", "response.content_part.added")
+_LAST_TYPES: Final = ("message_stop", "response.completed", "response.incomplete", "response.failed")
+_OPENING: Final = (
+    "message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
+    "response.output_item.added", "response.content_part.added",
 )  # fmt: skip
+"""No sets: an engine may write anything as a type, also what no set can hold."""
 
 
 _LIST: Final = re.compile(rb"\[\s*(\])?")

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from stoker.domain import figures
-from stoker.request.lease.phases import ServePhase
+from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease.state import ReplicaSet, ServeState, SlotState
 from stoker.request.lease.timing import measured_swap_time
 
@@ -71,8 +71,8 @@ def _groups(slot_state: SlotState, target: ServeState, pins: Collection[ServeSta
     if not slot_state.slot.together:
         return [{state.name for state in slot_state.serves}]
     stay = {target.name, *(pin.name for pin in pins)}
-    found: list[Collection[str]] = [group for group in slot_state.slot.together if group.issuperset(stay)]
-    return found if pins else [*found, stay]
+    sets: list[Collection[str]] = [group for group in slot_state.slot.together if group.issuperset(stay)]
+    return sets if pins else [*sets, stay]
 
 
 def _choice(
@@ -120,15 +120,15 @@ def least_total(slot_state: SlotState, states: Sequence[ServeState], needed: int
     for state in states:
         size, cost = state.size_in(slot_state), evict_cost(state)
         grown = [
-            _Partial(min(one.freed + size, needed), one.cost + cost, (*one.victims, state))
-            for one in best
-            if one.freed < needed
+            _Partial(min(choice.freed + size, needed), choice.cost + cost, (*choice.victims, state))
+            for choice in best
+            if choice.freed < needed
         ]
-        candidates = sorted([*best, *grown], key=lambda one: (one.cost, -one.freed))
+        candidates = sorted([*best, *grown], key=lambda choice: (choice.cost, -choice.freed))
         best = []
-        for one in candidates:
-            if not best or one.freed > best[-1].freed:
-                best.append(one)
+        for choice in candidates:
+            if not best or choice.freed > best[-1].freed:
+                best.append(choice)
     return best[-1].victims if best[-1].freed >= needed else None
 
 
@@ -140,11 +140,11 @@ class Victims(NamedTuple):
     """Some are replicas that are kept loaded: the target could not run there otherwise."""
 
 
-class Later(NamedTuple):
+class FitsAfter(NamedTuple):
     """The target will fit when a start or stop that is under way has ended."""
 
 
-class Never(NamedTuple):
+class DoesNotFit(NamedTuple):
     """The target cannot fit with this configuration. `shortfall`: in the unit of the slot's budget; 0 if its memory
     would suffice, but `together` does not permit it.
     """
@@ -187,16 +187,16 @@ def cost_decides(slot_state: SlotState) -> bool:
     return slot_state.has_evict_costs
 
 
-def victims_for(target: ServeState) -> Victims | Later | Never:
+def victims_for(target: ServeState) -> Victims | FitsAfter | DoesNotFit:
     """The residents that must stop so that `target` fits. In each slot that it takes:
 
     1. it fits beside everything that is loaded  -> nobody
-    2. it does not fit beside the pins           -> Never (other residents count as free). Replicas that are kept
+    2. it does not fit beside the pins           -> DoesNotFit (other residents count as free). Replicas that are kept
                                                     loaded are pins, too, if it fits beside them
     3. it fits if ready residents stop           -> with `together` or an `evict_cost` in the slot: those with the
                                                     least total cost; else idle ones before busy ones, then the longest
                                                     unused
-    4. otherwise something is starting or stopping -> Later
+    4. otherwise something is starting or stopping -> FitsAfter
 
     If it takes several slots, the answer is for all of them at once: nobody stops before all of them can be had.
     A victim that is in several of them is counted once. The answer holds until something changes in these slots.
@@ -204,28 +204,30 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
     group = target.slot_state.group
     version = group.version
     if target.fit is not None and target.fit[0] is group and target.fit[1] == version:
-        known: Victims | Later | Never = target.fit[2]
-        return known
-    found = _victims_in(target.slot_state, target, ()) if not target.more_slots else _victims_in_all(target)
-    target.fit = group, version, found
-    return found
+        answer: Victims | FitsAfter | DoesNotFit = target.fit[2]
+        return answer
+    fit = _victims_in(target.slot_state, target, ()) if not target.more_slots else _victims_in_all(target)
+    target.fit = group, version, fit
+    return fit
 
 
-def _victims_in_all(target: ServeState) -> Victims | Later | Never:
+def _victims_in_all(target: ServeState) -> Victims | FitsAfter | DoesNotFit:
     gone: tuple[ServeState, ...] = ()
     is_later = stops_kept = False
     for slot_state in target.slot_states:
-        found = _victims_in(slot_state, target, gone)
-        if isinstance(found, Never):
-            return found
-        if isinstance(found, Later):
+        fit = _victims_in(slot_state, target, gone)
+        if isinstance(fit, DoesNotFit):
+            return fit
+        if isinstance(fit, FitsAfter):
             is_later = True
         else:
-            gone, stops_kept = (*gone, *found.serves), stops_kept or found.stops_kept
-    return Later() if is_later else Victims(gone, stops_kept)
+            gone, stops_kept = (*gone, *fit.serves), stops_kept or fit.stops_kept
+    return FitsAfter() if is_later else Victims(gone, stops_kept)
 
 
-def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> Victims | Later | Never:
+def _victims_in(
+    slot_state: SlotState, target: ServeState, gone: Collection[ServeState]
+) -> Victims | FitsAfter | DoesNotFit:
     """As `victims_for`, in one slot. `gone`: those that stop for it anyway."""
     missing = _missing(slot_state, target, gone)
     if missing <= 0 and _may_join(slot_state, target, gone):
@@ -233,9 +235,9 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
     pins = _pins_in(slot_state, target) if has_kept_serves(slot_state) else []
     shortfall = slot_state.sizes(pins) + target.size_in(slot_state) - slot_state.budget
     if shortfall > 0:
-        return Never(shortfall, _explain_memory(slot_state, target, pins, shortfall))  # 2
+        return DoesNotFit(shortfall, _explain_memory(slot_state, target, pins, shortfall))  # 2
     if slot_state.slot.together and not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
-        return Never(0, _explain_sets(slot_state, target, pins))  # 2
+        return DoesNotFit(0, _explain_sets(slot_state, target, pins))  # 2
     kept = kept_in(slot_state, target, gone) if has_kept_serves(slot_state) else []
     if kept and _fits_beside(slot_state, target, [*pins, *kept]):
         pins, kept = [*pins, *kept], []
@@ -247,7 +249,7 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
             evictable = [state for state in evictable if state not in pins and state not in gone]
         chosen = _longest_unused(slot_state, evictable, missing)
     if chosen is None:
-        return Later()  # 4
+        return FitsAfter()  # 4
     return Victims(chosen, any(state in kept for state in chosen))  # 3
 
 

@@ -15,8 +15,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from stoker.domain.key import Priority
-from stoker.request.lease.eviction import Never, Victims, fits, victims_for, worth
-from stoker.request.lease.phases import ServePhase
+from stoker.domain.serve_phase import ServePhase
+from stoker.request.lease.eviction import DoesNotFit, Victims, fits, victims_for, worth
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState
 from stoker.request.lease.timing import has_residency, linger, measured_swap_time, residency_ends
 from stoker.request.lease.waiter import Waiter, Want
@@ -81,9 +81,10 @@ def choose_replica(replicas: Sequence[ServeState], now: float, missing: Mapping[
     if len(ready) == 1:
         return ready[0]
     if ready:
-        known = missing or {}
+        missing_of = missing or {}
         return min(
-            ready, key=lambda s: (_lack_of_room(s), max(known.get(s.name, 0), LEAST_MISSING) * (_load(s) + 1), _load(s))
+            ready,
+            key=lambda s: (_lack_of_room(s), max(missing_of.get(s.name, 0), LEAST_MISSING) * (_load(s) + 1), _load(s)),
         )  # 1
     starting = [state for state in taking if state.phase is ServePhase.STARTING]
     if starting:
@@ -106,10 +107,10 @@ def suitability(state: ServeState, now: float) -> Suitability:
         return Suitability.ELSEWHERE
     fit = victims_for(state)
     if not isinstance(fit, Victims):
-        return Suitability.NEVER if isinstance(fit, Never) else Suitability.LATER
+        return Suitability.NEVER if isinstance(fit, DoesNotFit) else Suitability.LATER
     if not fit.serves:
         return Suitability.FITS
-    if fit.stops_kept and any(free_place(one, now, state) is None for one in left_short(fit.serves)):
+    if fit.stops_kept and any(free_place(replicas, now, state) is None for replicas in left_short(fit.serves)):
         return Suitability.KEPT_VICTIMS
     for victim in fit.serves:
         if victim.is_used():
@@ -156,15 +157,19 @@ def may_start_unasked(state: ServeState) -> bool:
 
 def left_short(victims: Collection[ServeState]) -> list[ReplicaSet]:
     """The serves of which fewer replicas than are kept loaded would be ready without these."""
-    sets = dict.fromkeys(one.replica_set for one in victims if one.serve.min_replicas and one.counts_as_kept())
-    return [one for one in sets if one is not None and one.spare(victims) < 0]
+    sets = dict.fromkeys(
+        replica.replica_set for replica in victims if replica.serve.min_replicas and replica.counts_as_kept()
+    )
+    return [replica for replica in sets if replica is not None and replica.spare(victims) < 0]
 
 
 def sibling_for_waiting(state: ServeState, now: float) -> ServeState | None:
     """The replica that the requests waiting for this one join if it cannot serve them; None: there is none that is
     ready, starts, or may be started.
     """
-    others = [] if state.replica_set is None else [one for one in state.replica_set.replicas if one is not state]
+    others = (
+        [] if state.replica_set is None else [replica for replica in state.replica_set.replicas if replica is not state]
+    )
     if not others:
         return None
     other = choose_replica(others, now)
@@ -178,8 +183,8 @@ def better_replica(state: ServeState, now: float) -> ServeState | None:
     if state.takes_requests() and state.phase in _LOADED:
         return None
     own = suitability(state, now)
-    for one in () if state.replica_set is None else state.replica_set.replicas:
-        if one is not state and (one.phase in _LOADED or suitability(one, now) < own):
+    for replica in () if state.replica_set is None else state.replica_set.replicas:
+        if replica is not state and (replica.phase in _LOADED or suitability(replica, now) < own):
             break
     else:
         return None
@@ -224,8 +229,8 @@ def _gets_place(waiter: Waiter, state: ServeState) -> bool:
     return state.has_place() or not waiter.takes_place
 
 
-def _importance(one: tuple[Waiter, ServeState]) -> tuple[Priority, float, int]:
-    waiter = one[0]
+def _importance(move: tuple[Waiter, ServeState]) -> tuple[Priority, float, int]:
+    waiter = move[0]
     return waiter.share.priority, waiter.since, waiter.id
 
 
@@ -288,8 +293,8 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
     """
     if replicas.is_complete():
         return NO_EXTRA  # 1
-    found = _extra_replica(replicas, now)
-    return found if found.state is not None else found._replace(at=min(found.at, replicas.next_retry(now)))
+    extra = _extra_replica(replicas, now)
+    return extra if extra.state is not None else extra._replace(at=min(extra.at, replicas.next_retry(now)))
 
 
 def _extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
@@ -363,17 +368,17 @@ def kept_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
     free = free_place(replicas, now)
     if free is not None:
         return ExtraReplica(free, (), now)  # 2
-    found = NO_EXTRA
+    earliest = NO_EXTRA
     for state in replicas.replicas:
         if not may_start_unasked(state):
             continue
         if now < state.backoff_until:
-            found = min(found, ExtraReplica(None, (), state.backoff_until), key=_at)
+            earliest = min(earliest, ExtraReplica(None, (), state.backoff_until), key=_at)
         elif _is_open_to_extra(state, now):
             victims = _idle_victims(state, replicas)
             due = max((v.unused_since + v.slot_state.slot.idle_serve_after for v in victims), default=float("inf"))
-            found = min(found, ExtraReplica(state if due <= now else None, victims, due), key=_at)
-    return found  # 3, 4
+            earliest = min(earliest, ExtraReplica(state if due <= now else None, victims, due), key=_at)
+    return earliest  # 3, 4
 
 
 def _at(extra: ExtraReplica) -> float:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Serve, Status
+from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease import refusals
-from stoker.request.lease.eviction import Later, Never, fits, victims_for
-from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.eviction import DoesNotFit, FitsAfter, fits, victims_for
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import ReplicaSet, ServeState
 
@@ -32,8 +32,8 @@ class Residency:
         state = self._states.get(name)
         if state is not None:
             return (state,)
-        found = self._replica_sets.get(name)
-        return () if found is None else found.replicas
+        replica_set = self._replica_sets.get(name)
+        return () if replica_set is None else replica_set.replicas
 
     def is_loaded(self, name: str) -> bool:
         """Whether it is ready; of several replicas one."""
@@ -97,16 +97,16 @@ class SwitchPreview(NamedTuple):
 def preview_switch(scheduler: Scheduler, name: str) -> SwitchPreview:
     """Raises KeyError for an unknown serve."""
     state = scheduler.serves[name]
-    if scheduler.closing:
+    if scheduler.state.closing:
         return SwitchPreview(name, refusal=refusals.shutting_down())
     if state.removed:
         return SwitchPreview(name, refusal=refusals.removed(name))
     if state.phase is not ServePhase.STOPPED:
         return SwitchPreview(name, is_ready=state.phase is ServePhase.READY, waits=state.phase is not ServePhase.READY)
     fit = victims_for(state)
-    if isinstance(fit, Never):
+    if isinstance(fit, DoesNotFit):
         return SwitchPreview(name, refusal=refusals.no_fit(fit))
-    if isinstance(fit, Later) or (fit.serves and state.is_clearing()):
+    if isinstance(fit, FitsAfter) or (fit.serves and state.is_clearing()):
         return SwitchPreview(name, waits=True)
     return SwitchPreview(name, victims=tuple(victim.name for victim in fit.serves))
 
@@ -119,11 +119,11 @@ def loadable(scheduler: Scheduler) -> list[str]:
     that are rejected, blocked, parked, drained, or cannot load have to be named.
     """
     chosen: list[ServeState] = []
-    if scheduler.closing:
+    if scheduler.state.closing:
         return []
     for state in sorted(scheduler.serves.values(), key=_by_importance):
         replicas = (state,) if state.replica_set is None else tuple(state.replica_set.replicas)
-        is_up = any(one in chosen or one.phase in _UP for one in replicas)
+        is_up = any(replica in chosen or replica.phase in _UP for replica in replicas)
         if not is_up and _may_load(state) and fits(state, chosen):
             chosen.append(state)
     return [state.name for state in chosen]

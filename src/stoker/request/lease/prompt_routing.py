@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from stoker.domain.prompt_chain import PromptChain
+from stoker.domain.serve_phase import ServePhase
 from stoker.domain.usage import ServeUsage
-from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import choose_replica
 from stoker.request.lease.state import ServeState
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from stoker.domain.errors import CANNOT_LOAD, CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.figures import counted
 from stoker.domain.serve import Serve
-from stoker.request.lease.eviction import Never
+from stoker.request.lease.eviction import DoesNotFit
 from stoker.request.lease.state import CannotLoad, ServeState, Swap
 from stoker.request.lease.timing import measured_swap_time
 from stoker.request.lease.waiter import Waiter
@@ -30,12 +30,12 @@ def parked(serve: Serve, reason: str) -> StokerError:
     return StartFailed(f"serve '{serve.name}' is parked: {reason}; {hint}", code="parked", retry_after=60.0)
 
 
-def cannot_load(serve: Serve, found: CannotLoad) -> StokerError:
+def cannot_load(serve: Serve, problem: CannotLoad) -> StokerError:
     """No wait helps, so it has no time for the next attempt."""
     name = serve.replica_of or serve.name
-    again = f"; it is tried again once its files change, or by `stoker serves up {name}`" if found.failure else ""
-    text = f"serve '{serve.name}' cannot load: {found.reason}{again}"
-    return StartFailed(text, code=CANNOT_LOAD, remedy=f"{found.remedy}{again}")
+    again = f"; it is tried again once its files change, or by `stoker serves up {name}`" if problem.failure else ""
+    text = f"serve '{serve.name}' cannot load: {problem.reason}{again}"
+    return StartFailed(text, code=CANNOT_LOAD, remedy=f"{problem.remedy}{again}")
 
 
 QUEUE_FULL = "queue_full"
@@ -51,7 +51,7 @@ def no_place(serve: Serve) -> StokerError:
     return CapacityError(f"serve '{serve.name}' already runs {running}, its max_active", code="no_place")
 
 
-def no_fit(fit: Never) -> StokerError:
+def no_fit(fit: DoesNotFit) -> StokerError:
     return CapacityError(fit.reason, code="no_fit", retry_after=60.0)
 
 

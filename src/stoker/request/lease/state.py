@@ -16,9 +16,9 @@ from stoker.domain.lease import FairShare, Lease
 from stoker.domain.protocols import FileMarks
 from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Driver, Serve, Slot
+from stoker.domain.serve_phase import ServeEvent, ServePhase, next_phase
 from stoker.domain.usage import ServeUsage
 from stoker.request.lease.fair_queue import FairQueue, LearnedCosts, used_tokens
-from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
 from stoker.request.lease.waiter import Waiter
 
 
@@ -288,8 +288,8 @@ class ServeState:
         """The waiters that may cause a swap at the cost of others, in order of arrival."""
         return [waiter for waiter in self.queue.values() if not waiter.is_background]
 
-    def apply(self, event: PhaseEvent) -> None:
-        """Raises IllegalPhaseEvent."""
+    def apply(self, event: ServeEvent) -> None:
+        """Raises IllegalEvent."""
         before, self.phase = self.phase, next_phase(self.phase, event)
         if self.replica_set is not None:
             self.replica_set.ready += (self.phase is ServePhase.READY) - (before is ServePhase.READY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ T = TypeVar("T")
 Raw = msgspec.Raw
 encode = msgspec.json.encode
 _syntax = msgspec.json.Decoder(Raw)
+_fields = msgspec.json.Decoder(dict[str, Raw])
 _AT = re.compile(r" - at `\$([^`]*)`$")
 
 
@@ -57,3 +59,35 @@ def is_json(text: str) -> bool:
 def is_there(value: Raw) -> bool:
     """Whether an optional field was given, and not as null."""
     return bytes(value) not in (b"", b"null")
+
+
+@cache
+def _names(shape: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(shape))
+
+
+def has_unknown_field(body: bytes, shape: type[msgspec.Struct]) -> bool:
+    """Whether a request has a field that its shape, in which it was read, does not have."""
+    return not _names(shape).issuperset(shaped(_fields, body, ""))
+
+
+def string(value: Any, where: str) -> str:
+    """Raises ClientError 400 `bad_field` for anything else."""
+    if not isinstance(value, str):
+        raise ClientError(f"'{where}' must be a string", code="bad_field", param=where)
+    return value
+
+
+def text_of(value: Any) -> str:
+    """A text; anything else is an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """An object; anything else is an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list; anything else has none."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -36,8 +36,14 @@ from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
 from stoker.request.translate.neutral.thinking import maker_of
-from stoker.request.translate.responses.tools import choice_of, own_name, tool_of
-from stoker.request.translate.responses.write_prompt import format_of, instructions_of, is_instructions
+from stoker.request.translate.responses.write_prompt import (
+    choice_of,
+    format_of,
+    instructions_of,
+    is_instructions,
+    own_name,
+    tool_of,
+)
 
 CUT = {
     StopReason.LENGTH: "max_output_tokens",

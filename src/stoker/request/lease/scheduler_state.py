@@ -10,15 +10,15 @@ from stoker.domain.errors import StokerError
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot, slots_of
+from stoker.domain.serve_phase import ServeEvent, ServePhase
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
-from stoker.request.lease.phases import PhaseEvent, ServePhase
 from stoker.request.lease.state import ReplicaSet, ServeState, SlotGroup, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import swap_timeout
 from stoker.request.lease.waiter import Waiter, Want
 
 
-class Transitions:
+class SchedulerState:
     """Every serve and slot at run time, by name."""
 
     def __init__(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
@@ -31,6 +31,11 @@ class Transitions:
         others.
         """
         self.last_swap_id = 0
+        self.wake: float | None = None
+        """When `on_tick` is to be called; None: at no time."""
+        self.closing = False
+        self.is_below_minimum = False
+        """Whether fewer replicas of a serve are loaded than are kept."""
         self._groups: list[SlotGroup] | None = None
         self._kept_sets: list[ReplicaSet] | None = None
         self._next_number = 0
@@ -86,7 +91,9 @@ class Transitions:
         """The serves of which replicas are kept loaded."""
         if self._kept_sets is None:
             sets = self.replica_sets.values()
-            self._kept_sets = [one for one in sets if any(state.serve.min_replicas for state in one.replicas)]
+            self._kept_sets = [
+                replicas for replicas in sets if any(state.serve.min_replicas for state in replicas.replicas)
+            ]
         return self._kept_sets
 
     def slot_groups(self) -> list[SlotGroup]:
@@ -214,15 +221,15 @@ class Transitions:
             slot_state.swaps[swap.swap_id] = swap
             slot_state.swaps_made += target is not None
         if target is not None:
-            target.apply(PhaseEvent.START_DECIDED)
+            target.apply(ServeEvent.STARTED)
         for victim in victims:
-            victim.apply(PhaseEvent.STOP_DECIDED)
+            victim.apply(ServeEvent.STOP_DECIDED)
 
     def run_swap(self, swap: Swap, now: float) -> Command:
         swap.run_at = now
         swap.slots[0].group.touch()
         for victim in swap.victims:
-            victim.apply(PhaseEvent.DRAINED)
+            victim.apply(ServeEvent.STOP_BEGUN)
         name = swap.target.name if swap.target is not None else None
         return StartSwap(swap.swap_id, name, tuple(v.name for v in swap.victims))
 
@@ -234,9 +241,9 @@ class Transitions:
         self.close_swap(swap)
         for slot_state in swap.slots:
             slot_state.swaps_made -= 1
-        target.apply(PhaseEvent.CALLED_OFF)
+        target.apply(ServeEvent.CALLED_OFF)
         for victim in swap.victims:
-            victim.apply(PhaseEvent.CALLED_OFF)
+            victim.apply(ServeEvent.CALLED_OFF)
             if victim.exited or victim.must_stop():
                 self.open_swap(SwapKind.UNLOAD, None, (victim,), now, max(0.0, swap.drain_deadline - now))
 
@@ -247,7 +254,7 @@ class Transitions:
             if victim.exited:
                 commands += self.mark_stopped(victim)
                 continue
-            victim.apply(PhaseEvent.CALLED_OFF)
+            victim.apply(ServeEvent.CALLED_OFF)
             if victim.must_stop():
                 self.open_swap(SwapKind.UNLOAD, None, (victim,), now, 0.0)
         return commands
@@ -264,7 +271,7 @@ class Transitions:
         return []
 
     def mark_ready(self, state: ServeState, swap: Swap, now: float) -> None:
-        state.apply(PhaseEvent.PROVED)
+        state.apply(ServeEvent.PROVED)
         state.ready_since = now
         state.failures = 0
         state.backoff_until = 0.0
@@ -279,12 +286,13 @@ class Transitions:
 
     def keep_again(self, state: ServeState) -> None:
         """Its serve is asked for: what an operator unloaded of it may be kept loaded again."""
-        for one in () if state.replica_set is None else state.replica_set.replicas:
-            one.is_unloaded = False
+        for replica in () if state.replica_set is None else state.replica_set.replicas:
+            replica.is_unloaded = False
         state.touch()
 
     def mark_stopped(self, state: ServeState) -> list[Command]:
-        state.apply(PhaseEvent.ENDED)
+        if state.phase is not ServePhase.STOPPED:  # its start was called off before
+            state.apply(ServeEvent.GONE)
         state.exited = False
         state.measured = None  # the declared size counts until it is measured again
         state.end_leases(state.leases)
