@@ -149,7 +149,7 @@ def test_looking_for_a_text_first_overlooks_nothing() -> None:
     lines = [row[2] for row in RECORDED] + [line for _, _, line in EXAMPLES]
     for row in rows:
         whole = re.compile(row.pattern, re.IGNORECASE)
-        parts = failures._alternatives(row.pattern)
+        parts = failures.alternatives(row.pattern)
         for line in lines:
             found = any(text in line.lower() and pattern.search(line) for text, pattern in parts)
             assert found == (whole.search(line) is not None), (line, row.pattern)

@@ -372,7 +372,7 @@ def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | Non
     lines = [line[:_WIDTH] for line in said.splitlines()[-_LINES:] if _INFORMATION.search(line[:_WIDTH]) is None]
     whole = "\n".join(lines).lower()
     for row in _rows(engine):  # 2
-        patterns = [pattern for text, pattern in _alternatives(row.pattern) if text in whole]
+        patterns = [pattern for text, pattern in alternatives(row.pattern) if text in whole]
         for line in lines if patterns else ():
             for pattern in patterns:
                 if (match := pattern.search(line)) is not None:
@@ -392,7 +392,7 @@ def _rows(engine: str) -> tuple[FailurePattern, ...]:
 
 
 @cache
-def _alternatives(pattern: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+def alternatives(pattern: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Each alternative of a pattern, with a text in lower case that all its matches contain. Most texts are in no line,
     and a text is found a hundred times faster than a pattern.
     """
