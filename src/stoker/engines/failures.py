@@ -75,7 +75,7 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|\bCDI\b.{0,40}(device|vendor|spec|registry)"
         r"|(invalid|unknown) runtime|set_mempolicy: |OCI runtime|\brunc\b.{0,60}(fail|error|unable)"
         r"|crun: .{0,80}(device|/dev/)"
-        r"|adding custom device|stat (nvidia|amd|intel)\.com/gpu"
+        r"|adding custom device|stat /dev/(kfd|dri|nvidia)\S{0,20}: no such|stat (nvidia|amd|intel)\.com/gpu"
         r"|(nvidia|amd|intel)\.com/gpu=\S{1,60}.{0,40}(not found|unresolvable|no such)"
         r"|Error response from daemon: .{0,200}(device|gpu|nvidia|cdi\b|runtime)",
     ),
@@ -85,13 +85,14 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|/dev/(dri/renderD|nvidia|kfd|accel)\S{0,40} ?.{0,20}(Permission denied|Operation not permitted|EACCES"
         r"|EPERM)"
         r"|is not (a )?member of .{0,20}(video|render)|permission denied while trying to connect"
-        r"|NVML_?ERROR_?NO_?PERMISSION"
+        r"|NVML_?ERROR_?NO_?PERMISSION|not in the .{0,12}(render|video).{0,4} group"
         r"|Insufficient Permissions",
     ),
     FailurePattern(
         FailureKind.SHARED_MEMORY,
         r"shared memory (segment|object|region|file)\b.{0,200}(No space left|Cannot allocate|File exists|error|fail)"
         r"|/dev/shm\S{0,80}.{0,80}(No space|Permission denied|Read-only|too small)|insufficient shared memory"
+        r"|No space left on device.{0,20}/dev/shm"
         r"|\bBus error\b|\bSIGBUS\b"
         r"|(unable|failed) to (open|allocate|resize|create|mmap) (\w{1,12} )?shared.memory"
         r"|shm_open.{0,60}(fail|error|:)"
@@ -117,9 +118,11 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|peer.?access.{0,20}(not supported|is not|unsupported|fail)"
         r"|cudaErrorPeerAccess|PEER_ACCESS_(UN|NOT_)|custom_all_reduce\.cu|onecclError"
         r"|(one)?ccl: .{0,120}(EXCEPTION|error|fail)"
-        r"|\bCCL_ERROR\b|collective operation timeout|gloo/\w{1,20}|Gloo connect|DistNetworkError|DistStoreError"
+        r"|\bCCL_ERROR\b|collective operation timeout"
+        r"|NCCL (operations?|watchdog|communicator)\b.{0,60}(fail|timed out|terminated|abort)|gloo/\w{1,20}"
+        r"|Gloo connect|DistNetworkError|DistStoreError"
         r"|DistBackendError"
-        r"|setting up \w{1,6} communicator|(hip|cuda)Ipc(Open|Get)|(Open|Get|Put)IpcHandle"
+        r"|setting up \w{1,6} communicator|waiting for clients|(hip|cuda)Ipc(Open|Get)|(Open|Get|Put)IpcHandle"
         r"|TCPStore.{0,80}(fail|error|tim)"
         r"|Rendezvous\w{0,20}Error"
         r"|client socket has (failed|timed out)|nvshmem.{0,60}(fail|error)|ibv_\w{1,30}.{0,40}(fail|error)"
@@ -140,14 +143,18 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|ErrorInitializationFailed|Tensile host: No devices|ERROR_DEVICE_NOT_(FOUND|AVAILABLE)"
         r"|ZE_RESULT_ERROR_UNINITIALIZED"
         r"|No device of requested type|Failed to initialize NVML|hsa_init.{0,20}fail|GPU access blocked"
+        r"|CUDA unknown error|Found no \w{1,8} driver"
         r"|no (suitable|supported) (GPU|device)",
+    ),
+    FailurePattern(
+        FailureKind.BAD_TEMPLATE, r"Unable to generate parser for this template|chat template (parsing|rendering) error"
     ),
     # before memory and weights, of which some of these speak, too
     FailurePattern(
         FailureKind.BAD_PARALLEL,
         r"(must be|is not|not|be) (evenly )?divisible"
         r"|cannot be (evenly )?(divided|split|sharded) (by|across|among|over|into|evenly)"
-        r"|divide evenly|too large tensor.?parallel|World size \(?\d{1,6}\)? is (larger|greater)"
+        r"|divide evenly|(should|must) divide\b|too large tensor.?parallel|World size \(?\d{1,6}\)? is (larger|greater)"
         r"|exceeds the (total )?number of available GPUs"
         r"|(tensor|pipeline|expert|data).?parallel\w{0,6}.{0,40}(larger|greater|more|exceed).{0,20}(than|number|GPU)"
         r"|\b(tp|pp|dp|ep)[_ -]?size\b.{0,60}(larger|greater|exceed|not equal|must (be|divide))"
@@ -167,7 +174,9 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|invalid device function|device kernel image is invalid|is not compatible with the current"
         r"|too old to be supported"
         r"|support querying the available free memory|(BUILD_PROGRAM|PROGRAM_BUILD|MODULE_BUILD)_FAILURE"
-        r"|that cannot run the operation"
+        r"|that cannot run the operation|only supports? (Ampere|Hopper|Ada|Turing|Volta|Blackwell|CUDA|newer)\b"
+        r"|device \S{1,20} does not support|requires? (compute|CUDA) capability"
+        r"|has compute capability [\d.]{1,6}.{0,80}requires"
         r"|(architecture|GPU|device|hardware) (is|are) not supported"
         r"|create(ComputePipelines?|ShaderModule): Error(?!OutOf)|(Feature|Extension|Format)NotPresent"
         r"|ERROR_(INVALID_BINARY|UNSUPPORTED_\w{1,20})"
@@ -180,7 +189,8 @@ TABLE: tuple[FailurePattern, ...] = (
         FailureKind.OUT_OF_MEMORY,
         r"out.?of.?(host.?|device.?|pool.?|gpu.?)?memory|cudaMalloc failed|cudaErrorMemoryAllocation|bad_alloc"
         r"|\bMemoryError\b"
-        r"|(failed|unable) to (allocate|reserve|alloc)\b(?!.{0,120}(falling back|retry|will use))"
+        r"|(fail\w{0,3} to|unable to|can't|cannot|could not|couldn't) (allocate|reserve|alloc)\b"
+        r"(?!.{0,120}(falling back|retry|will use))"
         r"|Cannot allocate memory|Not enough (\w{1,8} )?memory (for|to|on)"
         r"|memory allocation of size \d{1,20} failed|STATUS_ALLOC_FAILED|insufficient (\w{1,8} )?(memory|vram)"
         r"|requires more (\w{1,8} )?memory"
@@ -218,7 +228,8 @@ TABLE: tuple[FailurePattern, ...] = (
     FailurePattern(
         FailureKind.BAD_OPTION,
         r"Invalid device index|device index is out of range|invalid.?device.?ordinal|invalid device: "
-        r"|invalid device (id|string|selector)"
+        r"|invalid device (id|string|selector)|unknown device\b|invalid device_?ids?|Inconsistent values for"
+        r"|device.{0,20} (is|are) not visible"
         r"|invalid literal for int\(\) .{0,40}(MIG|GPU)-|use HIP_VISIBLE_DEVICES instead|Incomplete selector"
         r"|SELECTOR.{0,20}(error|invalid)"
         r"|(VISIBLE_DEVICES|AFFINITY_MASK).{0,60}(invalid|inconsistent|out of range|does not exist)",
@@ -239,7 +250,10 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|Unrecognized (model|configuration class)"
         r"|does not recognize this architecture|Model architectures .{0,80} failed to be inspected"
         r"|is not a supported model|unknown model type"
-        r"|unknown (pre-tokenizer|tokenizer|projector|vision)|unsupported (projector|tokenizer)"
+        r"|unknown (pre-tokenizer|tokenizer|projector|vision)"
+        r"|error loading model (hyperparameters|vocabulary|architecture)|architecture \S{1,40} is not supported"
+        r"|is not supported yet|KeyError: '[\w.]{1,80}(weight|layers|proj|experts|scale)"
+        r"|unsupported (projector|tokenizer)"
         r"|wrong number of tensors|has wrong (shape|size)"
         r"|size mismatch for|tensor '[^']{1,120}' (not found|is missing)|missing tensor|key not found in model"
         r"|cannot find tokenizer"
@@ -260,7 +274,8 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|torch.memory.saver.{0,40}(not|install)"
         r"|version `(GLIBC|GLIBCXX|CXXABI)_[\d.]{1,20}' not found|Failed to find C(\+\+)? compiler"
         r"|no (C|C\+\+|host) compiler"
-        r"|CUDA_HOME .{0,40}(not set|not found)|fatal error: [\w./+-]{1,80}\.h(pp)?: No such file"
+        r"|CUDA_HOME .{0,40}(not set|not found)|(cc1|cc1plus|as|ld|collect2): No such file"
+        r"|fatal error: [\w./+-]{1,80}\.h(pp)?: No such file"
         r"|\bld: cannot find -l|not compiled with (CUDA|XPU|ROCm|HIP)",
     ),
     FailurePattern(
@@ -274,7 +289,8 @@ TABLE: tuple[FailurePattern, ...] = (
         FailureKind.BAD_WEIGHTS,
         r"invalid magic|gguf_init_from|tensor .{0,200}(not within|out of bounds|data offset)|file bounds"
         r"|failed to read"
-        r"|corrupt|SafetensorError|deserializing header|failed reading zip archive|Consistency check failed"
+        r"|(file|model|weights?|shards?|data|tensors?|gguf|is|are|be) .{0,20}corrupt|SafetensorError"
+        r"|deserializing header|failed reading zip archive|Unable to load weights from|Consistency check failed"
         r"|invalid load key|unexpected (EOF|end of file)",
     ),
     FailurePattern(
@@ -292,11 +308,11 @@ TABLE: tuple[FailurePattern, ...] = (
     ),
     FailurePattern(
         FailureKind.BAD_TEMPLATE,
-        r"failed to (parse|apply|render|load|compile) .{0,20}template|Unable to generate parser for this template"
-        r"|must provide a chat template"
+        r"failed to (parse|apply|render|load|compile) .{0,20}template"
+        r"|must provide a chat template|chat template .{0,80}(failed to be opened|is not (a |supported|valid))"
         r"|chat.?template.{0,60}(is invalid|invalid|could not|cannot be|syntax error|no longer)"
         r"|jinja2?\.exceptions|Template(Syntax)?Error|UndefinedError"
-        r"|Value is not (callable|hashable|iterable).{0,60} at row|Unknown (method|function|filter).{0,60} at row",
+        r"|\bat row \d{1,6}, column \d",
     ),
     FailurePattern(
         FailureKind.BAD_WEIGHTS,
