@@ -13,7 +13,7 @@ EXTENSION = Extension(
         ),
         Command("eval validator", "stoker_orchestrator.commands.validator:validator", "Measure a model as validator."),
     ),
-    warnings="stoker_orchestrator.commands.validator:validator_warnings",
+    warnings="stoker_orchestrator.warnings:warnings",
     server="stoker_orchestrator.server:build",
     pages="stoker_orchestrator.operations:OPERATIONS",
 )

@@ -42,4 +42,4 @@ def test_nobody_writes_sizes_anew() -> None:
     folder = Path(stoker.__file__).parents[1]
     own = re.compile(r"/ ?2 ?\*\* ?[234]0:|/ 1e[69]:\.\d+f\} ?[MG]i?B\b|free // 2\*\*20")
     found = [path.name for path in folder.rglob("*.py") if own.search(path.read_text())]
-    assert found == ["this_machine.py"], "there it is part of the name of a machine, by which results are compared"
+    assert {*found} <= {"this_machine.py"}, "there it is part of the name of a machine, by which results are compared"

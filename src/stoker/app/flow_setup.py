@@ -15,7 +15,7 @@ from stoker.domain.access import Settings
 from stoker.domain.serve import Serve
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.request.accept.bodies import budget_for
-from stoker.request.decide.aliases import resolve_aliases, with_aliases
+from stoker.request.decide.aliases import describe_aliases, resolve_aliases, with_aliases
 from stoker.request.decide.names import Names, ServeStates
 from stoker.request.relay.image_fetcher import ImageFetcher
 
@@ -64,16 +64,4 @@ class FlowSetup:
 
     def aliases(self, settings: Settings) -> list[dict[str, Any]]:
         """For /status: each alias that can be moved, the serve that it points to, and why."""
-        meaning, all_moved = self._serve_by_alias(settings), self._extensions.moved_aliases()
-        found = []
-        for alias in settings.aliases:
-            moved = all_moved.get(alias.name)
-            override = moved.override if moved is not None and moved.override.serve == meaning[alias.name] else None
-            found.append({
-                "alias": alias.name, "serve": meaning[alias.name], "configured": alias.serve, "gate": alias.gate,
-                "promoted_at": None if override is None else override.at,
-                "evidence": None if override is None else override.evidence,
-                "reason": None if override is None else override.reason,
-                "watched_for": None if moved is None else moved.watched_for,
-            })  # fmt: skip
-        return found
+        return describe_aliases(settings.aliases, self._extensions.moved_aliases(), settings.serves)

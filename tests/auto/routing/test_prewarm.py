@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.auto.flow.routed import work_with
 from tests.auto.flow.test_flow_routing import LARGE, SMALL, route, whole
 from tests.gateway.flow_stage import Stage, ask, story
 
@@ -205,7 +206,7 @@ async def test_only_requests_that_name_a_task_are_heard(stage: Stage) -> None:
             heard.append(plan.task.name)  # type: ignore[attr-defined]
 
     route(stage)
-    stage.work_with(observer=Hears())
+    work_with(stage, observer=Hears())
     client = await stage.client()
     for model in ("small", "auto:creative", "auto"):
         await client.send(ask(model=model))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from stoker.domain.alias_choice import AliasChoice
-from stoker.domain.gate import Alias
+from stoker.domain.gate import Alias, MovedAlias
 from stoker.domain.serve import Serve
 
 
@@ -17,6 +18,26 @@ def resolve_aliases(aliases: Iterable[Alias], moved: Mapping[str, str], serves: 
     for alias in aliases:
         serve = moved.get(alias.name)
         found[alias.name] = serve if serve is not None and serve in known else alias.serve
+    return found
+
+
+def describe_aliases(
+    aliases: Iterable[Alias], moved: Mapping[str, MovedAlias], serves: Iterable[Serve]
+) -> list[dict[str, Any]]:
+    """For /status: each alias that can be moved, the serve that it points to, and why."""
+    aliases = tuple(aliases)
+    meaning = resolve_aliases(aliases, {name: one.override.serve for name, one in moved.items()}, serves)
+    found = []
+    for alias in aliases:
+        one = moved.get(alias.name)
+        override = one.override if one is not None and one.override.serve == meaning[alias.name] else None
+        found.append({
+            "alias": alias.name, "serve": meaning[alias.name], "configured": alias.serve, "gate": alias.gate,
+            "promoted_at": None if override is None else override.at,
+            "evidence": None if override is None else override.evidence,
+            "reason": None if override is None else override.reason,
+            "watched_for": None if one is None else one.watched_for,
+        })  # fmt: skip
     return found
 
 

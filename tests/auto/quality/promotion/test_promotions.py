@@ -20,6 +20,7 @@ from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
 from stoker.domain.serve import Serve, Status
 from stoker.exchange.leasing import leased
 from stoker.fleet.swapping.conductor import Conductor
+from stoker.request.decide.aliases import describe_aliases
 from stoker_auto.promotion.overrides import Overrides
 from stoker_auto.promotion.promotions import Promotions
 from stoker_lab.testing.clock import FakeClock
@@ -63,7 +64,7 @@ class Books:
         def notify(event: Event) -> None:
             self.events.append(event)
             if isinstance(event, AliasMoved):
-                meant = [f"{alias}={serve.name}" for serve in found.serves for alias in serve.aliases]
+                meant = [f"{alias}={serve}" for alias, serve in found.serve_by_alias().items()]
                 self.seen.append(tuple(meant))
             if isinstance(event, PromotionWatchEnded):
                 self.ended.set()
@@ -142,7 +143,7 @@ async def test_with_evidence_the_alias_means_the_new_serve_at_once_and_after_a_r
     assert books.seen == [("coder=clever",)]
     assert books.events == [AliasMoved("coder", "clever", "fast", MoveCause.PROMOTED, "faster")]
     promotions.close()
-    (shown,) = books.promotions().status()
+    (shown,) = describe_aliases((ALIAS,), books.promotions().moved(), SERVES)
     assert (shown["serve"], shown["configured"], shown["evidence"], shown["reason"]) == (
         "clever",
         "fast",
@@ -253,7 +254,7 @@ async def test_an_override_whose_serve_is_gone_counts_no_more(books: Books) -> N
     Overrides(books.path).write({"coder": Override("coder", "gone", "fast", 1.0)})
     promotions = books.promotions()
     assert promotions.serve_by_alias() == {"coder": "fast"}
-    (shown,) = promotions.status()
+    (shown,) = describe_aliases((ALIAS,), promotions.moved(), SERVES)
     assert shown["promoted_at"] is None
 
 
@@ -321,7 +322,7 @@ async def test_failures_of_others_are_not_its_own(books: Books) -> None:
             promotions.observe(Decision("r", 1.0, "/p", model=model, serve=serve, outcome="upstream_failed"))
     await books.ended.wait()
     assert [outcome for _, outcome, _ in books.closed] == [Outcome.UNDECIDED]  # not failed
-    (shown,) = promotions.status()
+    (shown,) = describe_aliases((ALIAS,), promotions.moved(), SERVES)
     assert shown["watched_for"] is None
 
 
@@ -430,7 +431,7 @@ async def test_another_promotion_ends_the_watch_of_the_one_before(books: Books) 
     promotions.configure((), SERVES, ())
     await asyncio.sleep(0)
     assert books.closed == []
-    assert promotions.status() == []
+    assert promotions.serve_by_alias() == {}
 
 
 @story
@@ -465,7 +466,7 @@ async def test_a_promotion_ends_when_its_serve_is_removed_and_does_not_come_back
     promotions.configure((ALIAS,), SERVES[:1], (GATE,))
     assert await promotions.end_lost() == lost
     assert books.moves[-1] == AliasMoved("coder", "fast", "clever", MoveCause.ENDED)
-    (shown,) = promotions.status()
+    (shown,) = describe_aliases((ALIAS,), promotions.moved(), SERVES)
     assert (shown["serve"], shown["promoted_at"], shown["evidence"], shown["watched_for"]) == ("fast", None, None, None)
     promotions.close()
     assert books.promotions().serve_by_alias() == {"coder": "fast"}
