@@ -143,6 +143,18 @@ def test_hostile_output_costs_linear_time() -> None:
         assert not set("*+") & set(outside_classes), row.pattern
 
 
+def test_looking_for_a_text_first_overlooks_nothing() -> None:
+    """A row is found exactly where its whole pattern matches."""
+    rows = (*failures.TABLE, *(row for engine in ENGINES.values() for row in engine.failures))
+    lines = [row[2] for row in RECORDED] + [line for _, _, line in EXAMPLES]
+    for row in rows:
+        whole = re.compile(row.pattern, re.IGNORECASE)
+        parts = failures.alternatives(row.pattern)
+        for line in lines:
+            found = any(text in line.lower() and pattern.search(line) for text, pattern in parts)
+            assert found == (whole.search(line) is not None), (line, row.pattern)
+
+
 def test_every_kind_has_an_example_and_advice() -> None:
     assert {kind for _, kind, _ in EXAMPLES} | {Kind(row[0]) for row in RECORDED} == set(Kind)
     assert all(failures.advice(kind) for kind in Kind)

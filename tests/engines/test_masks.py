@@ -180,6 +180,8 @@ def test_a_serve_that_chooses_its_devices_by_its_own_environment_is_left_alone(
     found = masked(replace(serve, env={**serve.env, **own}), Slot("gpu", devices=("0",)), MachineCards(machine)).env
     assert expected in [f"{name}={value}" for name, value in found.items()]
     assert not {"ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"} & set(found)
+    wrong = masked(replace(serve, env={**serve.env, **own}), Slot("gpu", devices=("7",)), MachineCards(machine))
+    assert wrong.device_problem == "", "what `devices` says does not count then"
 
 
 def test_a_serve_that_chooses_by_the_engines_option_keeps_it(serve: Serve) -> None:

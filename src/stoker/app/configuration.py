@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from stoker.domain.access import Settings
 from stoker.domain.cluster import Cluster, on_cluster
 from stoker.domain.serve import Serve, Slot, replica_name, replicas_of, slots_of
-from stoker.engines.masks import MachineCards, masked
+from stoker.engines.masks import MachineCards, masked, uses_vulkan
 from stoker.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
 from stoker.request.decide.aliases import with_aliases, with_choices
@@ -51,7 +51,7 @@ def machine_for(settings: Settings) -> MachineCards:
         return MachineCards()
     from stoker.fleet.memory.cards import this_machine
 
-    return this_machine()
+    return this_machine(any(uses_vulkan(serve) for serve in settings.serves))
 
 
 def with_contexts(settings: Settings) -> Settings:

@@ -793,8 +793,8 @@ class Serve:
     up: Annotated[
         Command | None,
         setting(
-            "Command that creates the container, with the placeholders of `cmd`, never through a shell. Needed if the "
-            "container may be missing."
+            "Command that creates the container, with the placeholders of `cmd`, and `{devices}`, never through a "
+            "shell. Needed if the container may be missing."
         ),
     ] = None
     unit: Annotated[Text | None, setting("The systemd unit that runs it. Default: `stoker-serve-NAME.service`.")] = None

@@ -153,16 +153,21 @@ def masked(serve: Serve, slot: Slot | None, machine: MachineCards) -> Serve:
     if serve.cmd and serve.cmd[0].rpartition("/")[2] in _CONTAINER_TOOLS:
         passes_on = "_VISIBLE_" in " ".join(serve.cmd)
         return replace(serve, env={**_as_written(words), **serve.env}) if passes_on else serve
-    apis = engine.computes_with(serve)
-    found = mask(words, engine, apis, machine)
-    if found.problem:
-        return replace(serve, device_problem=f"serve '{serve.name}': {found.problem}")
+    found = mask(words, engine, engine.computes_with(serve), machine)
     own = {api for api, names in VARIABLES.items() if any(name in serve.env for name in names)}
+    if found.problem:
+        problem = "" if own else f"serve '{serve.name}': {found.problem}"
+        return replace(serve, env={**_as_written(words), **serve.env}, device_problem=problem)
     taken = {name for api in own for name in VARIABLES[api]}
     environment = {name: value for name, value in found.environment.items() if name not in taken} | dict(serve.env)
     chooses = bool(own) or serve.cmd is not None or any(w.split("=")[0] in _CHOOSE for w in serve.extra_args)
     arguments = () if chooses else found.arguments
     return replace(serve, env=environment, extra_args=(*arguments, *serve.extra_args))
+
+
+def uses_vulkan(serve: Serve) -> bool:
+    """Whether the numbers of Vulkan matter to it."""
+    return Api.VULKAN in (engine_of(serve.engine).computes_with(serve) or ())
 
 
 def note(serve: Serve, slot: Slot | None, machine: MachineCards) -> str:

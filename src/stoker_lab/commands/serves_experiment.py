@@ -60,9 +60,10 @@ def experiment(
     serve = serve_for(model, gpu, served_name, context, parallel, cmd, tuple(extra or ()), engine, container)
     from stoker.app.configuration import placed_serves
     from stoker.cli.commands.dry_run import command_line
+    from stoker.engines.masks import uses_vulkan
 
     settings = settings_for(serve, port, gpu, Path(tempfile.gettempdir()))
-    [placed] = placed_serves(settings, _machine())
+    [placed] = placed_serves(settings, _machine(uses_vulkan(serve)))
     started = command_line(placed)  # what cannot start is refused before anything listens
     if gpu is not None and (note := _unknown_gpu(gpu)):
         terminal.note(f"stoker: {note}")
@@ -156,13 +157,13 @@ def _unknown_gpu(gpu: str) -> str:
     return f"--gpu {gpu}: no such GPU was found ({there_are}); the engine may use the CPU, or fail"
 
 
-def _machine() -> MachineCards:
+def _machine(with_vulkan: bool = False) -> MachineCards:
     """Its devices; if no library of the drivers is installed here, those that their tools show."""
     from stoker.cli.machine import discover
     from stoker.engines.masks import Card
     from stoker.fleet.memory.cards import this_machine
 
-    machine = this_machine()
+    machine = this_machine(with_vulkan)
     if machine.cards:
         return machine
     return replace(machine, cards=tuple(Card(gpu.vendor, gpu.index, gpu.uuid) for gpu in discover.gpus()))

@@ -21,9 +21,9 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 """Variables that no engine has, and by which Mesa puts the card of the screen first."""
 
 
-def this_machine() -> MachineCards:
-    """Blocks: up to seconds while a driver wakes. Vulkan is asked only if there are several cards."""
-    return look((Nvidia(), Amd(), Intel()), os.environ, vulkan_text)
+def this_machine(with_vulkan: bool = True) -> MachineCards:
+    """Blocks: up to seconds while a driver wakes. `with_vulkan`: also their numbers there, if there are several."""
+    return look((Nvidia(), Amd(), Intel()), os.environ, vulkan_text if with_vulkan else lambda: "")
 
 
 def look(

@@ -42,7 +42,7 @@ from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry
 from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.http import client
-from stoker.http.kept_connection import KeptConnection
+from stoker.http.client import KeptConnection
 
 SLEEP_LIMIT = 30.0
 """Seconds."""
