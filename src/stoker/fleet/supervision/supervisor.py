@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from stoker.domain.access import Conversations
 from stoker.domain.errors import OurBug, StartFailed
 from stoker.domain.lease import Target
-from stoker.domain.protocols import Clock, QuickCheck, Running
+from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver, Serve
 from stoker.domain.serve_phase import ServeEvent, ServePhase
 from stoker.engines import sleep_api
@@ -38,10 +38,9 @@ from stoker.fleet.process.identity import Keys, KeySigner, StartRecord
 from stoker.fleet.supervision.adoption import Adopter
 from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit, ended_while_starting
 from stoker.fleet.supervision.memory_meter import MemoryMeter
-from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry, ServeStatistics
+from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry
 from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
-from stoker.fleet.watchdog.probe import HostState
 from stoker.http import client
 from stoker.http.client import KeptConnection
 
@@ -156,47 +155,19 @@ class Supervisor:
         self._registry = ServeRegistry(context, keys, meter, self.warm, self.conversations)
         self._checks = StartChecks(context.paths, self._registry, meter)
         self._meter = meter
+        # What its parts answer: see `Fleet`.
+        self.quick_check, self.full_check = self._checks.quick_check, self._checks.full_check
+        self.download, self.download_progress = self._checks.download, self._checks.download_progress
+        self.load_percent, self.failure_of = self._registry.load_percent, self._registry.failure_of
+        self.is_asleep, self.end_sleepers = self._registry.is_asleep, self._registry.end_sleepers
+        self.statistics, self.host_state = self._registry.statistics, self._registry.host_state
+        self.forget = self.conversations.forget
         self._adopter = Adopter(context, keys, self._registry, self.warm, self.conversations)
         self._sleep_control = SleepControl(context.clock, meter.measure_group)
         self._is_closed = False
         self._adopted = asyncio.Event()
         """Not set while `adopt` runs: a serve that it finds must not be started a second time."""
         self._adopted.set()
-
-    # -- questions -------------------------------------------------------------------------------------------------
-
-    def quick_check(self, serve: Serve) -> QuickCheck | Awaitable[QuickCheck]:
-        return self._checks.quick_check(serve)
-
-    async def full_check(
-        self, serve: Serve, victims: tuple[str, ...] = (), checked: QuickCheck | None = None
-    ) -> list[str]:
-        return await self._checks.full_check(serve, victims, checked)
-
-    async def download(self, serve: Serve) -> None:
-        await self._checks.download(serve)
-
-    def download_progress(self, name: str) -> str:
-        return self._checks.download_progress(name)
-
-    def load_percent(self, name: str) -> int | None:
-        return self._registry.load_percent(name)
-
-    def failure_of(self, name: str) -> str:
-        return self._registry.failure_of(name)
-
-    def is_asleep(self, name: str) -> bool:
-        return self._registry.is_asleep(name)
-
-    def statistics(self) -> dict[str, ServeStatistics]:
-        """By name, without the serves that are stopped."""
-        return self._registry.statistics()
-
-    def host_state(self, running: Running) -> HostState:
-        return self._registry.host_state(running)
-
-    def end_sleepers(self, names: Iterable[str]) -> None:
-        self._registry.end_sleepers(names)
 
     # -- start and stop --------------------------------------------------------------------------------------------
 
@@ -242,9 +213,6 @@ class Supervisor:
             raise
         await self._save_and_stop(managed, grace)
         self._registry.end_sleepers(self.warm.on_stopped(managed.serve) if keep_warm else self.warm.on_gone(name))
-
-    async def forget(self, name: str) -> None:
-        await self.conversations.forget(name)
 
     async def _save_and_stop(self, managed: ManagedServe, grace: float) -> None:
         try:
