@@ -29,8 +29,8 @@ from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.lease.preview import Residency
 from stoker.request.lease.state import ServeState, SlotState
-from stoker.routing.router import RoutingConstraints, TierRouter
-from stoker.routing.tier_quality import TierQuality
+from stoker_auto.routing.router import RoutingConstraints, TierRouter
+from stoker_auto.routing.tier_quality import TierQuality
 
 SMALL, LARGE = 2 * 1024, 200 * 1024
 """Bytes of a body."""

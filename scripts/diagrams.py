@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from stoker.domain import serve_phase
-from stoker.orchestrate.loop import states
+from stoker_orchestrator.loop import states
 
 Table = Mapping[Enum, Mapping[Enum, Enum]]
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "how-it-works"

@@ -121,7 +121,7 @@ def options_of(words: str) -> str:
 
 def spelling_of(parameter: Any) -> str:
     names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("-")]
-    value = parameter.metavar or ("TEXT" if parameter.bare_type is str else "N")
+    value = parameter.metavar or ("TEXT" if parameter.type.name == "text" else "N")
     if not names:
         return f"`{(parameter.metavar or parameter.name.upper()).replace('|', BAR)}`"
     return ", ".join(f"`{name}`" if parameter.is_flag else f"`{name} {value}`" for name in names)

@@ -24,7 +24,6 @@ from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Status
 from stoker.store.state_dir import StateDir
-from stoker_lab.commands import serves_experiment
 
 Captured = pytest.CaptureFixture[str]
 
@@ -468,17 +467,3 @@ def test_an_experiment_says_which_options_go_together(
 ) -> None:
     assert run(["serves", "experiment", *words]) == 2
     assert told in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("/m/Llama-3.2-1B-Instruct-Q4_K_M.gguf", "llama-3.2-1b-instruct"),
-        ("big-IQ2_XS-00001-of-00003.gguf", "big"),
-        ("org/Model Name", "model-name"),
-        ("tiny.f16.gguf", "tiny"),
-        ("...gguf", "model"),
-    ],
-)
-def test_a_name_comes_from_the_model(path: str, name: str) -> None:
-    assert serves_experiment.slug(path) == name

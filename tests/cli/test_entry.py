@@ -20,7 +20,7 @@ NOT_FOR_SERVING = (
     "pydantic", "rich", "urllib.request", "zipfile",
     "stoker.cli.commands.init", "stoker.cli.console.control", "stoker.engines.embedded",
     "stoker.fleet.weights.http_download", "stoker_lab.preflight.run",
-    "stoker.orchestrate.orchestrators", "stoker.request.decide.asks", "stoker.request.decide.classify",
+    "stoker_orchestrator.orchestrators", "stoker_auto.classify.asks", "stoker_auto.classify.classify",
     "stoker.request.translate.chat.read_prompt", "stoker.request.translate.messages",
     "stoker.request.translate.responses",
 )  # fmt: skip

@@ -31,10 +31,10 @@ from tests.scenarios.test_orchestrating import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.orchestrator import CheckLayer, Orchestrator
 from stoker.domain.prompt import Prompt, Role, Text, Turn
-from stoker.orchestrate.loop.blocks import Correction, WorkerBlock
-from stoker.orchestrate.loop.transcript import worker_prompt
-from stoker.orchestrate.prompts import worker_rules
 from stoker_lab.testing.script.script import Script
+from stoker_orchestrator.loop.blocks import Correction, WorkerBlock
+from stoker_orchestrator.loop.transcript import worker_prompt
+from stoker_orchestrator.prompts import worker_rules
 
 SECRET = "the word nobody else may see"
 OUTSIDE = ["../outside.py", "/tmp/outside-of-the-project.py", "link/outside.py", ".git/hooks/x.py"]

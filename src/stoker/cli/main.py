@@ -21,13 +21,10 @@ from stoker.extensions import FAILURES, Command, load, usable_extensions
 
 COMMANDS = (
     Command("up", "stoker.cli.commands.up:up", "Run the server and its models. Ctrl-C stops both."),
-    Command("promote", "stoker.cli.commands.promote:promote", "Move ALIAS to SERVE, and watch whether it holds."),
     Command("top", "stoker.cli.commands.top:top", "Watch slots, serves, memory, requests and events."),
-    Command("route", "stoker.cli.commands.route:route", "Show which tier would answer PROMPT, and why."),
     Command("usage", "stoker.cli.commands.usage:usage", "Show requests, tokens, cost and accelerator time."),
     Command("decisions", "stoker.cli.commands.decisions:decisions", "List the newest requests and their outcomes."),
     Command("explain", "stoker.cli.commands.decisions:explain", "Explain one request: where it went, and why."),
-    Command("run", "stoker.cli.commands.run:run", "Send PROMPT to an orchestrator."),
     Command("watchdog", "stoker.cli.commands.watchdog:watchdog", "Show the health of each serve."),
     Command("init", "stoker.cli.commands.init:init", "Write a first stoker.toml for this machine."),
     Command("doctor", "stoker.cli.commands.doctor:doctor", "Check every part of this machine."),
@@ -41,7 +38,6 @@ COMMANDS = (
     Command("serves", "stoker.cli.commands.serves:app", "Serves: the model servers of the configuration."),
     Command("slot", "stoker.cli.commands.slot:app", "Slots: devices, and the serves that share them."),
     Command("keys", "stoker.cli.commands.keys:app", "Make, limit, disable and rotate the keys of callers."),
-    Command("orchestrator", "stoker.cli.commands.orchestrator:app", "Requests written block by block; prompts."),
     Command("config", "stoker.cli.commands.config:app", "The configuration file, stoker.toml."),
     Command("install", "stoker.cli.commands.install:app", "Install Stoker as a service of this machine."),
 )

@@ -50,13 +50,13 @@ from stoker.request.stored_responses.replay import (
     StatefulRequest,
     history_of_conversation,
     history_of_response,
+    not_stored_field,
     output_of,
     read_request,
     replay,
     unknown_conversation,
     unknown_response,
 )
-from stoker.request.stored_responses.settings import not_stored_field
 from stoker.request.translate.neutral.protocols import AnswerWriter
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.responses import EntryKind, ResponseStore

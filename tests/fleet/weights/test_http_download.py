@@ -14,7 +14,7 @@ from tests.fleet.weights.vault import Vault, sha256
 from tests.fleet.weights.web import Web
 
 from stoker.domain.errors import StartFailed
-from stoker.fleet.weights import http_connection, http_download
+from stoker.fleet.weights import http_download
 from stoker.fleet.weights.copying import CopyStopped, DraftUnwritable, SourceUnreadable, in_thread
 from stoker.fleet.weights.sources import parse
 
@@ -272,13 +272,13 @@ def test_a_redirect_that_drops_encryption_is_not_followed() -> None:
             return "http://b/m?sign=marker"
 
     with pytest.raises(SourceUnreadable, match="a redirects to b without encryption") as failed:
-        http_connection.redirected("https://a/m", Answer())  # type: ignore[arg-type]
+        http_download.redirected("https://a/m", Answer())  # type: ignore[arg-type]
     assert "marker" not in str(failed.value)
 
 
 def test_a_proxy_of_the_environment_is_asked(vault: Vault, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", web.url.replace("//", "//me:p%40w@"))
-    monkeypatch.setattr(http_connection, "proxy_bypass", lambda host: False)
+    monkeypatch.setattr(http_download, "proxy_bypass", lambda host: False)
     web.files["http://models.example/m.gguf"] = CONTENT
     source = parse("http://models.example/m.gguf")
     assert http_download.fetch(source, vault.path / "d", False, threading.Event(), lambda done: None) == sha256(CONTENT)

@@ -43,7 +43,7 @@ from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.probe import HostState
 from stoker.http import client
-from stoker.http.kept_connection import KeptConnection
+from stoker.http.client import KeptConnection
 
 SLEEP_LIMIT = 30.0
 """Seconds."""

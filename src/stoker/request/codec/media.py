@@ -14,6 +14,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.usage import MediaUnits
+from stoker.request.codec.tolerant_json import NOT_JSON
 from stoker.request.codec.upstream_errors import no_answer, with_reason
 
 _BINARY = (b"audio/", b"image/", b"video/", b"application/octet-stream", b"application/ogg")
@@ -65,7 +66,7 @@ def check_media_answer(dialect: Dialect | None, content_type: bytes, body: bytes
     if b'"error"' in body[: 2 * _EXCERPT] and _JSON.match(body):
         try:
             error = _decode_failure(body).error
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except NOT_JSON:
             return
         if error:
             raise with_reason(no_answer("is an error"), error)  # 3
@@ -100,7 +101,7 @@ def seconds_of_answer(body: bytes) -> float | None:
         return None
     try:
         answer = _decode_answer(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return None
     found = seconds_of_usage(answer.usage)
     return _seconds(answer.duration) if found is None else found

@@ -16,10 +16,10 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import MAX_SYSTEM_WORDS, MAX_TEXT, Around, Outline
+from stoker.request.codec.tolerant_json import NOT_JSON
 from stoker.request.codec.user_turn import PROMPT_TOOLS, is_bare, read_user_turn, requests_in
 
 _ABSENT = msgspec.Raw(b"")
-_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _text = msgspec.json.Decoder(str)
 _RESULT_PARTS = ("tool_result", "function_call_output", "custom_tool_call_output")
 _IMAGES = ("image", "image_url", "input_image")
@@ -69,7 +69,7 @@ def turn_content(raw: msgspec.Raw) -> TurnContent:
     elif head == b"[":
         try:
             parts = _parts.decode(raw)
-        except _WRONG:
+        except NOT_JSON:
             return _mixed(raw)
         for part in parts:
             _look(part, found)
@@ -80,7 +80,7 @@ def results_of(raw: msgspec.Raw) -> list[msgspec.Raw]:
     """The contents of the tool results in a list of parts."""
     try:
         return [part.content for part in _results.decode(raw) if part.type in _RESULT_PARTS]
-    except _WRONG:
+    except NOT_JSON:
         return []
 
 
@@ -129,7 +129,7 @@ def decoded(raw: msgspec.Raw | bytes) -> str:
     """The text of a JSON string; empty if it is not a valid string."""
     try:
         return _text.decode(raw)
-    except _WRONG:
+    except NOT_JSON:
         return ""
 
 
@@ -141,7 +141,7 @@ def _mixed(raw: msgspec.Raw) -> TurnContent:
         if head == b'"':
             found.texts.append(each)
         elif head == b"{":
-            with suppress(*_WRONG):
+            with suppress(*NOT_JSON):
                 _look(_part.decode(each), found)
     return found
 
@@ -206,7 +206,7 @@ def toolbox(raw: msgspec.Raw) -> Toolbox:
         return Toolbox()
     try:
         found = _tools.decode(raw)
-    except _WRONG:
+    except NOT_JSON:
         return _odd(raw)
     return Toolbox(len(found), _changes(list(_flat(found))))
 
@@ -215,7 +215,7 @@ def _odd(raw: msgspec.Raw) -> Toolbox:
     """A list with entries that are not tools: engines may read these in any way."""
     try:
         return Toolbox(len(_raws.decode(raw)), True)
-    except _WRONG:
+    except NOT_JSON:
         return Toolbox(0, True)
 
 
@@ -227,7 +227,7 @@ def _flat(tools: Iterable[_Tool], depth: int = 0) -> Iterator[_Tool]:
             try:
                 if head in (b"{", b"["):
                     yield from _flat([_tool.decode(raw)] if head == b"{" else _tools.decode(raw), depth + 1)
-            except _WRONG:
+            except NOT_JSON:
                 yield _Tool(type=SERVERS[0])
 
 
@@ -249,7 +249,7 @@ def _named(name: object) -> bool:
 def _described(raw: msgspec.Raw) -> bool:
     try:
         return DESCRIBED.search(_text.decode(raw)[:MOST_DESCRIBED]) is not None
-    except _WRONG:
+    except NOT_JSON:
         return False
 
 
@@ -344,7 +344,7 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
     """The outline, and the class that the body declares (`metadata.stoker_class`). Never raises."""
     try:
         fields = _body.decode(body)
-    except _WRONG:
+    except NOT_JSON:
         return Outline(size=len(body), is_cut=True, changes_files=b'"tools"' in body), None
     turns, is_whole = _turns_of(fields)
     told = [turn.content for turn in turns if turn.role in _SYSTEMS]
@@ -387,7 +387,7 @@ def _turns_of(fields: _Body) -> tuple[list[_Turn], bool]:
         if first(raw) == b"[":
             try:
                 return _turns.decode(raw), True
-            except _WRONG:
+            except NOT_JSON:
                 return _odd_turns(raw), False
     return [], True
 
@@ -402,12 +402,12 @@ def _odd_turns(raw: msgspec.Raw) -> list[_Turn]:
     found = []
     try:
         raws = _raws.decode(raw)
-    except _WRONG:
+    except NOT_JSON:
         return []
     for each in raws:
         try:
             found.append(_turn.decode(each))
-        except _WRONG:
+        except NOT_JSON:
             continue
     return found
 
@@ -561,7 +561,7 @@ def _holds_any(raw: msgspec.Raw) -> bool:
 def _brief(content: msgspec.Raw) -> str:
     try:
         return _text.decode(content).strip() or "<"
-    except _WRONG:
+    except NOT_JSON:
         return "<"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from stoker.request.codec.sse import data_of
+from stoker.request.codec.tolerant_json import NOT_JSON, decode_fields
 
 RESPONSE_DEFAULTS: Mapping[str, Any] = {
     "object": "response",
@@ -53,8 +54,6 @@ def response_object(id: str, created: int, model: str, status: str, fields: Mapp
     return {"id": id, **RESPONSE_DEFAULTS, "created_at": created, "model": model, "status": status, **fields}
 
 
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NULL = msgspec.Raw(b"null")
 _EMPTY = msgspec.Raw(b"{}")
 TOOL_USE = b'"tool_use"'
@@ -67,8 +66,8 @@ _FILLED = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in RESP
 def completed_body(body: bytes) -> bytes:
     """A whole answer of an engine, with the fields that its response object lacks. Other bodies are unchanged."""
     try:
-        found = _completed(_fields(body))
-    except _WRONG:
+        found = _completed(decode_fields(body))
+    except NOT_JSON:
         return body
     return body if found is None else msgspec.json.encode(found)
 
@@ -76,10 +75,10 @@ def completed_body(body: bytes) -> bytes:
 def completed_event(frame: bytes) -> bytes:
     """An SSE frame with the fields that the response object in it lacks. Other frames are unchanged."""
     try:
-        payload = _fields(data_of(frame))
-        found = _completed(_fields(payload.get("response", _NULL)))
+        payload = decode_fields(data_of(frame))
+        found = _completed(decode_fields(payload.get("response", _NULL)))
         kind = msgspec.json.decode(payload.get("type", _NULL))
-    except _WRONG:
+    except NOT_JSON:
         return frame
     if found is None or not isinstance(kind, str):
         return frame
@@ -102,9 +101,9 @@ def _completed(response: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw] | Non
 def completed_block(frame: bytes) -> bytes:
     """The start of a tool call with its `input`, which llama.cpp (2026-10) leaves out. Other frames are unchanged."""
     try:
-        payload = _fields(data_of(frame))
-        block = _fields(payload.get("content_block", _NULL))
-    except _WRONG:
+        payload = decode_fields(data_of(frame))
+        block = decode_fields(payload.get("content_block", _NULL))
+    except NOT_JSON:
         return frame
     if "input" in block or bytes(block.get("type", _NULL)) != TOOL_USE:
         return frame

@@ -7,10 +7,10 @@ from typing import Any, Self
 import msgspec
 
 from stoker.domain.errors import UpstreamError
+from stoker.request.codec.tolerant_json import NOT_JSON
 from stoker.request.codec.upstream_errors import no_answer
 
 _NOTHING = (b"", b"null", b"[]", b'""')
-_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Vector(msgspec.Struct):
@@ -32,7 +32,7 @@ def count_inputs(body: bytes) -> int | None:
     """
     try:
         given = _request.decode(body).input
-    except _WRONG:
+    except NOT_JSON:
         return None
     if not isinstance(given, list):
         return None if given is None else 1

@@ -582,7 +582,8 @@ class Relay:
                     raise reader.error
                 if not has_ended:
                     raise UpstreamError("the serve ended its stream before the first token", code="upstream_empty")
-                self._hold_or_flow(b"", _mark_meaningful(reader))
+                reader.is_meaningful = True
+                self._hold_or_flow(b"", reader)
             if not reader.has_ended():
                 raise UpstreamError("the serve ended its stream before the answer was complete", code="upstream_broke")
             reply.error = reader.failure
@@ -717,8 +718,3 @@ def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
         if key == name:
             return value.strip().lower()
     return b""
-
-
-def _mark_meaningful(reader: ReplyReader) -> ReplyReader:
-    reader.is_meaningful = True
-    return reader

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
+from stoker.request.codec.tolerant_json import NOT_JSON, decode_fields
 from stoker.request.relay.reply import ReplyWire
-from stoker.request.stored_responses.items import Raw, encode, fields_of
+from stoker.request.stored_responses.items import Raw, encode
 
 
 class WireBefore:
@@ -43,7 +44,6 @@ class WireBefore:
         self._wire.break_off()
 
 
-_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ENDS = (b'"response.completed"', b'"response.incomplete"')
 _DONE = b'"response.output_item.done"'
 _FAILED = b'"response.failed"'
@@ -219,13 +219,13 @@ def _data(event: bytes) -> bytes:
 
 def _object(text: bytes | Raw) -> dict[str, Raw] | None:
     try:
-        return fields_of(text)
-    except _WRONG:
+        return decode_fields(text)
+    except NOT_JSON:
         return None
 
 
 def _is_list_with_items(value: Raw | None) -> bool:
     try:
         return value is not None and bool(_raws(value))
-    except _WRONG:
+    except NOT_JSON:
         return False

@@ -34,7 +34,7 @@ from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import Raw, has_unknown_field, is_there, shaped, string
+from stoker.request.translate.neutral.json_text import Raw, has_unknown_field, is_there, shaped, string, text_in
 from stoker.request.translate.neutral.turns import add_turn, error_text, results_first
 
 _NONE = Raw()
@@ -214,7 +214,9 @@ def _assistant(message: _Message, where: str, losses: Losses) -> list[Block]:
         blocks.append(_call(call, f"{where}.tool_calls[{at}]"))
     if message.function_call is not None:
         name = message.function_call.name
-        blocks.append(ToolCall(f"call_{name}", name, _arguments(message.function_call.arguments, where)))
+        blocks.append(
+            ToolCall(f"call_{name}", name, text_in(message.function_call.arguments, f"{where}.function.arguments"))
+        )
     return blocks
 
 
@@ -223,13 +225,9 @@ def _call(call: _Call, where: str) -> ToolCall:
         return ToolCall(read_id(call.id), call.custom.name, call.custom.input, custom=True)
     if call.function is None:
         raise ClientError(f"'{where}.function' is missing", code="bad_field", param=f"{where}.function")
-    return ToolCall(read_id(call.id), call.function.name, _arguments(call.function.arguments, where))
-
-
-def _arguments(raw: Raw, where: str) -> str:
-    """The text in the string; some clients send the object itself: its text then."""
-    text = bytes(raw)
-    return shaped(_text, text, f"{where}.function.arguments") if text[:1] == b'"' else text.decode()
+    return ToolCall(
+        read_id(call.id), call.function.name, text_in(call.function.arguments, f"{where}.function.arguments")
+    )
 
 
 def _result(message: _Message, where: str, losses: Losses, error_prefix: str) -> ToolResult:

@@ -32,7 +32,7 @@ from stoker.domain.prompt import (
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import Raw, has_unknown_field, is_there, shaped
+from stoker.request.translate.neutral.json_text import Raw, has_unknown_field, is_there, shaped, text_in
 
 
 class OllamaRequest(msgspec.Struct):
@@ -173,7 +173,6 @@ _ROLES = {
 }  # fmt: skip
 _chat_request = msgspec.json.Decoder(_ChatRequest)
 _message = msgspec.json.Decoder(_Message)
-_string = msgspec.json.Decoder(str)
 
 
 class UnansweredCalls:
@@ -284,12 +283,7 @@ def _call(call: _Call, at: int, n: int) -> ToolCall:
 
 def _arguments(raw: Raw, where: str) -> str:
     """The object's text, byte for byte; the text in a string, which is how clients of OpenAI's write it."""
-    text = bytes(raw)
-    if not is_there(raw):
-        return ""
-    if text[:1] == b'"':
-        return shaped(_string, text, where)
-    return text.decode()  # the whole body was found to be UTF-8 before
+    return text_in(raw, where) if is_there(raw) else ""
 
 
 def _tools(given: list[_Tool], losses: Losses) -> list[Tool]:

@@ -41,7 +41,7 @@ from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import Raw, is_there, shaped, string
+from stoker.request.translate.neutral.json_text import Raw, is_there, shaped, string, text_in
 from stoker.request.translate.neutral.turns import add_turn, error_text, results_first
 
 _NONE = Raw()
@@ -183,7 +183,6 @@ _part = msgspec.json.Decoder(_Part)
 _reasoning_item = msgspec.json.Decoder(_Reasoning)
 _call_item = msgspec.json.Decoder(_Call)
 _tools_item = msgspec.json.Decoder(_Tools)
-_text = msgspec.json.Decoder(str)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 
@@ -300,7 +299,7 @@ class _Turns:
     def _call(self, raw: Raw, where: str, custom: bool) -> ToolCall:
         call = shaped(_call_item, raw, where)
         name = qualified(call.namespace or "", call.name or "")
-        arguments = call.input or "" if custom else _arguments(call.arguments, f"{where}.arguments")
+        arguments = call.input or "" if custom else text_in(call.arguments, f"{where}.arguments")
         return ToolCall(read_id(call.call_id or call.id or ""), name, arguments, custom)
 
     def _result(self, raw: Raw, where: str, custom: bool) -> None:
@@ -318,12 +317,6 @@ def _thinking(item: _Reasoning) -> Thinking:
     """Its own words, else their summary. What is sealed in `encrypted_content` is opened by whoever may."""
     thoughts = item.content or item.summary or []
     return Thinking("\n\n".join(thought.text for thought in thoughts), item.encrypted_content or "")
-
-
-def _arguments(raw: Raw, where: str) -> str:
-    """The text in the string; some clients send the object itself: its text then."""
-    text = bytes(raw)
-    return shaped(_text, text, where) if text[:1] == b'"' else text.decode()
 
 
 # -- parts --------------------------------------------------------------------------------------------------------
