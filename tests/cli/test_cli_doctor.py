@@ -39,7 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with an embedded llama.cpp, no GPU, and enough room."""
     monkeypatch.setattr(discover, "gpus", list)
     monkeypatch.setattr("stoker.fleet.memory.devices.machine", lambda: Machine(()))
-    monkeypatch.setattr("stoker.fleet.memory.cards.this_machine", masks.MachineCards)
+    monkeypatch.setattr("stoker.fleet.memory.cards.this_machine", lambda with_vulkan=True: masks.MachineCards())
     monkeypatch.setattr(discover, "engines", lambda: [InstalledEngine("llama.cpp, embedded", "a wheel")])
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=2**40))
 

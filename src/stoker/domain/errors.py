@@ -173,8 +173,12 @@ def did_not_start(name: str) -> str:
     return f"serve '{name}' did not start: "
 
 
-BEYOND_THE_DEVICE = frozenset(("out_of_memory", "startup_memory", "device_lost", "unsupported_quantization"))
-"""Codes of StartFailed that mean: the model does not fit on its device. Its `fallback` is used instead."""
+BEYOND_THE_DEVICE = frozenset(
+    ("out_of_memory", "startup_memory", "device_lost", "driver_mismatch", "unsupported_quantization")
+)
+"""Codes of StartFailed that mean: the model does not fit on its device, or there is none that it can use. Its
+`fallback` is used instead.
+"""
 
 
 LASTING_HERE = frozenset(("unsupported_backend", "unsupported_quantization", "missing_dependency"))
