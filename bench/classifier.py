@@ -22,16 +22,16 @@ from bench.figures import show, table
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG, Outline
 from stoker.request.codec.outline import outline
-from stoker.request.decide.classify import SIGNS, Classifier
-from stoker.request.decide.weights import Weights
-from stoker.routing.classifier import classify, packed
-from stoker_lab.classifier.labelled_prompts import (
+from stoker_auto.classifier.labelled_prompts import (
     ClassifierScore,
     LabelledPrompt,
     mistake_cost,
     read_prompts,
     score,
 )
+from stoker_auto.classify.classify import SIGNS, Classifier
+from stoker_auto.classify.weights import Weights
+from stoker_auto.routing.classifier import classify, packed
 
 TASKS = Path(__file__).parent.parent / "tests" / "data" / "tasks"
 LABELLED = TASKS / "labelled.jsonl"

@@ -22,15 +22,15 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve, Slot
+from stoker.domain.serve_phase import ServePhase
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
-from stoker.fleet.swapping.residency import Residency
 from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
-from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.preview import Residency
 from stoker.request.lease.state import ServeState, SlotState
-from stoker.routing.router import RoutingConstraints, TierRouter
-from stoker.routing.tier_quality import TierQuality
+from stoker_auto.routing.router import RoutingConstraints, TierRouter
+from stoker_auto.routing.tier_quality import TierQuality
 
 SMALL, LARGE = 2 * 1024, 200 * 1024
 """Bytes of a body."""

@@ -20,7 +20,7 @@ from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import Command, Cut, Grant, Reassign, Reject, StartSwap, WakeAt
 from stoker.request.lease.places import choose_replica
-from stoker.request.lease.prefix_memory import PrefixMemory
+from stoker.request.lease.prompt_routing import PrefixMemory
 from stoker.request.lease.scheduler import Scheduler
 
 SLOTS, PLACES, FIT = 16, 3, 4

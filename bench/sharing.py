@@ -41,7 +41,7 @@ from stoker.domain.runtime_key import RuntimeKey
 from stoker.domain.serve import Secret
 from stoker.domain.usage import ServeUsage
 from stoker.request.lease.fair_queue import FairQueue, LearnedCosts
-from stoker.request.lease.slot_time import SlotTime
+from stoker.request.lease.state import SlotTime
 from stoker_lab.testing.client import RawClient
 from stoker_lab.testing.scripted import Script, ScriptedServer
 

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE, PAGE = ROOT / "src" / "stoker", ROOT / "docs" / "how-it-works" / "architecture.md"
 DATA = ("models",)
 """Folders without code."""
+IMPORT = re.compile(r"^ *(?:from|import) stoker\.(\w+)", re.MULTILINE)
 BLOCK = re.compile(r"(<!-- generated: (picture|map|extensions) -->\n).*?(<!-- end generated -->)", re.DOTALL)
 
 
@@ -31,10 +32,7 @@ def imports() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {folder.name: set() for folder in folders(PACKAGE)}
     for room in found:
         for module in (PACKAGE / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ImportFrom | ast.Import):
-                    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [n.name for n in node.names]
-                    found[room] |= {name.split(".")[1] for name in names if name.startswith("stoker.")} & found.keys()
+            found[room] |= set(IMPORT.findall(module.read_text(encoding="utf-8"))) & found.keys()
         found[room].discard(room)
     return found
 

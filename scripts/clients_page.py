@@ -34,31 +34,31 @@ context = 131072
 HEAD = """\
 # Clients
 
-`stoker client NAME` prints the settings of each. This page is its output, written by `scripts/clients_page.py`, for the
-public address `https://app.example/llm` and this configuration:
-
-```toml
-{config}```
-
-- **Context.** The serve's ceiling is prompt and reply together. A quarter of it, at most 32,768 tokens, is the
-  reply's (max output); the rest, rounded down to a multiple of 1,024 (not below a ceiling of 4,096), is recommended
-  for the client. A client that takes the reply off its window by itself gets the ceiling. Without `context` in the
-  configuration no window is printed.
-- **Needs.** The smallest context with which an agent can work: the first multiple of 4,096 that leaves, beside the
-  reply, twice the client's own prompt. The command warns if the serve has less.
+`stoker client NAME` prints the settings of each:
 
 {needs}
 
+*Needs* is the smallest context with which an agent can work: the first multiple of 4,096 that leaves, beside the reply,
+twice the client's own prompt. The command warns if the serve has less.
+
+- **Context.** The serve's ceiling is prompt and reply together. A quarter of it, at most 32,768 tokens, is the reply's;
+  the rest, rounded down to a multiple of 1,024, is recommended for the client.
 - **Temperature.** The serve's `sampling.temperature`, else 0 for clients that edit code and nothing for others.
 - **Key.** Only a variable's name: `--key-env`, else that of the first key's `env:NAME`, else `STOKER_KEY`. Where no key
   is asked for it gets the value `none`, because clients refuse to start without one.
 - **Model.** `--model`, else the first production serve.
 
-*Tried with* names the version that was run with these settings against a scripted server: address, key, model,
-temperature and max output arrived, and tool calls came back. Of Cline the command line was run, of Continue `cn`; the
-settings pages of editors are from their documentation. A compaction by Claude Code was not seen.
+*Tried with* names the version that was run with these settings against a scripted server; of Cline the command line, of
+Continue `cn`. The settings pages of editors are from their documentation.
+
+Some of the output, written by `scripts/clients_page.py`, for this configuration:
+
+```toml
+{config}```
 
 """
+SHOWN = ("claude-code", "codex", "opencode", "aider", "openai-python")
+"""The clients whose settings the page shows; the others are one command away."""
 
 
 def page() -> str:
@@ -66,18 +66,16 @@ def page() -> str:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "stoker.toml"
         config.write_text(CONFIG)
-        sections = [
-            f"## {client.title}\n\n```console\n{_printed(name, config)}```\n" for name, client in CLIENTS.items()
-        ]
+        sections = [f"## {CLIENTS[name].title}\n\n```console\n{_printed(name, config)}```\n" for name in SHOWN]
     return HEAD.format(config=CONFIG, needs=_needs()) + "\n".join(sections)
 
 
 def _needs() -> str:
-    rows = ["  | client | own prompt | needs |", "  |---|---|---|"]
-    for client in CLIENTS.values():
-        if (needed := needed_context(client)) is not None:
-            own = "not measured; by its documentation" if client.own_prompt is None else f"{client.own_prompt:,}"
-            rows.append(f"  | {client.title} | {own} | {needed:,} |")
+    rows = ["| client | NAME | own prompt | needs |", "|---|---|---|---|"]
+    for name, client in CLIENTS.items():
+        needed = needed_context(client)
+        own = "" if client.own_prompt is None else f"{client.own_prompt:,}"
+        rows.append(f"| {client.title} | `{name}` | {own} | {'' if needed is None else f'{needed:,}'} |")
     return "\n".join(rows)
 
 

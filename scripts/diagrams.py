@@ -13,15 +13,13 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
-from stoker.fleet.supervision import lifecycle
-from stoker.orchestrate.loop import states
-from stoker.request.lease import phases
+from stoker.domain import serve_phase
+from stoker_orchestrator.loop import states
 
 Table = Mapping[Enum, Mapping[Enum, Enum]]
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "how-it-works"
 DIAGRAMS: dict[str, Table] = {
-    "serve-phases": phases.TABLE,  # type: ignore[dict-item]
-    "serve-lifecycle": lifecycle.TABLE,  # type: ignore[dict-item]
+    "serve-phases": serve_phase.TABLE,  # type: ignore[dict-item]
     "orchestrated-request": states.RUN_TABLE,  # type: ignore[dict-item]
     "orchestrated-block": states.BLOCK_TABLE,  # type: ignore[dict-item]
 }

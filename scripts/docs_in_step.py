@@ -23,15 +23,15 @@ from stoker.domain.decision import Attempt, Routed
 from stoker.domain.routing import ClassifierModelSettings, RouterSettings, ShadowSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import ProfileRow, Tier, Verdict, Verify
-from stoker.quality.classifier_model import OUTCOMES
-from stoker.quality.classifier_model import status as told_by
-from stoker.quality.judge import DROPS as OF_THE_JUDGE
-from stoker.quality.shadow import DROPS
-from stoker.quality.shadow import status as graded
 from stoker.request.lease import commands
-from stoker.routing.router import TierRouter
-from stoker.routing.tier_quality import TierQuality
 from stoker.store.routed import RoutedCounts
+from stoker_auto.quality.classifier_model import OUTCOMES
+from stoker_auto.quality.classifier_model import status as told_by
+from stoker_auto.quality.judge import DROPS as OF_THE_JUDGE
+from stoker_auto.quality.shadow import DROPS
+from stoker_auto.quality.shadow import status as graded
+from stoker_auto.routing.router import TierRouter
+from stoker_auto.routing.tier_quality import TierQuality
 
 ROOT = Path(__file__).resolve().parent.parent
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from stoker_lab.classifier.labelled_prompts import read_prompts
+from stoker_auto.classifier.labelled_prompts import read_prompts
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "tests" / "data" / "tasks" / "labelled.jsonl"
-OUT = ROOT / "src" / "stoker_lab" / "classifier" / "held-out.jsonl"
+OUT = ROOT / "src" / "stoker_auto" / "classifier" / "held-out.jsonl"
 
 
 def body() -> bytes:

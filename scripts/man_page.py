@@ -99,7 +99,7 @@ def _options(command: Any, shared: bool = False) -> Iterator[str]:
         names = ", ".join(name for name in (*option.opts, *option.secondary_opts) if name.startswith("-"))
         if not names or option.hidden or "--help" in option.opts:
             continue
-        value = "" if option.is_flag else f" {option.metavar or ('TEXT' if option.bare_type is str else 'N')}"
+        value = "" if option.is_flag else f" {option.metavar or ('TEXT' if option.type.name == 'text' else 'N')}"
         yield from _entries([(f"{names}{value}", " ".join((option.help or "").split()))])
 
 

@@ -107,7 +107,7 @@ SHARED = {"--config", "--state", "--json", "--dry-run", "--help"}
 
 
 def options_of(words: str) -> str:
-    """Arguments and options of one command, but for those that many commands share."""
+    """What a command does, in the words of its help; its arguments and options, but for those that many share."""
     command = commands()
     for word in words.split():
         command = command.commands[word]
@@ -115,12 +115,13 @@ def options_of(words: str) -> str:
     for parameter in command.params:
         if SHARED.isdisjoint(parameter.opts):
             rows.append(f"| {spelling_of(parameter)} | {(parameter.help or '').replace('|', chr(92) + '|')} |")
-    return "\n".join(["| option | meaning |", "|---|---|", *rows]) if rows else "Only the shared options."
+    table = "\n".join(["| option | meaning |", "|---|---|", *rows]) if rows else "Only the shared options."
+    return f"{' '.join(command.help.split())}\n\n{table}"
 
 
 def spelling_of(parameter: Any) -> str:
     names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("-")]
-    value = parameter.metavar or ("TEXT" if parameter.bare_type is str else "N")
+    value = parameter.metavar or ("TEXT" if parameter.type.name == "text" else "N")
     if not names:
         return f"`{(parameter.metavar or parameter.name.upper()).replace('|', BAR)}`"
     return ", ".join(f"`{name}`" if parameter.is_flag else f"`{name} {value}`" for name in names)

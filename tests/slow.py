@@ -31,7 +31,7 @@ SLOW = {
     "tests/fleet/supervision/test_supervisor_engines.py": EXAMPLES,
     "tests/fleet/supervision/test_supervisor_identity.py": EXAMPLES,
     "tests/lab/preflight/test_assistant.py": EXAMPLES,
-    "tests/orchestrate/checks/test_names.py::test_no_false_alarm_on_sources_cut_into_blocks": EXAMPLES,
+    "tests/orchestrator/checks/test_names.py::test_no_false_alarm_on_sources_cut_into_blocks": EXAMPLES,
     "tests/release/": EXAMPLES,
     "tests/request/translate/properties/test_translation_fuzz.py": EXAMPLES,
     "tests/request/translate/properties/test_translation_round_trip.py::test_there_and_back_is_the_identity": EXAMPLES,
@@ -48,6 +48,8 @@ SLOW = {
     "tests/scenarios/test_public_proxies.py": PROXIES,
     "tests/scenarios/test_real_models.py": REAL_ENGINE,
     "tests/scenarios/test_replacing.py": EXAMPLES,
+    "tests/scenarios/test_routing.py::test_traffic_follows": REAL_ENGINE,
+    "tests/scenarios/test_routing_demotion.py::test_a_model_that_is_well": REAL_ENGINE,
     "tests/scenarios/test_speech.py": "real engines for speech",
     "tests/scenarios/test_web_": BROWSER,
 }

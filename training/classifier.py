@@ -1,10 +1,10 @@
 """Learns the weights that tell classes of tasks apart: `python -m training.classifier`.
 
-Multinomial logistic regression over the features of `stoker.request.decide.features`, by full gradients with Adam
+Multinomial logistic regression over the features of `stoker_auto.classify.features`, by full gradients with Adam
 (arXiv:1412.6980); hard negatives count more, since a false alarm is dearer than another mistake. It learns from
 tests/data/tasks: training.jsonl, informal.jsonl, strangers.jsonl, what `training.compose` makes of requests.txt, and
 the half of labelled.jsonl that is not held out. Writes
-src/stoker/request/decide/data/weights.bin. Two to three minutes on one core; needs numpy.
+src/stoker_auto/classify/data/weights.bin. Two to three minutes on one core; needs numpy.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 from bench.classifier import TASKS, load
 
 from stoker.domain.task import CLASSES, HIGH_RISK
-from stoker.request.decide.asks import read
-from stoker.request.decide.classify import Classifier
-from stoker.request.decide.features import features, form, named
-from stoker.request.decide.packed import Table, pack, table
-from stoker.request.decide.weights import SCALE, Weights, share_of
-from stoker_lab.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, score
+from stoker_auto.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, score
+from stoker_auto.classify.asks import read
+from stoker_auto.classify.classify import Classifier
+from stoker_auto.classify.features import features, form, named
+from stoker_auto.classify.packed import Table, pack, table
+from stoker_auto.classify.weights import SCALE, Weights, share_of
 from training.compose import composed
 
-OUT = Path(__file__).parent.parent / "src" / "stoker" / "request" / "decide" / "data" / "weights.bin"
+OUT = Path(__file__).parent.parent / "src" / "stoker_auto" / "classify" / "data" / "weights.bin"
 LEARNED = TASKS / "training.jsonl"
 INFORMAL = TASKS / "informal.jsonl"
 REQUESTS = TASKS / "requests.txt"

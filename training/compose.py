@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.task import LONG, Outline
-from stoker_lab.classifier.labelled_prompts import LabelledPrompt
+from stoker_auto.classifier.labelled_prompts import LabelledPrompt
 
 JOINED = 4
 """Prompts that are made of one request about something given."""

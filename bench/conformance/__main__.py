@@ -1,6 +1,6 @@
 """`python -m bench.conformance [--suites DIR] [--json FILE]`: public suites against this Stoker, in one table.
 
-DIR (or $STOKER_SUITES) holds clones of the suites; `docs/reference/conformance.md` names them. What is not there, or
+DIR (or $STOKER_SUITES) holds clones of the suites; `bench/conformance.md` names them. What is not there, or
 cannot run here, is skipped, and the table says why. Exits 1 if a test failed that `EXPECTED` does not name.
 """
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -34,9 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if found.python_only or not machine_code.is_available():
         print("machine instructions: not counted" + ("" if found.python_only else ", valgrind is not installed"))
     else:
-        with ThreadPoolExecutor(2) as threads:
-            for name, total in zip(now, threads.map(machine_code.count, KINDS.values()), strict=True):
-                now[name].machine_code = total
+        for name, total in zip(now, machine_code.count(KINDS.values()), strict=True):
+            now[name].machine_code = total
     kept, me = guard.read(), guard.interpreter()
     before = kept.counts.get(me, {})
     print(_table(before, now))

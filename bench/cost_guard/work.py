@@ -28,8 +28,7 @@ from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.settings import FlowSettings
-from stoker.request.accept.connection import WireProtocol
-from stoker.request.accept.server_state import ServerState
+from stoker.request.accept.connection import ServerState, WireProtocol
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner

@@ -13,7 +13,7 @@ from typing import Any
 
 from bench import machine
 from bench.gpu.prepare import COMMIT, PARTS
-from stoker.fleet.memory.nvidia import Nvidia
+from stoker.fleet.memory.devices import Nvidia
 
 NVML_FIELDS: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "power_mw": ("nvmlDeviceGetPowerUsage", ()),

@@ -17,7 +17,7 @@ from bench.gpu.stage import STAND_IN, Figures, Skipped, Stage
 from bench.swap.plane import Plane
 from stoker.cli.commands import doctor_gpu
 from stoker.fleet.drivers import process_group
-from stoker.fleet.memory.freed import snapshot
+from stoker.fleet.memory.measure import snapshot
 
 PATIENCE = 60.0
 """Seconds for one request."""

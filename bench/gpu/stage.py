@@ -18,8 +18,7 @@ from bench.gpu.plan import Model, Plan
 from bench.gpu.rows import Outcome, Row, RowFile
 from bench.swap.plane import Plane
 from stoker.domain.errors import StokerError
-from stoker.fleet.memory.device import Device
-from stoker.fleet.memory.nvidia import Nvidia
+from stoker.fleet.memory.devices import Device, Nvidia
 
 Figures = Mapping[str, float]
 ENGINE = Path(__file__).with_name("engine.py")

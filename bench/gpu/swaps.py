@@ -17,7 +17,7 @@ from bench.swap.alone import Own
 from bench.swap.plane import Plane
 from bench.warm.holder import Holder
 from bench.warm.rounds import MAX_COLD
-from stoker.fleet.warm import page_cache
+from stoker.fleet.warm import pages
 
 SMALL = "small"
 """What is loaded when the measured model is asked for."""
@@ -90,8 +90,8 @@ def _of_file(
     for _ in range(rounds(stage.plan, column)):
         plane.switch(SMALL)
         if column is Column.COLD:
-            page_cache.evict(str(path))
-            share = page_cache.cached_share(str(path))
+            pages.evict(str(path))
+            share = pages.cached_share(str(path))
             if share is None or share > MAX_COLD:
                 raise Skipped(f"{path.parent} keeps its files in memory: a cold start needs a directory on a disk")
             found.append(swapped(plane, name))

@@ -14,7 +14,7 @@ from bench.engines import EngineSetup
 from bench.swap import alone
 from bench.swap.alone import Own
 from bench.swap.plane import Plane
-from stoker.fleet.warm import page_cache
+from stoker.fleet.warm import pages
 
 LOADED = 10
 """Requests to a loaded serve per round."""
@@ -92,7 +92,7 @@ def _round(plane: Plane, kind: EngineSetup, folder: Path, with_switch: bool) -> 
 def _drop(kind: EngineSetup) -> float | None:
     """The largest share of a file that is still in the page cache; None where it cannot be told."""
     for path in kind.weights:
-        page_cache.evict(str(path))
-    shares = [page_cache.cached_share(str(path)) for path in kind.weights]
+        pages.evict(str(path))
+    shares = [pages.cached_share(str(path)) for path in kind.weights]
     known = [share for share in shares if share is not None]
     return max(known) if len(known) == len(shares) else None

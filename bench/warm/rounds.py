@@ -11,10 +11,10 @@ import msgspec
 from bench import engines
 from bench.swap.plane import Plane
 from bench.warm.holder import Holder
-from stoker.fleet.warm import page_cache
+from stoker.fleet.warm import pages
 
 COLD, WARM = "cold", "warm"
-MAX_COLD, MIN_WARM = 0.05, page_cache.ENOUGH
+MAX_COLD, MIN_WARM = 0.05, pages.ENOUGH
 """Share of the weights in the page cache up to which a start is cold, and from which it is warm."""
 HOT = 5
 """Requests to the loaded model per round."""
@@ -63,11 +63,11 @@ def measure(big: Path, small: Path, folder: Path, runs: int, say: Callable[[str]
 
 
 def _round(plane: Plane, big: Path) -> Round:
-    page_cache.evict(str(big))
+    pages.evict(str(big))
     cold = _start(plane, big, COLD)
     hot = median(plane.first_token("big") for _ in range(HOT))
     floor = float(plane.switch("small")["seconds"])
-    page_cache.evict(str(big))
+    pages.evict(str(big))
     with Holder(big) as holder:
         warm = _start(plane, big, WARM)
         warm = msgspec.structs.replace(warm, preload=holder.took, locked=holder.locked)
@@ -76,7 +76,7 @@ def _round(plane: Plane, big: Path) -> Round:
 
 
 def _start(plane: Plane, big: Path, temperature: str) -> Start:
-    resident = page_cache.cached_share(str(big))
+    resident = pages.cached_share(str(big))
     if resident is None:
         raise RuntimeError("this kernel does not tell what is in the page cache: a cold start cannot be proved")
     if (temperature == COLD and resident > MAX_COLD) or (temperature == WARM and resident < MIN_WARM):

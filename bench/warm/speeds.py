@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.fleet.warm import page_cache
+from stoker.fleet.warm import pages
 
 _PIECE = 4 * 2**20
 
@@ -28,7 +28,7 @@ class Speeds(msgspec.Struct, frozen=True):
 def measure(path: Path) -> Speeds:
     """Drops `path` from the page cache first, and leaves it there."""
     copy = _copy()
-    page_cache.evict(str(path))
+    pages.evict(str(path))
     return Speeds(copy, _read(path), _read(path))
 
 

@@ -15,7 +15,7 @@ NEEDED = (
     "stoker/py.typed",
     "stoker/models/spark.gguf",
     "stoker/models/ember.gguf",
-    "stoker/request/decide/data/weights.bin",
+    "stoker_auto/classify/data/weights.bin",
     "stoker/gateway/web/static/index.html",
     "stoker/gateway/web/static/vendor/preact.js",
     "stoker/gateway/web/static/vendor/LICENSE.preact",

@@ -3,10 +3,9 @@
 From the top: a package imports only those in lower rows, `cli` also `app`.
 
     cli        the command line                     app        builds and runs the program
-    gateway    the front door: HTTP, flow, admin    orchestrate  a worker writes block by block, checks judge
-    quality    what is found out while tiers serve, and the promotions that rest on it
+    gateway    the front door: HTTP, flow, admin
     fleet      starts, swaps, watches serves        config     the configuration file
-    routing    which tier answers                   store      decisions, metrics, state and other files on disk
+    store      decisions, metrics, state and other files on disk
     extensions what other packages add, and how they are found
     exchange   sends a request to a serve, and handles its reply
     access     who may use Stoker, and how much: keys, limits, usage

@@ -51,19 +51,23 @@ class Extension(NamedTuple):
     """
     drivers: tuple[Offer, ...] = ()
     """By the name of the driver: a function from a `stoker.fleet.drivers.unit.DriverContext` to a `UnitDriver`."""
+    engines: tuple[Offer, ...] = ()
+    """By the word for `engine` in a serve: a `stoker.engines.record.Engine`. It is imported with the configuration."""
     doctor: str = ""
     """The place of a function from the configuration (`Settings`) to findings for `stoker doctor`."""
     warnings: str = ""
     """The place of a function from the configuration (`Settings`) to what is allowed there but probably not meant, a
     sentence each: for `config check`, `up`, `reload` and `doctor`.
     """
+    pages: str = ""
+    """The place of a tuple of `stoker.gateway.operations.Operation`: paths below /admin that its part answers."""
     offers: tuple[Offer, ...] = ()
     """Functions for other extensions."""
     tables: tuple[Offer, ...] = ()
     """By the name of a table of the configuration: a `stoker.config.sections.Section`."""
 
 
-_LISTS = {"commands": Command, "drivers": Offer, "offers": Offer, "tables": Offer}
+_LISTS = {"commands": Command, "drivers": Offer, "engines": Offer, "offers": Offer, "tables": Offer}
 
 
 class InstalledExtension(NamedTuple):

@@ -1,6 +1,8 @@
 """YAML as Go programs read it: booleans are `true` and `false` only, a key may occur once.
 
 PyYAML by itself reads `on`, `off`, `yes` and `no` as booleans, and takes the last of two equal keys.
+ruamel.yaml, which reads YAML 1.2, makes dates of text, takes the keys `1` and `true` for the same, and writes out
+nested aliases without a bound: most of this would stay.
 """
 
 from __future__ import annotations

@@ -10,13 +10,11 @@ EXTENSION = Extension(
         Command("eval", "stoker_lab.commands.eval:app", "Measurements of a model: what it does, what it costs."),
         Command("gate", "stoker_lab.commands.gate:gate", "May SERVE be what ALIAS means? Measures what is missing."),
         Command("results", "stoker_lab.commands.results:app", "Results of measurements: list, show, compare."),
-        Command("profile", "stoker_lab.commands.profile:app", "The quality profile: show, diff, import, export."),
         Command("serves experiment", "stoker_lab.commands.serves_experiment:experiment", "Try a variant of a serve."),
     ),
     warnings="stoker_lab.commands.warnings:warnings",
     offers=(
         Offer("comparison", "stoker_lab.comparison.runs:comparison_document"),
-        Offer("decisions-routes", "stoker_lab.commands.decisions_routes:print_routes"),
-        Offer("decisions-trace", "stoker_lab.commands.decisions_routes:print_trace"),
+        Offer("decisions-trace", "stoker_lab.commands.decisions_trace:print_trace"),
     ),
 )

@@ -23,7 +23,7 @@ from stoker.domain.prompt import (
 from stoker.domain.question import question, quoted, whole_object
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, GradedRow, Verdict
-from stoker.request.decide.judging import MIN_GRADES
+from stoker_lab.judging import MIN_GRADES
 from stoker_lab.statistics import stats
 from stoker_lab.validator.wording import wording_of
 

@@ -10,8 +10,8 @@ from stoker.domain.routing import RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.tier import Tier
-from stoker.request.decide.judging import Judging, judged_classes, measure_command, rival_of
 from stoker_lab.judge_prompt import WORDING
+from stoker_lab.judging import Judging, judged_classes, measure_command, rival_of
 from stoker_lab.validator import judge_rates
 
 JudgedByClass = Mapping[str, judge_rates.JudgedCases]

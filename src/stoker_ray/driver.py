@@ -16,11 +16,10 @@ from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, JobPlace, Serve, share_slot
 from stoker.engines.last_output import redact
 from stoker.engines.launch import LaunchPlace
-from stoker.fleet.drivers.termination import finish
-from stoker.fleet.drivers.unit import DriverContext, Launched
+from stoker.fleet.drivers.unit import DriverContext, Launched, finish
+from stoker.fleet.process.environment import any_port
+from stoker.fleet.process.identity import JobRecord, StartRecord
 from stoker.fleet.process.logs import log_path
-from stoker.fleet.process.ports import any_port
-from stoker.fleet.process.start_records import JobRecord, StartRecord
 from stoker.http import client
 from stoker.http.client import NoResponse
 from stoker_ray import job_output, nodes, ranks

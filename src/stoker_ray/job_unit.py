@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 from stoker.domain.errors import StokerError
 from stoker.domain.lease import Target
-from stoker.fleet.drivers.termination import finish
-from stoker.fleet.drivers.unit import NotGone
-from stoker.fleet.process.start_records import JobRecord, StartRecord
+from stoker.fleet.drivers.unit import NotGone, finish
+from stoker.fleet.process.identity import JobRecord, StartRecord
 from stoker.http import client
 from stoker.http.client import NoResponse
 from stoker_ray import job_output

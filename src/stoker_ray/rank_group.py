@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from stoker.fleet.drivers.process import describe_exit
+from stoker.fleet.drivers.process_group import describe_exit
 from stoker_ray.job_unit import JobUnit
 
 RankStart = Callable[[Callable[[int | None], None], Callable[[], None]], JobUnit]

@@ -14,7 +14,7 @@ from stoker.domain.serve import JobPlace, Serve, slots_of
 from stoker.engines.launch import Launch, LaunchPlace, Rank
 from stoker.engines.plan import plan
 from stoker.fleet.process import identity
-from stoker.fleet.process.start_records import JobRecord, StartRecord
+from stoker.fleet.process.identity import JobRecord, StartRecord
 from stoker_ray import nodes
 from stoker_ray.jobs_api import JobRequest, Node
 

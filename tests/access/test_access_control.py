@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from stoker.access.access_control import MAX_KNOWN_HOSTS, AccessControl, refuse_repeated
-from stoker.access.bad_key import BadKey
 from stoker.access.caller import Caller, require
+from stoker.access.refusals import BadKey
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Key, Scope

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.access.limits import RULES, Account, Amounts, LimitRule
+from stoker.access.limits import RULES, Account, Amounts, LimitRule, RateHeaders
 from stoker.access.quota import BYTES_PER_TOKEN, Charge, Quota
-from stoker.access.rate_headers import RateHeaders
-from stoker.access.steady_time import SteadyTime
-from stoker.access.windows import LimitWindow
+from stoker.access.windows import LimitWindow, SteadyTime
 from stoker.domain.errors import ClientError
 from stoker.domain.key import UsageLimits
 

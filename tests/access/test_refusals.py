@@ -6,7 +6,6 @@ import logging
 
 import pytest
 
-from stoker.access.bad_key import BadKey
 from stoker.access.refusals import (
     FORGIVEN_AFTER,
     LOG_EVERY,
@@ -15,6 +14,7 @@ from stoker.access.refusals import (
     MAX_LINES,
     MAX_WAITING,
     UNDELAYED,
+    BadKey,
     Refusals,
     origin_of,
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.access.access_control import AccessControl
-from stoker.access.bad_key import BadKey
+from stoker.access.refusals import BadKey
 from stoker.access.sessions import LASTS, MAX_SESSIONS, Sessions, cookie
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from tests.app.program import Assembly, assembled
 
 from stoker.domain.events import (
@@ -13,7 +10,6 @@ from stoker.domain.events import (
     MoveCause,
     OperatorActed,
     PredictionsChanged,
-    PromotionWatchEnded,
     RollbackNotSaved,
     ServeAdopted,
     ServeDisconnected,
@@ -23,8 +19,6 @@ from stoker.domain.events import (
     ServeRestarted,
     SwapEnded,
 )
-from stoker.domain.gate import Override
-from stoker.domain.run import Finding, Outcome, RunKind
 from stoker.domain.swap import SwapReport
 
 PHASES = {"drain": 0.5, "check": 9.0, "stop": 0.5, "start": 2.0, "ready": 1.0}
@@ -108,19 +102,6 @@ async def test_these_events_change_nothing_in_a_program_without_tiers(program: A
 
 
 @assembled()
-async def test_the_next_request_sees_an_alias_that_moved(program: Assembly) -> None:
-    flow, promotions = program.parts.gateway.flow, program.parts.promotions
-    await promotions.promote("coder", "clever", "", "faster", force=True)
-    assert flow.settings.names.resolve("coder", lambda serve: True).name == "clever"
-    await promotions.reset("coder")
-    assert flow.settings.names.resolve("coder", lambda serve: True).name == "fast"
-    assert program.notes == [
-        ("promoted", "clever", "alias coder points to it now; before, it pointed to fast: faster"),
-        ("reset", "fast", "alias coder points to it again; before, it pointed to clever"),
-    ]
-
-
-@assembled()
 async def test_a_rollback_is_shown_with_what_was_found(program: Assembly) -> None:
     program.on_event(RollbackNotSaved("fast", "the disk is full"))
     program.on_event(AliasMoved("coder", "fast", "clever", MoveCause.ROLLED_BACK, "canary: 3 of 4 differ"))
@@ -128,27 +109,3 @@ async def test_a_rollback_is_shown_with_what_was_found(program: Assembly) -> Non
         ("rollback", "fast", "the rollback was not saved: the disk is full"),
         ("rolled back", "fast", "alias coder points to it again: clever failed its canary: 3 of 4 differ"),
     ]
-
-
-@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.PASSED])
-def test_the_end_of_a_watch_is_a_stored_result(outcome: Outcome, tmp_path: Path) -> None:
-    finding = Finding("canary", outcome, "3 of 4 differ")
-
-    @assembled()
-    async def story(program: Assembly) -> None:
-        override = Override("coder", "clever", "fast", 100.0)
-        program.on_event(PromotionWatchEnded(override, finding, rolled_back=outcome is Outcome.FAILED))
-        program.parts.store.writer.submit(lambda: None).result()
-        (path,) = (Path(program.settings.paths.state) / "results").glob("*.json")
-        run = program.parts.store.results.find(path.stem)
-        assert run is not None
-        assert (run.kind, run.outcome, run.at, run.findings) == (RunKind.PROMOTION, outcome, 100.0, [finding])
-        assert (run.subject.serve, run.setting("previous")) == ("clever", "fast")
-
-    story(tmp_path)
-
-
-@assembled()
-async def test_only_ids_of_results_are_looked_for(program: Assembly) -> None:
-    results = program.parts.store.results
-    assert [results.find(name) for name in ("", "missing", "../overrides", "a/b")] == [None] * 4

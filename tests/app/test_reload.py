@@ -17,9 +17,7 @@ from stoker.domain.access import FrontDoor, Settings, WarmPool
 from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.gate import Alias
 from stoker.domain.key import Key, Scope
-from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Secret, Serve
-from stoker.domain.tier import Tier
 
 HERE = Path("/nowhere")
 NOTHING = ConfigurationChanges((), (), (), False, ())
@@ -149,25 +147,6 @@ async def test_the_automatic_budget_of_the_warm_pool_stays_as_it_was_at_the_star
     await reloader(program).reload()
     assert program.active.current.warm_budget == before
     assert before > 0
-
-
-@assembled()
-async def test_tiers_come_and_go_with_the_configuration(program: Assembly) -> None:
-    flow = program.parts.gateway.flow
-    assert flow.settings.dispatcher is None
-    router = RouterSettings((Tier("cheap", "fast"), Tier("dear", "clever")))
-    program.next_settings = replace(program.settings, router=router)
-    assert (await reloader(program).reload())["routing"] is True
-    dispatcher = flow.settings.dispatcher
-    assert dispatcher is not None
-    assert flow.settings.names.resolve("dear", lambda serve: True).name == "clever"
-    await reloader(program).reload()
-    following = flow.settings.dispatcher
-    assert following is not None
-    assert (following is dispatcher, following.router is dispatcher.router) == (False, True)
-    program.next_settings = program.settings
-    await reloader(program).reload()
-    assert flow.settings.dispatcher is None
 
 
 @assembled()

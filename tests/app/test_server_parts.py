@@ -7,22 +7,28 @@ import logging
 import sys
 import tomllib
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.app.program import Assembly, settings_in
 from tests.docs.commands import BLOCK
 
 from stoker.app import server_parts
-from stoker.app.server_parts import RunningServer, ServerPart, ServerParts
+from stoker.app.configuration import Configuration
+from stoker.app.reload import Reloader
+from stoker.app.server_parts import RunningServer, ServerAccess, ServerPart, ServerParts
 from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, ServeExited
+from stoker.domain.gate import MovedAlias, Override
 from stoker.domain.lease import Target
+from stoker.domain.serve import Serve
 from stoker.domain.trace import RequestTrace
+from stoker.exchange.planner import Planner
 from stoker.extensions import Extension, InstalledExtension, load
+from stoker.gateway.operations import Operation, PageRequest
 from stoker.store.exposition import expose
 from stoker.store.metrics import Metrics
 
@@ -197,6 +203,71 @@ def test_a_part_that_is_called_wrongly_or_does_not_end_holds_nobody_up(
         "extension odd: run failed, and is not called again",
         "extension odd: close failed, and is not called again",
     ]
+
+
+class Planning(Recorder):
+    """Answers to a name, has a page, and says what a reload changed."""
+
+    def __init__(self, problem: str = "") -> None:
+        super().__init__()
+        self.problem = problem
+
+    def connect(self, server: ServerAccess) -> None:
+        if self.problem:
+            raise RuntimeError(self.problem)
+        self.server = server
+
+    def plan(self, configuration: Configuration, before: Collection[Serve]) -> Planner | None:
+        assert self.server.conductor.running is not None
+        planner = Planner()
+        planner.names = ("own",)
+        return planner
+
+    async def reloaded(self, settings: Settings, dry_run: bool) -> Mapping[str, object]:
+        return {"planned": dry_run}
+
+    def moved_aliases(self) -> Mapping[str, MovedAlias]:
+        return {"coder": MovedAlias(Override("coder", "clever", "fast", 7.0, reason="faster"), 5.0)}
+
+    async def answer(self, page: PageRequest) -> Mapping[str, object]:
+        return {"rest": page.rest}
+
+
+def test_a_part_plans_answers_pages_moves_aliases_and_is_told_of_reloads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("planning_extension")
+    module.build = lambda context: Planning()  # type: ignore[attr-defined]
+    module.PAGES = (Operation("GET", "/admin/plans/{name}", "One plan."),)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "planning_extension", module)
+    extension = Extension("", server="planning_extension:build", pages="planning_extension:PAGES")
+    monkeypatch.setattr(server_parts, "installed_extensions", lambda: (InstalledExtension("p", "p 1", extension, ""),))
+
+    async def main() -> None:
+        async with Assembly(tmp_path) as program:
+            flow, extensions = program.parts.gateway.flow, program.parts.extensions
+            assert flow.settings.planner_of("own") is not None
+            assert flow.settings.names.resolve("coder", lambda serve: True).name == "clever"
+            (alias,) = program.parts.gateway.setup.aliases(program.settings)
+            assert (alias["serve"], alias["configured"], alias["promoted_at"]) == ("clever", "fast", 7.0)
+            assert (alias["reason"], alias["watched_for"]) == ("faster", 5.0)
+            reloader = Reloader(program.active, program.read, program.parts)
+            assert (await reloader.reload(dry_run=True))["planned"] is True
+            page = extensions.pages["GET", "plans"]
+            assert await page.answer(PageRequest(page.operation, "x", {}, None)) == {"rest": "x"}
+
+    asyncio.run(main())
+
+
+def test_a_part_that_cannot_be_connected_is_asked_nothing_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    part = Planning("no card")
+    parts = ServerParts({"torn": part})
+    parts.connect(cast(ServerAccess, None))
+    assert parts.planners(cast(Configuration, None), ()) == ()
+    assert (parts.status(), parts.moved_aliases()) == ({}, {})
+    asyncio.run(parts.close())
+    assert part.seen == []
+    assert [record.message for record in caplog.records] == ["extension torn: connect failed, and is not called again"]
 
 
 def test_what_cannot_be_used_is_left_out_with_a_line(

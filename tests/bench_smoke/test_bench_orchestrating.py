@@ -13,8 +13,8 @@ from bench.orchestrating.plane import StreamedAnswer
 from bench.orchestrating.real import ModelRun
 from bench.orchestrating.scripted import OverlapTimes
 
-from stoker.orchestrate.checks.structure import structure_finding
 from stoker_lab.suites.grading import GradedFixture, GradeOutcome
+from stoker_orchestrator.checks.structure import structure_finding
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.text.split("\n")[0])

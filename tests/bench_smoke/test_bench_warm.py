@@ -15,7 +15,7 @@ from bench.warm import report
 from bench.warm.rounds import COLD, WARM, Round, Start
 from bench.warm.speeds import Speeds
 
-from stoker.fleet.warm import page_cache
+from stoker.fleet.warm import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 GB = 10**9
@@ -88,8 +88,8 @@ def test_the_weights_have_the_size_that_was_asked_for(tmp_path: Path) -> None:
 def test_a_quick_run_goes_through_cold_warm_and_hot_and_leaves_nothing(tmp_path: Path) -> None:
     probe = tmp_path / "probe"
     probe.write_bytes(bytes(4096))
-    page_cache.evict(str(probe))
-    if page_cache.cached_share(str(probe)) != 0.0:
+    pages.evict(str(probe))
+    if pages.cached_share(str(probe)) != 0.0:
         pytest.skip("the temporary directory's file system does not evict pages (tmpfs), or does not tell")
     probe.unlink()
     out = tmp_path / "out.json"

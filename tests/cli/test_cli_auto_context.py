@@ -10,8 +10,8 @@ from tests.cli.fake_stoker import FakeStoker, serve_status
 from tests.fleet.memory.model_files import llama
 
 from stoker.cli.main import run
+from stoker.fleet.memory.devices import Machine
 from stoker.fleet.memory.host import HostMemory
-from stoker.fleet.memory.probe import Machine
 
 Captured = pytest.CaptureFixture[str]
 GIB = 2**30
@@ -35,7 +35,7 @@ embedded = true
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """32 GiB of main memory, of which little is free; no accelerator."""
-    monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(()))
+    monkeypatch.setattr("stoker.fleet.memory.devices.machine", lambda: Machine(()))
     monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(32 * GIB, 30 * GIB))
 
 

@@ -6,24 +6,30 @@ import fcntl
 import json
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.cli.fake_stoker import FakeStoker
+from tests.cli.fake_stoker import FakeStoker, serve_status
+from tests.fleet.memory.model_files import gguf, llama
 
 from stoker.cli.commands import doctor_checks
 from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
 from stoker.cli.commands.read_again import ReadOptions
 from stoker.cli.commands.self_check import self_check
 from stoker.cli.machine import discover
-from stoker.cli.machine.discover import InstalledEngine
+from stoker.cli.machine.discover import Gpu, InstalledEngine
 from stoker.cli.main import run
 from stoker.config.demo import demo
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import FrontDoor, Media
 from stoker.domain.key import Key
-from stoker.domain.serve import Secret, Serve
-from stoker.fleet.memory.probe import Machine
+from stoker.domain.serve import Secret, Serve, Slot
+from stoker.engines import masks
+from stoker.engines.masks import Card
+from stoker.engines.record import Api
+from stoker.fleet.memory.devices import Accounting, Device, Machine
+from stoker.fleet.memory.host import HostMemory
 
 Captured = pytest.CaptureFixture[str]
 
@@ -32,7 +38,8 @@ Captured = pytest.CaptureFixture[str]
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with an embedded llama.cpp, no GPU, and enough room."""
     monkeypatch.setattr(discover, "gpus", list)
-    monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(()))
+    monkeypatch.setattr("stoker.fleet.memory.devices.machine", lambda: Machine(()))
+    monkeypatch.setattr("stoker.fleet.memory.cards.this_machine", masks.MachineCards)
     monkeypatch.setattr(discover, "engines", lambda: [InstalledEngine("llama.cpp, embedded", "a wheel")])
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=2**40))
 
@@ -200,6 +207,234 @@ def test_devices_are_numbers_or_ids(config: Path) -> None:
 
     config.write_text(config.read_text().replace("[slots.gpu0]", '[slots.gpu0]\ndevices = [0, "GPU-b"]'))
     settings = load(config)
+    both = [Gpu(0, "GPU-a", "X", None, "nvidia"), Gpu(1, "GPU-b", "X", None, "nvidia")]
+    assert doctor_checks.devices(settings, both).health is DoctorHealth.OK
+    assert doctor_checks.devices(settings, both[:1]).detail.endswith("gpu0: GPU-b")
+
+
+def test_little_room_warns_and_none_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    health = []
+    for free in (2**40, 2**30, 2**20):
+        monkeypatch.setattr("shutil.disk_usage", lambda place, free=free: SimpleNamespace(free=free))
+        health.append(doctor_checks.disk("disk", tmp_path / "not" / "there", "df").health)
+    assert health == [DoctorHealth.OK, DoctorHealth.WARN, DoctorHealth.FAIL]
+
+
+def test_completion_is_only_reported(home: Path) -> None:
+    assert "stoker --install-completion" in doctor_checks.completion(home).detail
+    (home / ".zfunc").mkdir()
+    (home / ".zfunc" / "_stoker").touch()
+    assert "installed (~/.zfunc/_stoker)" in doctor_checks.completion(home).detail
+
+
+class Gpus:
+    """One device, as a driver would show it."""
+
+    source = "NVML"
+
+    def __init__(self, accounting: Accounting | None, notes: tuple[str, ...] = ()) -> None:
+        self.accounting, self.said = accounting, list(notes)
+
+    def devices(self) -> list[Device]:
+        return [Device(0, "GPU-a", "Test GPU", "nvidia", 24 * 2**30, 20 * 2**30, "8.9", "570.1")]
+
+    def by_process(self) -> Accounting | None:
+        return self.accounting
+
+    def notes(self) -> list[str]:
+        return self.said
+
+
+def test_each_device_has_a_row_with_its_number_in_every_interface_and_pitfalls_are_named() -> None:
+    four = Card("nvidia", 0, "GPU-a", "0000:01:00.0", "RTX 4090", "570.1", {Api.VULKAN: 1})
+    six = replace(four, index=1, uuid="GPU-b", address="0000:02:00.0", name="RTX 3060", numbers={Api.VULKAN: 0})
+    arc = Card("intel", 0, "0000:04:00.0", "0000:04:00.0", "Intel GPU", "xe", {Api.LEVEL_ZERO: 1})
+    assert [found.detail for found in doctor_checks.cards(masks.MachineCards((four,)))] == [
+        "RTX 4090, 570.1 driver; `nvidia:0`, GPU-a; CUDA 0, Vulkan 1",
+        "Vulkan counts the devices of all vendors, in an order of its own",
+    ]
+    assert doctor_checks.cards(masks.MachineCards()) == []
+    *rows, pitfalls = doctor_checks.cards(masks.MachineCards((four, six, arc)))
+    assert [row.part for row in rows] == ["device 0000:01:00.0", "device 0000:02:00.0", "device 0000:04:00.0"]
+    assert rows[2].detail == "Intel GPU, xe driver; `intel:0`, 0000:04:00.0; Level Zero 1, Vulkan unknown"
+    for words in ("fastest device", "differ for intel:0", "several vendors", "vulkaninfo"):
+        assert words in pitfalls.detail
+
+
+def test_a_number_that_means_a_card_of_each_vendor_is_a_warning_that_names_the_other_way_to_write_it(
+    tmp_path: Path,
+) -> None:
+    machine = masks.MachineCards((Card("nvidia", 0, "GPU-a"), Card("amd", 0, "b1")))
+
+    def found_for(word: str) -> DoctorFinding:
+        return doctor_checks.devices(replace(demo(tmp_path, 1), slots=(Slot("gpu", devices=(word,)),)), [], machine)
+
+    found = found_for("0")
+    assert (found.health, '`devices = ["amd:0"]`' in found.fix) == (DoctorHealth.WARN, True)
+    assert "gpu: 7" in found_for("7").detail
+
+
+def test_accelerators_are_shown_with_memory_and_driver_and_who_holds_them_unknown_is_a_warning() -> None:
+    main = HostMemory(2**34, 2**33)
+    assert doctor_checks.accelerators(Machine(()), main).detail.startswith("none found")
+    seen = doctor_checks.accelerators(Gpus({}), main)
+    assert (seen.health, seen.detail) == (
+        DoctorHealth.OK, "nvidia 0: Test GPU, 20.0 GiB of 24.0 GiB free, 570.1 driver"
+    )  # fmt: skip
+    assert doctor_checks.accelerators(Gpus(None), main).health is DoctorHealth.WARN
+    assert "type this" in doctor_checks.accelerators(Gpus({}, ("type this",)), main).detail
+
+
+def test_a_serve_that_could_not_start_is_a_failure_with_the_reason(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with config.open("a") as file:
+        file.write('[[serve]]\nname = "boxed"\nengine = "openai"\ncmd = "no-such-command-at-all {port}"\n')
+    run(["doctor", "--json"])
+    findings = {one["part"]: one for one in json.loads(capsys.readouterr().out)}
+    assert findings["serve boxed"]["health"] == "fail"
+    assert "no-such-command-at-all" in findings["serve boxed"]["detail"]
+    assert findings["serve boxed"]["next"] == "stoker serves up boxed --dry-run"
+
+
+def test_a_container_serve_whose_image_is_not_here_is_a_failure_with_the_command_to_pull_it(
+    plain: Path, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(
+        '#!/bin/sh\ncase "$1" in version) echo 20.10;; *) echo "Error: No such object: x" >&2; exit 1;; esac\n'
+    )
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with plain.open("a") as file:
+        file.write(
+            '[[serve]]\nname = "boxed"\ncontainer = "boxed"\nport = 8301\nup = "docker run -d --name boxed org/img:1"\n'
+        )
+    assert run(["doctor", "--json"]) == 1
+    found = findings(capsys)
+    assert found["docker"].health == "ok"
+    assert found["serve boxed"].health == "fail"
+    assert found["serve boxed"].detail == "the image org/img:1 is not on this machine: type `docker pull org/img:1`"
+
+
+@pytest.mark.parametrize(
+    ("modalities", "media", "detail"),
+    [
+        (("text",), Media(), None),
+        (("text", "image"), Media(), "eye takes images; addresses of images are refused"),
+        (("vision",), Media(fetch=True), "eye takes images; Stoker fetches them from any public host"),
+        (("images",), Media(fetch=True, hosts=("a.example", "b.example")), "fetches them from a.example, b.example"),
+    ],
+)
+def test_whether_images_are_fetched_is_said_where_a_serve_takes_them(
+    modalities: tuple[str, ...], media: Media, detail: str | None
+) -> None:
+    finding = doctor_checks.images([Serve("eye", modalities=modalities), Serve("blind")], media)
+    assert (finding is None) == (detail is None)
+    if finding is not None and detail is not None:
+        assert detail in finding.detail
+        assert finding.health is doctor_checks.DoctorHealth.OK
+        assert media.fetch or "[media] fetch = true" in finding.detail
+
+
+def test_a_model_that_ollama_removed_is_named_with_what_to_do(tmp_path: Path) -> None:
+    serve = Serve("m", model=str(tmp_path / "blobs" / "sha256-0123"), aliases=("llama3.2", "llama3.2:latest"))
+    finding = doctor_checks.weights(serve)
+    assert finding.health is DoctorHealth.FAIL
+    assert "is gone: Ollama removed the model (llama3.2:latest), or updated it" in finding.detail
+    assert finding.next == "stoker import ollama --force --partial"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "size", "said"),
+    [([], 0, "has no weights in it"), ([("x", (1024,), 0, 0)], 100, "is cut off"), ([("x", (32,), 0, 0)], 128, "")],
+)
+def test_a_file_that_no_engine_can_load_is_named(
+    tmp_path: Path, tensors: list[tuple[str, tuple[int, ...], int, int]], size: int, said: str
+) -> None:
+    weights = gguf(tmp_path / "m.gguf", {"general.architecture": "llama"}, tensors, size)
+    finding = doctor_checks.weights(Serve("m", model=str(weights)))
+    assert said in finding.detail
+    assert finding.health is (DoctorHealth.FAIL if said else DoctorHealth.OK)
+
+
+def test_doctor_judges_memory_as_fit_does(plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    llama(plain.parent / "slow.gguf")
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(2**30, 2**30))
+    assert run(["fit", "slow", "--json"]) == 1
+    [judged] = json.loads(capsys.readouterr().out)
+    assert run(["doctor", "--json"]) == 1
+    found = findings(capsys)
+    assert found["fit of slow"].health == "fail"
+    assert found["fit of slow"].detail == "; ".join(judged["problems"])
+    assert found["fit of slow"].next == "stoker fit slow"
+    assert found["fit of fast"].health == "ok"
+
+
+def test_memory_that_loaded_models_hold_counts_as_free(
+    stoker: FakeStoker, plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """They give way to others; and a model that runs fits."""
+    given: list[int] = []
+    monkeypatch.setattr(
+        "stoker.fleet.memory.host.host_memory", lambda credit=0: given.append(credit) or HostMemory(2**30, 2**30)
+    )
+    stoker.status(serve_status("fast", pid=os.getpgid(0)))
+    run(["doctor", "--json"])
+    assert max(given) > 2**20
+
+
+CAPPED = "8192 is above the 2048 tokens that the model was trained for: longer requests are refused; set at most 2048"
+
+
+def trained_for_2048(path: Path, context: int, more: str = "") -> None:
+    text = path.read_text().replace('model = "fast.gguf"\n', f'model = "fast.gguf"\ncontext = {context}\n{more}', 1)
+    path.write_text(text)
+    llama(path.parent / "fast.gguf", layers=1, **{"llama.context_length": 2048})
+
+
+def test_a_context_above_the_trained_one_is_told_with_its_line(plain: Path, capsys: Captured) -> None:
+    trained_for_2048(plain, 8192)
+    line = plain.read_text().splitlines().index("context = 8192") + 1
+    said = f"{plain.resolve()}:{line}: key 'serve[fast].context': {CAPPED}"
+    assert run(["config", "check"]) == 0
+    assert f"warning: {said}" in capsys.readouterr().err
+    assert run(["doctor", "--json"]) == 0
+    assert said in findings(capsys)["configuration"].detail
+    assert run(["fit", "fast"]) == 0
+    assert f"warning: context {CAPPED}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("context", "more"),
+    [
+        (2048, ""),
+        (8192, 'extra_args = ["--rope-scaling", "yarn", "--rope-scale", "4"]\nembedded = false\n'),
+        (8192, 'extra_args = ["--override-kv", "llama.context_length=int:8192"]\nembedded = false\n'),
+        (8192, 'env = { LLAMA_ARG_ROPE_SCALE = "4" }\n'),
+    ],
+)
+def test_a_context_that_the_model_can_have_is_no_warning(
+    plain: Path, capsys: Captured, context: int, more: str
+) -> None:
+    trained_for_2048(plain, context, more)
+    assert run(["config", "check"]) == 0
+    assert "trained" not in capsys.readouterr().err
+
+
+def test_the_line_of_an_inherited_context_is_that_of_the_parent(plain: Path, capsys: Captured) -> None:
+    trained_for_2048(plain, 8192)
+    text = plain.read_text().replace('name = "slow"\nmodel = "slow.gguf"\n', 'name = "slow"\nextends = "fast"\n')
+    plain.write_text(text)
+    line = text.splitlines().index("context = 8192") + 1
+    assert run(["config", "check"]) == 0
+    assert capsys.readouterr().err.count(f":{line}: key 'serve[fast].context': {CAPPED}") == 2
+
+
+def test_missing_weights_are_named_once_and_serves_that_lack_one_program_together(
+    config: Path, capsys: Captured
+) -> None:
+    (config.parent / "fast.gguf").unlink()
     serve = '[[serve]]\nname = "{0}"\nengine = "vllm"\nmodel = "org/{0}"\nslot = "gpu0"\n'
     config.write_text(config.read_text() + serve.format("a") + serve.format("b"))
     assert run(["doctor", "--config", str(config)]) == 1

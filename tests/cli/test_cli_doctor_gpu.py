@@ -21,10 +21,8 @@ from stoker.cli.commands import doctor_gpu
 from stoker.cli.machine import gpu_proof
 from stoker.cli.machine.gpu_proof import ProofResult
 from stoker.cli.main import run
-from stoker.fleet.memory.device import Device
-from stoker.fleet.memory.freed import Snapshot
-from stoker.fleet.memory.nvidia import INITIAL_NAMESPACE
-from stoker.fleet.memory.probe import Machine
+from stoker.fleet.memory.devices import INITIAL_NAMESPACE, Device, Machine
+from stoker.fleet.memory.measure import Snapshot
 
 MIB, GIB = 2**20, 2**30
 GPU = Device(0, "GPU-a", "L4", "nvidia", 24 * GIB, 18 * GIB, "8.9", "570.1")
@@ -38,7 +36,7 @@ with_engine = pytest.mark.skipif(
 def test_without_a_gpu_each_part_says_why_it_was_skipped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(()))
+    monkeypatch.setattr("stoker.fleet.memory.devices.machine", lambda: Machine(()))
     assert run(["doctor", "--gpu", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [one["part"] for one in found] == ["telemetry", "mask", "memory", "memory by process", "freed memory"]
@@ -157,7 +155,7 @@ def test_what_to_report_names_version_card_and_difference() -> None:
 def test_if_something_differs_the_lines_to_report_follow_the_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(()))
+    monkeypatch.setattr("stoker.fleet.memory.devices.machine", lambda: Machine(()))
     wrong = gpu_proof.telemetry([GPU], [SMI | {"driver_version": "571"}])
     monkeypatch.setattr(doctor_gpu, "prove", lambda probe, say: wrong)
     assert run(["doctor", "--gpu"]) == 1

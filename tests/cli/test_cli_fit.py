@@ -13,9 +13,8 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status
 
 from stoker.cli.main import run
-from stoker.fleet.memory.device import Accounting, Device
+from stoker.fleet.memory.devices import Accounting, Device, Machine
 from stoker.fleet.memory.host import HostMemory
-from stoker.fleet.memory.probe import Machine
 from stoker.store.state_dir import StateDir
 
 Captured = pytest.CaptureFixture[str]
@@ -41,7 +40,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """8 GiB of main memory and no accelerator, until a test says otherwise."""
 
     def be(*probes: Any) -> None:
-        monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(probes))
+        monkeypatch.setattr("stoker.fleet.memory.devices.machine", lambda: Machine(probes))
 
     monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(8 * GIB, 6 * GIB + credit))
     monkeypatch.setenv("PATH", "/nowhere")

@@ -16,9 +16,8 @@ from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
 from stoker.cli.machine.serve_plan import MachineInventory, plan_serves
 from stoker.cli.main import run
 from stoker.config.load import load
-from stoker.fleet.memory.fit.auto_context import choose_context
+from stoker.fleet.memory.fit.check import choose_context
 from stoker.fleet.memory.host import HostMemory
-from stoker_import.local_models import find_local_models
 
 Captured = pytest.CaptureFixture[str]
 GIB = 2**30
@@ -272,16 +271,6 @@ def test_models_of_other_programs_are_found_and_their_origin_is_said(home: Path,
     assert "with Ollama's own names and parameters: stoker import ollama" in out
     assert ", from Hugging Face cache" in Path("stoker.toml").read_text()
     assert run(["config", "check"]) == 0
-
-
-def test_the_search_of_other_programs_places_ends_in_time(home: Path) -> None:
-    store = OllamaHome(home / ".ollama" / "models")
-    for name in ("a", "b", "c"):
-        store.model(f"{name}/latest", weights_of(home, "qwen2", general__name=name))
-    times = iter([0.0, 1.0, 9.0, 9.0])
-    found = find_local_models({}, home, home, clock=lambda: next(times))
-    assert [model.name for model in found.models] == ["a"]
-    assert "the search took too long" in found.left_out[0].reason
 
 
 def test_for_programs_the_findings_are_one_document(

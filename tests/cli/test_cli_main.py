@@ -21,6 +21,17 @@ from stoker.domain.key import SETTING_NAMES
 HEAVY = ("rich", "pydantic", "asyncio", "prometheus_client", "psutil", "msgspec", "sqlite3", "http.client")
 
 
+def test_a_command_imports_no_other_command_and_no_pydantic() -> None:
+    program = (
+        "import sys; from stoker.cli.main import run; run(['serves', 'status', '--config', 'missing.toml']);"
+        "print(*(m for m in sys.modules if m == 'pydantic' or m.count('.commands.') == 1))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    imported = set(done.stdout.split())
+    assert "stoker.cli.commands.serves" in imported
+    assert imported.isdisjoint({"pydantic", "stoker.cli.commands.init", "stoker_lab.commands.benchmark"})
+
+
 def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys; from stoker.cli.main import run; code = run(['--help']);"

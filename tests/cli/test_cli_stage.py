@@ -17,14 +17,14 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.fleet.rehydrate.web import Web
+from tests.fleet.weights.web import Web
 
 from stoker.cli.console import download_progress
 from stoker.cli.main import run
 from stoker.config.load import load
-from stoker.fleet.rehydrate import copying, http_download
-from stoker.fleet.rehydrate.copying import DraftUnwritable
-from stoker.fleet.stage.stager import StageProgress
+from stoker.fleet.weights import copying, http_download
+from stoker.fleet.weights.copying import DraftUnwritable
+from stoker.fleet.weights.prefetch import PrefetchProgress
 
 Captured = pytest.CaptureFixture[str]
 MODEL = b"GGUF" + os.urandom(200_000)
@@ -39,7 +39,7 @@ def digest(content: bytes) -> str:
 def aside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often this process, which is pytest's, should have stepped aside; no proxy, no pauses."""
     asked: list[int] = []
-    monkeypatch.setattr("stoker.fleet.stage.priority.lower_priority", lambda: asked.append(1))
+    monkeypatch.setattr("stoker.fleet.weights.prefetch.lower_priority", lambda: asked.append(1))
     monkeypatch.setattr(http_download, "PAUSE", 0.0)
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
@@ -300,15 +300,15 @@ def test_a_disk_that_gets_full_while_it_comes_is_said(
 def test_what_the_disk_may_not_take_is_not_begun_and_what_gets_short_meanwhile_is_stopped(
     vault: Path, source: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    from stoker.fleet.stage.stager import Stager
+    from stoker.fleet.weights.prefetch import Prefetcher
 
-    defaults = Stager.__init__.__defaults__
+    defaults = Prefetcher.__init__.__defaults__
     assert defaults is not None
-    monkeypatch.setattr(Stager.__init__, "__defaults__", (*defaults[:-1], lambda vault: 1000))
+    monkeypatch.setattr(Prefetcher.__init__, "__defaults__", (*defaults[:-1], lambda vault: 1000))
     assert run(["stage", str(source / "m.gguf")]) == 1
     assert "may take only 1,000: make room for 199,004 more" in capsys.readouterr().err
     rooms = iter([10**9])
-    monkeypatch.setattr(Stager.__init__, "__defaults__", (*defaults[:-1], lambda vault: next(rooms, -1)))
+    monkeypatch.setattr(Prefetcher.__init__, "__defaults__", (*defaults[:-1], lambda vault: next(rooms, -1)))
     monkeypatch.setattr(copying, "CHUNK", 1000)
     slow = copying.read_block
     monkeypatch.setattr(copying, "read_block", lambda read, path: (time.sleep(0.002), slow(read, path))[1])
@@ -527,11 +527,11 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: Captured) ->
     lines = download_progress.DownloadLines(lambda: now[0])
     mib = 2**20
     for at, progress in (
-        (0.0, StageProgress("m", 10 * mib, 110 * mib)),
-        (5.0, StageProgress("m", 20 * mib, 110 * mib)),
-        (10.0, StageProgress("m", 60 * mib, 110 * mib)),
-        (20.0, StageProgress("m", 70 * mib, None)),
-        (20.5, StageProgress("", 110 * mib, 110 * mib)),
+        (0.0, PrefetchProgress("m", 10 * mib, 110 * mib)),
+        (5.0, PrefetchProgress("m", 20 * mib, 110 * mib)),
+        (10.0, PrefetchProgress("m", 60 * mib, 110 * mib)),
+        (20.0, PrefetchProgress("m", 70 * mib, None)),
+        (20.5, PrefetchProgress("", 110 * mib, 110 * mib)),
     ):
         now[0] = at
         lines.show(progress)
@@ -548,9 +548,9 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: C
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     with download_progress.display(quiet=False) as view:
-        view.show(StageProgress("m.gguf", 2**20, 2**22))
-        view.show(StageProgress("m.gguf", 2**21, 2**22))
-        view.show(StageProgress("", 2**22, 2**22))
+        view.show(PrefetchProgress("m.gguf", 2**20, 2**22))
+        view.show(PrefetchProgress("m.gguf", 2**21, 2**22))
+        view.show(PrefetchProgress("", 2**22, 2**22))
     shown = capsys.readouterr().err
     assert "m.gguf" in shown or "checking sha256" in shown
     assert "4.0/4.0 MiB" in shown

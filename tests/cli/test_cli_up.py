@@ -24,7 +24,6 @@ from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Status
 from stoker.store.state_dir import StateDir
-from stoker_lab.commands import serves_experiment
 
 Captured = pytest.CaptureFixture[str]
 
@@ -346,7 +345,7 @@ def test_an_experiment_runs_one_serve_and_ends_with_its_preflight(
     assert (serve.name, serve.served_name, serve.status) == ("my-x", "My X", Status.EXPERIMENT)
     assert serve.model == str(config.parent / "fast.gguf")
     assert serve.extra_args == ("--flash-attn", "--json")
-    assert serve.env == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-1"}
+    assert [slot.devices for slot in call.settings.slots] == [("GPU-1",)], "restricted as the serves of any slot"
     assert serve.keep_loaded
     assert call.settings.front_door.port == port
     said = capsys.readouterr()
@@ -394,7 +393,7 @@ def test_an_experiment_with_its_own_command_can_be_shown_only(ran: list[Ran], ca
     words = ["serves", "experiment", "--model", "org/big", "--port", "9", "--gpu", "1", "--dry-run"]
     assert run([*words, "--cmd", "sh serve {model} --port {port}", "--", "--max-len", "8"]) == 0
     out = capsys.readouterr().out
-    env = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1"
+    env = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1 HIP_VISIBLE_DEVICES=1"
     assert re.search(rf"{env} \S*/sh serve org/big --port \d+ --max-len 8\n", out)
     assert ran == []
 
@@ -468,17 +467,3 @@ def test_an_experiment_says_which_options_go_together(
 ) -> None:
     assert run(["serves", "experiment", *words]) == 2
     assert told in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("/m/Llama-3.2-1B-Instruct-Q4_K_M.gguf", "llama-3.2-1b-instruct"),
-        ("big-IQ2_XS-00001-of-00003.gguf", "big"),
-        ("org/Model Name", "model-name"),
-        ("tiny.f16.gguf", "tiny"),
-        ("...gguf", "model"),
-    ],
-)
-def test_a_name_comes_from_the_model(path: str, name: str) -> None:
-    assert serves_experiment.slug(path) == name

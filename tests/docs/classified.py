@@ -36,8 +36,7 @@ ELSEWHERE = {
     "test_the_model_answers_through_the_published_port",
     "docker compose exec stoker stoker serves status": "tests/scenarios/test_compose_example.py::"
     "test_commands_run_inside_the_container",
-    "stoker eval benchmark --through gpu --preset users --seconds 5 --repeats 1": "tests/edge/test_edge_failures.py",
-    "stoker eval classifier": "tests/cli/test_cli_classifier.py::test_one_that_wins_is_on_with_both_tables",
+    "stoker eval classifier": "tests/auto/cli/test_cli_classifier.py::test_one_that_wins_is_on_with_both_tables",
     "stoker import hf": "tests/scenarios/test_moving_in.py::"
     "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
     "stoker import litellm config.yaml": "tests/scenarios/test_moving_in.py::"
@@ -57,8 +56,6 @@ ELSEWHERE = {
     "test_restarts_under_streams_refuse_no_connection_and_cut_no_stream",
     "sudo stoker install systemd --profile spark --start": "tests/cli/test_cli_install.py::"
     "test_profile_is_what_runs_after_the_next_start",
-    "stoker decisions --routes": "tests/cli/test_cli_following.py::"
-    "test_routes_are_told_by_class_and_tier_with_rates_and_money",
     "stoker eval preflight --base-url http://127.0.0.1:9713 --only needle,over-context": "tests/scenarios/"
     "test_measuring_preflight.py::test_preflight_through_the_front_door_passes_and_is_kept",
     "stoker eval benchmark ember --concurrency 1,2,4 --prompt-tokens 300 --output-tokens 64 --seconds 4 "
@@ -67,32 +64,20 @@ ELSEWHERE = {
     "test_a_model_is_itself_again_with_other_flags_and_another_model_is_not",
     "stoker eval canary ember": "tests/scenarios/test_measuring_models.py::"
     "test_a_model_is_itself_again_with_other_flags_and_another_model_is_not",
-    "stoker eval soak ember --for 50s --every 10s --concurrency 4 --tokens 256": "tests/scenarios/"
-    "test_measuring_soak.py::test_a_soak_of_eight_cycles_shows_an_anomaly_and_a_death_of_the_engine",
-    "stoker eval context ember --from 512 --to 4096 --concurrency 2": "tests/scenarios/test_measuring_models.py::"
-    "test_the_largest_context_is_found_with_engines_of_their_own",
-    "stoker eval compare small clever --for math-short,json-extract,chat --html compare.html": "tests/scenarios/"
-    "test_comparing.py::test_a_tier_and_an_alias_are_compared_and_what_was_there_is_back",
-    "stoker eval sweep spark --vary parallel=1,4 --vary kv_cache_type=f16,q7_9 --seconds 1 --output-tokens 32": "tests/"
-    "scenarios/test_measuring_models.py::test_a_sweep_that_is_broken_off_gives_the_slot_back_and_goes_on",
-    'stoker run --project project "Write clock.py: parse and show times."': "tests/scenarios/"
-    "test_orchestrating_command.py::test_files_go_into_the_project_that_the_command_names",
     'stoker run --policy block_by_block "Give me a JSON object with name Ada and age 36."': "tests/scenarios/"
     "test_real_models.py::test_the_demos_orchestrator_answers_the_command_that_the_demo_prints",
     'stoker run "Who are you?"': "tests/scenarios/test_real_models.py::"
     "test_the_demos_orchestrator_answers_the_command_that_the_demo_prints",
-    "stoker orchestrator list": "tests/cli/test_cli_orchestrator.py::test_saved_requests_are_listed_the_newest_first",
     "stoker gate ember --for coder": "tests/scenarios/test_gating.py::"
     "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
-    'stoker route "What is 3 plus 4?"': "tests/cli/test_cli_route.py::test_the_plan_is_told_with_class_order_and_why",
-    'stoker route "Plan the migration of our billing system to Kubernetes"': "tests/cli/test_cli_route.py::"
+    'stoker route "What is 3 plus 4?"': "tests/auto/cli/test_cli_route.py::"
+    "test_the_plan_is_told_with_class_order_and_why",
+    'stoker route "Plan the migration of our billing system to Kubernetes"': "tests/auto/cli/test_cli_route.py::"
     "test_the_plan_is_told_with_class_order_and_why",
     "stoker eval bootstrap": "tests/scenarios/test_routing.py::"
     "test_traffic_follows_what_was_measured_and_a_broken_build_is_found_out",
     "stoker explain --failed": "tests/scenarios/test_cannot_load.py::"
     "test_explain_still_knows_after_a_restart_what_a_request_waited_for_and_why_a_load_failed",
-    "stoker explain req_bf715d7958a3_148": "tests/scenarios/test_command_line.py::"
-    "test_decisions_and_explain_tell_what_became_of_a_request",
     "stoker decisions --trace --limit 1000 > trace.jsonl": REPLAYED,
     "stoker eval benchmark fast --replay trace.jsonl --speed 2": REPLAYED,
     "stoker eval validator judge --class review": "tests/scenarios/test_shadow.py::"
@@ -105,15 +90,13 @@ ELSEWHERE = {
     "stoker results show 3f2a": "tests/cli/test_cli_results.py::test_one_is_shown_by_a_part_of_its_id",
     "stoker results compare 8ed1 abfe": "tests/cli/test_cli_results.py::"
     "test_two_are_compared_and_what_differs_is_named",
-    "stoker profile show": "tests/cli/test_cli_profile.py::test_what_was_measured_is_shown_by_tier_and_class",
-    "stoker profile diff": "tests/cli/test_cli_profile.py::"
+    "stoker profile show": "tests/auto/cli/test_cli_profile.py::test_what_was_measured_is_shown_by_tier_and_class",
+    "stoker profile diff": "tests/auto/cli/test_cli_profile.py::"
     "test_what_changed_since_the_last_write_is_told_and_exits_with_1",
-    "stoker profile export > profile.json": "tests/cli/test_cli_profile.py::"
+    "stoker profile export > profile.json": "tests/auto/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
-    "stoker profile import profile.json": "tests/cli/test_cli_profile.py::"
+    "stoker profile import profile.json": "tests/auto/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
-    "stoker eval planning --judged judges.csv --baseline frontier.jsonl": "tests/cli/test_cli_planning.py::"
-    "test_judges_and_a_baseline_stand_beside_the_structural_grade",
 }
 """The test that runs the command, or the function behind it, in its own surroundings."""
 
@@ -136,7 +119,8 @@ NOT_RUN = {
     "scripts/setup run": INSTALLS,
     "scripts/setup dev": INSTALLS,
     ". .venv/bin/activate": INSTALLS,
-    "scripts/check": "runs before the tests: scripts/test",
+    "scripts/check": "runs beside the tests: scripts/test",
+    "scripts/core": "a job of .github/workflows/ci.yml",
     "scripts/test": "runs this test",
     "scripts/compile": COMPILES,
     "scripts/test --compiled": COMPILES,
@@ -144,17 +128,12 @@ NOT_RUN = {
     "STOKER_COMPILE=1 pip wheel --no-deps .": COMPILES,
     "scripts/release compile": COMPILES,
     ".venv/bin/python -m pytest -q tests/request/lease": "runs as a part of the tests",
-    "python -m bench.conformance --suites ~/suites": "needs clones of the suites; tests/bench_smoke runs it without",
-    "python -m bench.gpu prepare": "downloads; tests/bench_smoke/test_bench_gpu.py tests what it keeps",
-    "python -m bench.gpu run": "needs a GPU; tests/bench_smoke/test_bench_gpu.py rehearses it without",
-    "python -m bench.gpu page --from build/gpu/full/gpu.json": "needs the rows of a run on a GPU",
     "scripts/docs-site --serve": SITE,
     "scripts/docs-site --check": SITE,
     "python3 -m venv ~/vllm": DOWNLOADS,
     "~/vllm/bin/pip install vllm": DOWNLOADS,
     "~/vllm/bin/hf download Qwen/Qwen3-8B": DOWNLOADS,
     "docker pull vllm/vllm-openai:latest": DOWNLOADS,
-    'pkill -9 -f "$PWD/.venv/bin/stoker up"': "tests/scenarios/test_cluster.py kills Stoker by its process id",
     "cd examples/compose": COMPOSE,
     "docker compose build": COMPOSE,
     "docker compose ps": COMPOSE,

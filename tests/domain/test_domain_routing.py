@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.routing import RouterSettings, TaskClass
-from stoker.domain.task import CLASSES, WITH_FIXTURES
+from stoker.domain.task import CLASSES
 from stoker.domain.tier import Tier
-from stoker_lab.suites.fixture import shipped_fixtures
 
 LOCAL = Tier("local", "fast", classes=("chat", "law"))
 CLOUD = Tier("cloud", "cloud", cloud=True)
@@ -40,7 +39,3 @@ def test_own_classes_stand_beside_the_built_in_ones_and_none_stands_twice() -> N
     router = RouterSettings((LOCAL,), classes=(TaskClass("law", tier="local"), TaskClass("chat")))
     assert router.known == (*CLASSES, "law")
     assert (router.specialist("law"), router.specialist("chat"), router.specialist("nothing")) == ("local", None, None)
-
-
-def test_the_classes_that_can_be_measured_are_those_whose_fixtures_ship() -> None:
-    assert {one.task_class for one in shipped_fixtures()} == WITH_FIXTURES

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +13,7 @@ from stoker.domain.serve import Status
 from stoker.engines import failures
 from stoker.engines.failures import EVIDENCE, classify
 from stoker.engines.record import FailureKind as Kind
+from stoker.engines.registry import ENGINES
 
 EXAMPLES = [
     ("vllm", Kind.STARTUP_MEMORY,
@@ -93,8 +97,66 @@ def test_a_line_that_is_known_is_named_with_its_evidence_and_advice(engine: str,
     assert found.advice == failures.advice(kind, engine)
 
 
+HERE = Path(__file__).parent
+RECORDED = [line.split("\t") for line in (HERE / "last_words.tsv").read_text().splitlines()]
+"""Last words of public bug reports: kind, engine, line, source."""
+
+
+@pytest.mark.parametrize(("kind", "engine", "line"), [row[:3] for row in RECORDED])
+def test_last_words_of_bug_reports_are_known(kind: str, engine: str, line: str) -> None:
+    found = classify(engine, 1, f"all is well\n{line}\nshutting down\n")
+    assert found is not None
+    assert found.kind == kind
+
+
+def test_lines_of_an_engine_in_good_order_mean_nothing() -> None:
+    lines = [line for line in (HERE / "harmless_lines.txt").read_text().splitlines() if not line.startswith("# ")]
+    assert len(lines) >= 200
+    for engine in ("llama.cpp", "vllm", "sglang", ""):
+        misjudged = {line: found.kind for line in lines if (found := classify(engine, 1, line)) is not None}
+        assert misjudged == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("UR_RESULT_ERROR_DEVICE_LOST\n40 (UR_RESULT_ERROR_OUT_OF_RESOURCES)", Kind.OUT_OF_MEMORY),
+        ("Unable to open /dev/kfd read-write: Cannot allocate memory", Kind.PERMISSION),
+        ("['Q'] failed to be inspected\ninvalid literal for int() with base 10: 'GPU-1f'", Kind.BAD_OPTION),
+        ("failed to parse chat template (defaulting to chatml)\ncudaMalloc failed: out of memory", Kind.OUT_OF_MEMORY),
+        ("error loading model: tensor 'a' has wrong shape; expected 8, got 4", Kind.UNSUPPORTED_ARCHITECTURE),
+        ("error loading model: the moon is in the way", Kind.BAD_WEIGHTS),
+        ("CUDA error: invalid argument", Kind.DEVICE_FAULT),
+        ("ggml_cuda_host_malloc: failed to allocate 512.00 MiB of pinned memory: falling back to pageable", None),
+        ("out of resource: shared memory, Required: 147456", Kind.UNSUPPORTED_BACKEND),
+    ],
+)  # fmt: skip
+def test_of_several_lines_the_cause_wins_and_what_ends_nothing_is_no_cause(said: str, kind: Kind | None) -> None:
+    found = classify("", 1, said)
+    assert (found.kind if found else None) is kind
+
+
+def test_hostile_output_costs_linear_time() -> None:
+    """Every repetition in a pattern is bounded, so a line costs at most its length times that bound."""
+    for row in (*failures.TABLE, *(row for engine in ENGINES.values() for row in engine.failures)):
+        outside_classes = re.sub(r"\\.|\[[^\]]*\]", "", row.pattern)
+        assert not set("*+") & set(outside_classes), row.pattern
+
+
+def test_looking_for_a_text_first_overlooks_nothing() -> None:
+    """A row is found exactly where its whole pattern matches."""
+    rows = (*failures.TABLE, *(row for engine in ENGINES.values() for row in engine.failures))
+    lines = [row[2] for row in RECORDED] + [line for _, _, line in EXAMPLES]
+    for row in rows:
+        whole = re.compile(row.pattern, re.IGNORECASE)
+        parts = failures.alternatives(row.pattern)
+        for line in lines:
+            found = any(text in line.lower() and pattern.search(line) for text, pattern in parts)
+            assert found == (whole.search(line) is not None), (line, row.pattern)
+
+
 def test_every_kind_has_an_example_and_advice() -> None:
-    assert {kind for _, kind, _ in EXAMPLES} == set(Kind)
+    assert {kind for _, kind, _ in EXAMPLES} | {Kind(row[0]) for row in RECORDED} == set(Kind)
     assert all(failures.advice(kind) for kind in Kind)
 
 

@@ -92,3 +92,10 @@ RuntimeError: Engine core initialization failed. See root cause above.
         "RuntimeError: Engine core initialization failed. See root cause above."
     )
     assert found.failure is None
+
+
+def test_of_a_cpp_program_that_was_aborted_what_it_says_is_shown_first(tmp_path: Path) -> None:
+    log = "terminate called after throwing an instance of 'moon'\n  what():  it is in the way\n" + "frame {}\n" * 3
+    assert said(tmp_path, log + "".join(f"#{n} at x\n" for n in range(9))).text.startswith(
+        "what():  it is in the way | "
+    )

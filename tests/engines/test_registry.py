@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from stoker.engines.launch import Launch, LaunchPlace
 from stoker.engines.record import Engine
 from stoker.engines.registry import DEFAULT, ENGINES, GENERIC, engine_of
 from stoker.engines.signals import Signals
+from stoker.extensions import Extension, Offer
 from stoker.request.translate.neutral.capabilities import Capabilities
 
 SOURCE = Path(stoker.__file__).parent
@@ -119,11 +122,22 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     return Launch(("mine", serve.model, str(place.port)))
 
 
-def test_the_engine_of_an_extension_is_as_good_as_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_of_an_extension_is_as_good_as_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(registry, "ENGINES", dict(ENGINES))
     monkeypatch.setattr(kinds, "ENGINES", list(kinds.ENGINES))
     own = replace(GENERIC, name="mine", title="Mine", launch=launch)
-    registry.register(own)
+    module = types.ModuleType("stoker_mine")
+    module.ENGINE, module.OTHER = own, 7  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stoker_mine", module)
+    offers = (
+        Offer("mine", "stoker_mine:ENGINE"), Offer("x", "stoker_mine:OTHER"), Offer("y", "stoker_mine:NONE"),
+    )  # fmt: skip
+    registry.register_offered([Extension("Mine.", engines=offers)])
+    assert [(record.message.split(":")[0], record.levelname) for record in caplog.records] == [
+        ("engine x of an extension is not used", "WARNING"), ("engine y of an extension is not used", "WARNING"),
+    ]  # fmt: skip
     assert engine_of("mine") is own
     assert plan.plan(Serve("a", engine="mine"), LaunchPlace(7, "k")) == launch(Serve("a"), LaunchPlace(7, "k"))
     with pytest.raises(ValueError, match="there is an engine 'mine' already"):

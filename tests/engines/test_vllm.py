@@ -98,7 +98,10 @@ def test_a_sleeper_gets_the_verbs_to_sleep_and_nobody_else_does(tmp_path: Path) 
     [
         ((), ("FLASHINFER", "TRITON_ATTN"), "TRITON_ATTN"),
         (("nvcc",), ("FLASHINFER", "FLASH_ATTN"), "FLASH_ATTN"),
-        (("nvcc", "ninja"), ("FLASHINFER", "FLASH_ATTN"), "FLASHINFER"),
+        (("nvcc", "ninja"), ("FLASHINFER", "FLASH_ATTN"), "FLASH_ATTN"),
+        (("nvcc", "ninja", "g++"), ("FLASHINFER", "FLASH_ATTN"), "FLASHINFER"),
+        (("nvcc", "ninja", "c++"), ("FLASHINFER", "FLASH_ATTN"), "FLASHINFER"),
+        (("nvcc", "ninja", "named"), ("FLASHINFER", "FLASH_ATTN"), "FLASHINFER"),
     ],
 )
 def test_the_first_backend_that_can_run_here_is_taken(
@@ -106,7 +109,7 @@ def test_the_first_backend_that_can_run_here_is_taken(
 ) -> None:
     for name in installed:
         program(tmp_path / name)
-    env = {"PATH": str(tmp_path), "CUDA_HOME": str(tmp_path / "none")}
+    env = {"PATH": str(tmp_path), "CUDA_HOME": str(tmp_path / "none"), "CXX": "named -m64"}
     given = serve(tmp_path, attention_backend=preference, env=env)
     assert f"--attention-backend {chosen}" in line(given)
     assert plan.problems(given) == []
@@ -114,6 +117,7 @@ def test_the_first_backend_that_can_run_here_is_taken(
 
 def test_the_compiler_may_lie_where_cuda_is_installed(tmp_path: Path) -> None:
     program(tmp_path / "ninja")
+    program(tmp_path / "c++")
     program(tmp_path / "cuda" / "bin" / "nvcc")
     env = {"PATH": str(tmp_path), "CUDA_HOME": str(tmp_path / "cuda")}
     assert plan.problems(serve(tmp_path, attention_backend=("flashinfer",), env=env)) == []
@@ -123,7 +127,7 @@ def test_no_backend_that_can_run_is_a_problem_that_names_what_to_install(tmp_pat
     env = {"PATH": str(tmp_path), "CUDA_HOME": str(tmp_path / "none")}
     [problem] = plan.problems(serve(tmp_path, attention_backend=("FLASHINFER",), env=env))
     assert "FLASHINFER can run here" in problem
-    assert "`nvcc` and `ninja`" in problem
+    assert "`nvcc` and `ninja` and `c++`" in problem
 
 
 def test_a_vllm_that_is_not_there_is_named_with_what_to_type(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import logging
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,14 +33,10 @@ from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.response_turns import ResponseTurns, SummarySeals
 from stoker.gateway.responses import StoredResponses
 from stoker.gateway.settings import FlowSettings
-from stoker.request.accept.connection import LINGERING, PACE, Lingering, UploadPace, WireProtocol
-from stoker.request.accept.server_state import ServerState
+from stoker.request.accept.connection import LINGERING, PACE, Lingering, ServerState, UploadPace, WireProtocol
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.routing.collaborators import Collaborators
-from stoker.routing.dispatch import Dispatcher
-from stoker.routing.router import TierRouter
 from stoker.store.responses import ResponseStore
 from stoker_lab.testing.client import RawClient, compose_request
 from stoker_lab.testing.fleet import FakeFleet
@@ -65,8 +60,8 @@ class SmallModels:
     def serve(self, name: str, serve: Serve) -> dict[str, Any]:
         return {"id": name}
 
-    def task(self, name: str) -> dict[str, Any]:
-        return {"id": name, "task": True}
+    def planned(self, name: str, about: Mapping[str, Any]) -> dict[str, Any]:
+        return {"id": name, **about}
 
     def is_up(self, serve: Serve) -> bool:
         return False
@@ -271,20 +266,9 @@ class Stage:
         pages = StoredResponses(self.responses, LoopClock().wall)
         return Endpoints(SmallAdmin(), self.status, SmallModels(), responses=pages)  # type: ignore[arg-type]
 
-    def route(self, router: TierRouter | None, **collaborators: Any) -> None:
-        """Requests may name a task from here on; None: no longer."""
-        parts = Collaborators(**collaborators)
-        made = None if router is None else Dispatcher(self.carrier, router, parts)
-        self.flow.configure(replace(self.flow.settings, dispatcher=made))
-
     async def _is_working(self, serve: str) -> bool:
         self.looks.append(serve)
         return self.is_working
-
-    def work_with(self, **collaborators: Any) -> None:
-        """As `route`, with the same router."""
-        assert self.flow.settings.dispatcher is not None
-        self.route(self.flow.settings.dispatcher.router, **collaborators)
 
     def _count(self, reason: str, origin: str) -> None:
         self.refused[reason, origin] += 1

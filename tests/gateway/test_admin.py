@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,14 @@ from stoker.domain.errors import ConfigError
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.fleet.conversations.keeper import ConversationStatistics
-from stoker.fleet.warm import statistics as warm
+from stoker.fleet.warm import pool as warm
 from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.doctor import DoctorPages
 from stoker.gateway.front import Endpoints
 from stoker.gateway.models import ModelList
-from stoker.gateway.routing_pages import RoutingPages
-from stoker.gateway.scratchpads import ScratchpadPages
+from stoker.gateway.operations import Page
 from stoker.gateway.status import StatusReport, StatusSources
-from stoker.orchestrate.memory.pads import Scratchpads
-from stoker.orchestrate.memory.scratchpad import RunHead
-from stoker.quality.promotion.promotions import Promotions
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 from stoker_lab.testing.client import RawReply
@@ -38,16 +33,6 @@ SLOTS = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
 SERVES = (a_serve("a", slot="gpu", aliases=("al",)), a_serve("b", slot="gpu", served_name="other"))
 KEYS = (Key("boss", Secret("k-boss", "env:A"), Scope.ADMIN), Key("eye", Secret("k-eye", "env:B"), Scope.OBSERVE),
         Key("user", Secret("k-user", "env:C")))  # fmt: skip
-
-
-class Moves(Promotions):
-    """Aliases that can only be reset."""
-
-    def __init__(self) -> None:
-        pass
-
-    async def reset(self, alias: str) -> dict[str, Any]:
-        return {"alias": alias, "serve": "a", "previous": "b"}
 
 
 def settings() -> Settings:
@@ -63,10 +48,13 @@ class Office(Stage):
     kept: warm.WarmStatistics | None = None
     """Of what is warm."""
 
-    def __init__(self, store: DecisionLog, pads: Path, *parts: Any) -> None:
+    def __init__(self, store: DecisionLog, *parts: Any) -> None:
         super().__init__(*parts)
         self.store = store
-        self.pads = Scratchpads(pads, lambda: 0.0)
+
+    def pages(self) -> Iterator[Page]:
+        """Those of an extension."""
+        yield from ()
 
     async def _reload(self, dry_run: bool) -> dict[str, Any]:
         return self.reload(dry_run)
@@ -81,10 +69,8 @@ class Office(Stage):
                 clock,
                 DecisionPages(self.store),
                 self._reload,
-                Moves(),
-                ScratchpadPages(self.pads),
-                routing=RoutingPages(self.flow, self.store),
                 doctor=DoctorPages(settings, None),
+                pages={(one.operation.method, one.operation.verb): one for one in self.pages()},
             ),
             StatusReport(self.conductor, self.flow, self.store, Metrics(), clock, sources),
             ModelList(self.conductor),
@@ -100,16 +86,16 @@ class Office(Stage):
 Story = Callable[[Office], Coroutine[Any, Any, None]]
 
 
-def office(**front: Any) -> Callable[[Story], Callable[[Path], None]]:
+def office(stage: type[Office] = Office, **front: Any) -> Callable[[Story], Callable[[Path], None]]:
     def decorate(tell: Story) -> Callable[[Path], None]:
         async def played(path: Path) -> None:
             store = DecisionLog(path / "decisions.db", 100)
             try:
                 async with (
-                    Office(store, path / "pads", front, SERVES, SLOTS, FakeFleet()) as stage,
+                    stage(store, front, SERVES, SLOTS, FakeFleet()) as office,
                     asyncio.timeout(40),
                 ):
-                    await tell(stage)
+                    await tell(office)
             finally:
                 store.close()
 
@@ -143,33 +129,6 @@ async def test_status_tells_what_is_saved_of_conversations_and_what_came_of_it(s
     assert (await client.ask("GET", "/status")).json()["conversations"] == {
         "files": 2, "bytes": 300, "saved": 5, "not_saved": 1, "restored": 3, "not_restored": 0,
     }  # fmt: skip
-
-
-@office(keys=KEYS)
-async def test_routing_is_told_to_observers_and_without_tiers_what_to_do(stage: Office) -> None:
-    reply = await stage.say("routing", method="GET", authorization="Bearer k-eye")
-    assert (reply.status, reply.json()["error"]["code"]) == (404, "no_tiers")
-    assert "[[tier]]" in reply.json()["error"]["message"]
-    assert (await stage.say("routing", method="GET", authorization="Bearer k-user")).status == 403
-
-
-@office()
-async def test_an_alias_is_reset_and_the_old_name_of_the_verb_says_that_it_goes_away(stage: Office) -> None:
-    logged: list[str] = []
-
-    def keep(record: logging.LogRecord) -> bool:
-        logged.append(record.getMessage())
-        return False
-
-    logging.getLogger("stoker.admin").addFilter(keep)
-    reply = await stage.say("reset", {"alias": "al"})
-    assert (reply.status, reply.json()["serve"], reply.header("deprecation")) == (200, "a", None)
-    assert logged == []
-    old = await stage.say("demote", {"alias": "al"})
-    assert old.json() == reply.json()
-    assert (old.header("deprecation"), old.header("link")) == ("true", '</admin/reset>; rel="successor-version"')
-    logging.getLogger("stoker.admin").removeFilter(keep)
-    assert logged == ["/admin/demote is deprecated and goes away in 0.2.0: use /admin/reset"]
 
 
 @office()
@@ -259,18 +218,6 @@ async def test_each_verb_wants_its_scope(stage: Office) -> None:
     assert (await stage.say("decisions", method="GET", x_api_key="k-eye")).status == 200
     assert (await stage.say("decisions", method="GET", x_api_key="k-user")).status == 403
     assert (await stage.say("unload", {"serve": "a"}, x_api_key="k-boss")).status == 200
-
-
-@office(keys=KEYS)
-async def test_what_models_wrote_is_for_administrators(stage: Office) -> None:
-    stage.pads.begin(RunHead("run_1", "pair", "a"))
-    path = "orchestrator/run_1?offset=0"
-    for key in ("k-user", "k-eye"):
-        assert (await stage.say(path, method="GET", x_api_key=key)).status == 403
-    found = (await stage.say(path, method="GET", x_api_key="k-boss")).json()
-    assert [(one["kind"], one["worker"]) for one in found["records"]] == [("head", "a")]
-    path = f"orchestrator/run_1?offset={found['next']}"
-    assert (await stage.say(path, method="GET", x_api_key="k-boss")).json()["records"] == []
 
 
 @office()

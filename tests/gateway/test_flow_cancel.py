@@ -20,10 +20,8 @@ from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.flow import Flow
 from stoker.gateway.settings import FlowSettings
-from stoker.request.accept.budget import BodyBudget
-from stoker.request.accept.inline_task import InlineTask
-from stoker.request.accept.server_state import ServerState
-from stoker.request.accept.wire import Wire
+from stoker.request.accept.bodies import BodyBudget
+from stoker.request.accept.connection import InlineTask, ServerState, Wire
 from stoker.request.decide.names import Names
 from stoker.request.outbox import Outbox
 from stoker.request.relay.pool import ConnectionPool

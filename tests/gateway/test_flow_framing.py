@@ -177,6 +177,10 @@ SMUGGLED = [
     post(CHAT, b"zz\r\n" + BODY, "transfer-encoding: chunked"),
     b"GARBAGE\r\n\r\n",
     post(CHAT, BODY, "content-length : 27"),
+    post(CHAT, BODY, *[f"content-length: {len(BODY)}"] * 2),
+    post(CHAT, BODY, "content-length: "),
+    post(CHAT, BODY, f"content-length: {len(BODY)}\n"),
+    post(CHAT, b"0\r\n\r\n", "transfer-encoding : chunked"),
 ]
 
 

@@ -14,7 +14,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.request_parameters import RequestParameters
 from stoker.domain.serve import Serve
 from stoker.domain.usage import MediaUnits
-from stoker.request.accept.spool import MEMORY
+from stoker.request.accept.upload import MEMORY
 from stoker_lab.testing.client import RawClient
 
 PATH = "/v1/audio/transcriptions"
@@ -275,7 +275,7 @@ async def test_uploads_leave_a_part_of_the_disk_free(stage: Stage) -> None:
         return os.statvfs_result((4096, 4096, 10**9, 10**5, 10**5, 0, 0, 0, 0, 255))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stoker.request.accept.spool.os.fstatvfs", full)
+        patch.setattr("stoker.request.accept.upload.os.fstatvfs", full)
         reply = await (await sent(stage, post(form(("model", b"a"), file=LARGE)))).reply()
     assert (reply.status, reply.json()["error"]["code"]) == (503, "spool_failed")
     assert "only 391 MiB of the disk are free" in reply.json()["error"]["message"]

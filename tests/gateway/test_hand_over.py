@@ -12,7 +12,7 @@ import pytest
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError
 from stoker.gateway.hand_over import HandOverRequests
-from stoker.request.accept.idle_connections import IdleConnections
+from stoker.request.accept.connection import IdleConnections
 
 
 class Connection:

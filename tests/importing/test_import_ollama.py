@@ -17,6 +17,7 @@ from stoker.config.load import load
 from stoker.domain.serve import Driver, Serve
 from stoker_import import ollama_store
 from stoker_import.command_models import ollama_address
+from stoker_import.local_models import find_local_models
 from stoker_import.ollama_store import OllamaName
 
 Captured = pytest.CaptureFixture[str]
@@ -407,3 +408,13 @@ def test_names_of_ollama() -> None:
     )
     assert OllamaName("hf.co", "org", "Repo-GGUF", "Q8_0").spellings == ("hf.co/org/Repo-GGUF:Q8_0",)
     assert OllamaName("hf.co", "org", "Repo-GGUF", "Q8_0").short == "Repo-Q8_0"
+
+
+def test_the_search_of_other_programs_places_ends_in_time(home: Path) -> None:
+    store = OllamaHome(home / ".ollama" / "models")
+    for name in ("a", "b", "c"):
+        store.model(f"{name}/latest", weights_of(home, "qwen2", general__name=name))
+    times = iter([0.0, 1.0, 9.0, 9.0])
+    found = find_local_models({}, home, home, clock=lambda: next(times))
+    assert [model.name for model in found.models] == ["a"]
+    assert "the search took too long" in found.left_out[0].reason

@@ -13,9 +13,8 @@ from scripts import held_out as script
 from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import HIGH_RISK, ClassSource, Outline, Task
-from stoker_lab.artifacts import record_file
-from stoker_lab.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, held_out, score, why_not_better
-from stoker_lab.classifier.proof import (
+from stoker_auto.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, held_out, score, why_not_better
+from stoker_auto.classifier.proof import (
     AnswersHeader,
     ClassifierAnswer,
     ClassifierAnswers,
@@ -25,6 +24,7 @@ from stoker_lab.classifier.proof import (
     path_of,
     prove,
 )
+from stoker_lab.artifacts import record_file
 
 ALWAYS = ClassifierModelSettings("x", 1.0, 1.0)
 

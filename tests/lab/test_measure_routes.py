@@ -10,7 +10,7 @@ from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.routing import RouterSettings
 from stoker.domain.spending import always_cloud, cloud_costs, saved, spent
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
-from stoker_lab.routing_report import TierRoute, silent_failure_interval, tier_routes, total_route, verdicts_of
+from stoker_auto.routing_report import TierRoute, silent_failure_interval, tier_routes, total_route, verdicts_of
 from stoker_lab.statistics.stats import wilson
 
 CLOUD = (Cost(10.0, 100.0),)

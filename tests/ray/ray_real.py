@@ -16,7 +16,7 @@ def started() -> Iterator[Playground]:
     """Installs Ray into a venv of its own, once, and starts a head and two nodes."""
     if problem := install():
         pytest.skip(problem)
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    worker = int(os.environ.get("STOKER_TEST_WORKER", "0"))
     playground = Playground(first=12 + 10 * worker)
     try:
         playground.start()

@@ -12,4 +12,7 @@ from tests.scenarios.plane import Plane
 def plane(shared: Plane) -> Iterator[Plane]:
     """The file's own `shared` plane; when the story is told, nothing of it may be left."""
     yield shared
-    shared.settle()
+    if shared.keeps_engines:
+        shared.rest()
+    else:
+        shared.settle()

@@ -12,8 +12,8 @@ from typing import Any
 
 from stoker.engines.readiness import Readiness
 from stoker.fleet.drivers import local
-from stoker.fleet.drivers.termination import Termination
-from stoker.fleet.process.start_records import StartRecords
+from stoker.fleet.drivers.unit import Termination
+from stoker.fleet.process.identity import StartRecords
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.store.journal import SwapJournal
 

@@ -10,9 +10,9 @@ import os
 import signal
 from typing import Any
 
-from stoker.orchestrate.memory.scratchpad import Scratchpad
-from stoker.orchestrate.worker import Worker
 from stoker.store.files import atomic
+from stoker_orchestrator.memory.scratchpad import Scratchpad
+from stoker_orchestrator.worker import Worker
 
 STEPS = {
     "the scratchpad is begun": (Scratchpad, "begin", 1, True),

@@ -17,13 +17,13 @@ from typing import Any
 from tests.scenarios.plane import PATIENCE
 
 from stoker.domain.orchestrator import CheckLayer
-from stoker.orchestrate.checks.checker import LayeredChecker
-from stoker.orchestrate.memory.pads import Scratchpads
-from stoker.orchestrate.memory.project import ProjectFiles
-from stoker.orchestrate.memory.scratchpad import Scratchpad
-from stoker.orchestrate.worker import Worker
-from stoker.routing.dispatch import Dispatcher
 from stoker.store.files import atomic
+from stoker_auto.routing.dispatch import Dispatcher
+from stoker_orchestrator.checks.checker import LayeredChecker
+from stoker_orchestrator.memory.pads import Scratchpads
+from stoker_orchestrator.memory.project import ProjectFiles
+from stoker_orchestrator.memory.scratchpad import Scratchpad
+from stoker_orchestrator.worker import Worker
 
 
 def is_layer(layer: CheckLayer, *given: Any) -> bool:
@@ -35,7 +35,7 @@ def is_correction(*given: Any) -> bool:
 
 
 STEPS: dict[str, tuple[Any, str, int, Callable[..., bool]]] = {
-    "its class is found": (Dispatcher, "plan", 1, lambda *_: True),
+    "its class is found": (Dispatcher, "plan_tiers", 1, lambda *_: True),
     "an earlier request is looked for": (Scratchpads, "find", 1, lambda *_: True),
     "the scratchpad is begun": (Scratchpad, "begin", 1, lambda *_: True),
     "the worker is asked": (Worker, "generate", 1, lambda *_: True),

@@ -90,6 +90,10 @@ class Plane:
         self.environment.pop("XDG_STATE_HOME", None)
         self.process: preloaded.Stoker | None = None
         self._idle: list[str] = []
+        self.keeps_engines = False
+        """Between the stories of a file that are not about engines, these stay loaded."""
+        self._changed: set[str] = set()
+        """Serves whose running engine got another script."""
         self._looked_over = 0
         """Characters of its log that `log_of_a_break` has looked at."""
         self.write(config)
@@ -198,10 +202,12 @@ class Plane:
 
     def scripted(self, name: str, **changes: object) -> dict[str, Any]:
         """The counters of a running scripted serve, after changing what is given."""
+        if changes:
+            self._changed.add(name)
         return dict(self._control(name, "POST", "/control", json.dumps(changes)))
 
     def received(self, name: str, path: str) -> list[dict[str, Any]]:
-        """What came in at a running scripted serve under that path: `headers`, `length`, `sha256`, `body`."""
+        """What came in at a scripted serve under that path since it runs: `headers`, `length`, `sha256`, `body`."""
         return [one for one in self._control(name, "GET", "/control/requests") if one["path"] == path]
 
     def _control(self, name: str, method: str, path: str, body: str | None = None) -> Any:
@@ -255,15 +261,28 @@ class Plane:
         begin, self._looked_over = self._looked_over, len(logged)
         return logged[begin:] if BROKE in logged[begin:] else ""
 
-    def settle(self) -> None:
-        """The end of a story on a shared plane: nothing under way, nothing running, nothing open beyond the idle."""
+    def rest(self) -> None:
+        """The end of a story on a shared plane where engines stay: nothing under way, no engine changed or half loaded.
+
+        That everything can be stopped and nothing stays open is looked at by `finish`, once for all stories.
+        """
         if broken := self.log_of_a_break():
             pytest.fail(f"a request broke inside Stoker:\n{broken}", pytrace=False)
         poll(self.is_settled, lambda: f"nothing is in flight: {self.status()}")
+        self.unload(*(one["name"] for one in self.status()["serves"] if one["state"] != "ready"), *self._changed)
+        self._changed.clear()
+
+    def unload(self, *names: str) -> None:
+        """Stop the engines of these serves, if they run."""
         for one in self.status()["serves"]:
-            if one["state"] not in ("stopped", "backoff"):
+            if one["name"] in names and one["state"] not in ("stopped", "backoff"):
                 status, answer = self.admin("unload", serve=one["name"], drain_timeout=0)
                 assert status == 200, answer
+
+    def settle(self) -> None:
+        """The end of a story on a shared plane: nothing under way, nothing running, nothing open beyond the idle."""
+        self.rest()
+        self.unload(*(one["name"] for one in self.status()["serves"]))
         poll(lambda: not self.processes(), lambda: f"no process is left: {self.processes()}")
         poll(lambda: not self.opened(), lambda: f"open as at the start: {self.opened()} are more")
 
@@ -296,11 +315,16 @@ class Plane:
 
 @contextlib.contextmanager
 def running(
-    *serves: str, environment: Mapping[str, str] | None = None, started: bool = True, **settings: str
+    *serves: str,
+    environment: Mapping[str, str] | None = None,
+    started: bool = True,
+    keeps_engines: bool = False,
+    **settings: str,
 ) -> Iterator[Plane]:
     """A plane for one or more stories, looked over at its end. `settings` as in `config`."""
     directory = Path(tempfile.mkdtemp(prefix="scn-", dir="/tmp"))  # short: a socket's path may have 100 bytes
     plane = Plane(directory, config(*serves, **settings), environment)
+    plane.keeps_engines = keeps_engines
     try:
         if started:
             plane.start()

@@ -18,9 +18,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 SHOW_WORK = signal.SIGUSR1
 """The signal at which it prints what it is doing."""
+sys.modules["__main__"] = ModuleType("__main__")  # else each process would import pytest, as the program that began it
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([__name__, "tests.scenarios.preload"])
 

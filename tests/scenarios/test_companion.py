@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.scenarios.plane import MODELS, Plane, poll, running, serve
 
-from stoker.request.decide.asks import closely
-from stoker.request.decide.classifier_model import HEAD, TAIL
-from stoker_lab.classifier.labelled_prompts import held_out
+from stoker_auto.classifier.labelled_prompts import held_out
+from stoker_auto.classifier.question import HEAD, TAIL
+from stoker_auto.classify.asks import closely
 from stoker_lab.testing.script.script import Script
 
 ROUTER = """

@@ -14,7 +14,7 @@ import pytest
 from tests.scenarios.plane import Plane, poll, running, serve
 
 from stoker.cli.machine import discover
-from stoker.fleet.memory.nvidia import Nvidia
+from stoker.fleet.memory.devices import Nvidia
 
 pytestmark = [
     pytest.mark.heavy,

@@ -27,6 +27,7 @@ def shared() -> Iterator[Plane]:
         serve("slow", Script(tokens=50, first_event_after=0.4), slot=None),
         serve("down", slot=None),
         serve("silent", Script(usage=False), slot=None),
+        keeps_engines=True,
     ) as plane:
         yield plane
 

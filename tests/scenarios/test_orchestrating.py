@@ -20,8 +20,8 @@ from tests.scenarios.caller import PATHS, STREAMING, Talk, errors, story
 from tests.scenarios.orchestrated_crashes import STEPS, die_at
 from tests.scenarios.plane import Plane, poll, running, serve, until
 
-from stoker.orchestrate.memory.scratchpad import read_scratchpad
 from stoker_lab.testing.client import FramingError
+from stoker_orchestrator.memory.scratchpad import read_scratchpad
 
 BLOCKS = [
     "import os\n",
@@ -74,6 +74,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         orchestrator("hanging", "hangs", block_timeout="500ms", retries=0),
         orchestrator("dying", "dies"),
         orchestrator("writing", "good", project=str(here / "project")),
+        keeps_engines=True,
     ) as plane:
         yield plane
 

@@ -32,6 +32,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         orchestrator("validator-pair", "validator", validator="judge"),
         orchestrator("unsure-pair", "validator", validator="unsure", retries=1),
         orchestrator("broken-pair", "names", checks=["no-such-linter -"], retries=0),
+        keeps_engines=True,
     ) as plane:
         yield plane
 

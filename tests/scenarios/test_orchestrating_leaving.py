@@ -17,7 +17,7 @@ from tests.scenarios.orchestrated_steps import STEPS, Holding
 from tests.scenarios.plane import QUICK, Plane, running, until
 from tests.scenarios.test_orchestrating import BLOCKS, BROKEN, coder, orchestrator
 
-from stoker.orchestrate.memory.scratchpad import read_scratchpad
+from stoker_orchestrator.memory.scratchpad import read_scratchpad
 
 NAMED = ["# file: one.py\n" + BLOCKS[0], *BLOCKS[1:]]
 ANSWER = "```python\n" + "\n".join(NAMED) + "```\n"

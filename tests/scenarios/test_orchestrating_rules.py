@@ -31,10 +31,10 @@ from tests.scenarios.test_orchestrating import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.orchestrator import CheckLayer, Orchestrator
 from stoker.domain.prompt import Prompt, Role, Text, Turn
-from stoker.orchestrate.loop.blocks import Correction, WorkerBlock
-from stoker.orchestrate.loop.transcript import worker_prompt
-from stoker.orchestrate.prompts import worker_rules
 from stoker_lab.testing.script.script import Script
+from stoker_orchestrator.loop.blocks import Correction, WorkerBlock
+from stoker_orchestrator.loop.transcript import worker_prompt
+from stoker_orchestrator.prompts import worker_rules
 
 SECRET = "the word nobody else may see"
 OUTSIDE = ["../outside.py", "/tmp/outside-of-the-project.py", "link/outside.py", ".git/hooks/x.py"]
@@ -102,6 +102,7 @@ def shared(place: Path) -> Iterator[Plane]:
         orchestrator("priced", "good", validator="judge"),
         TIERS,
         front_door='keep_alive = "100ms"\ncommit_after = "200ms"',
+        keeps_engines=True,
     ) as plane:
         yield plane
 
@@ -284,6 +285,7 @@ async def test_a_validator_that_always_fails_ends_the_request_with_its_reason(pl
 
 @story
 async def test_a_validator_that_always_passes_does_not_undo_the_other_checks(plane: Plane) -> None:
+    plane.unload("mends")  # it makes its mistake once
     status, headers, answer = await whole(plane, "mildly")
     assert (status, text_of(answer)) == (200, WHOLE)
     record = await asyncio.to_thread(plane.decision, headers["x-request-id"])

@@ -15,6 +15,8 @@ FINISHED = ("the victim is gone", "the start is intended", "the target is spawne
             "the target is proved", "the target is on record as ready", "before it leaves the journal",
             "out of the journal")  # fmt: skip
 """From these steps on the victim cannot be had back for nothing: the swap is finished."""
+QUICKLY = ("in the journal", "the victim is gone", "the target is proved")
+"""The steps of the default run."""
 
 
 async def answers_as_itself(plane: Plane, name: str) -> None:
@@ -22,7 +24,9 @@ async def answers_as_itself(plane: Plane, name: str) -> None:
     assert (reply.status, reply.json()["model"]) == (200, name)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step", [step if step in QUICKLY else pytest.param(step, marks=pytest.mark.slow) for step in STEPS]
+)
 @story
 async def test_a_swap_that_a_crash_cuts_off_is_finished_or_undone_at_the_next_start(step: str) -> None:
     with running(serve("a"), serve("b"), started=False) as plane:

@@ -38,14 +38,9 @@ def shared() -> Iterator[Plane]:
     with running(
         *(serve(name, Script(gap=0.01), slot=None, dialects=[name]) for name in UPSTREAMS),
         front_door='commit_after = "800ms"\nstall_timeout = "1s"',
+        keeps_engines=True,
     ) as plane:
         yield plane
-
-
-@pytest.fixture
-def plane(shared: Plane) -> Plane:
-    """Its serves stay loaded from one test to the next."""
-    return shared
 
 
 def chat(plane: Plane, model: str, text: str) -> str:

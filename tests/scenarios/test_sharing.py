@@ -49,6 +49,7 @@ def shared() -> Iterator[Plane]:
         serve("other", Script(tokens=10)),
         front_door=DOOR,
         environment=KEYS,
+        keeps_engines=True,
     ) as plane:
         yield plane
 

@@ -29,7 +29,8 @@ ENVIRONMENT = {f"KEY_OF_{name.upper()}": f"sk-{name}-0123456789abcdef" for name 
 
 
 def a_plane(stores: bool) -> AbstractContextManager[Plane]:
-    return running(*SERVES, KEYS, "[responses]\nstore = true" if stores else "", slots=SLOTS, environment=ENVIRONMENT)
+    table = "[responses]\nstore = true" if stores else ""
+    return running(*SERVES, KEYS, table, slots=SLOTS, environment=ENVIRONMENT, keeps_engines=True)
 
 
 @pytest.fixture(scope="module")

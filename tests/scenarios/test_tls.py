@@ -77,7 +77,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shared(files: Path) -> Iterator[Plane]:
-    with running(serve("a", Script(tokens=5), slot=None), front_door=tls(files)) as plane:
+    with running(serve("a", Script(tokens=5), slot=None), front_door=tls(files), keeps_engines=True) as plane:
         yield plane
 
 

@@ -55,6 +55,7 @@ def shared() -> Iterator[Plane]:
             for name, script in strict.items()
         ),
         front_door='commit_after = "500ms"\nkeep_alive = "1s"',
+        keeps_engines=True,
     ) as plane:
         yield plane
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.scenarios.plane import Plane, running, serve
-from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened, signed_in
+from tests.scenarios.web_page import CHECKED, browsing, faults, needs_browser, opened, signed_in
 
 pytestmark = needs_browser
 
@@ -75,7 +75,7 @@ def usage(plane: Plane, by: str) -> list[dict[str, Any]]:
     return list(plane.ask("GET", f"/v1/usage?by={by}")[1]["data"])
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", CHECKED)
 def test_the_pages_of_keys_are_accessible_fit_and_say_nothing_on_the_console(
     browser: Browser, plane: Plane, look: str
 ) -> None:
@@ -250,7 +250,7 @@ def test_the_first_key_is_made_only_by_who_knows_that_everybody_needs_one_then(b
         expect(page.get_by_role("link", name="me", exact=True)).to_be_visible()
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", CHECKED)
 def test_the_form_for_a_key_is_accessible_and_fits(browser: Browser, plane: Plane, look: str) -> None:
     with looking(browser, plane, look=look, bypass_csp=True) as page:
         page.get_by_role("button", name="Make a key").click()

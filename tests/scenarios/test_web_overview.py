@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.scenarios.plane import PATIENCE, Plane, llama, running, serve
-from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
+from tests.scenarios.web_page import CHECKED, browsing, faults, needs_browser, opened
 
 from stoker.domain import figures
 from stoker_lab.testing.script.script import Script
@@ -52,7 +52,7 @@ def ask(plane: Plane, model: str) -> int:
 
 
 @pytest.mark.timeout(120)  # as for the curves below
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", CHECKED)
 def test_the_overview_and_the_serves_are_accessible_and_fit_when_there_is_much_to_show(
     browser: Browser, plane: Plane, look: str
 ) -> None:
@@ -64,7 +64,7 @@ def test_the_overview_and_the_serves_are_accessible_and_fit_when_there_is_much_t
             assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth"), route
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", CHECKED)
 def test_the_state_and_the_buttons_of_a_serve_are_in_sight_and_a_question_shows_all_its_words(
     browser: Browser, look: str
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from tests.scenarios.plane import Plane, poll, running, serve
-from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
+from tests.scenarios.web_page import CHECKED, browsing, faults, needs_browser, opened
 
 from stoker.domain.decision import Decision
 from stoker.domain.merge_patch import merge_patch
@@ -73,7 +73,7 @@ def sign_in(page: Page, key: str) -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", CHECKED)
 def test_every_page_is_accessible_fits_and_says_nothing_on_the_console(
     browser: Browser, plane: Plane, look: str
 ) -> None:

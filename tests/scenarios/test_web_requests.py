@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.scenarios.plane import PATIENCE, Plane, poll, running, serve
-from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
+from tests.scenarios.web_page import CHECKED, browsing, faults, needs_browser, opened
 
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.store.decisions import DecisionLog
@@ -102,7 +102,7 @@ class Asking:
         assert not self._thread.is_alive()
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", CHECKED)
 def test_the_list_and_one_request_are_accessible_and_fit(browser: Browser, plane: Plane, look: str) -> None:
     with opened(browser, plane, "requests", look=look, may_say="404 ", bypass_csp=True) as page:
         sign_in(page)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.scenarios import measured
 from tests.scenarios.plane import Plane, running, serve
-from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened, signed_in
+from tests.scenarios.web_page import CHECKED, browsing, faults, needs_browser, opened, signed_in
 
 from stoker.domain.run import Finding, Outcome, Run, RunKind
 from stoker_lab.comparison.runs import comparison_document
@@ -75,7 +75,7 @@ def looking(
     return opened(browser, shelf.plane, route, before=signed_in(shelf.plane, key), **options)
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", CHECKED)
 def test_every_page_of_results_is_accessible_fits_and_says_nothing_on_the_console(
     browser: Browser, shelf: Shelf, look: str
 ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.scenarios.plane import Plane, poll, running, serve
-from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
+from tests.scenarios.web_page import CHECKED, browsing, faults, needs_browser, opened
 
 from stoker_lab.testing.script.script import Script
 
@@ -86,7 +86,7 @@ def try_prompt(page: Page, text: str) -> None:
     expect(page.locator(".try [role=status]")).to_contain_text("Class")
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", CHECKED)
 def test_verdicts_evidence_and_plan_are_accessible_and_fit(browser: Browser, plane: Plane, look: str) -> None:
     with opened(browser, plane, "routing/small/tool-use", look=look, bypass_csp=True) as page:
         sign_in(page)

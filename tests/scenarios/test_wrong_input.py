@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.scenarios.caller import PATHS, STREAMING, ask, document, story
-from tests.scenarios.plane import MODELS, STOKER, Plane, llama, running, serve
+from tests.scenarios.plane import MODELS, Plane, llama, running, serve
+from tests.scenarios.preloaded import Command
 
 from stoker_lab.testing.client import RawClient, compose_request
 from stoker_lab.testing.script.script import Script
@@ -31,6 +32,7 @@ def shared() -> Iterator[Plane]:
         llama("no-weights", slot="x8", model="gone"),
         slots="\n".join(f"[slots.x{number}]" for number in range(1, 9)),
         front_door='body_limit = "100KiB"',
+        keeps_engines=True,
     ) as plane:
         yield plane
 
@@ -174,10 +176,9 @@ async def test_a_corrupt_gguf_is_explained_and_the_model_that_runs_is_not_touche
 
 def up(directory: Path, *arguments: str) -> tuple[int, str]:
     """`stoker up` that is to fail: (exit code, what it printed)."""
-    done = subprocess.run(
-        [str(STOKER), "up", *arguments], cwd=directory, capture_output=True, text=True, timeout=30, check=False
-    )
-    return done.returncode, done.stdout + done.stderr
+    command = Command(("up", *arguments), directory, os.environ)
+    out, err = command.communicate(30)
+    return command.wait(), out + err
 
 
 def test_a_configuration_with_problems_is_refused_with_all_of_them_at_once(tmp_path: Path) -> None:

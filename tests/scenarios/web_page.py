@@ -23,6 +23,8 @@ LOOKS = {
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 860}},
     "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
 }
+CHECKED = ("dark", "phone")
+"""Between them, both colour schemes and both widths."""
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium-headless-shell")
 expect.set_options(timeout=PATIENCE * 1000)
 

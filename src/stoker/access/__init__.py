@@ -1,15 +1,14 @@
 """Who may use Stoker, and how much: keys, limits, usage.
 
-access_control  Host and Origin, then the key behind a request; bad_key: there is none
+access_control  Host and Origin, then the key behind a request
 keyring         all keys, of the file and made at run time, with the settings in effect
 caller          a key at run time
 sessions        cookies that stand for a key, for the web page
 refusals        counts and logs refused requests, and slows down guesses of keys
 
-windows         the minutes, days and months in which limits count        steady_time  what they count by
-limits          what was used in each window, and what is left
+windows         the minutes, days and months in which limits count, and the time that they count by
+limits          what was used in each window, and what is left; the headers by which clients see that
 quota           limits of a key or an application, and what one request reserves of them
-rate_headers    the headers by which clients see what is left
 
 usage           totals by hour, key, application, serve and class
 usage_report    usage added up for people

@@ -6,9 +6,9 @@ import ipaddress
 import time
 from collections.abc import Iterable, Mapping
 
-from stoker.access.bad_key import BadKey
 from stoker.access.caller import Caller
 from stoker.access.keyring import Keyring
+from stoker.access.refusals import BadKey
 from stoker.access.sessions import Sessions
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from stoker.access.limits import Account, Amounts, LimitState
+from stoker.access.limits import Account, Amounts, Headers, LimitState, RateHeaders
 from stoker.access.quota import Charge, Quota
-from stoker.access.rate_headers import Headers, RateHeaders
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Key, Priority, Scope
 from stoker.domain.lease import FairShare

@@ -16,9 +16,25 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stoker.access.bad_key import BadKey
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.printable import one_line
+
+
+class BadKey(ClientError):
+    """No key, or a wrong one. `begins`: its first four characters, for the log; empty: there was none."""
+
+    status = 401
+    code = "bad_key"
+
+    def __init__(self, begins: str) -> None:
+        what = "is wrong" if begins else "is missing: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
+        super().__init__(f"the API key {what}")
+        self.begins = begins
+
+    @property
+    def reason(self) -> str:
+        return "wrong_key" if self.begins else "missing_key"
+
 
 UNDELAYED = 10
 """Wrong keys of one address that are answered at once; one more every `FORGIVEN_AFTER` seconds."""

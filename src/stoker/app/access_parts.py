@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stoker.access.access_control import AccessControl
 from stoker.access.access_store import AccessStore
-from stoker.access.steady_time import SteadyTime
+from stoker.access.windows import SteadyTime
 from stoker.app.context import BuildContext
 from stoker.store.key_usage import KeyUsageCounts
 

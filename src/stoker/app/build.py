@@ -21,22 +21,20 @@ from stoker.app.decision_observer import DecisionObserver
 from stoker.app.event_bus import EventBus
 from stoker.app.event_parts import build_events
 from stoker.app.fleet_parts import FleetParts, build_fleet
-from stoker.app.flow_setup import ExchangeParts, FlowSetup
+from stoker.app.flow_setup import FlowSetup
 from stoker.app.observers import Observer
 from stoker.app.parts import GatewayParts, ProgramParts
-from stoker.app.quality_parts import QualityParts, build_quality
 from stoker.app.reload import Reloader
-from stoker.app.server_parts import ServerParts, build_server_parts
+from stoker.app.server_parts import ServerAccess, ServerParts, build_server_parts
 from stoker.app.store_parts import StoreParts, build_store
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import cloud_prices
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
-from stoker.fleet.memory.host import host_memory
-from stoker.fleet.memory.in_use import memory_in_use
-from stoker.fleet.memory.probe import machine
-from stoker.fleet.monitoring.watchdog_view import ConductorView
+from stoker.fleet.memory.devices import machine
+from stoker.fleet.memory.host import host_memory, memory_in_use
+from stoker.fleet.monitoring import ConductorView
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
 from stoker.gateway.compat.endpoints import CompatEndpoints
@@ -50,19 +48,13 @@ from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.response_turns import ResponseTurns, SummarySeals
 from stoker.gateway.responses import StoredResponses
 from stoker.gateway.results import ResultPages
-from stoker.gateway.routing_pages import RoutingPages
-from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.gateway.upstream import UpstreamRequests
 from stoker.gateway.usage import UsagePages
 from stoker.gateway.web.page import WebPage
-from stoker.orchestrate.memory.pads import Scratchpads
-from stoker.orchestrate.request import OrchestratorContext
-from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.tls import CertificateWatcher, UnusableCertificate
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.store.overrides import Overrides
 from stoker.store.results import Results
 from stoker.store.state_dir import StateDir
 from stoker.store.swap_history import SwapHistory
@@ -82,18 +74,16 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     bus, pool = EventBus(), ConnectionPool()
     context = BuildContext(active, state, options, SystemClock(), bus.publish)
     store = build_store(context)
-    extensions = build_server_parts(context, store.metrics)
+    extensions = build_server_parts(context, store.metrics, store.events.note)
     access = build_access(context, store.metrics.keys)
     access.store.usage.configure(cloud_prices(context.settings.router))
-    fleet = build_fleet(context, extensions.edge_targets)
-    promotions = _build_promotions(context, store, fleet)
-    quality = build_quality(context, store, fleet, pool, access.store.usage.record_own)
-    gateway = _build_gateway(context, pool, store, access, fleet, promotions, quality, extensions)
+    fleet = build_fleet(context, extensions.edge_targets, extensions.predictions)
+    gateway = _build_gateway(context, pool, store, access, fleet, extensions)
     view = ConductorView(fleet.conductor, partial(_load_of, gateway), fleet.supervisor.is_asleep)
     watchdog = WatchdogLoop(
         context.settings.watchdog, view, fleet.probe, fleet.conductor, context.clock, logging.getLogger("stoker.fleet")
     )
-    parts = ProgramParts(store, access, fleet, promotions, quality, gateway, watchdog, extensions)
+    parts = ProgramParts(store, access, fleet, gateway, watchdog, extensions)
     swaps = SwapHistory(context.clock.wall)
     front = _build_front(context, parts, swaps)
     bus.subscribe(Observer(parts, active, options.announce).on_event)
@@ -106,10 +96,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> list[str]:
     """After requests were drained: end what still runs, from the top down, and write what is not on disk yet. Returns
     what could not be ended.
     """
-    parts.promotions.close()
-    parts.fleet.prewarmer.use_router(None)
-    await parts.quality.grader.close()
-    await parts.quality.monitor.close()
+    await parts.extensions.drained()
     left = await parts.fleet.conductor.close(leave_running)
     await parts.fleet.warm.close()
     parts.store.writer.shutdown()
@@ -122,16 +109,9 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> list[str]:
     return left
 
 
-def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetParts) -> Promotions:
-    overrides = Overrides(context.directory / "overrides.json")
-    promotions = Promotions(overrides, fleet.conductor, context.clock, context.notify, store.results.find)
-    promotions.configure(context.settings.aliases, context.settings.serves, context.settings.gates)
-    return promotions
-
-
 def _build_gateway(
     context: BuildContext, pool: ConnectionPool, store: StoreParts, access: AccessParts, fleet: FleetParts,
-    promotions: Promotions, quality: QualityParts, extensions: ServerParts,
+    extensions: ServerParts,
 ) -> GatewayParts:  # fmt: skip
     signer = _thinking_signer(context.state)
     formatter = Formatter(signer, context.clock.wall)
@@ -141,17 +121,20 @@ def _build_gateway(
         fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations,
         fleet.engine_work.is_working,
     )  # fmt: skip
-    pads = Scratchpads(context.directory / "orchestrator", context.clock.wall)
-    client, clock = InternalClient(pool, formatter), context.clock
-    orchestration = OrchestratorContext(fleet.conductor, client, formatter, pads, clock.now, clock.wall)
-    exchange = ExchangeParts(carrier, orchestration)
-    setup = FlowSetup(fleet, quality, promotions, exchange, store.metrics.routed, host_memory().total)
-    decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor, extensions)
+    client = InternalClient(pool, formatter)
+    extensions.connect(
+        ServerAccess(
+            fleet.conductor, carrier, client, formatter, pool, store.decisions, context.state.signing_key,
+            access.store.usage.record_own, lambda: flow.settings,
+        )
+    )  # fmt: skip
+    setup = FlowSetup(fleet, extensions, host_memory().total)
+    decisions = DecisionObserver(store.decisions, store.metrics, extensions)
     flow = Flow(
         setup.settings_for(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage,
         turns, extensions.tracer,
     )  # fmt: skip
-    return GatewayParts(pool, setup, flow, pads, responses, client, _watch_certificate(context, store))
+    return GatewayParts(pool, setup, flow, responses, client, _watch_certificate(context, store))
 
 
 def _load_of(gateway: GatewayParts, serve: str) -> tuple[int, int]:
@@ -173,7 +156,7 @@ def _watch_certificate(context: BuildContext, store: StoreParts) -> CertificateW
 
 
 def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory) -> Front:
-    store, quality, flow = parts.store, parts.quality, parts.gateway.flow
+    store, flow = parts.store, parts.gateway.flow
     conversations = parts.fleet.supervisor.conversations
     sources = StatusSources(
         store.events.recent,
@@ -182,9 +165,7 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
         parts.fleet.warm.statistics,
         conversations.statistics,
         store.responses.status,
-        quality.grader.status,
-        quality.classifier_model.status,
-        parts.promotions.status,
+        lambda: parts.gateway.setup.aliases(context.settings),
         lambda: parts.access.control.asks_for_keys,
         partial(memory_in_use, machine()),
         parts.extensions.status,
@@ -192,13 +173,11 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
     )
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock
-    decisions = DecisionPages(store.decisions, quality.grader.grade_of, swaps.last)
+    decisions = DecisionPages(store.decisions, parts.extensions.grade_of, swaps.last)
     store.decisions.complete_with(decisions.with_waits)
-    scratchpads = ScratchpadPages(parts.gateway.pads)
     key_admin = KeyAdmin(parts.access.store, clock.wall, lambda: flow.settings.model_names)
     keys = KeyPages(key_admin, flow, store.responses.forget)
     results = ResultPages(Results(context.directory), lambda: context.active.settings.gates)
-    routing = RoutingPages(flow, store.decisions)
     status = StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources)
     endpoints = Endpoints(
         Admin(
@@ -207,12 +186,10 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
             clock,
             decisions,
             reloader.reload,
-            parts.promotions,
-            scratchpads,
             keys,
             results,
-            routing,
             DoctorPages(lambda: context.settings, context.options.self_check),
+            parts.extensions.pages,
         ),
         status,
         ModelList(conductor),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stoker.domain.access import Settings
 from stoker.domain.cluster import Cluster, on_cluster
-from stoker.domain.serve import Serve, Slot, on_devices, replica_name, replicas_of, slots_of
+from stoker.domain.serve import Serve, Slot, replica_name, replicas_of, slots_of
+from stoker.engines.masks import MachineCards, masked, uses_vulkan
 from stoker.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
 from stoker.request.decide.aliases import with_aliases, with_choices
@@ -23,12 +24,14 @@ class Configuration:
     rows: Rows
     warm_budget: int
     """Bytes of host memory for the warm pool."""
+    machine: MachineCards = field(default_factory=MachineCards)
+    """Its devices, for the slots that name some."""
 
 
 def first_configuration(settings: Settings) -> Configuration:
     """Of a start. Raises StokerError if the quality profile cannot be read."""
     rows = configured_rows(settings.router, settings.paths.state)
-    return Configuration(with_contexts(settings), rows, budget(settings.warm))
+    return Configuration(with_contexts(settings), rows, budget(settings.warm), machine_for(settings))
 
 
 def next_configuration(old: Configuration, settings: Settings) -> Configuration:
@@ -38,17 +41,27 @@ def next_configuration(old: Configuration, settings: Settings) -> Configuration:
     """
     rows = configured_rows(settings.router, settings.paths.state)
     is_same = settings.warm.memory == old.settings.warm.memory
-    return Configuration(with_contexts(settings), rows, old.warm_budget if is_same else budget(settings.warm))
+    warm_budget = old.warm_budget if is_same else budget(settings.warm)
+    return Configuration(with_contexts(settings), rows, warm_budget, machine_for(settings))
+
+
+def machine_for(settings: Settings) -> MachineCards:
+    """The devices of this machine, if a slot names some; blocks."""
+    if not any(slot.devices for slot in settings.slots):
+        return MachineCards()
+    from stoker.fleet.memory.cards import this_machine
+
+    return this_machine(any(uses_vulkan(serve) for serve in settings.serves))
 
 
 def with_contexts(settings: Settings) -> Settings:
     """The settings with a number for each `context = "auto"`. See `fleet.memory.fit.auto_context`; blocks."""
     if not any(serve.auto_context for serve in settings.serves):
         return settings
-    from stoker.fleet.memory.fit import auto_context
-    from stoker.fleet.memory.probe import machine
+    from stoker.fleet.memory.devices import machine
+    from stoker.fleet.memory.fit import check
 
-    return replace(settings, serves=auto_context.with_contexts(settings.serves, settings.slots, machine()))
+    return replace(settings, serves=check.with_contexts(settings.serves, settings.slots, machine()))
 
 
 class ActiveConfiguration:
@@ -77,27 +90,32 @@ class ActiveConfiguration:
         return next((cluster for cluster in self.settings.clusters if cluster.name == name), None)
 
 
-def placed_serves(settings: Settings) -> list[Serve]:
-    """The serves for the fleet: each replica by itself, as its slot wants it; see `_in_slot`."""
+def placed_serves(settings: Settings, machine: MachineCards | None = None) -> list[Serve]:
+    """The serves for the fleet: each replica by itself, as its slot wants it; see `_in_slot`. `machine`: None to look
+    now, which blocks.
+    """
+    machine = machine_for(settings) if machine is None else machine
     clusters = {cluster.name: cluster for cluster in settings.clusters}
     paths = settings.paths
     found = []
     for serve in settings.serves:
         here = placed(serve, paths.vault) if paths.placement else serve
         for plain, local in zip(replicas_of(serve), replicas_of(here), strict=True):
-            found.append(_in_slot(plain, local, settings, clusters))
+            found.append(_in_slot(plain, local, settings, clusters, machine))
     return found
 
 
-def _in_slot(plain: Serve, local: Serve, settings: Settings, clusters: Mapping[str, Cluster]) -> Serve:
-    """One replica: in a cluster it is a job; here it gets its slot's devices in its environment, and its caches in the
-    vault if that is used (`local`).
+def _in_slot(
+    plain: Serve, local: Serve, settings: Settings, clusters: Mapping[str, Cluster], machine: MachineCards
+) -> Serve:
+    """One replica: in a cluster it is a job; here it sees only its slot's devices, and has its caches in the vault if
+    that is used (`local`).
     """
     slot = settings.slot(plain.slot)
     if slot is not None and slot.cluster is not None:
         parts = [settings.slot(name) for name in slots_of(slot.name)]
         return on_cluster(plain, [part for part in parts if part is not None], clusters[slot.cluster])
-    return on_devices(local, slot)
+    return masked(local, slot, machine)
 
 
 def placed_slots(settings: Settings) -> list[Slot]:

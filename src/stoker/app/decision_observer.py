@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from stoker.app.server_parts import ServerParts
 from stoker.domain.decision import Decision
-from stoker.quality.monitor import QualityMonitor
-from stoker.quality.promotion.promotions import Promotions
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 
@@ -16,21 +14,17 @@ class DecisionObserver:
     def __init__(
         self,
         decisions: DecisionLog,
-        promotions: Promotions,
         metrics: Metrics,
-        monitor: QualityMonitor,
         extensions: ServerParts,
     ) -> None:
         self._decisions = decisions
-        self._promotions = promotions
         self._metrics = metrics
-        self._monitor = monitor
         self._extensions = extensions
 
     def on_decision(self, decision: Decision) -> None:
         self._decisions.record(decision)
-        self._promotions.observe(decision)
         self._metrics.observe(decision)
-        if decision.routed is not None:
-            self._monitor.observe(decision.routed)
-        self._extensions.on_decision(decision)
+        for part in self._extensions.observers:
+            if part.is_observing:
+                self._extensions.on_decision(decision)
+                break

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stoker.app.configuration import placed_serves, placed_slots
 from stoker.app.context import BuildContext
-from stoker.domain.events import PredictionsChanged
+from stoker.domain.prediction import Prediction
 from stoker.domain.protocols import EdgeTargets
-from stoker.fleet.monitoring.engine_work import EngineWork
-from stoker.fleet.monitoring.external_serves import ExternalServeFinder, health_check
-from stoker.fleet.monitoring.watchdog_view import counters
-from stoker.fleet.monitoring.worker_moves import WorkerMoves
+from stoker.fleet.monitoring import EngineWork, ExternalServeFinder, WorkerMoves, counters, health_check
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.probe import HttpProbe
-from stoker.routing.prewarm import Prewarmer
 from stoker.store.journal import SwapJournal
 
 log = logging.getLogger("stoker.fleet")
@@ -29,7 +25,6 @@ log = logging.getLogger("stoker.fleet")
 class FleetParts:
     """Everything that runs serves, except the watchdog, which also needs to see requests."""
 
-    prewarmer: Prewarmer
     warm: WarmKeeper
     supervisor: Supervisor
     journal: SwapJournal
@@ -40,13 +35,16 @@ class FleetParts:
     engine_work: EngineWork
 
 
-def build_fleet(context: BuildContext, edges: EdgeTargets | None) -> FleetParts:
-    """Starts no serve. Pinned models are read into memory from here on."""
+def build_fleet(
+    context: BuildContext, edges: EdgeTargets | None, predictions: Callable[[], Sequence[Prediction]] = tuple
+) -> FleetParts:
+    """Starts no serve. Pinned models are read into memory from here on. `predictions`: what is likely to be wanted
+    next.
+    """
     settings, clock, notify = context.settings, context.clock, context.notify
-    serves = placed_serves(settings)
-    prewarmer = Prewarmer(lambda: notify(PredictionsChanged()), clock.now, asyncio.get_running_loop().call_later)
+    serves = placed_serves(settings, context.active.current.machine)
     budget, predict = context.active.current.warm_budget, settings.warm.predict
-    warm = WarmKeeper(budget, serves, log, predict, predictions=prewarmer.predictions)
+    warm = WarmKeeper(budget, serves, log, predict, predictions=predictions)
     supervisor = Supervisor(
         FleetContext(
             settings.paths,
@@ -67,7 +65,6 @@ def build_fleet(context: BuildContext, edges: EdgeTargets | None) -> FleetParts:
     conductor.force(context.options.force)
     probe = HttpProbe(counters, supervisor.host_state)
     return FleetParts(
-        prewarmer,
         warm,
         supervisor,
         journal,

@@ -40,7 +40,6 @@ class Observer:
         self._store = parts.store
         self._note = parts.store.events.note
         self._fleet = parts.fleet
-        self._quality = parts.quality
         self._gateway = parts.gateway
         self._watchdog = parts.watchdog
         self._access = parts.access
@@ -54,19 +53,15 @@ class Observer:
                 self._on_swap(report)
             case ServeAdopted(serve, is_identified):
                 without = "" if is_identified else f"; {IDENTITY_NOT_PROVED}"
-                self._quality.monitor.on_ready(serve)
                 self._announce(f"adopted {serve}, which was still running{without}")
                 self._note("adopted", serve, f"it was still running{without}")
             case ServeExited(serve, detail):
-                self._quality.monitor.on_stopped(serve)
                 self._note("exited", serve, detail)
                 self._watchdog.exited(serve, detail)
                 self._fleet.external.on_lost(serve)
             case ServeDisconnected(host, port):
                 self._gateway.pool.drop(host, port)
             case ServeMoved(serve, old, new):
-                self._quality.monitor.on_stopped(serve)  # another worker may have other weights
-                self._quality.monitor.on_ready(serve)
                 log.info("serve %s moved from %s to %s", serve, old, new)
                 self._note("moved", serve, f"its worker moved from {old} to {new}")
             case ServeRestarted(serve, reason):
@@ -77,9 +72,8 @@ class Observer:
                 self._fleet.conductor.set_measured_size(serve, size)
             case OperatorActed(serve):
                 self._watchdog.forget(serve)
-            case ServeIdentified():
-                self._quality.notice.update()
-                self._quality.grader.update_judging()
+            case ServeIdentified() | PromotionWatchEnded():
+                pass  # for extensions
             case PredictionsChanged():
                 self._fleet.supervisor.end_sleepers(self._fleet.warm.on_predictions_changed())
             case AliasMoved():
@@ -88,26 +82,21 @@ class Observer:
                 self._note(event.cause.value, event.serve, move_text(event))
             case RollbackNotSaved(serve, problem):
                 self._note("rollback", serve, f"the rollback was not saved: {problem}")
-            case PromotionWatchEnded():
-                self._store.results.save_watch(event)
             case _:
                 assert_never(event)
 
     def _on_swap(self, report: SwapReport) -> None:
-        metrics, monitor = self._store.metrics, self._quality.monitor
+        metrics = self._store.metrics
         name = report.serve or ",".join(report.victims)
         metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.start_kind)
         seconds = swap_seconds(report)
         log.info("swap %d: %s %s after %.3f s %s", report.swap_id, name, report.outcome, seconds, report.phases)
         self._note(report.outcome, name, swap_text(report))
-        for victim in report.victims:
-            monitor.on_stopped(victim)
         if report.serve is None:
             return
         if report.key:
             self._access.store.usage.record_swap(report.key, self._access.app_of(report.key), report.serve, seconds)
         if report.outcome == "ready":
-            monitor.on_ready(report.serve)
             self._store.residents.remember(report.slot, report.serve)
             self._announced_failures.discard(report.serve)
         elif report.outcome == "failed":

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from stoker.app.access_parts import AccessParts
 from stoker.app.fleet_parts import FleetParts
 from stoker.app.flow_setup import FlowSetup
-from stoker.app.quality_parts import QualityParts
 from stoker.app.server_parts import ServerParts
 from stoker.app.store_parts import StoreParts
 from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.flow import Flow
 from stoker.gateway.responses import StoredResponses
-from stoker.orchestrate.memory.pads import Scratchpads
-from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.tls import CertificateWatcher
 from stoker.request.relay.pool import ConnectionPool
 
@@ -25,7 +22,6 @@ class GatewayParts:
     pool: ConnectionPool
     setup: FlowSetup
     flow: Flow
-    pads: Scratchpads
     responses: StoredResponses
     client: InternalClient
     """Asks the workers and validators of orchestrators."""
@@ -40,8 +36,6 @@ class ProgramParts:
     store: StoreParts
     access: AccessParts
     fleet: FleetParts
-    promotions: Promotions
-    quality: QualityParts
     gateway: GatewayParts
     watchdog: WatchdogLoop
     extensions: ServerParts

@@ -75,19 +75,17 @@ class Reloader:
             old = self._active.current
             paths, new = await self._read_again(self._read, old)
             changes = compare(old, new, paths)
-            settings, promotions = new.settings, self._parts.promotions
-            ended = promotions.lost(settings.aliases, settings.serves)
-            lapsed = [] if dry_run else self._replace(old, new, changes)
             if not dry_run:
-                ended = await promotions.end_lost()
-            configured = {alias.name: alias.serve for alias in settings.aliases}
+                self._replace(old, new, changes)
+            of_extensions = await self._parts.extensions.reloaded(new.settings, dry_run)
         return {
+            "lapsed": [],
+            "ended": [],
+            **of_extensions,
             "changed": list(changes.changed),
             "added": list(changes.added),
             "removed": list(changes.removed),
             "routing": changes.routing,
-            "lapsed": [{"tier": tier, "class": name} for tier, name in lapsed],
-            "ended": [{"alias": one.alias, "serve": one.serve, "now": configured.get(one.alias, "")} for one in ended],
             "settings": list(changes.settings),
             "problems": [],
             "warnings": list(new.settings.warnings),
@@ -107,24 +105,21 @@ class Reloader:
             text = f"the configuration, or a model that it names, could not be read within {READ_WITHIN:g} s"
             raise ConfigError([f"{text}: a file system does not answer; nothing has changed"]) from None
 
-    def _replace(self, old: Configuration, new: Configuration, changes: ConfigurationChanges) -> list[tuple[str, str]]:
-        """Tier and class of measurements that do not count any more. After an error, the old configuration counts."""
-        allowed = self._parts.gateway.setup.allowed()
+    def _replace(self, old: Configuration, new: Configuration, changes: ConfigurationChanges) -> None:
+        """After an error, the old configuration counts."""
         try:
             self._apply(new, changes)
         except Exception:
             self._apply(old, compare(new, old))
             raise
-        return sorted(allowed - self._parts.gateway.setup.allowed())
 
     def _apply(self, new: Configuration, changes: ConfigurationChanges) -> None:
         settings, parts = new.settings, self._parts
         fleet, gateway = parts.fleet, parts.gateway
-        serves = placed_serves(settings)
+        serves = placed_serves(settings, new.machine)
         parts.store.responses.configure(settings.responses)
         fleet.conductor.reload(placed_slots(settings), serves)
         fleet.supervisor.conversations.reload(settings.conversations, serves)
-        parts.promotions.configure(settings.aliases, settings.serves, settings.gates)
         gateway.flow.configure(gateway.setup.settings_for(new, self._active.settings.serves))
         parts.access.store.usage.configure(cloud_prices(settings.router))
         parts.access.control.configure(settings.front_door, settings.apps)

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from stoker.domain.serve import slots_of
-from stoker.request.lease.phases import ServePhase
+from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease.state import SlotState
 from stoker.store.active_residents import ActiveResidents
 

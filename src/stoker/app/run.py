@@ -133,7 +133,7 @@ async def _main(configuration: Configuration, state: StateDir, options: RunOptio
     server_options = ServerOptions(
         door.shutdown_grace,
         lambda: _announce_open(active.settings.front_door, parts.access.control.asks_for_keys, options),
-        parts.quality.grader.stop,
+        parts.extensions.closing,
         options.leave_running,
         None if certificate is None else certificate.context,
         sockets.is_kept,
@@ -166,10 +166,6 @@ async def _serve(
     fleet = parts.fleet
     recovering = {name for swap in fleet.journal.unfinished() for name in slots_of(swap.slot)}
     await fleet.conductor.begin()
-    for ended in await parts.promotions.end_lost():
-        options.announce(
-            f"the promotion of {ended.alias} to {ended.serve} has ended, because it is no longer configured"
-        )
     if options.resume:
         for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.slots, recovering):
             options.announce(f"resuming {serve} in slot {slot}")
@@ -179,7 +175,7 @@ async def _serve(
             fleet.conductor.preload(one.name)
     loop = asyncio.get_running_loop()
     parts.extensions.configure(active.settings)
-    fleet.external.configure(placed_serves(active.settings))
+    fleet.external.configure(placed_serves(active.settings, active.current.machine))
     watching = [
         loop.create_task(parts.watchdog.run(), name="watchdog"),
         loop.create_task(fleet.external.run(), name="external"),

@@ -8,27 +8,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stoker.app.configuration import Configuration
 from stoker.app.context import BuildContext
 from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, Notify
+from stoker.domain.gate import MovedAlias
 from stoker.domain.lease import Target
+from stoker.domain.prediction import Prediction
 from stoker.domain.protocols import Clock, EdgeTargets
+from stoker.domain.serve import Serve
 from stoker.domain.trace import RequestTrace, Tracer
+from stoker.domain.usage import ServeUsage
+from stoker.exchange.carrier import Carrier
+from stoker.exchange.formatter import Formatter
+from stoker.exchange.internal_client import InternalClient
+from stoker.exchange.planner import Planner
 from stoker.extensions import FAILURES, installed_extensions, load
+from stoker.fleet.swapping.conductor import Conductor
+from stoker.gateway.operations import Operation, Page, PageRequest
+from stoker.gateway.settings import FlowSettings
+from stoker.request.relay.pool import ConnectionPool
+from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 log = logging.getLogger("stoker.extensions")
+_METHODS = (
+    "connect", "plan", "configure", "on_event", "on_decision", "reloaded", "moved_aliases", "grade_of", "status",
+    "metrics", "closing",
+)  # fmt: skip
 CLOSE_WITHIN = 5.0
 """Seconds for the end of one part."""
 
@@ -46,6 +64,30 @@ class ServerContext:
     """Publishes an event to all parts of the server."""
     metrics: Metrics
     """Counts of requests since the start."""
+    note: Callable[[str, str, str], None] = lambda kind, serve, text: None
+    """Puts a line among the events of /status: its kind, the serve that it is about, and a text."""
+    announce: Callable[[str], None] = lambda line: None
+    """Shows a line to the person who started the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAccess:
+    """What a part may use of a server whose own parts are all there. Nothing runs yet."""
+
+    conductor: Conductor
+    """Leases, and what is loaded."""
+    carrier: Carrier
+    """Sends clients' requests."""
+    client: InternalClient
+    """Asks serves in Stoker's own name."""
+    formatter: Formatter
+    pool: ConnectionPool
+    decisions: DecisionLog
+    signing_key: Callable[[], bytes]
+    record_usage: Callable[[ServeUsage], None]
+    """Counts what Stoker itself asked of a serve."""
+    flow_settings: Callable[[], FlowSettings]
+    """The settings of requests now: names, planners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +108,19 @@ class ServerPart:
     """Told of each request when it begins and when it is over. Of several, the first extension's by name counts."""
     edge_targets: EdgeTargets | None = None
     """Knows where the workers of edges are, for serves with `base_url = "edge:NAME"`."""
+    predictions: Callable[[], Sequence[Prediction]] | None = None
+    """The models that are likely to be wanted next, the likeliest first: the warm pool reads them ahead."""
+    is_observing = True
+    """Whether it looks at decisions now; asked for each of them."""
+
+    def connect(self, server: ServerAccess) -> None:
+        """Called once, before `plan` and `configure`."""
+
+    def plan(self, configuration: Configuration, before: Collection[Serve]) -> Planner | None:
+        """Who answers to names that mean no serve, by this configuration; None: nobody. Called at the start and by each
+        reload. `before`: the serves that were configured until now.
+        """
+        return None
 
     def configure(self, settings: Settings) -> None:
         """The configuration in effect: called before `run`, and after each reload."""
@@ -75,6 +130,22 @@ class ServerPart:
 
     def on_decision(self, decision: Decision) -> None:
         """A request is over, and this is its record. It holds no content."""
+
+    async def reloaded(self, settings: Settings, dry_run: bool) -> Mapping[str, object]:
+        """Joined to the report of a reload: what it changed in this part, or would change. JSON-able."""
+        return {}
+
+    def moved_aliases(self) -> Mapping[str, MovedAlias]:
+        """Aliases that point to another serve than the configuration says, by name."""
+        return {}
+
+    def grade_of(self, request: str) -> str:
+        """The grade of an answer, for `stoker explain`; empty: it has none."""
+        return ""
+
+    async def answer(self, page: PageRequest) -> Mapping[str, object]:
+        """The document of a path below /admin that the extension names in `Extension.pages`. Raises StokerError."""
+        raise NotImplementedError
 
     def status(self) -> Mapping[str, object]:
         """Joined to the document of /status, by these names. JSON-able."""
@@ -87,8 +158,14 @@ class ServerPart:
     async def run(self, server: RunningServer) -> None:
         """Runs beside the server until it is cancelled. It may return before."""
 
+    def closing(self) -> None:
+        """The server ends: requests that are under way may still take a while."""
+
+    async def drained(self) -> None:
+        """Requests are over, `run` was cancelled, and the serves are about to be stopped: give back what is leased."""
+
     async def close(self) -> None:
-        """Requests were drained, and `run` was cancelled."""
+        """The serves were stopped, or left running."""
 
 
 @dataclass
@@ -103,15 +180,50 @@ class ServerParts:
     """The parts of all extensions."""
 
     def __init__(self, parts: Mapping[str, ServerPart]) -> None:
+        self.by_name = parts
         self._parts = [_Part(name, part, set()) for name, part in parts.items()]
         self._overriding = {
             method: [one for one in self._parts if getattr(type(one.part), method) is not getattr(ServerPart, method)]
-            for method in ("configure", "on_event", "on_decision", "status", "metrics")
+            for method in _METHODS
         }
+        self.observers = [one.part for one in self._overriding["on_decision"]]
         """A request costs nothing where no part looks at its decision."""
+        self.pages: dict[tuple[str, str], Page] = {}
+        """By method and verb."""
         tracers = [(one, one.part.tracer) for one in self._parts if one.part.tracer is not None]
         self.tracer: Tracer | None = _GuardedTracer(*tracers[0]) if tracers else None
         self.edge_targets = next((one for part in parts.values() if (one := part.edge_targets) is not None), None)
+        predictions = (part.predictions for part in parts.values() if part.predictions is not None)
+        self.predictions: Callable[[], Sequence[Prediction]] = next(predictions, tuple)
+
+    def connect(self, server: ServerAccess) -> None:
+        """A part that fails is asked nothing any more."""
+        self._tell("connect", server)
+        for one in self._parts:
+            if "connect" in one.failed:
+                one.failed |= {*_METHODS, "run", "drained", "close"}
+
+    def add_pages(self, part: ServerPart, operations: Iterable[Operation]) -> None:
+        """The paths that a part answers. One that another part answers already is left to that."""
+        for operation in operations:
+            self.pages.setdefault((operation.method, operation.verb), Page(operation, part.answer))
+
+    def planners(self, configuration: Configuration, before: Collection[Serve]) -> tuple[Planner, ...]:
+        planners = self._ask("plan", configuration, before, use=_checked_planner)
+        return tuple(planner for planner in planners if planner is not None)
+
+    async def reloaded(self, settings: Settings, dry_run: bool) -> dict[str, object]:
+        report: dict[str, object] = {}
+        for one in self._overriding["reloaded"]:
+            answer = await _guarded(one, "reloaded", settings, dry_run)
+            report |= answer if isinstance(answer, dict) else {}
+        return report
+
+    def moved_aliases(self) -> dict[str, MovedAlias]:
+        return {name: one for moved in self._ask("moved_aliases", use=dict) for name, one in moved.items()}
+
+    def grade_of(self, request: str) -> str:
+        return next((grade for grade in self._ask("grade_of", request, use=str) if grade), "")
 
     def configure(self, settings: Settings) -> None:
         self._tell("configure", settings)
@@ -131,6 +243,14 @@ class ServerParts:
     async def run(self, server: RunningServer) -> None:
         """Until it is cancelled, or all have returned."""
         await asyncio.gather(*[_guarded(one, "run", server) for one in self._parts])
+
+    def closing(self) -> None:
+        self._tell("closing")
+
+    async def drained(self) -> None:
+        """Of each part at most CLOSE_WITHIN seconds."""
+        for one in self._parts:
+            await _guarded(one, "drained", within=CLOSE_WITHIN)
 
     async def close(self) -> None:
         """Of each part at most CLOSE_WITHIN seconds."""
@@ -179,10 +299,14 @@ class _GuardedTracer:
             self._tracer = None
 
 
-def build_server_parts(context: BuildContext, metrics: Metrics) -> ServerParts:
+def build_server_parts(context: BuildContext, metrics: Metrics, note: Callable[[str, str, str], None]) -> ServerParts:
     """The parts of all installed extensions. One that cannot be built is left out, with a line in the log."""
-    given = ServerContext(lambda: context.active.settings, context.directory, context.clock, context.notify, metrics)
-    parts = {}
+    given = ServerContext(
+        lambda: context.active.settings, context.directory, context.clock, context.notify, metrics, note,
+        context.options.announce,
+    )  # fmt: skip
+    parts: dict[str, ServerPart] = {}
+    pages: list[tuple[ServerPart, tuple[Operation, ...]]] = []
     for installed in installed_extensions():
         problem = installed.problem
         if installed.extension is not None and installed.extension.server:
@@ -191,18 +315,26 @@ def build_server_parts(context: BuildContext, metrics: Metrics) -> ServerParts:
                 if not isinstance(part, ServerPart):
                     raise TypeError(f"{installed.extension.server} gave no ServerPart")
                 parts[installed.name] = part
+                if installed.extension.pages:
+                    pages.append((part, load(installed.extension.pages)))
             except FAILURES as error:
                 problem = f"{type(error).__name__}: {error}"
                 log.debug("extension %s", installed.name, exc_info=True)
         if problem:
             log.warning("extension %s (%s) is not used: %s", installed.name, installed.package, problem)
-    return ServerParts(parts)
+    built = ServerParts(parts)
+    for part, operations in pages:
+        built.add_pages(part, operations)
+    return built
 
 
-async def _guarded(one: _Part, method: str, *arguments: object, within: float | None = None) -> None:
+async def _guarded(one: _Part, method: str, *arguments: object, within: float | None = None) -> object:
+    """What the method returned; None: it failed, now or before."""
+    if method in one.failed:
+        return None
     try:
         async with asyncio.timeout(within):
-            await getattr(one.part, method)(*arguments)
+            return await getattr(one.part, method)(*arguments)
     except FAILURES:
         _note_failure(one, method)
     except asyncio.CancelledError:
@@ -210,6 +342,13 @@ async def _guarded(one: _Part, method: str, *arguments: object, within: float | 
         if task is None or task.cancelling():
             raise
         _note_failure(one, method)  # its own
+    return None
+
+
+def _checked_planner(planner: Planner | None) -> Planner | None:
+    if planner is not None and not isinstance(planner, Planner):
+        raise TypeError(f"{planner!r} is not a stoker.exchange.planner.Planner")
+    return planner
 
 
 def _checked_status(answer: Mapping[str, object]) -> Mapping[str, object]:

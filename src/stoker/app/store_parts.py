@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from stoker.app.context import BuildContext
-from stoker.app.promotion_results import PromotionResults
 from stoker.app.resume import Residents
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import RecentEvents
@@ -24,7 +23,6 @@ class StoreParts:
     metrics: Metrics
     events: RecentEvents
     residents: Residents
-    results: PromotionResults
     responses: ResponseStore
 
 
@@ -38,6 +36,5 @@ def build_store(context: BuildContext) -> StoreParts:
         Metrics(),
         RecentEvents(context.clock.wall),
         Residents(context.directory, writer),
-        PromotionResults(context.directory, writer, context.clock.wall),
         responses,
     )

@@ -1,8 +1,7 @@
 """The command line: parse, call, print. Nothing is decided here.
 
-entry      the process: `up` is read by a process of its own
-main       the tree of all commands
-command_line  runs it: the one place where an error becomes an exit code
+entry      the process
+main       the tree of all commands, and the one place where an error becomes an exit code
 commands/  one module per command
 clients/   `client`: settings for agents, SDKs and shells
 console/   what every command needs: options, output, the control socket

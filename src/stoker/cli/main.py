@@ -1,30 +1,30 @@
-"""The tree of all commands: Stoker's own and those of its extensions. A command is imported when it is used."""
+"""The command line: Stoker's own commands and those of its extensions, and the one place where an error becomes an exit
+code. A command is imported when it is used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from stoker.cli import command_line
-from stoker.cli.commands.up_start import Start
+from stoker.cli.commands.version import print_version
+from stoker.cli.console import terminal
+from stoker.cli.console.errors import FAILED, USAGE, exit_code
 from stoker.cli.console.hints import CommandsWithHints
-from stoker.domain.errors import StokerError
+from stoker.domain.errors import ConfigError, StokerError
 from stoker.extensions import FAILURES, Command, load, usable_extensions
 
 COMMANDS = (
     Command("up", "stoker.cli.commands.up:up", "Run the server and its models. Ctrl-C stops both."),
-    Command("promote", "stoker.cli.commands.promote:promote", "Move ALIAS to SERVE, and watch whether it holds."),
     Command("top", "stoker.cli.commands.top:top", "Watch slots, serves, memory, requests and events."),
-    Command("route", "stoker.cli.commands.route:route", "Show which tier would answer PROMPT, and why."),
     Command("usage", "stoker.cli.commands.usage:usage", "Show requests, tokens, cost and accelerator time."),
     Command("decisions", "stoker.cli.commands.decisions:decisions", "List the newest requests and their outcomes."),
     Command("explain", "stoker.cli.commands.decisions:explain", "Explain one request: where it went, and why."),
-    Command("run", "stoker.cli.commands.run:run", "Send PROMPT to an orchestrator."),
     Command("watchdog", "stoker.cli.commands.watchdog:watchdog", "Show the health of each serve."),
     Command("init", "stoker.cli.commands.init:init", "Write a first stoker.toml for this machine."),
     Command("doctor", "stoker.cli.commands.doctor:doctor", "Check every part of this machine."),
@@ -38,7 +38,6 @@ COMMANDS = (
     Command("serves", "stoker.cli.commands.serves:app", "Serves: the model servers of the configuration."),
     Command("slot", "stoker.cli.commands.slot:app", "Slots: devices, and the serves that share them."),
     Command("keys", "stoker.cli.commands.keys:app", "Make, limit, disable and rotate the keys of callers."),
-    Command("orchestrator", "stoker.cli.commands.orchestrator:app", "Requests written block by block; prompts."),
     Command("config", "stoker.cli.commands.config:app", "The configuration file, stoker.toml."),
     Command("install", "stoker.cli.commands.install:app", "Install Stoker as a service of this machine."),
 )
@@ -108,15 +107,52 @@ class RootCommands(CommandsWithHints):
         return typer.Context(group, parent=ctx.parent, info_name=ctx.info_name)
 
 
-def run(arguments: list[str], begin: Callable[[Start], int] = Start.run) -> int:
-    """See `command_line.run`."""
-    return command_line.run(command_tree(), arguments, begin)
+def run(arguments: list[str]) -> int:
+    """Run one command line; the exit code: 0 done, 1 refused or failed, 2 usage."""
+    try:
+        command_tree()(arguments, prog_name="stoker")
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else FAILED
+    except StokerError as error:
+        own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        if "--json" in own:
+            terminal.emit({"error": {"message": error.message, "code": error.code}})
+        for line in error.problems if isinstance(error, ConfigError) else [error.message]:
+            terminal.note(f"stoker: {line}")
+        return exit_code(error)
+    return 0
 
 
 @cache
 def command_tree() -> Any:
-    """`stoker` with all its commands."""
-    return typer.main.get_command(command_line.without_commands(RootCommands))
+    """`stoker` with all its commands, and its own options. Plain help and plain tracebacks: rich costs 40 ms, which
+    `stoker --help` does not have.
+    """
+    app = typer.Typer(
+        name="stoker",
+        cls=RootCommands,
+        help="One stable endpoint for the language models that you run yourself.",
+        epilog="Start with: stoker up --demo, or stoker init. Every command: docs/reference/cli.md",
+        no_args_is_help=True,
+        invoke_without_command=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_root)
+    return typer.main.get_command(app)
+
+
+def _root(
+    context: typer.Context,
+    version_: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --version: also the extensions.")] = False,
+) -> None:
+    if version_:
+        print_version(verbose=verbose)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        terminal.say(context.get_help())
+        raise typer.Exit(USAGE)
 
 
 def _all_commands() -> dict[str, Command]:

@@ -25,6 +25,7 @@ from stoker.domain.tier import Cost, Tier
 from stoker.domain.units import show_size
 from stoker.engines.record import Weights
 from stoker.engines.registry import GENERIC, engine_of
+from stoker.extensions import installed_extensions
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
 
 _SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
@@ -46,9 +47,24 @@ def warnings(settings: Settings) -> list[str]:
     if settings.router is not None:
         found += _routing(settings.router, settings.serves)
     found += _edges(settings)
+    found += _missing_extensions(settings)
     if not settings.serves and not settings.edges:
         found.append("there is no [[serve]], so there is no model to ask for; `stoker init` writes an example")
     return found
+
+
+def _missing_extensions(settings: Settings) -> Iterator[str]:
+    """Tables that an extension reads which is not there."""
+    tables = (
+        ("[[tier]]", "auto", settings.router), ("[orchestrator.NAME]", "orchestrator", settings.orchestrators),
+        ("[edge.NAME]", "edge", settings.edges), ("[cluster.NAME]", "ray", settings.clusters),
+        ("[telemetry]", "otel", settings.telemetry),
+    )  # fmt: skip
+    usable = {one.name for one in installed_extensions() if one.extension is not None}
+    for table, extension, value in tables:
+        if value and extension not in usable:
+            text = f"{table}: needs the extension {extension}, which is not installed, so it has no effect"
+            yield f"{text}: `stoker --version -v` lists those that are"
 
 
 def is_secret_variable(name: str) -> bool:

@@ -180,7 +180,7 @@ BEYOND_THE_DEVICE = frozenset(("out_of_memory", "startup_memory", "device_lost",
 LASTING_HERE = frozenset(("unsupported_backend", "unsupported_quantization", "missing_dependency"))
 """Those of LASTING that another device or machine may not have."""
 LASTING = LASTING_HERE | {
-    "bad_weights", "unsupported_architecture", "context_too_long", "bad_option", "missing_weights",
+    "bad_weights", "unsupported_architecture", "context_too_long", "bad_option", "missing_weights", "bad_parallel",
 }  # fmt: skip
 """Codes of StartFailed for lasting failures: the serve's files or its configuration have to change."""
 CANNOT_LOAD = "cannot_load"

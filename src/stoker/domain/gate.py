@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from stoker.domain.kinds import Form, SomeDuration, setting
-from stoker.domain.run import RunKind
+from stoker.domain.run import Run, RunKind
 
 _FORM = re.compile(
     r"(?P<metric>(?:r[0-9]+\.[0-9]+\.)?[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)?)\s*(?P<op><=|>=|<|>|==)\s*(?P<value>\S+)"
@@ -134,6 +134,25 @@ class Override(msgspec.Struct, frozen=True):
     evidence: str = ""
     """Id of the gate's run; empty: it was forced."""
     reason: str = ""
+
+
+class MovedAlias(NamedTuple):
+    """An alias that points to another serve than the file says."""
+
+    override: Override
+    watched_for: float | None = None
+    """Seconds for which it is still watched; None: it is not."""
+
+
+def has_gate_changed(gate: Gate, run: Run) -> bool:
+    """Whether the gate demands something else now than when it was run."""
+    tested = run.setting("conditions")
+    if not isinstance(tested, list) or run.setting("max_age") != gate.max_age:
+        return True
+    try:
+        return digest_of_texts(map(str, tested)) != gate.digest
+    except ValueError:  # written by a version that knew other conditions
+        return True
 
 
 def condition(text: str) -> Condition:

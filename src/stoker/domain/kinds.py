@@ -44,6 +44,7 @@ EDGE_SCHEME = "edge:"
 """`base_url = "edge:NAME"`: the serve answers at the address of that edge's worker."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}", re.ASCII)
 _LONGEST_MODEL_NAME = 200
 _PREFIX = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
 _OWN_PATHS = ("v1", "admin", "upstream", "ui", "api", "healthz", "readyz", "status", "metrics")
@@ -359,7 +360,7 @@ def devices(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError(f"must be a list like [0, 1], not {kind(value)}")
     for item in value:
-        if isinstance(item, bool) or not isinstance(item, int | str) or not _NAME.fullmatch(str(item)):
+        if isinstance(item, bool) or not isinstance(item, int | str) or not _DEVICE.fullmatch(str(item)):
             raise ValueError("contains something that is not a device number or id")
     names = tuple(str(item) for item in value)
     if len(set(names)) < len(names):

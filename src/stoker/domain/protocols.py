@@ -39,7 +39,7 @@ class QuickCheck(NamedTuple):
     problems: Sequence[str] = ()
     """What prevents it (weights, command, files, port): one sentence each."""
     lacks_weights: bool = False
-    """Its weights are missing, and can be fetched from its `source`."""
+    """Its weights are missing, and can be downloaded from its `source`."""
     lasting: Sequence[str] = ()
     """Those of `problems` that are lasting: somebody has to change a file or the configuration."""
     files: FileMarks = ()
@@ -54,11 +54,11 @@ class Fleet(Protocol):
         file system does not answer, a few seconds: then that is the problem. An awaitable if files have to be read.
         """
 
-    async def fetch(self, serve: Serve) -> None:
-        """Fetch and verify its missing weights. Raises StartFailed. On cancel no half-written file stays."""
+    async def download(self, serve: Serve) -> None:
+        """Download and verify its missing weights. Raises StartFailed. On cancel no half-written file stays."""
 
-    def fetch_progress(self, name: str) -> str:
-        """The progress of a fetch under way, in words."""
+    def download_progress(self, name: str) -> str:
+        """The progress of a download under way, in words."""
 
     def load_percent(self, name: str) -> int | None:
         """How much of a starting serve is loaded, as its engine prints it; None: it does not say. Microseconds."""

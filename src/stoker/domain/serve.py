@@ -430,7 +430,9 @@ class SwapPolicy:
         AutoDuration,
         setting("Waiting time of a request that overrides both. Auto: 2 × patience × S of its model, at least 15 s."),
     ] = None
-    swap_after: Annotated[Count, setting("Number of waiting requests that overrides both, too.")] = 8
+    swap_after: Annotated[
+        Count, setting("Number of waiting requests for which even a busy resident stops, but not in `min_residency`.")
+    ] = 8
     drain_timeout: Annotated[
         Duration, setting("How long requests of a serve that must stop may take to end. `0s`: they are cut at once.")
     ] = 30.0
@@ -448,8 +450,8 @@ class Slot:
     devices: Annotated[
         Devices,
         setting(
-            "Numbers or ids of the devices that serves in this slot may use. Empty: they see all, nothing is "
-            "restricted."
+            "Devices that serves in this slot may use: numbers in PCI order, `amd:0`, ids, or PCI addresses. Empty: "
+            "they see all, nothing is restricted."
         ),
     ] = ()
     cluster: Annotated[
@@ -502,8 +504,8 @@ IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "replicas", "min_replicas", "max_active", "queue", "queue_timeout", "idle_unload",
      "first_byte_timeout", "keep_loaded", "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts",
      "modalities", "fallback", "fallback_on", "warm", "source", "sha256", "min_tokens_per_second", "translation",
-     "from_tier", "auto_context", "context_problem", "title", "description", "metadata", "listed", "preload",
-     "evict_cost", "request", "variants", "is_served_name_public")
+     "from_tier", "auto_context", "context_problem", "device_problem", "title", "description", "metadata", "listed",
+     "preload", "evict_cost", "request", "variants", "is_served_name_public")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -791,8 +793,8 @@ class Serve:
     up: Annotated[
         Command | None,
         setting(
-            "Command that creates the container, with the placeholders of `cmd`, never through a shell. Needed if the "
-            "container may be missing."
+            "Command that creates the container, with the placeholders of `cmd`, and `{devices}`, never through a "
+            "shell. Needed if the container may be missing."
         ),
     ] = None
     unit: Annotated[Text | None, setting("The systemd unit that runs it. Default: `stoker-serve-NAME.service`.")] = None
@@ -852,6 +854,8 @@ class Serve:
     """`context = "auto"`: `context` is what was chosen, or None as long as the weights are missing."""
     context_problem: str = ""
     """Why no context could be chosen, and what to do; empty: no problem."""
+    device_problem: str = ""
+    """Why it cannot be restricted to the devices of its slot, and what to do; empty: no problem."""
     asks_dialects: bool = False
     """The file does not say which dialects the serve speaks: `dialects` is the usual set of its engine, and a ready
     serve is tested for them.
@@ -1015,15 +1019,3 @@ def _elsewhere(own: Serve, name: str, there: AlsoServed) -> Serve:
         replicas=own.replicas, status=own.status, reason=own.reason, modalities=own.modalities,
         translation=replace(own.translation, cloud=there.is_cloud),
     )  # fmt: skip
-
-
-def on_devices(serve: Serve, slot: Slot | None) -> Serve:
-    """The serve, restricted to its slot's devices by environment variables, unless its own `env` sets them.
-
-    No slot, and one without devices, changes nothing.
-    """
-    if slot is None or not slot.devices:
-        return serve
-    listed = ",".join(slot.devices)
-    visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": listed, "HIP_VISIBLE_DEVICES": listed}
-    return replace(serve, env={**visible, **serve.env})

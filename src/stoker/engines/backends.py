@@ -8,13 +8,15 @@ from collections.abc import Callable, Sequence
 from stoker.domain.serve import Serve
 from stoker.engines.launch import find_command
 
-# FlashInfer, and what is built on it, compiles kernels on first use.
+# FlashInfer, and what is built on it, compiles kernels on first use; nvcc calls a C++ compiler.
 _NEEDS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("flashinfer", ("nvcc", "ninja")),
-    ("trtllm", ("nvcc", "ninja")),
+    ("flashinfer", ("nvcc", "ninja", "c++")),
+    ("trtllm", ("nvcc", "ninja", "c++")),
 )
 """Beginning of a backend's name in lower case, and the commands that it needs."""
 _CUDA = "/usr/local/cuda"
+_ALSO_COMPILERS = ("g++", "clang++")
+"""Other names of `c++`; the variable CXX may have another one."""
 
 
 def needs(backend: str) -> tuple[str, ...]:
@@ -40,14 +42,17 @@ def problems(serve: Serve) -> list[str]:
     missing = dict.fromkeys(command for backend in preference for command in needs(backend) if not _has(serve, command))
     return [
         f"serve '{serve.name}': no attention backend of {', '.join(preference)} can run here; missing: "
-        f"{' and '.join(f'`{command}`' for command in missing)}: install the CUDA toolkit and ninja, or add another "
-        "to `attention_backend`"
+        f"{' and '.join(f'`{command}`' for command in missing)}: install the CUDA toolkit, ninja and a C++ compiler "
+        "(`sudo apt install ninja-build g++`), or add another to `attention_backend`"
     ]
 
 
 def _has(serve: Serve, command: str) -> bool:
-    """On PATH, or, for the compiler, where CUDA is usually installed: FlashInfer also searches there."""
+    """On PATH, or, for CUDA's compiler, where CUDA is usually installed: FlashInfer also searches there."""
     if find_command(serve, command) is not None:
         return True
+    if command == "c++":
+        named = serve.env.get("CXX") or os.environ.get("CXX", "")
+        return any(find_command(serve, name) is not None for name in (*named.split()[:1], *_ALSO_COMPILERS))
     home = serve.env.get("CUDA_HOME") or os.environ.get("CUDA_HOME") or _CUDA
     return command == "nvcc" and find_command(serve, os.path.join(home, "bin", command)) is not None

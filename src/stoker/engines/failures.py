@@ -19,6 +19,10 @@ EVIDENCE = 200
 """Characters shown of the line that matched."""
 _LINES, _WIDTH = 400, 2000
 _SIGKILL = frozenset((-9, 137))
+_INFORMATION = re.compile(
+    r"\bNCCL (INFO|TRACE)\b|\blevel=(INFO|DEBUG)\b|failed to mlock|^\d+\.\d\d\.\d{3}\.\d{3} [ID] "
+)
+"""Lines that no engine ends with: they may speak of what was tried and is not needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,69 +42,281 @@ PROPOSED: Mapping[FailureKind, Status] = {
     FailureKind.UNSUPPORTED_ARCHITECTURE: Status.REJECTED,
     FailureKind.DEVICE_LOST: Status.BLOCKED,
     FailureKind.BAD_WEIGHTS: Status.BLOCKED,
+    FailureKind.BAD_PARALLEL: Status.REJECTED,
+    FailureKind.DRIVER_MISMATCH: Status.BLOCKED,
+    FailureKind.CONTAINER_RUNTIME: Status.BLOCKED,
+    FailureKind.PERMISSION: Status.BLOCKED,
+    FailureKind.SHARED_MEMORY: Status.BLOCKED,
+    FailureKind.DISK_FULL: Status.BLOCKED,
+    FailureKind.INTERCONNECT: Status.BLOCKED,
 }
 """The status that a validation proposes: `rejected` blames the serve, `blocked` the machine or the weights."""
 
 
 TABLE: tuple[FailurePattern, ...] = (
+    # what the machine lacks explains most of what follows from it
+    FailurePattern(
+        FailureKind.DRIVER_MISMATCH,
+        r"driver/library version mismatch|NVML/RM version mismatch|API mismatch: the client"
+        r"|driver version is insufficient"
+        r"|InsufficientDriver|PTX was compiled with an unsupported toolchain|unsupported_?\s?ptx_?\s?version"
+        r"|(display|cuda) driver combination|forward compatibility was attempted|system_?\s?driver_?\s?mismatch"
+        r"|IncompatibleDriver|INCOMPATIBLE_DRIVER|unsatisfied condition: (cuda|driver|brand)"
+        r"|kernel module version .{0,60}(differ|not match)"
+        r"|(driver|runtime) version mismatch|driver.{0,40} (is|are) (too old|outdated|not supported)"
+        r"|(update|upgrade) your (\w{1,12} )?driver"
+        r"|compat_?not_?supported_?on_?device",
+    ),
+    FailurePattern(
+        FailureKind.CONTAINER_RUNTIME,
+        r"could not select device driver|nvidia-container-(cli|runtime)\b.{0,40}(error|path|:)"
+        r"|\bnvidia-(ctk|cdi-hook)\b.{0,60}(error|fail)"
+        r"|Additional properties are not allowed \('devices'|Compose file .{0,80} invalid"
+        r"|\bCDI\b.{0,40}(device|vendor|spec|registry)"
+        r"|(invalid|unknown) runtime|set_mempolicy: |OCI runtime|\brunc\b.{0,60}(fail|error|unable)"
+        r"|crun: .{0,80}(device|/dev/)"
+        r"|adding custom device|stat /dev/(kfd|dri|nvidia)\S{0,20}: no such|stat (nvidia|amd|intel)\.com/gpu"
+        r"|(nvidia|amd|intel)\.com/gpu=\S{1,60}.{0,40}(not found|unresolvable|no such)"
+        r"|Error response from daemon: .{0,200}(device|gpu|nvidia|cdi\b|runtime)",
+    ),
+    FailurePattern(
+        FailureKind.PERMISSION,
+        r"open /dev/kfd"
+        r"|/dev/(dri/renderD|nvidia|kfd|accel)\S{0,40} ?.{0,20}(Permission denied|Operation not permitted|EACCES"
+        r"|EPERM)"
+        r"|is not (a )?member of .{0,20}(video|render)|permission denied while trying to connect"
+        r"|NVML_?ERROR_?NO_?PERMISSION|not in the .{0,12}(render|video).{0,4} group"
+        r"|Insufficient Permissions",
+    ),
+    FailurePattern(
+        FailureKind.SHARED_MEMORY,
+        r"shared memory (segment|object|region|file)\b.{0,200}(No space left|Cannot allocate|File exists|error|fail)"
+        r"|/dev/shm\S{0,80}.{0,80}(No space|Permission denied|Read-only|too small)|insufficient shared memory"
+        r"|No space left on device.{0,20}/dev/shm"
+        r"|\bBus error\b|\bSIGBUS\b"
+        r"|(unable|failed) to (open|allocate|resize|create|mmap) (\w{1,12} )?shared.memory"
+        r"|shm_open.{0,60}(fail|error|:)"
+        r"|unable to mmap \d{1,20} bytes from file <\S{0,5}/?torch",
+    ),
+    FailurePattern(
+        FailureKind.DISK_FULL,
+        r"No space left on device|\[Errno 28\]|\bENOSPC\b|StorageFull|Disk quota exceeded|\[Errno 122\]|\bEDQUOT\b"
+        r"|disk (is )?full"
+        r"|not enough (free )?(disk )?space (to|on|left|for)|insufficient disk",
+    ),
+    # an exhausted card is often reported as lost, too
+    FailurePattern(
+        FailureKind.OUT_OF_MEMORY,
+        r"ERROR_OUT_OF_(RESOURCES|DEVICE_MEMORY|HOST_MEMORY|POOL_MEMORY)|PI_ERROR_(OUT_OF|MEM_OBJECT_ALLOC)"
+        r"|MEM_OBJECT_ALLOCATION",
+    ),
+    FailurePattern(
+        FailureKind.INTERCONNECT,
+        r"\bnccl(System|UnhandledCuda|Internal|Remote|InvalidUsage|InvalidArgument)?\s?Error\b"
+        r"|\b[rx]ccl.{0,20}\berror\b"
+        r"|NCCL WARN .{0,120}(fail|error|peer access|unable|mismatch|timed out)"
+        r"|peer.?access.{0,20}(not supported|is not|unsupported|fail)"
+        r"|cudaErrorPeerAccess|PEER_ACCESS_(UN|NOT_)|custom_all_reduce\.cu|onecclError"
+        r"|(one)?ccl: .{0,120}(EXCEPTION|error|fail)"
+        r"|\bCCL_ERROR\b|collective operation timeout"
+        r"|NCCL (operations?|watchdog|communicator)\b.{0,60}(fail|timed out|terminated|abort)|gloo/\w{1,20}"
+        r"|Gloo connect|DistNetworkError|DistStoreError"
+        r"|DistBackendError"
+        r"|setting up \w{1,6} communicator|waiting for clients|(hip|cuda)Ipc(Open|Get)|(Open|Get|Put)IpcHandle"
+        r"|TCPStore.{0,80}(fail|error|tim)"
+        r"|Rendezvous\w{0,20}Error"
+        r"|client socket has (failed|timed out)|nvshmem.{0,60}(fail|error)|ibv_\w{1,30}.{0,40}(fail|error)"
+        r"|NVLink.{0,40}(error|inactive)",
+    ),
     FailurePattern(
         FailureKind.DEVICE_LOST,
-        r"GPU is lost|fallen off the bus|uncorrectable ECC|DeviceLost|no CUDA-capable device|No HIP GPUs are available"
-        r"|(CUDA|CUDA driver) initialization (error|failed)|devices? unavailable|driver version is insufficient"
-        r"|No CUDA GPUs are available|Failed to infer device type",
+        r"GPU is lost|fallen off the bus|uncorrectable ECC|ECCUncorrectable|Device_?Lost"
+        r"|\bdevice (was |is |has been )?lost\b"
+        r"|context is (lost|destroyed)|ContextIsDestroyed|requires? (a )?(GPU )?reset|GPU (hang|reset)\b"
+        r"|ring \w{1,20} timeout"
+        r"|no CUDA-capable device|no ROCm-capable device|busy or unavailable|(cuda|hip)ErrorNoDevice"
+        r"|CUDA_ERROR_NO_DEVICE"
+        r"|No (HIP|CUDA|XPU) (GPUs|devices|accelerators) (are|is|were|found)|devices? ?unavailable"
+        r"|DEVICE_UNAVAILABLE"
+        r"|(CUDA|CUDA driver|HIP|ROCm) initialization (error|failed)|system not yet initialized|SYSTEM_NOT_READY"
+        r"|Failed to infer device type"
+        r"|ErrorInitializationFailed|Tensile host: No devices|ERROR_DEVICE_NOT_(FOUND|AVAILABLE)"
+        r"|ZE_RESULT_ERROR_UNINITIALIZED"
+        r"|No device of requested type|Failed to initialize NVML|hsa_init.{0,20}fail|GPU access blocked"
+        r"|CUDA unknown error|Found no \w{1,8} driver"
+        r"|no (suitable|supported) (GPU|device)",
+    ),
+    FailurePattern(
+        FailureKind.BAD_TEMPLATE, r"Unable to generate parser for this template|chat template (parsing|rendering) error"
+    ),
+    # before memory and weights, of which some of these speak, too
+    FailurePattern(
+        FailureKind.BAD_PARALLEL,
+        r"(must be|is not|not|be) (evenly )?divisible"
+        r"|cannot be (evenly )?(divided|split|sharded) (by|across|among|over|into|evenly)"
+        r"|divide evenly|(should|must) divide\b|too large tensor.?parallel|World size \(?\d{1,6}\)? is (larger|greater)"
+        r"|exceeds the (total )?number of available GPUs"
+        r"|(tensor|pipeline|expert|data).?parallel\w{0,6}.{0,40}(larger|greater|more|exceed).{0,20}(than|number|GPU)"
+        r"|\b(tp|pp|dp|ep)[_ -]?size\b.{0,60}(larger|greater|exceed|not equal|must (be|divide))"
+        r"|(not enough|only \d{1,4}) GPUs|requires \d{1,4} GPUs",
+    ),
+    FailurePattern(
+        FailureKind.STARTUP_MEMORY,
+        r"Capture (cuda|hip|device)?\s?graphs? failed: .{0,80}out of memory|memory capacity is unbalanced"
+        r"|Error in memory profiling"
+        r"|(?<!automatically )(increas|decreas|reduc|lower)\w{0,4} "
+        r".{0,40}(gpu.memory.utilization|mem.fraction.static|kv.cache.memory)",
+    ),
+    FailurePattern(
+        FailureKind.UNSUPPORTED_BACKEND,
+        r"out of resource: shared memory|TensileLibrary|for GPU arch|NoBinaryForGpu"
+        r"|Invalid(Image|KernelFile|DeviceFunction)"
+        r"|invalid device function|device kernel image is invalid|is not compatible with the current"
+        r"|too old to be supported"
+        r"|support querying the available free memory|(BUILD_PROGRAM|PROGRAM_BUILD|MODULE_BUILD)_FAILURE"
+        r"|that cannot run the operation|only supports? (Ampere|Hopper|Ada|Turing|Volta|Blackwell|CUDA|newer)\b"
+        r"|device \S{1,20} does not support|requires? (compute|CUDA) capability"
+        r"|has compute capability [\d.]{1,6}.{0,80}requires"
+        r"|(architecture|GPU|device|hardware) (is|are) not supported"
+        r"|create(ComputePipelines?|ShaderModule): Error(?!OutOf)|(Feature|Extension|Format)NotPresent"
+        r"|ERROR_(INVALID_BINARY|UNSUPPORTED_\w{1,20})"
+        r"|UNSUPPORTED_FEATURE|STATUS_(NOT_SUPPORTED|ARCH_MISMATCH)|signal: illegal instruction"
+        r"|Illegal instruction \(core|\bSIGILL\b"
+        r"|unsupported gpu architecture|Value '(sm|compute)_\w{1,8}' is not defined|MIOpen.{0,40}(error|fail)"
+        r"|miopenStatus",
     ),
     FailurePattern(
         FailureKind.OUT_OF_MEMORY,
-        r"out of memory|OutOfMemory|OutOfDeviceMemory|cudaMalloc failed|failed to allocate|unable to allocate|bad_alloc"
-        r"|\bMemoryError\b|Cannot allocate memory|memory allocation of size \d+ failed",
+        r"out.?of.?(host.?|device.?|pool.?|gpu.?)?memory|cudaMalloc failed|cudaErrorMemoryAllocation|bad_alloc"
+        r"|\bMemoryError\b"
+        r"|(fail\w{0,3} to|unable to|can't|cannot|could not|couldn't) (allocate|reserve|alloc)\b"
+        r"(?!.{0,120}(falling back|retry|will use))"
+        r"|Cannot allocate memory|Not enough (\w{1,8} )?memory (for|to|on)"
+        r"|memory allocation of size \d{1,20} failed|STATUS_ALLOC_FAILED|insufficient (\w{1,8} )?(memory|vram)"
+        r"|requires more (\w{1,8} )?memory"
+        r"|exit ?code:? ?(-9|137)\b|exitcode:? -9\b|signal: killed|SIGKILL|\bOOM.?kill|Out of Resources",
     ),
     FailurePattern(
         FailureKind.UNSUPPORTED_QUANTIZATION,
-        r"quantization (method|scheme)\b.{0,80} (is not supported|does not match)|Unknown quantization method"
-        r"|argument --quantization: invalid choice|Cannot find the config file for|unsupported quantization"
-        r"|invalid ggml type|unknown (tensor|ggml) type",
+        r"quantization (method|scheme)\b.{0,80} (is not supported|does not match)|Unknown quantization"
+        r"|unknown quant\w{0,12}\b"
+        r"|argument --quantization: invalid choice|Cannot find the config file for"
+        r"|unsupported (quantization|quant)|invalid ggml type"
+        r"|unknown (tensor|ggml) type|does not support weight_bits|Failed to find a kernel that can implement"
+        r"|LinearKernel cannot implement"
+        r"|could not (set scales|create a primitive)|KeyError: <PlatformEnum|type fp\d\w{0,8} not supported",
     ),
     FailurePattern(
         FailureKind.UNSUPPORTED_BACKEND,
         r"Selected backend .{0,120}not valid for this configuration|no kernel image is available"
         r"|argument --attention-backend: invalid choice|backend is not supported|does not support .{0,60}backend"
         r"|V cache (quantization )?requires flash.?att|requires? device(s)? with (compute )?capability"
-        r"|cache type .{0,40} does not divide",
+        r"|cache type .{0,40} does not divide|only supported on .{0,30}(GPUs|devices|hardware|capability|sm_?\d)"
+        r"|(attention|backend|kernel).{0,80}(not supported|unsupported|requires|not available) (on|by|for"
+        r"|with) (this|your|the|compute|SM|GPU)"
+        r"|No valid attention backend"
+        r"|compute capability .{0,40}(required|or (higher|newer)|is not supported|too low)",
+    ),
+    FailurePattern(
+        FailureKind.UNSUPPORTED_QUANTIZATION,
+        r"(quant\w{0,10}|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|int8|awq|gptq|marlin|machete|bitsandbytes"
+        r"|bnb)\b.{0,80}(not supported|unsupported|only support|not implemented|does not support"
+        r"|requires? (compute|device|sm|gpu))"
+        r"|(not supported|unsupported|does not support|no) .{0,40}\b(quantization|fp8|nvfp4|mxfp4|awq|gptq"
+        r"|bitsandbytes)\b.{0,20}(type|format|kernel|weights|on)",
+    ),
+    FailurePattern(
+        FailureKind.BAD_OPTION,
+        r"Invalid device index|device index is out of range|invalid.?device.?ordinal|invalid device: "
+        r"|invalid device (id|string|selector)|unknown device\b|invalid device_?ids?|Inconsistent values for"
+        r"|device.{0,20} (is|are) not visible"
+        r"|invalid literal for int\(\) .{0,40}(MIG|GPU)-|use HIP_VISIBLE_DEVICES instead|Incomplete selector"
+        r"|SELECTOR.{0,20}(error|invalid)"
+        r"|(VISIBLE_DEVICES|AFFINITY_MASK).{0,60}(invalid|inconsistent|out of range|does not exist)",
     ),
     FailurePattern(
         FailureKind.DEVICE_FAULT,
-        r"illegal memory access|unspecified launch failure|device-side assert|CUDA error: misaligned|HSA_STATUS_ERROR"
-        r"|Memory access fault by GPU",
+        r"illegal.?(memory.?access|address)|unspecified launch failure|device-side assert|misaligned address"
+        r"|CUDA error: misaligned"
+        r"|illegal instruction was encountered|Launch(Failure|TimedOut)|launch timed out|HSA_STATUS_ERROR"
+        r"|Memory access fault by GPU"
+        r"|SYCL error: |(CUDA|HIP|ROCm) error: |(UR|PI)_(RESULT_)?ERROR_|ZE_RESULT_ERROR"
+        r"|STATUS_(EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)|sycl::\w{0,8}:{0,2}exception"
+        r"|current device: \d{1,3}, in function|vk::\w{1,40}::\w{1,60}: Error",
     ),
     FailurePattern(
         FailureKind.UNSUPPORTED_ARCHITECTURE,
-        r"unknown model architecture|unsupported model architecture|unsupported architecture|not supported for now"
-        r"|does not recognize this architecture|Model architectures .{0,80} failed to be inspected",
+        r"unknown model architecture|unsupported model|unsupported architecture|not supported for now"
+        r"|Unrecognized (model|configuration class)"
+        r"|does not recognize this architecture|Model architectures .{0,80} failed to be inspected"
+        r"|is not a supported model|unknown model type"
+        r"|unknown (pre-tokenizer|tokenizer|projector|vision)"
+        r"|error loading model (hyperparameters|vocabulary|architecture)|architecture \S{1,40} is not supported"
+        r"|is not supported yet|KeyError: '[\w.]{1,80}(weight|layers|proj|experts|scale)"
+        r"|unsupported (projector|tokenizer)"
+        r"|wrong number of tensors|has wrong (shape|size)"
+        r"|size mismatch for|tensor '[^']{1,120}' (not found|is missing)|missing tensor|key not found in model"
+        r"|cannot find tokenizer"
+        r"|Tokenizer class \S{1,80} does not exist|no module or parameter named|Config' object has no attribute",
     ),
     FailurePattern(
         FailureKind.PORT_TAKEN,
-        r"address already in use|couldn't bind|could not bind|HTTP server error|bind\(\) failed|EADDRINUSE",
+        r"address already in use|couldn't bind|could not bind|HTTP server error|bind\(\) failed|EADDRINUSE"
+        r"|port is already allocated",
     ),
     FailurePattern(
         FailureKind.MISSING_DEPENDENCY,
         r"No module named|ModuleNotFoundError|cannot open shared object|error while loading shared libraries"
-        r"|could not find nvcc|nvcc: (command )?not found|ninja (is|was) (required|not found)"
-        r"|FileNotFoundError: .{0,60}'(ninja|nvcc)'|torch.memory.saver.{0,40}(not|install)",
+        r"|undefined symbol"
+        r"|\bImportError: |could not find nvcc|(nvcc|gcc|g\+\+|cc1plus|ptxas|ninja|cmake): (command )?not found"
+        r"|ninja (is|was) (required|not found)"
+        r"|No such file or directory: '\S{0,80}(ninja|nvcc|gcc|g\+\+|cc|ptxas|cmake)'"
+        r"|torch.memory.saver.{0,40}(not|install)"
+        r"|version `(GLIBC|GLIBCXX|CXXABI)_[\d.]{1,20}' not found|Failed to find C(\+\+)? compiler"
+        r"|no (C|C\+\+|host) compiler"
+        r"|CUDA_HOME .{0,40}(not set|not found)|(cc1|cc1plus|as|ld|collect2): No such file"
+        r"|fatal error: [\w./+-]{1,80}\.h(pp)?: No such file"
+        r"|\bld: cannot find -l|not compiled with (CUDA|XPU|ROCm|HIP)",
     ),
     FailurePattern(
         FailureKind.MISSING_WEIGHTS,
-        r"Repository Not Found|gated repo|is not a local folder and is not a valid model identifier|Repo id must"
-        r"|Cannot find any model weights|does not appear to have a file named|Invalid repository ID or local directory",
+        r"failed to open GGUF file|Repository Not Found|gated repo"
+        r"|is not a local folder and is not a valid model identifier|Repo id must"
+        r"|Cannot find any model weights|does not appear to have a file named"
+        r"|Invalid repository ID or local directory",
     ),
     FailurePattern(
         FailureKind.BAD_WEIGHTS,
-        r"invalid magic|gguf_init_from|tensor .{0,200}(not within|out of bounds|data offset)|file bounds|failed to read"
-        r"|corrupt|error loading model|SafetensorError|deserializing header",
+        r"invalid magic|gguf_init_from|tensor .{0,200}(not within|out of bounds|data offset)|file bounds"
+        r"|failed to read"
+        r"|(file|model|weights?|shards?|data|tensors?|gguf|is|are|be) .{0,20}corrupt|SafetensorError"
+        r"|deserializing header|failed reading zip archive|Unable to load weights from|Consistency check failed"
+        r"|invalid load key|unexpected (EOF|end of file)",
     ),
     FailurePattern(
         FailureKind.BAD_OPTION,
-        r"unrecognized arguments?|invalid argument|unknown argument|no such option|unexpected argument"
-        r"|invalid choice:|expected one argument",
+        r"unrecognized arguments?|error: invalid argument|invalid argument: -|unknown (argument|flag|option)"
+        r"|no such option|unexpected argument"
+        r"|invalid choice:|expected one argument|unexpected keyword argument|error: argument "
+        r"|cannot be used (together|with)|mutually exclusive"
+        r"|(AssertionError|ValueError): .{0,80}(must be|should be|can only be|is not compatible with|requires --)",
+    ),
+    # a user may lack a file that the engine does not need, and an engine may go on without its template
+    FailurePattern(
+        FailureKind.PERMISSION,
+        r"PermissionError|\[Errno 13\]|Permission denied",
+    ),
+    FailurePattern(
+        FailureKind.BAD_TEMPLATE,
+        r"failed to (parse|apply|render|load|compile) .{0,20}template"
+        r"|must provide a chat template|chat template .{0,80}(failed to be opened|is not (a |supported|valid))"
+        r"|chat.?template.{0,60}(is invalid|invalid|could not|cannot be|syntax error|no longer)"
+        r"|jinja2?\.exceptions|Template(Syntax)?Error|UndefinedError"
+        r"|\bat row \d{1,6}, column \d",
+    ),
+    FailurePattern(
+        FailureKind.BAD_WEIGHTS,
+        r"error loading model",
     ),
 )
 
@@ -126,7 +342,25 @@ _ADVICE: Mapping[FailureKind, str] = {
     "first and give their directory",
     FailureKind.BAD_WEIGHTS: "the weights look damaged or truncated: compare their size and checksum with the source, "
     "or download them again",
-    FailureKind.BAD_OPTION: "it does not know an option: correct `extra_args` or `cmd`",
+    FailureKind.BAD_OPTION: "it does not know an option, or a device that it was given: correct `extra_args`, `cmd` or "
+    "`env`, or `devices` of its slot",
+    FailureKind.DRIVER_MISMATCH: "driver and engine do not fit together: restart the machine if the driver was "
+    "updated; else install a newer driver, or an engine or image for the CUDA version that `nvidia-smi` shows",
+    FailureKind.INTERCONNECT: 'the devices cannot reach each other: try `env.NCCL_P2P_DISABLE = "1"`, then look at '
+    "`nvidia-smi topo -m`; or use one device, without `tensor_parallel`",
+    FailureKind.SHARED_MEMORY: "there is too little shared memory: give its container `--ipc=host` or a larger "
+    "`--shm-size` in `up`; on the machine look at `df -h /dev/shm`",
+    FailureKind.DISK_FULL: "a disk is full, or a quota is used up: look at `df -h`; caches may lie elsewhere: set "
+    "`vault` in [paths], or `env.HF_HOME`",
+    FailureKind.BAD_PARALLEL: "the model cannot be divided among so many devices: `tensor_parallel` must divide the "
+    "number in this line, like 1, 2 or 4",
+    FailureKind.CONTAINER_RUNTIME: "containers get no devices: install the NVIDIA Container Toolkit and type `sudo "
+    "nvidia-ctk runtime configure && sudo systemctl restart docker` (podman: `sudo nvidia-ctk cdi generate "
+    "--output=/etc/cdi/nvidia.yaml`), or correct the `--device` and `--gpus` of its `up`",
+    FailureKind.PERMISSION: "this user may not open a device or a file: type `sudo usermod -aG render,video $(id -un)` "
+    "for devices, and log in again; in a container add `--group-add`; for files correct their owner",
+    FailureKind.BAD_TEMPLATE: "its chat template cannot be used: set `chat_template` to another one, or update the "
+    "engine",
 }
 
 
@@ -151,12 +385,14 @@ def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | Non
         return EngineFailure(
             FailureKind.OUT_OF_MEMORY, f"the kernel killed {oom_kills} of its processes", advice(_KILLED, engine)
         )
-    lines = [line[:_WIDTH] for line in said.splitlines()[-_LINES:]]
+    lines = [line[:_WIDTH] for line in said.splitlines()[-_LINES:] if _INFORMATION.search(line[:_WIDTH]) is None]
+    whole = "\n".join(lines).lower()
     for row in _rows(engine):  # 2
-        pattern = _compiled(row.pattern)
-        for line in lines:
-            if (match := pattern.search(line)) is not None:
-                return EngineFailure(row.kind, _around(line, match.start(), match.end()), advice(row.kind, engine))
+        patterns = [pattern for text, pattern in alternatives(row.pattern) if text in whole]
+        for line in lines if patterns else ():
+            for pattern in patterns:
+                if (match := pattern.search(line)) is not None:
+                    return EngineFailure(row.kind, _around(line, match.start(), match.end()), advice(row.kind, engine))
     if exit_code in _SIGKILL and oom_kills is None and not said.strip():  # 3
         return EngineFailure(_KILLED, "killed without a word", f"{advice(_KILLED, engine)}; see `dmesg`")
     return None  # 4
@@ -172,8 +408,43 @@ def _rows(engine: str) -> tuple[FailurePattern, ...]:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
+def alternatives(pattern: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Each alternative of a pattern, with a text in lower case that all its matches contain. Most texts are in no line,
+    and a text is found a hundred times faster than a pattern.
+    """
+    parts = _split(pattern)
+    return tuple((_literal(part), re.compile(part, re.IGNORECASE)) for part in parts)
+
+
+_TOKEN = re.compile(r"\\.|\[\^?\]?[^\]]*\]|[^\\\[]", re.DOTALL)
+"""An escape, a class of characters, or one character."""
+
+
+def _split(pattern: str) -> list[str]:
+    """At every `|` outside groups."""
+    parts, depth = [""], 0
+    for token in _TOKEN.findall(pattern):
+        depth += (token == "(") - (token == ")")
+        if token == "|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
+
+
+def _literal(alternative: str) -> str:
+    """Its longest run of plain characters outside groups."""
+    runs, depth = [""], 0
+    for token in _TOKEN.findall(re.sub(r"\{[\d,]{1,12}\}", "?", alternative)):
+        depth += (token == "(") - (token == ")")
+        is_plain = token not in ".^$()?*+" and not token.startswith("[") and not re.match(r"\\\w", token)
+        if depth == 0 and is_plain:
+            runs[-1] += token[-1]
+            continue
+        if depth == 0 and token in "?*+":
+            runs[-1] = runs[-1][:-1]  # what it follows may be missing
+        runs.append("")
+    return max(runs, key=len).lower()
 
 
 def _around(line: str, start: int, end: int) -> str:

@@ -21,7 +21,8 @@ _SOURCE = " " * 4
 """Indents the source code that a traceback shows below a frame."""
 _LOG_HEAD = re.compile(r"^(\([\w-]+ pid=\d+\) ?)?([A-Z]+ \d\d-\d\d [\d:]{8} \[[^]]*\] ?)?")
 """vLLM's prefix of a line: process, level, time, position in its source."""
-_EXCEPTION = re.compile(r"^[\w.]*(Error|Exception): ")
+_EXCEPTION = re.compile(r"^([\w.]*(Error|Exception): |what\(\): )")
+"""Python's, and that of a C++ program that was aborted."""
 _CAUSE = 400
 """Characters shown of the first exception."""
 

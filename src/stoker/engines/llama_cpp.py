@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
+from glob import glob
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,7 +16,7 @@ from stoker.domain.serve import Serve
 from stoker.engines import facts, options
 from stoker.engines.launch import Launch, LaunchPlace, find_command
 from stoker.engines.options import option, switch
-from stoker.engines.record import CACHES, MIB, Engine, EngineMemory, Facts, OptionTable, Weights, metric
+from stoker.engines.record import CACHES, MIB, Api, Engine, EngineMemory, Facts, OptionTable, Weights, metric
 
 SERVER = "llama-server"
 _MODULE = "stoker.engines.embedded"
@@ -99,6 +101,49 @@ def uses_embedded(serve: Serve) -> bool:
     if serve.cmd is not None:
         return False
     return serve.embedded if serve.embedded is not None else find_command(serve, SERVER) is None
+
+
+_LIBRARIES: Mapping[Api, tuple[str, tuple[bytes, ...]]] = {
+    Api.CUDA: ("libggml-cuda", (b"libcudart.so", b"libcuda.so")),
+    Api.HIP: ("libggml-hip", (b"libamdhip64.so",)),
+    Api.LEVEL_ZERO: ("libggml-sycl", (b"libsycl.so",)),
+    Api.VULKAN: ("libggml-vulkan", (b"libvulkan.so",)),
+}
+"""Interface -> the library of a build with shared ones, and what a program in one file is linked with."""
+_BESIDE = ("", "../lib*", "../lib*/*", "../lib*/*/ggml/*")
+"""Where those libraries lie, from the program's folder on."""
+_NAMES_OF_LIBRARIES = 32 * MIB
+"""How much of a program is searched: the names stand near its beginning."""
+
+
+def computes_with(serve: Serve) -> frozenset[Api] | None:
+    """None for the embedded engine, a script, and a build for processors only."""
+    if uses_embedded(serve):
+        return None
+    program = find_command(serve, serve.cmd[0] if serve.cmd else SERVER)
+    if program is None:
+        return None
+    try:
+        path = os.path.realpath(program)
+        changed = os.stat(path)
+        return _built_for(path, changed.st_mtime_ns, changed.st_size) or None
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=16)
+def _built_for(program: str, changed: int, size: int) -> frozenset[Api]:
+    folder = os.path.dirname(program)
+    with open(program, "rb") as file:
+        start = file.read(_NAMES_OF_LIBRARIES)
+    if not start.startswith(b"\x7fELF"):
+        return frozenset()
+    beside = {os.path.basename(p) for place in _BESIDE for p in glob(os.path.join(folder, place, "libggml-*.so*"))}
+    return frozenset(
+        api
+        for api, (library, linked) in _LIBRARIES.items()
+        if any(name.startswith(library) for name in beside) or any(one in start for one in linked)
+    )
 
 
 def on_processors(serve: Serve) -> bool:
@@ -216,6 +261,9 @@ ENGINE: Engine = Engine(
     stretches=r"--(rope|yarn|override-kv)|LLAMA_ARG_((ROPE|YARN)_|OVERRIDE_KV)",
     memory=EngineMemory(on_device=400 * MIB, on_host=32 * MIB, batch=512, activations=32, deals_layers=True),
     on_processors=on_processors,
+    computes_with=computes_with,
+    masks_below_hip=True,
+    device_names={Api.CUDA: "CUDA", Api.HIP: "ROCm", Api.LEVEL_ZERO: "SYCL", Api.VULKAN: "Vulkan"},
     caches={**CACHES, "LLAMA_CACHE": "llama.cpp"},
     variables=("GGML_", "LLAMA_"),
     package=lambda serve: PACKAGE if uses_embedded(serve) else None,

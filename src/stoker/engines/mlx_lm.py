@@ -92,6 +92,7 @@ ENGINE: Engine = Engine(
     unsupported=_unsupported,
     cautions=_cautions,
     weights=Weights.FOLDER,
+    computes_with=lambda serve: frozenset(),
     listed_as=listed_as,
     caches={**CACHES, "HF_HOME": "huggingface"},
     variables=("MLX_",),

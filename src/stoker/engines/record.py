@@ -46,6 +46,15 @@ class Weights(Enum):
     """Whatever `{model}` stands for in `cmd`."""
 
 
+class Api(StrEnum):
+    """An interface through which engines compute on devices. Each counts them in an order of its own."""
+
+    CUDA = "CUDA"
+    HIP = "HIP"
+    LEVEL_ZERO = "Level Zero"
+    VULKAN = "Vulkan"
+
+
 class MetricName(NamedTuple):
     """A metric's name, and the label that its samples must have."""
 
@@ -83,6 +92,19 @@ class FailureKind(StrEnum):
     MISSING_WEIGHTS = "missing_weights"
     BAD_WEIGHTS = "bad_weights"
     BAD_OPTION = "bad_option"
+    BAD_PARALLEL = "bad_parallel"
+    """The model cannot be divided among so many devices."""
+    BAD_TEMPLATE = "bad_template"
+    DRIVER_MISMATCH = "driver_mismatch"
+    """The driver does not fit its library, or the engine's build."""
+    INTERCONNECT = "interconnect"
+    """The devices, or the parts of the engine, cannot reach each other."""
+    SHARED_MEMORY = "shared_memory"
+    """Too little of what the parts of an engine exchange data in: /dev/shm."""
+    DISK_FULL = "disk_full"
+    CONTAINER_RUNTIME = "container_runtime"
+    """Docker or Podman cannot give the container its devices."""
+    PERMISSION = "permission"
 
 
 class FailurePattern(NamedTuple):
@@ -182,6 +204,18 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     memory: EngineMemory = EngineMemory()
     on_processors: Callable[[Serve], bool] = lambda serve: False
     """Whether it computes in main memory, whatever devices there are."""
+    computes_with: Callable[[Serve], frozenset[Api] | None] = lambda serve: None
+    """The interfaces that its program was built for; empty: it sees one device only. None: unknown, so that of each
+    device's vendor. It may look at the program's file.
+    """
+    masks_below_hip: bool = False
+    """Whether AMD devices are hidden from it by the layer below HIP, which knows them by their ids; else by HIP."""
+    takes_uuids: bool = True
+    """Whether it takes ids of NVIDIA devices; else only numbers."""
+    device_names: Mapping[Api, str] = {}
+    """What its option `--device` calls the devices of each interface, numbered from 0; empty: it uses devices of one
+    vendor only.
+    """
     caches: Mapping[str, str] = {}
     """Environment variable -> folder below the serve's own cache folder; empty: that folder itself."""
     variables: tuple[str, ...] = ()

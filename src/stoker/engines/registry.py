@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 
 from stoker.domain import kinds
 from stoker.engines import generic, llama_cpp, mlx_lm, sglang, vllm
 from stoker.engines.record import Engine
+from stoker.extensions import FAILURES, Extension, load, usable_extensions
+
+log = logging.getLogger("stoker.extensions")
 
 DEFAULT = llama_cpp.ENGINE
 """That of a serve whose configuration names none."""
@@ -27,6 +31,18 @@ def register(engine: Engine) -> None:
     kinds.ENGINES.append(engine.name)
 
 
+def register_offered(extensions: Iterable[Extension]) -> None:
+    """Adds the engines that these extensions offer. One that cannot be used is left out, with a line in the log."""
+    for offer in (offer for extension in extensions for offer in extension.engines):
+        try:
+            engine = load(offer.place)
+            if not isinstance(engine, Engine) or engine.name != offer.name:
+                raise TypeError(f"{offer.place} is not a stoker.engines.record.Engine with this name")
+            register(engine)
+        except FAILURES as error:
+            log.warning("engine %s of an extension is not used: %s: %s", offer.name, type(error).__name__, error)
+
+
 def engine_of(name: str) -> Engine:
     """The engine of that name; GENERIC for one that only another Stoker has, by an extension."""
     return ENGINES.get(name, GENERIC)
@@ -35,3 +51,6 @@ def engine_of(name: str) -> Engine:
 def those(has: Callable[[Engine], object]) -> list[str]:
     """The names of all engines that `has` something."""
     return [engine.name for engine in ENGINES.values() if has(engine)]
+
+
+register_offered(usable_extensions())

@@ -113,6 +113,7 @@ ENGINE: Engine = Engine(
     stretches=r"--(rope|hf-overrides)|VLLM_ALLOW_LONG_MAX_MODEL_LEN",
     refuses_long_context=True,
     memory=EngineMemory(on_device=2 * GIB, on_host=2 * GIB, batch=8192, pages_cache=True),
+    takes_uuids=False,  # 0.10 to 0.20 end with "failed to be inspected" (vllm-project/vllm#20939, #41848)
     caches={**TORCH_CACHES, "VLLM_CACHE_ROOT": "vllm"},
     variables=(),  # not VLLM_: an inherited VLLM_SERVER_DEV_MODE would open endpoints that ask for no key
     dialects=TEXT,

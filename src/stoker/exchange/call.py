@@ -18,9 +18,9 @@ from stoker.domain.usage import MediaUnits, ServeUsage
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.leasing import granted
 from stoker.exchange.waiting_bodies import WaitingBodies
-from stoker.request.accept.body_worker import BodyWorker
+from stoker.request.accept.bodies import BodyWorker
+from stoker.request.accept.connection import Wire
 from stoker.request.accept.upload import Upload
-from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply, ReplyWire
 

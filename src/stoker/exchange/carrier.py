@@ -47,8 +47,7 @@ from stoker.request.relay.relay import Limits, Relay
 from stoker.request.relay.tunnel import session_refused
 from stoker.request.translate.neutral.protocols import Check
 from stoker.request.translate.ollama.embed import empty_answer
-from stoker.request.translate.ollama.request_fields import wants_unload
-from stoker.request.translate.ollama.write_answer import load_answer
+from stoker.request.translate.ollama.write_answer import load_answer, wants_unload
 from stoker.request.translate.translate import AnswerTranslator
 
 

@@ -15,12 +15,10 @@ from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 from stoker.domain.serve import Serve, Translation
 from stoker.engines.registry import engine_of
 from stoker.request.codec.body_fields import BodyFields
-from stoker.request.codec.edits import Edited, edit
-from stoker.request.codec.embeddings import count_inputs
-from stoker.request.codec.output_limit import LIMIT_OF, lower_output_limit
-from stoker.request.codec.request_parameters import apply_parameters
-from stoker.request.codec.text_tokens import excess_of_files
+from stoker.request.codec.edits import LIMIT_OF, Edited, apply_parameters, edit, lower_output_limit
 from stoker.request.codec.upstream_messages import UpstreamMessages
+from stoker.request.codec.usage import excess_of_files
+from stoker.request.codec.whole_answer import count_inputs
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
 from stoker.request.translate.checked_reply import CheckedReply

@@ -10,8 +10,8 @@ from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.prompt import Text
 from stoker.request.codec.content_coding import PLAIN, ContentDecoder
 from stoker.request.relay import faults
+from stoker.request.relay.faults import refusal_of
 from stoker.request.relay.headers import retry_after
-from stoker.request.translate.refusal import refusal_of
 from stoker.request.translate.translate import AnswerTranslator
 
 _MAX_REFUSAL = 64 * 1024

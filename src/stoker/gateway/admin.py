@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,11 +20,8 @@ from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.doctor import DoctorPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.keys import KeyPages
-from stoker.gateway.operations import Operation
+from stoker.gateway.operations import Operation, Page, PageRequest
 from stoker.gateway.results import ResultPages
-from stoker.gateway.routing_pages import RoutingPages
-from stoker.gateway.scratchpads import ScratchpadPages
-from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.routes import wrong_method
 
 log = logging.getLogger("stoker.admin")
@@ -39,13 +36,7 @@ class AdminRequest(msgspec.Struct, forbid_unknown_fields=True):
     force: bool = False
     drain_timeout: float | None = None
     evict: bool = True
-    alias: str | None = None
-    evidence: str = ""
-    reason: str = ""
     request_id: str | None = None
-    prompt: str | None = None
-    model: str = "auto"
-    task: str | None = None
     dry_run: bool = False
 
 
@@ -59,23 +50,16 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/admin/drain", "Admit nothing new, on one serve or at the front door.", body=AdminRequest,
               fields=("serve",)),
     Operation("POST", "/admin/undrain", "Undo a drain.", body=AdminRequest, fields=("serve",)),
-    Operation("POST", "/admin/promote", "Point an alias to a serve.", body=AdminRequest,
-              fields=("alias", "serve", "evidence", "reason", "force"), required=("alias", "serve")),
-    Operation("POST", "/admin/reset", "Point an alias to its configured serve again.", body=AdminRequest,
-              fields=("alias",), required=("alias",)),
     Operation("POST", "/admin/reload", "Apply the configuration again.", body=AdminRequest, fields=("dry_run",)),
-    Operation("POST", "/admin/route", "How a prompt would be routed. Nothing is sent.", body=AdminRequest,
-              fields=("prompt", "model", "task"), required=("prompt",)),
     Operation("POST", "/admin/cancel", "End one request.", body=AdminRequest,
               fields=("request_id",), required=("request_id",)),
     Operation("POST", "/admin/hand-over", "Give the listening sockets to a new process. Only over the control socket."),
     Operation("GET", "/admin/doctor", "What `stoker config check` and `doctor` find."),
-    Operation("GET", "/admin/orchestrator/{request}", "What an orchestrator wrote down.", query=("offset",)),
-    Operation("GET", "/admin/routing", "Tiers and classes with their evidence.", Scope.OBSERVE),
     Operation("GET", "/admin/decisions", "The newest decisions.", Scope.OBSERVE, query=("limit", "failed")),
     Operation("GET", "/admin/decisions/{request}", "One decision with its explanation.", Scope.OBSERVE),
 )  # fmt: skip
-"""What is answered here; keys and results have their own."""
+"""What is answered here; keys, results and extensions have their own."""
+_S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class AdminReply(NamedTuple):
@@ -93,29 +77,25 @@ class Admin:
         clock: Clock,
         decisions: DecisionPages,
         reload: Callable[[bool], Awaitable[dict[str, Any]]],
-        promotions: Promotions | None = None,
-        scratchpads: ScratchpadPages | None = None,
         keys: KeyPages | None = None,
         results: ResultPages | None = None,
-        routing: RoutingPages | None = None,
         doctor: DoctorPages | None = None,
+        pages: Mapping[tuple[str, str], Page] | None = None,
     ) -> None:
-        """`reload(dry_run)`: what changed, or would change."""
+        """`reload(dry_run)`: what changed, or would change. `pages`: those of extensions, by method and verb."""
         self._conductor = conductor
         self._flow = flow
         self._clock = clock
         self._decisions = decisions
         self._reload = reload
-        self._promotions = promotions
-        self._scratchpads = scratchpads
         self._keys = keys
         self._results = results
-        self._routing = routing
         self._doctor = doctor
+        self._pages = pages or {}
         self._verbs: dict[str, Callable[[AdminRequest], Awaitable[dict[str, Any]]]] = {
             "switch": self._switch, "preview": self._preview, "unload": self._unload,
             "drain": self._drain, "undrain": self._undrain, "reload": self._reload_configuration,
-            "cancel": self._cancel, "promote": self._promote, "reset": self._reset_alias, "route": self._route,
+            "cancel": self._cancel,
         }  # fmt: skip
 
     async def handle(self, caller: Caller, method: str, verb: str, body: bytes, query: Mapping[str, str]) -> AdminReply:
@@ -128,28 +108,25 @@ class Admin:
             )
         if head == "results" and self._results is not None:
             return AdminReply(await self._results.handle(caller, method, rest, query))
-        if head == "routing" and method == "GET" and self._routing is not None:
-            require(caller, Scope.OBSERVE)
-            return AdminReply(await self._routing.document())
+        name = DEPRECATED[head].name if head in DEPRECATED else head
+        page = self._pages.get((method, name))
+        if page is not None and bool(rest) is page.operation.takes_rest:
+            require(caller, page.operation.scope)
+            kind = page.operation.body
+            request = PageRequest(page.operation, rest, query, None if kind is None else _decoded(head, body, kind))
+            return AdminReply(dict(await page.answer(request)), _deprecation(head) if head in DEPRECATED else ())
         require(caller, Scope.ADMIN)
-        if head == "orchestrator" and rest and method == "GET" and self._scratchpads is not None:
-            return AdminReply(await asyncio.to_thread(self._scratchpads.records, rest, query))
         if verb == "doctor" and method == "GET" and self._doctor is not None:
             return AdminReply(await self._doctor.document())
         if head in ("keys", "apps") and self._keys is not None:
             return AdminReply(await self._keys.handle(head[:-1], method, rest, body))
-        name = DEPRECATED[head].name if head in DEPRECATED else head
-        if name not in self._verbs or rest:
-            known = ", ".join(self._verbs)
+        verbs = [*self._verbs, *(verb for method, verb in self._pages if method == "POST")]
+        if name not in verbs or rest:
+            known = ", ".join(verbs)
             raise ClientError(f"there is no admin verb {verb[:60]!r}; the verbs are {known}", status=404)
         if method != "POST":
             raise wrong_method(f"/admin/{head} does not accept {method}: use POST", "POST")
-        try:
-            request = msgspec.json.decode(body or b"{}", type=AdminRequest)
-        except msgspec.DecodeError as error:
-            raise ClientError(f"the body of /admin/{head} is invalid: {error}", code="bad_json") from None
-        document = await self._verbs[name](request)
-        return AdminReply(document, _deprecation(head) if head in DEPRECATED else ())
+        return AdminReply(await self._verbs[name](_decoded(head, body, AdminRequest)))
 
     # -- serves --------------------------------------------------------------------------------------------------------
 
@@ -199,58 +176,7 @@ class Admin:
             return running
         return self._flow.settings.names.resolve(request.serve, lambda serve: True)
 
-    # -- aliases -------------------------------------------------------------------------------------------------------
-
-    async def _promote(self, request: AdminRequest) -> dict[str, Any]:
-        return await self._promotions_of(request).promote(
-            _required(request.alias, "alias"),
-            _required(request.serve, "serve"),
-            request.evidence,
-            request.reason,
-            request.force,
-        )
-
-    async def _reset_alias(self, request: AdminRequest) -> dict[str, Any]:
-        return await self._promotions_of(request).reset(_required(request.alias, "alias"))
-
-    def _promotions_of(self, request: AdminRequest) -> Promotions:
-        """Raises ClientError 404 if this alias cannot be moved, or none can."""
-        dispatcher = self._flow.settings.dispatcher
-        tasks = {} if dispatcher is None else dispatcher.router.settings.aliases
-        task = None if request.alias is None else tasks.get(request.alias)
-        if task is not None:
-            text = f"alias '{request.alias}' names a task, '{task}': only the configuration changes it"
-            raise ClientError(text, code="unknown_alias", status=404, param="alias")
-        choice = None if request.alias is None else self._flow.settings.names.choice(request.alias)
-        if choice is not None:
-            serves = ", ".join(choice.serves)
-            text = f"alias '{request.alias}' chooses among several serves ({serves}): only the configuration changes it"
-            raise ClientError(text, code="unknown_alias", status=404, param="alias")
-        if self._promotions is None:
-            raise ClientError("this Stoker has no aliases that can be moved", code="unknown_alias", status=404)
-        return self._promotions
-
     # -- requests ------------------------------------------------------------------------------------------------------
-
-    async def _route(self, request: AdminRequest) -> dict[str, Any]:
-        """A preview of how a prompt would be routed. It sends nothing to a cloud."""
-        dispatcher = self._flow.settings.dispatcher
-        if dispatcher is None:
-            text = "no tiers are configured: add [[tier]] to the configuration, then `stoker reload`"
-            raise ClientError(text, code="no_tiers", status=404)
-        router, classes = dispatcher.router, dispatcher.router.classes
-        if classes.task_name(request.model) is None:
-            text = f"'{request.model[:80]}' is not the name of a task; the names are {', '.join(classes.names)}"
-            raise ClientError(text, code="unknown_model", param="model")
-        if request.task is not None and classes.class_name(request.task) is None:
-            text = f"there is no class '{request.task[:80]}'; the classes are {', '.join(router.settings.known)}"
-            raise ClientError(text, code="unknown_class", param="class")
-        outline = router.outline_of(_required(request.prompt, "prompt"))
-        task = classes.classify_declared(outline, request.model, request.task)
-        other = dispatcher.second_opinion
-        if other is not None and other.wants(task):
-            task = await other.settle(task, outline, may_use_cloud=False)
-        return router.preview(outline, task)
 
     async def _cancel(self, request: AdminRequest) -> dict[str, Any]:
         if not request.request_id:
@@ -275,7 +201,8 @@ def _deprecation(old: str) -> tuple[tuple[bytes, bytes], ...]:
     return (b"deprecation", b"true"), (b"link", f'</admin/{new}>; rel="successor-version"'.encode())
 
 
-def _required(value: str | None, field: str) -> str:
-    if not value:
-        raise ClientError(f"'{field}' is missing", code="bad_field", param=field)
-    return value
+def _decoded(verb: str, body: bytes, kind: type[_S]) -> _S:
+    try:
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except msgspec.DecodeError as error:
+        raise ClientError(f"the body of /admin/{verb} is invalid: {error}", code="bad_json") from None

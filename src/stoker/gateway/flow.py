@@ -2,9 +2,9 @@
 
     accept    who asks, for what, how large is it              -> Caller, Endpoint, body
     read      what does the body say                           -> BodyFields
-    decide    a task: `routing.dispatch` serves it             -> done
-              a model: which serve is meant                    -> Serve
-    carry     the serve, then its fallback: `exchange.attempts`
+    decide    a serve: it, then its fallback                   -> Plan
+              another name: `exchange.planner` says who answers -> Plan, or the answer
+    carry     one candidate after the other: `exchange.attempts`
     finally   release what is still held; seal the decision, which happens only here: `_guard`
 
 Whatever fails on the way is a StokerError, reported once, in the caller's dialect. A client that leaves ends its
@@ -30,13 +30,14 @@ from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import CapacityError, ClientLeft, OurBug, StokerError
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
-from stoker.domain.routing import AUTO, is_reserved
+from stoker.domain.routing import is_reserved
 from stoker.domain.serve import Serve
 from stoker.domain.trace import Tracer
-from stoker.exchange.attempts import Attempts
+from stoker.exchange.attempts import AttemptHooks, Attempts
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.loading_notes import LoadingNotes
+from stoker.exchange.planner import Answer, Candidates, PlannedRequest, Renamed
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.key_rules import apply_rules, show_limits
 from stoker.gateway.media import read_media, requested_units
@@ -44,19 +45,15 @@ from stoker.gateway.outcome import first_token, record_answer, report_failure
 from stoker.gateway.response_turns import ResponseTurns, WarmUpTurn
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
-from stoker.orchestrate.request import OrchestratedRequest
-from stoker.request.accept.body import wait_for_body
-from stoker.request.accept.body_worker import BodyWorker
-from stoker.request.accept.budget import BodyBudget
-from stoker.request.accept.wire import Wire
+from stoker.request.accept.bodies import BodyBudget, BodyWorker
+from stoker.request.accept.connection import Wire, wait_for_body
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.own_replies import NAMES_MODEL
 from stoker.request.codec.request_defaults import apply_defaults
 from stoker.request.decide.plan import Plan, plan_for
 from stoker.request.relay.reply import Reply
-from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.on_demand import read_responses
+from stoker.request.translate.translate import read_prompt
 
 log = logging.getLogger("stoker.flow")
 _PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
@@ -100,7 +97,7 @@ class Flow:
         self._body_limit = settings.front_door.body_limit
         self._plans: dict[str, Plan] = {}
         """Of serves without a fallback, by name."""
-        self._has_tasks = settings.dispatcher is not None or settings.orchestrators is not None
+        self._has_planners = bool(settings.planners)
         """Whether `model` may name something else than a serve."""
         self.bodies.resize(settings.body_budget)
         self.waiting_bodies.configure(settings.front_door.queue_bytes)
@@ -170,7 +167,7 @@ class Flow:
         with turn.open(call):
             if isinstance(turn, WarmUpTurn):
                 self._check_model(call, caller, turn.endpoint, fields)
-                prompt = await call.process(read_responses, turn.body, Losses())
+                prompt, _ = await call.process(read_prompt, Dialect.RESPONSES, turn.body)
                 turn.reply(call, self._carrier.formatter.answer_writer(prompt, call.decision.id, fields.model))
                 return
             await self._answer(call, caller, turn.endpoint, fields, turn.body)
@@ -185,20 +182,32 @@ class Flow:
             call.media = requested_units(call, endpoint, body)
         if caller.has_rules or fields.service_tier is not None:
             apply_rules(call, caller, endpoint, fields, len(body))
-        if self._has_tasks and not is_media:
-            serve = await self._answer_task(call, caller, endpoint, fields, body)
-            if serve is None:
+        plan: Plan | None = None
+        hooks: AttemptHooks | None = None
+        serve: Serve | None = None
+        settings = self.settings
+        if self._has_planners and not is_media and settings.may_be_planned(fields.model):
+            planned = await self._ask_planners(call, caller, endpoint, fields, body)
+            if isinstance(planned, Answer):
+                answer = planned.write()
+                body = b""
+                await answer
                 return
-        else:
-            serve = self.settings.names.resolve(fields.model, caller.may_use)
-        if call.charge is not None and serve.name in self._usage.costs:
-            call.charge.reserve_cost(expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget()))
-        plan = self._plans.get(serve.name)
-        if plan is None or plan[0].serve is not serve:
-            plan = plan_for(serve, self.settings.names, caller.may_use, endpoint)
-            if serve.fallback is None:  # else it depends on who asks, and for what
-                self._plans[serve.name] = plan
-        answer = self._attempts.carry_out(call, plan, endpoint, fields, body)
+            if isinstance(planned, Candidates):
+                plan, hooks = planned
+            else:
+                serve = planned
+        if plan is None:
+            serve = serve or settings.names.resolve(fields.model, caller.may_use)
+            if call.charge is not None and serve.name in self._usage.costs:
+                cost = expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget())
+                call.charge.reserve_cost(cost)
+            plan = self._plans.get(serve.name)
+            if plan is None or plan[0].serve is not serve:
+                plan = plan_for(serve, settings.names, caller.may_use, endpoint)
+                if serve.fallback is None:  # else it depends on who asks, and for what
+                    self._plans[serve.name] = plan
+        answer = self._attempts.carry_out(call, plan, endpoint, fields, body, hooks)
         body = b""  # else it would be held until the answer has ended
         await answer
 
@@ -208,41 +217,26 @@ class Flow:
         if not self._has_meaning(fields.model, caller):
             self.settings.names.resolve(fields.model, caller.may_use)
 
-    async def _answer_task(
+    async def _ask_planners(
         self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
-    ) -> Serve | None:
-        """Answers a request that names a task or an orchestrator, and returns None. Otherwise returns the serve that is
-        meant: by name, or the worker of an orchestrator that does not answer this request itself.
-        """
+    ) -> Candidates | Answer | Serve:
+        """How a request is answered whose `model` means no serve; a serve, if the name stands for it after all."""
         settings = self.settings
-        orchestrators, dispatcher = settings.orchestrators, settings.dispatcher
-        may_use: Callable[[Serve], bool] = caller.may_use
-        is_for_worker = False
-        if orchestrators is not None:
-            orchestrator = orchestrators.find(fields.model, caller)
-            if orchestrator is not None:
-                request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
-                if await orchestrators.try_answer(orchestrator, request):
-                    return None
-                # a caller who may use the name may use its worker
-                fields.model, may_use, is_for_worker = orchestrator.worker, _any_serve, True
-        if dispatcher is not None:
-            classes = dispatcher.router.classes
-            name = classes.task_name(fields.model)
-            if name is not None and (is_for_worker or caller.may_use_task(name)):
-                plan = await dispatcher.plan(call, caller, endpoint, fields, body)
-                caller.check_class(plan.task.name)
-                if orchestrators is not None and not is_for_worker:
-                    orchestrator = orchestrators.specialist(plan.task.name)
-                    request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
-                    if orchestrator is not None and await orchestrators.try_answer(orchestrator, request, plan):
-                        return None
-                await dispatcher.execute(plan, call, caller, endpoint, fields, body)
-                return None
-            if name is None and is_reserved(fields.model) and caller.may_use_task(AUTO):
-                raise classes.unknown_class(fields.model)
-        others = () if orchestrators is None else orchestrators.names(caller)
-        return settings.names.resolve(fields.model, may_use, others)
+        model, planners = fields.model, settings.planner_by_name
+        request = PlannedRequest(call, caller, endpoint, fields, body, settings.names, planners, model)
+        planner = settings.planner_of(model)
+        while planner is not None:
+            planned = await planner.plan(request)
+            if planned is None:
+                break
+            if not isinstance(planned, Renamed):
+                return planned
+            fields.model = planned.model
+            request = request._replace(model=planned.model, is_renamed=True)
+            following = settings.planner_of(fields.model)
+            planner = None if following is planner else following
+        may_use: Callable[[Serve], bool] = _any_serve if request.is_renamed else caller.may_use
+        return settings.names.resolve(fields.model, may_use, settings.listed(caller, aliases=True))
 
     async def _guard(self, call: Call, caller: Caller, work: Coroutine[Any, Any, None]) -> None:
         """Run one request: admit it, report how it ended, release what it still holds, and seal its decision."""
@@ -355,12 +349,10 @@ class Flow:
     def _has_meaning(self, model: str, caller: Caller) -> bool:
         """Whether a name in `model` means anything to this caller."""
         settings = self.settings
-        if settings.orchestrators is not None and settings.orchestrators.find(model, caller) is not None:
+        if self._has_planners and settings.describe(model, caller) is not None:
             return True
-        dispatcher = settings.dispatcher
-        if dispatcher is not None and dispatcher.router.classes.task_name(model) is not None:
-            return caller.may_use_task(model)
-        return is_reserved(model) or settings.names.means(model, caller.may_use)
+        is_unknown_class = is_reserved(model) and model not in settings.planner_by_name
+        return is_unknown_class or settings.names.means(model, caller.may_use)
 
     def _finish(self, call: Call) -> None:
         reply, decision = call.reply, call.decision

@@ -25,8 +25,6 @@ from stoker.access.refusals import Refusals
 from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
 from stoker.domain.key import Scope
-from stoker.domain.orchestrator import Orchestrator
-from stoker.domain.routing import is_reserved
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.admin import Admin
@@ -45,11 +43,9 @@ from stoker.gateway.status import StatusReport
 from stoker.gateway.upstream import UpstreamRequests
 from stoker.gateway.usage import UsagePages
 from stoker.gateway.web.page import WebPage, redirect
-from stoker.request.accept.body import read_body
-from stoker.request.accept.idle_connections import IdleConnections
-from stoker.request.accept.read_turns import ReadTurns
+from stoker.request.accept.bodies import ReadTurns
+from stoker.request.accept.connection import IdleConnections, Wire, read_body
 from stoker.request.accept.routes import PUBLIC, Route, RouteKind, Routes
-from stoker.request.accept.wire import Wire
 from stoker.request.codec.websocket import subprotocols
 from stoker.request.outbox import Outbox
 from stoker.store.metrics import CONTENT_TYPE
@@ -275,49 +271,33 @@ class Front:
 
     def _models(self, caller: Caller, wanted: str) -> dict[str, Any]:
         """The list in a form that OpenAI and Anthropic clients both read; or one entry of it."""
-        names = self.flow.settings.names
-        if wanted and self._is_task(caller, wanted):
-            return self._endpoints.models.task(wanted)
-        orchestrators = self._orchestrators(caller)
-        if wanted in orchestrators:
-            return self._endpoints.models.orchestrator(orchestrators[wanted])
+        settings = self.flow.settings
+        names = settings.names
+        if wanted and (about := settings.describe(wanted, caller)) is not None:
+            return self._endpoints.models.planned(wanted, about)
         if wanted:
             return self._endpoints.models.serve(wanted, names.resolve(wanted, caller.may_use))
         data = [self._endpoints.models.serve(name, serve) for name, serve in names.listed(caller.may_use)]
-        data += [self._endpoints.models.task(name) for name in self._tasks(caller)]
-        data += [self._endpoints.models.orchestrator(one) for one in orchestrators.values()]
+        for name in settings.listed(caller, settings.front_door.list_aliases):
+            if (about := settings.describe(name, caller)) is not None:
+                data.append(self._endpoints.models.planned(name, about))
         if self.flow.settings.compat.llama_cpp:
             data = [self._endpoints.models.with_load_status(entry) for entry in data]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 
-    def _orchestrators(self, caller: Caller) -> dict[str, Orchestrator]:
-        """The serves that this caller may use, by name."""
-        configured = self.flow.settings.orchestrators
-        return {} if configured is None else configured.listed(caller)
-
-    def _tasks(self, caller: Caller) -> list[str]:
-        """Listed names without a serve of their own that this caller may use."""
-        dispatcher, lists_aliases = self.flow.settings.dispatcher, self.flow.settings.front_door.list_aliases
-        listed = () if dispatcher is None else dispatcher.router.settings.listed
-        return [name for name in listed if (lists_aliases or is_reserved(name)) and caller.may_use_task(name)]
-
-    def _is_task(self, caller: Caller, name: str) -> bool:
-        dispatcher = self.flow.settings.dispatcher
-        is_known = dispatcher is not None and dispatcher.router.classes.task_name(name) is not None
-        return is_known and caller.may_use_task(name)
-
     def _ollama_answer(self, caller: Caller, path: str, body: bytes) -> tuple[bytes, bytes]:
         """Content type and body."""
-        names, orchestrators = self.flow.settings.names, self._orchestrators(caller)
+        settings = self.flow.settings
+        names = settings.names
 
         def find(name: str) -> Serve | None:
-            is_without_serve = self._is_task(caller, name) or name in orchestrators
+            is_without_serve = settings.describe(name, caller) is not None
             return None if is_without_serve else names.resolve(name, caller.may_use)
 
         if path == "/api/pull":
             return self._endpoints.ollama.pull(body, find)
-        serves, tasks = names.listed(caller.may_use), [*self._tasks(caller), *orchestrators]
+        serves, tasks = names.listed(caller.may_use), settings.listed(caller, settings.front_door.list_aliases)
         answer = self._endpoints.ollama.handle(path, body, serves, tasks, find, self._endpoints.models.is_up)
         return b"application/json", msgspec.json.encode(answer)
 

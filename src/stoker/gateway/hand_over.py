@@ -22,7 +22,7 @@ from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError
 from stoker.domain.host_port import host_port
 from stoker.gateway.socket_channel import MESSAGE, MessageKind, send
-from stoker.request.accept.idle_connections import IdleConnections, MovableConnection
+from stoker.request.accept.connection import IdleConnections, MovableConnection
 
 log = logging.getLogger("stoker.front")
 POLL_INTERVAL = 0.02

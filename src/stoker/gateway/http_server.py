@@ -8,7 +8,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 
-from stoker.request.accept.server_state import ServerState
+from stoker.request.accept.connection import ServerState
 
 log = logging.getLogger("stoker.front")
 NOTICE = 0.1

@@ -14,12 +14,12 @@ from stoker.domain.errors import ClientError
 from stoker.domain.usage import MediaUnits
 from stoker.exchange.call import Call
 from stoker.gateway.settings import FlowSettings
-from stoker.request.accept.body import wait_for_body
+from stoker.request.accept.connection import wait_for_body
 from stoker.request.accept.upload import Upload
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.edits import with_model_field
-from stoker.request.codec.media_units import units_of_body, units_of_form
+from stoker.request.codec.media import units_of_body, units_of_form
 from stoker.request.codec.model_query import model_of_query
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
-from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.serve import Serve, ServeIdentity
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.compat.model_control import llama_cpp_state
@@ -51,14 +51,9 @@ class ModelList:
         }  # fmt: skip
         return {**entry, "status": status, "architecture": modalities}
 
-    def task(self, name: str) -> dict[str, Any]:
-        """The entry of a name that asks Stoker to choose a serve for each request."""
-        return {**self._entry(name), "context_length": None, "stoker": {"serve": None, "state": "routed"}}
-
-    def orchestrator(self, orchestrator: Orchestrator) -> dict[str, Any]:
-        """The entry of an orchestrator."""
-        about = {"state": "orchestrated", "worker": orchestrator.worker, "validator": orchestrator.validator or None}
-        return {**self._entry(orchestrator.name), "context_length": None, "stoker": {"serve": None, **about}}
+    def planned(self, name: str, about: Mapping[str, Any]) -> dict[str, Any]:
+        """The entry of a name without a serve of its own. `about`: see `Planner.describe`."""
+        return {**self._entry(name), "context_length": None, "stoker": {"serve": None, **about}}
 
     def _entry(self, name: str) -> dict[str, Any]:
         return {

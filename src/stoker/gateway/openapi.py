@@ -15,6 +15,7 @@ import msgspec
 
 from stoker.domain.dialect import OLLAMA_API, Dialect, Endpoint, RequestForm
 from stoker.domain.key import Scope
+from stoker.extensions import FAILURES, load, usable_extensions
 from stoker.gateway import admin, keys, responses, results
 from stoker.gateway.operations import Operation
 from stoker.request.accept.routes import PUBLIC, Route, RouteKind, Routes
@@ -170,7 +171,7 @@ def openapi_document() -> dict[str, Any]:
         for method, route in methods.items():
             if route.kind not in _OPERATED:
                 paths.setdefault(shown, {})[method.lower()] = _described(shown, method, route)
-    for operation in OPERATIONS:
+    for operation in (*OPERATIONS, *_of_extensions()):
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operated(operation)
     return {
         "openapi": "3.1.0",
@@ -185,6 +186,18 @@ def openapi_document() -> dict[str, Any]:
             },
         },
     }
+
+
+def _of_extensions() -> list[Operation]:
+    """Those that can be imported."""
+    operations: list[Operation] = []
+    for extension in usable_extensions():
+        if extension.pages:
+            try:
+                operations += load(extension.pages)
+            except FAILURES:
+                continue
+    return operations
 
 
 def _described(path: str, method: str, route: Route) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,3 +21,32 @@ class Operation(NamedTuple):
     """Of the body, those that count here."""
     required: tuple[str, ...] = ()
     query: tuple[str, ...] = ()
+
+    @property
+    def verb(self) -> str:
+        """The word behind /admin/."""
+        return self.path.removeprefix("/admin/").partition("/")[0]
+
+    @property
+    def takes_rest(self) -> bool:
+        """Whether a part of the path differs."""
+        return "{" in self.path
+
+
+class PageRequest(NamedTuple):
+    """A request for a path below /admin that an extension answers."""
+
+    operation: Operation
+    rest: str
+    """What stands for `{NAME}` in its path."""
+    query: Mapping[str, str]
+    body: Any
+    """As the operation's `body`; None: it has none."""
+
+
+class Page(NamedTuple):
+    """A path below /admin that an extension answers."""
+
+    operation: Operation
+    answer: Callable[[PageRequest], Awaitable[Mapping[str, object]]]
+    """The document. Raises StokerError."""

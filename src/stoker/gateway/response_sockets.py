@@ -20,12 +20,10 @@ from stoker.domain.errors import CapacityError, ClientError, StokerError
 from stoker.exchange.call import Call
 from stoker.gateway.flow import Flow
 from stoker.gateway.responses import StoredResponses
-from stoker.request.accept.budget import SMALL
-from stoker.request.accept.connection import PACE
-from stoker.request.accept.last_response import LastResponse
-from stoker.request.accept.message_wire import MessageWire
+from stoker.request.accept.bodies import SMALL
+from stoker.request.accept.connection import PACE, Wire
+from stoker.request.accept.message_wire import LastResponse, MessageWire
 from stoker.request.accept.routes import wrong_method
-from stoker.request.accept.wire import Wire
 from stoker.request.codec.bounds import HEAVY
 from stoker.request.codec.own_replies import error_body, error_headers
 from stoker.request.codec.response_events import error_message, read_message

@@ -24,8 +24,7 @@ from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.silent_reply import SilentReply
-from stoker.request.accept.last_response import LastResponse
-from stoker.request.accept.message_wire import MessageWire
+from stoker.request.accept.message_wire import LastResponse, MessageWire
 from stoker.request.stored_responses.capture import ResponseCapture
 from stoker.request.stored_responses.compaction import (
     asks_for_compaction,
@@ -37,25 +36,27 @@ from stoker.request.stored_responses.compaction import (
     summary_of,
     summary_request,
 )
-from stoker.request.stored_responses.items import new_id, read_items, to_store
-from stoker.request.stored_responses.records import (
+from stoker.request.stored_responses.items import (
     Raw,
     StoredItem,
     StoredResponse,
     encode,
+    new_id,
     read_conversation,
+    read_items,
+    to_store,
 )
 from stoker.request.stored_responses.replay import (
     StatefulRequest,
     history_of_conversation,
     history_of_response,
+    not_stored_field,
     output_of,
     read_request,
     replay,
     unknown_conversation,
     unknown_response,
 )
-from stoker.request.stored_responses.settings import not_stored_field
 from stoker.request.translate.neutral.protocols import AnswerWriter
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.responses import EntryKind, ResponseStore

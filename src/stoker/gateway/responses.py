@@ -21,27 +21,25 @@ from stoker.domain.key import Scope
 from stoker.exchange.call import Call
 from stoker.gateway.operations import Operation
 from stoker.request.accept.routes import RouteKind, wrong_method
+from stoker.request.codec.tolerant_json import decode_fields
 from stoker.request.stored_responses.items import (
-    fields_of,
+    Raw,
+    StoredConversation,
+    encode,
     is_id,
     listed,
     new_id,
     page,
     page_of,
+    read_conversation,
     read_items,
+    read_response,
     to_store,
 )
-from stoker.request.stored_responses.records import (
-    Raw,
-    StoredConversation,
-    encode,
-    read_conversation,
-    read_response,
-)
 from stoker.request.stored_responses.replay import (
+    not_stored,
     unknown_conversation,
 )
-from stoker.request.stored_responses.settings import not_stored
 from stoker.store.responses import EntryKind, ResponseStore
 
 Document = dict[str, Any]
@@ -120,7 +118,7 @@ class StoredResponses:
         if record is None:
             raise _not_found("Response", id)
         stored = read_response(record)
-        return page_of(stored.items, query) if below else dict(fields_of(stored.response))
+        return page_of(stored.items, query) if below else dict(decode_fields(stored.response))
 
     async def _conversation(
         self, owner: str, method: str, id: str, below: str, query: Mapping[str, str], body: bytes

@@ -16,12 +16,11 @@ import msgspec
 
 from stoker.access.caller import Caller, require
 from stoker.domain.errors import ClientError, StokerError
-from stoker.domain.gate import Gate
+from stoker.domain.gate import Gate, has_gate_changed
 from stoker.domain.key import Scope
 from stoker.domain.run import Outcome, Run, RunKind
 from stoker.extensions import offered
 from stoker.gateway.operations import Operation
-from stoker.quality.promotion.gate_evidence import has_gate_changed
 from stoker.request.accept.routes import wrong_method
 from stoker.store.results import ResultEntry, Results
 

@@ -26,8 +26,7 @@ from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.hand_over import ConnectionMover, HandOverRequests, Successor
 from stoker.gateway.http_server import HttpServer
 from stoker.gateway.socket_channel import MessageKind, send
-from stoker.request.accept.idle_connections import IdleConnections
-from stoker.request.accept.server_state import HostedConnection, ServerState, most_connections
+from stoker.request.accept.connection import IdleConnections, ServerState, WireProtocol, most_connections
 from stoker.request.accept.tls import HANDSHAKE_TIMEOUT
 
 log = logging.getLogger("stoker.front")
@@ -165,7 +164,7 @@ class Server(HttpServer):
             await asyncio.gather(self._finishing, return_exceptions=True)
 
     @property
-    def _connections(self) -> Collection[HostedConnection]:
+    def _connections(self) -> Collection[WireProtocol]:
         return self.server_state.connections
 
     async def _be_replaced(self) -> None:

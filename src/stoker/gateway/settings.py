@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
+from stoker.access.caller import Caller
 from stoker.domain.access import CompatPaths, FrontDoor, Media
 from stoker.domain.serve import Serve
-from stoker.request.accept.budget import MIN_BUDGET
+from stoker.exchange.planner import Planner
+from stoker.request.accept.bodies import MIN_BUDGET
 from stoker.request.decide.names import Names
 from stoker.request.relay.image_fetcher import ImageFetcher
-from stoker.routing.dispatch import Dispatcher
-
-if TYPE_CHECKING:
-    from stoker.orchestrate.orchestrators import Orchestrators
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +21,8 @@ class FlowSettings:
 
     front_door: FrontDoor
     names: Names
-    dispatcher: Dispatcher | None = None
-    """Serves requests that name a task; None: no tier is configured, every request names its model."""
-    orchestrators: Orchestrators | None = None
-    """Answers requests that name an orchestrator; None: none is configured."""
+    planners: tuple[Planner, ...] = ()
+    """Answer requests whose `model` means no serve. Empty: every request names its model."""
     image_fetcher: ImageFetcher = field(default_factory=lambda: ImageFetcher(Media()))
     """Downloads images, if that is allowed."""
     secrets: tuple[str, ...] = ()
@@ -36,16 +32,37 @@ class FlowSettings:
     compat: CompatPaths = field(default_factory=CompatPaths)
     spool: str = ""
     """The directory for bodies that are too large for memory; empty: the system's one for temporary files."""
+    planner_by_name: Mapping[str, Planner] = field(init=False)
+    """Of two planners with the same name, the first counts."""
+
+    def __post_init__(self) -> None:
+        by_name = {name: planner for planner in reversed(self.planners) for name in planner.names}
+        object.__setattr__(self, "planner_by_name", by_name)
 
     @property
     def model_names(self) -> set[str]:
         """Every name and pattern that clients may ask for."""
-        names = {*self.names.known}
-        if self.dispatcher is not None:
-            names |= self.dispatcher.router.settings.names.keys()
-        if self.orchestrators is not None:
-            names |= {one["name"] for one in self.orchestrators.configured()}
-        return names
+        return {*self.names.known, *(name for planner in self.planners for name in planner.names)}
+
+    def may_be_planned(self, model: str) -> bool:
+        """Whether planners have to be asked about a name: one answers to it, or no serve has exactly this name."""
+        return model in self.planner_by_name or not self.names.has(model)
+
+    def planner_of(self, model: str) -> Planner | None:
+        """Who answers to a name; None: nobody, so it has to be that of a serve."""
+        planner = self.planner_by_name.get(model)
+        if planner is None and self.planners and not self.names.has(model):
+            planner = next((one for one in self.planners if one.means(model)), None)
+        return planner
+
+    def listed(self, caller: Caller, aliases: bool) -> list[str]:
+        """See `Planner.listed`."""
+        return [name for planner in self.planners for name in planner.listed(caller, aliases)]
+
+    def describe(self, model: str, caller: Caller) -> Mapping[str, Any] | None:
+        """See `Planner.describe`."""
+        planner = self.planner_of(model)
+        return None if planner is None else planner.describe(model, caller)
 
 
 def keys_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:

@@ -17,7 +17,7 @@ from stoker.fleet.conversations import keeper as conversations
 from stoker.fleet.supervision.serve_registry import ServeStatistics
 from stoker.fleet.swapping import status_report
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.fleet.warm import statistics as warm
+from stoker.fleet.warm import pool as warm
 from stoker.gateway.flow import Flow
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
@@ -39,8 +39,6 @@ class StatusSources:
     warm: Callable[[], warm.WarmStatistics | None] = lambda: None
     conversations: Callable[[], conversations.ConversationStatistics | None] = lambda: None
     responses: Callable[[], dict[str, Any] | None] = lambda: None
-    shadow: Callable[[], dict[str, Any] | None] = lambda: None
-    classifier: Callable[[], dict[str, Any] | None] = lambda: None
     aliases: Callable[[], list[dict[str, Any]]] = list
     asks_for_keys: Callable[[], bool] = lambda: False
     memory: Callable[[], Mapping[str, int | None]] = dict
@@ -95,8 +93,6 @@ class StatusReport:
             "slots": status_report.slots(self._conductor, now),
             "serves": self._serves(now),
             "aliases": self._aliases(),
-            "routing": self._routing(),
-            "orchestrators": self._orchestrators(),
             "warm": _warm(self._sources.warm()),
             "conversations": _conversations(self._sources.conversations()),
             "responses": self._sources.responses(),
@@ -114,22 +110,11 @@ class StatusReport:
 
         return expose(self._metrics, {**document, **self._sources.memory()}, self._sources.extension_metrics())
 
-    def _routing(self) -> dict[str, Any] | None:
-        dispatcher = self._flow.settings.dispatcher
-        if dispatcher is None:
-            return None
-        routing = dispatcher.router.status()
-        return {**routing, "shadow": self._sources.shadow(), "classifier": self._sources.classifier()}
-
     def _aliases(self) -> list[dict[str, Any]]:
         """Aliases that can be moved, then aliases for several serves, with the serve that answers now."""
         names = self._flow.settings.names
         moved = [one | {"serves": None, "pick": None} for one in self._sources.aliases()]
         return moved + [_show_choice(choice, names.find(choice.name)) for choice in names.choices]
-
-    def _orchestrators(self) -> list[dict[str, str]]:
-        orchestrators = self._flow.settings.orchestrators
-        return [] if orchestrators is None else orchestrators.configured()
 
     def _serves(self, now: float) -> list[dict[str, Any]]:
         statistics = self._sources.statistics()

@@ -12,7 +12,7 @@ from stoker.domain.serve import Serve
 from stoker.engines.registry import engine_of
 from stoker.exchange.call import Call
 from stoker.gateway.flow import Flow
-from stoker.request.accept.body import read_body
+from stoker.request.accept.connection import read_body
 
 
 class UpstreamRequests:

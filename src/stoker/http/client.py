@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 client for single questions: one connection each, bounded in time and size."""
+"""A small HTTP/1.1 client for questions, bounded in time and size: one connection each, or one for many."""
 
 from __future__ import annotations
 
@@ -62,49 +62,17 @@ async def ask(
     writer: asyncio.StreamWriter | None = None
     response = ResponseReader()
     try:
-        with telling_why(target, timeout):
+        with _telling_why(target, timeout):
             async with asyncio.timeout(timeout):
-                reader, writer = await open_connection(target)
-                writer.write(request_bytes(target, path, payload, method))
+                reader, writer = await _open_connection(target)
+                writer.write(_request_bytes(target, path, payload, method))
                 await response.read(reader, BODY_LIMIT if limit is None else limit)
     finally:
         if writer is not None:
             writer.transport.abort()  # nothing more to send, so no need to close politely
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
-    return as_response(response)
-
-
-def as_response(response: ResponseReader) -> HttpResponse:
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers.items()}
-    return HttpResponse(response.status, bytes(response.body), headers)
-
-
-async def open_connection(target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Raises TimeoutError, ConnectionRefusedError, and NoResponse where there is no connection for another reason."""
-    context = await tls_contexts.get(target.ca_file) if target.tls else None
-    name, host = target.host if target.tls else None, target.address or target.host
-    try:
-        return await asyncio.open_connection(host, target.port, ssl=context, server_hostname=name)
-    except (TimeoutError, ConnectionRefusedError):
-        raise
-    except OSError as error:
-        raise NoResponse(f"connection failed ({error.strerror or error})", is_unconnected=True) from error
-
-
-@contextlib.contextmanager
-def telling_why(target: Target, timeout: float) -> Iterator[None]:
-    """Turns what goes wrong inside into NoResponse."""
-    try:
-        yield
-    except TimeoutError:
-        raise NoResponse(f"no answer within {timeout:.1f} s") from None
-    except ConnectionRefusedError:
-        raise NoResponse(f"nothing listens on port {target.port}", is_refusal=True) from None
-    except OSError as error:
-        raise NoResponse(f"connection failed ({error.strerror or error})") from error
-    except ValueError as error:
-        raise NoResponse("what answers there does not speak HTTP") from error
+    return _as_response(response)
 
 
 async def connect(target: Target, timeout: float = TIMEOUT) -> None:
@@ -126,7 +94,94 @@ async def connect(target: Target, timeout: float = TIMEOUT) -> None:
                 await writer.wait_closed()
 
 
-def request_bytes(
+class KeptConnection:
+    """One connection for many questions, which tells when the other side closed it. The first question opens it, and
+    so does the next one after its end. One caller at a time.
+    """
+
+    def __init__(self) -> None:
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """As far as is known: see `closed`."""
+        return self._writer is not None
+
+    async def ask(self, target: Target, path: str, payload: Any = None, timeout: float = TIMEOUT) -> HttpResponse:
+        """As `ask`. The target must be the same each time."""
+        with _telling_why(target, timeout):
+            async with asyncio.timeout(timeout):
+                if self.is_open:
+                    response = ResponseReader()
+                    try:
+                        return await self._exchange(target, path, payload, response)
+                    except (OSError, ValueError):
+                        if response.status:
+                            raise
+                        # it was closed while nobody asked: what came of that, a new connection shows
+                return await self._exchange(target, path, payload, ResponseReader())
+
+    async def closed(self) -> None:
+        """Returns as soon as no connection is open: at once if there is none."""
+        if self._reader is None:
+            return
+        with contextlib.suppress(OSError):
+            await self._reader.read(1)  # nothing was asked, so anything that comes is an end
+        self.close()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.transport.abort()
+        self._reader = self._writer = None
+
+    async def _exchange(self, target: Target, path: str, payload: Any, response: ResponseReader) -> HttpResponse:
+        keeps = False
+        try:
+            if self._reader is None or self._writer is None:
+                self._reader, self._writer = await _open_connection(target)
+            self._writer.write(_request_bytes(target, path, payload, is_last=False))
+            await response.read(self._reader, BODY_LIMIT)
+            keeps = response.can_follow and not response.is_cut
+        finally:
+            if not keeps:
+                self.close()
+        return _as_response(response)
+
+
+def _as_response(response: ResponseReader) -> HttpResponse:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers.items()}
+    return HttpResponse(response.status, bytes(response.body), headers)
+
+
+async def _open_connection(target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Raises TimeoutError, ConnectionRefusedError, and NoResponse where there is no connection for another reason."""
+    context = await tls_contexts.get(target.ca_file) if target.tls else None
+    name, host = target.host if target.tls else None, target.address or target.host
+    try:
+        return await asyncio.open_connection(host, target.port, ssl=context, server_hostname=name)
+    except (TimeoutError, ConnectionRefusedError):
+        raise
+    except OSError as error:
+        raise NoResponse(f"connection failed ({error.strerror or error})", is_unconnected=True) from error
+
+
+@contextlib.contextmanager
+def _telling_why(target: Target, timeout: float) -> Iterator[None]:
+    """Turns what goes wrong inside into NoResponse."""
+    try:
+        yield
+    except TimeoutError:
+        raise NoResponse(f"no answer within {timeout:.1f} s") from None
+    except ConnectionRefusedError:
+        raise NoResponse(f"nothing listens on port {target.port}", is_refusal=True) from None
+    except OSError as error:
+        raise NoResponse(f"connection failed ({error.strerror or error})") from error
+    except ValueError as error:
+        raise NoResponse("what answers there does not speak HTTP") from error
+
+
+def _request_bytes(
     target: Target, path: str, payload: Any = None, method: str | None = None, is_last: bool = True
 ) -> bytes:
     """`is_last`: no other question follows on the connection."""

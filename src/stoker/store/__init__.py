@@ -8,7 +8,7 @@ refusal_sampling  which records of refused requests are kept
 results           the index of measurement results
 responses         responses and conversations that clients stored: the only records here with content
 profile           the quality profile        live_grades  grades of live answers
-demotions         demoted tiers              overrides    promoted aliases
+demotions         demoted tiers
 active_residents  the last resident of each slot
 journal           swaps in progress
 

@@ -56,7 +56,9 @@ def context(
 
 def serve_on_its_devices(installation: Installation, settings: Settings, name: str | None) -> Serve:
     """Seeing only the devices of its slot, as it does when Stoker runs it."""
-    from stoker.domain.serve import Driver, on_devices
+    from stoker.domain.serve import Driver
+    from stoker.engines.masks import masked, uses_vulkan
+    from stoker.fleet.memory.cards import this_machine
 
     if name is None and len(settings.serves) != 1:
         names = ", ".join(one.name for one in settings.serves) or "none is configured"
@@ -65,7 +67,7 @@ def serve_on_its_devices(installation: Installation, settings: Settings, name: s
     slot = settings.slot(serve.slot)
     if slot is not None and slot.cluster is not None:
         return replace(serve, driver=Driver.RAY)
-    return on_devices(serve, slot)
+    return masked(serve, slot, this_machine(uses_vulkan(serve)))
 
 
 def _require_empty(installation: Installation, serve: Serve) -> None:

@@ -10,14 +10,12 @@ from stoker_lab.commands import (
     benchmark,
     bootstrap,
     canary,
-    classifier,
     compare,
     context,
     planning,
     preflight,
     soak,
     sweep,
-    validator,
 )
 
 app = typer.Typer(
@@ -34,5 +32,3 @@ app.command()(compare.compare)
 app.command()(bootstrap.bootstrap)
 app.command()(bootstrap.calibrate)
 app.command()(planning.planning)
-app.command()(classifier.classifier)
-app.command()(validator.validator)

@@ -131,8 +131,8 @@ def _document(serve: str, task_class: str, rates: JudgeRates) -> dict[str, objec
 
 def judge_warnings(settings: Settings) -> list[str]:
     """Classes at which the grades of the configured judge do not count: a sentence for each kind of reason."""
-    from stoker.request.decide.judging import measure_command
     from stoker_lab.judge_trust import uncounted_classes
+    from stoker_lab.judging import measure_command
     from stoker_lab.validator import judge_cases
 
     router = settings.router

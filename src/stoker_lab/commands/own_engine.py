@@ -21,10 +21,10 @@ from stoker.engines.last_output import last_output, redact
 from stoker.engines.launch import LaunchPlace
 from stoker.engines.plan import plan, problems
 from stoker.engines.registry import engine_of
-from stoker.fleet.drivers.process import spawn
-from stoker.fleet.drivers.stop_command import StopCommand, stop_words
+from stoker.fleet.drivers.local import StopCommand, stop_words
+from stoker.fleet.drivers.process_group import spawn
 from stoker.fleet.process.environment import child_environment
-from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.process.identity import StartRecord
 from stoker.http import client
 from stoker.store.files.hashes import HashCache
 from stoker_lab.artifacts import fingerprint

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ from stoker.cli.machine.serve_plan import slug
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
     from stoker.domain.serve import Serve
+    from stoker.engines.masks import MachineCards
 
 
 CONTEXT, PARALLEL = 4096, 4
@@ -59,9 +61,13 @@ def experiment(
 ) -> None:
     """Run one serve from parameters, until Ctrl-C. Reads and changes no configuration."""
     serve = serve_for(model, gpu, served_name, context, parallel, cmd, tuple(extra or ()), engine, container)
+    from stoker.app.configuration import placed_serves
     from stoker.cli.commands.dry_run import command_line
+    from stoker.engines.masks import uses_vulkan
 
-    started = command_line(serve)  # what cannot start is refused before anything listens
+    settings = settings_for(serve, port, gpu, Path(tempfile.gettempdir()))
+    [placed] = placed_serves(settings, _machine(uses_vulkan(serve)))
+    started = command_line(placed)  # what cannot start is refused before anything listens
     if gpu is not None and (note := _unknown_gpu(gpu)):
         terminal.note(f"stoker: {note}")
     if dry_run:
@@ -110,6 +116,7 @@ def serve_for(
     not go together.
     """
     from stoker.domain.serve import Serve, Status
+    from stoker.engines.masks import container_options
     from stoker.engines.registry import DEFAULT, GENERIC, engine_of
     from stoker_lab.commands import serves_experiment_engine as engines
 
@@ -123,7 +130,7 @@ def serve_for(
     if cmd is not None:
         how = engines.ExperimentCommand(tuple(shlex.split(cmd)))
     else:
-        devices = engines.container_devices(gpu, _vendors()) if image is not None else ()
+        devices = container_options((gpu,) if gpu else (), _machine()) if image is not None else ()
         how = engines.command(kind, model, name, slug(name), context, parallel, image, devices)
     is_fetched = image is not None or (cmd is None and not os.path.isabs(model))
     return Serve(
@@ -139,7 +146,6 @@ def serve_for(
         cmd=None if how.cmd is None else (*how.cmd, *extra),
         stop=how.stop,
         extra_args=extra if how.cmd is None else (),
-        env=visible(gpu),
         keep_loaded=True,
         ready_timeout=engines.FETCHED_WITHIN if is_fetched else 600.0,
         dialects=engine_of(kind).dialects,
@@ -149,19 +155,25 @@ def serve_for(
 
 def _unknown_gpu(gpu: str) -> str:
     """Empty: it was found."""
+    from stoker.engines.masks import names_device
+
+    cards = _machine().cards
+    if any(names_device(gpu, card.vendor, card.index, card.uuid, card.address) for card in cards):
+        return ""
+    there_are = f"there are {', '.join(f'{card.vendor}:{card.index}' for card in cards)}" if cards else "there is none"
+    return f"--gpu {gpu}: no such GPU was found ({there_are}); the engine may use the CPU, or fail"
+
+
+def _machine(with_vulkan: bool = False) -> MachineCards:
+    """Its devices; if no library of the drivers is installed here, those that their tools show."""
     from stoker.cli.machine import discover
+    from stoker.engines.masks import Card
+    from stoker.fleet.memory.cards import this_machine
 
-    known = [name for one in discover.gpus() for name in (str(one.index), one.uuid)]
-    there_are = f"there are {', '.join(known)}" if known else "there is none"
-    return (
-        "" if gpu in known else f"--gpu {gpu}: no such GPU was found ({there_are}); the engine may use the CPU, or fail"
-    )
-
-
-def _vendors() -> list[str]:
-    from stoker.cli.machine import discover
-
-    return [gpu.vendor for gpu in discover.gpus()]
+    machine = this_machine(with_vulkan)
+    if machine.cards:
+        return machine
+    return replace(machine, cards=tuple(Card(gpu.vendor, gpu.index, gpu.uuid) for gpu in discover.gpus()))
 
 
 def settings_for(serve: Serve, port: int, gpu: str | None, state: Path) -> Settings:
@@ -187,12 +199,3 @@ def screen(settings: Settings) -> str:
         "preflight it:\n"
         f"  stoker eval preflight --base-url {url} --model {name}\n"
     )
-
-
-def visible(gpu: str | None) -> dict[str, str]:
-    """Environment that shows one GPU only; indexes count in PCI order, as nvidia-smi does."""
-    if gpu is None:
-        return {}
-    if os.path.exists("/dev/kfd") and not os.path.exists("/dev/nvidiactl"):
-        return {"HIP_VISIBLE_DEVICES" if gpu.isdigit() else "ROCR_VISIBLE_DEVICES": gpu}
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": gpu}

@@ -79,13 +79,3 @@ def _mounts(model: str) -> list[str]:
         folder = model if os.path.isdir(model) else os.path.dirname(model)
         return ["-v", f"{folder}:{folder}:ro"]
     return ["-v", f"{Path.home() / _HUB_CACHE}:/root/{_HUB_CACHE}"]
-
-
-def container_devices(gpu: str | None, vendors: Sequence[str]) -> list[str]:
-    """Options of `docker run` for one GPU, or for all that this machine has. `vendors`: of its GPUs."""
-    if "amd" in vendors:
-        one = [] if gpu is None else ["-e", "HIP_VISIBLE_DEVICES", "-e", "ROCR_VISIBLE_DEVICES"]
-        return ["--device", "/dev/kfd", "--device", "/dev/dri", *one]
-    if gpu is not None:
-        return ["--gpus", f"device={gpu}"]
-    return ["--gpus", "all"] if "nvidia" in vendors else []

@@ -156,8 +156,7 @@ def _engine(serve: ServeStatus, installation: Installation) -> tuple[MeasuredEnd
 def _engine_key(serve: ServeStatus, installation: Installation) -> str | None:
     import msgspec
 
-    from stoker.fleet.process.signing import KeySigner
-    from stoker.fleet.process.start_records import StartRecord
+    from stoker.fleet.process.identity import KeySigner, StartRecord
     from stoker.store.state_dir import StateDir
 
     path = StateDir(installation.state).serves_path / f"{serve.name}.json"

@@ -9,12 +9,8 @@ if TYPE_CHECKING:
 
 
 def warnings(settings: Settings) -> list[str]:
-    """Of gates, validators and the judge: one sentence each."""
+    """Of gates and the judge: one sentence each."""
     found = undecidable_conditions(settings)
-    if settings.orchestrators:
-        from stoker_lab.commands.validator import validator_warnings
-
-        found += validator_warnings(settings)
     if settings.router is not None and settings.router.shadow.rate:
         from stoker_lab.commands.judge import judge_warnings
 

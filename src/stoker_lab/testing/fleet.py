@@ -59,14 +59,14 @@ class FakeFleet:
         await gate.wait()
         return check
 
-    async def fetch(self, serve: Serve) -> None:
+    async def download(self, serve: Serve) -> None:
         self.journal.append(f"fetch {serve.name}")
         await self.missing[serve.name].wait()
         if serve.name in self.broken:
             raise StartFailed(self.broken[serve.name], code="source_unreachable")
         del self.missing[serve.name]
 
-    def fetch_progress(self, name: str) -> str:
+    def download_progress(self, name: str) -> str:
         return "half of it"
 
     def load_percent(self, name: str) -> int | None:

@@ -22,7 +22,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.fleet.conversations.keeper import ConversationKeeper
-from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.identity import KeySigner
 from stoker.http import client
 from stoker.http.client import NoResponse
 from stoker_lab.testing.clock import FakeClock

@@ -21,9 +21,9 @@ from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations import keeper as keeping
 from stoker.fleet.conversations.keeper import ConversationKeeper, ConversationStatistics, saves_conversations
-from stoker.fleet.conversations.sequence_use import SequenceUse
+from stoker.fleet.conversations.sequences import SequenceUse
 from stoker.fleet.conversations.store import ConversationStore, SavedConversation
-from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.identity import KeySigner
 from stoker_lab.testing.clock import FakeClock
 
 SERVE = Serve(name="fast", model="hub/id", keep_conversations=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.examples import examples
 
-from stoker.fleet.conversations.save_rate import SaveRate
+from stoker.fleet.conversations.keeper import SaveRate
 from stoker.fleet.conversations.sequences import Save, SequencePlace, Sequences
 
 

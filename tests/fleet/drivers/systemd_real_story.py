@@ -13,8 +13,7 @@ from pathlib import Path
 from stoker.domain.access import Paths
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.systemd import SystemdDriver
-from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.identity import Keys, KeySigner
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.systemd import install

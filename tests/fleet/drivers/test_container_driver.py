@@ -23,16 +23,14 @@ from tests.fleet.conftest import holdings
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Secret, Serve
-from stoker.fleet.drivers import container_unit, exit_watch, subcommand
+from stoker.fleet.drivers import container_driver, docker, process_group
 from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.container_driver import ContainerDriver
 from stoker.fleet.drivers.containers import Container, ContainerAction, ContainerMatch, ContainerState
 from stoker.fleet.drivers.docker import DockerFailed
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.signing import KeySigner
-from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.process.environment import free_port
+from stoker.fleet.process.identity import Keys, KeySigner, StartRecord
 
 STANDIN = Path(__file__).with_name("standin_docker.py")
 RUN = ("docker", "run", "-d", "--name", "fast", "img:1")
@@ -88,7 +86,7 @@ class Bench:
     async def launch(self, serve: Serve) -> Launched:
         return await self.driver.launch(serve, (), time.time(), self.intents.append)
 
-    def attach(self, record: StartRecord) -> container_unit.ContainerUnit:
+    def attach(self, record: StartRecord) -> container_driver.ContainerUnit:
         def on_exit(code: int | None) -> None:
             self.exits.append(code)
             self.exited.set()
@@ -309,7 +307,7 @@ def test_an_up_that_does_not_return_is_killed_with_everything_it_started(tell: C
         script.chmod(0o755)
         with pytest.raises(StartFailed, match=r"did not end within 0\.5 s"):
             await bench.launch(bench.serve("./up.sh", ready_timeout=0.5))
-        assert not exit_watch.is_alive(int((bench.directory / "pid").read_text()))
+        assert not process_group.is_alive(int((bench.directory / "pid").read_text()))
 
     tell(story)
 
@@ -370,8 +368,8 @@ def test_a_number_that_is_a_strangers_now_is_not_held(tell: Callable[[Story], No
 
 
 def test_a_process_number_of_another_machine_is_never_taken_for_one_of_ours() -> None:
-    assert not container_unit.is_here(Container("f" * 64, "fast", ContainerState.RUNNING, pid=os.getpid()))
-    assert not container_unit.is_here(Container("", "fast", ContainerState.EXITED, pid=0))
+    assert not container_driver.is_here(Container("f" * 64, "fast", ContainerState.RUNNING, pid=os.getpid()))
+    assert not container_driver.is_here(Container("", "fast", ContainerState.EXITED, pid=0))
 
 
 def test_one_elsewhere_is_watched_by_docker_wait_and_ended_by_docker_stop(
@@ -404,7 +402,7 @@ def test_a_paused_one_is_thawed_before_it_is_stopped(tell: Callable[[Story], Non
 def test_a_daemon_that_does_not_answer_is_not_an_end_and_the_end_is_seen_when_it_is_back(
     tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(container_unit, "RETRY_PAUSE", 0.01)
+    monkeypatch.setattr(container_driver, "RETRY_PAUSE", 0.01)
 
     async def story(bench: Bench) -> None:
         bench.install("docker")
@@ -434,7 +432,7 @@ def said_so_far(bench: Bench) -> list[list[str]]:
 def test_what_cannot_be_ended_because_docker_is_silent_says_so(
     tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(container_unit, "ASK_LIMIT", 0.1)
+    monkeypatch.setattr(container_driver, "ASK_LIMIT", 0.1)
 
     async def story(bench: Bench) -> None:
         bench.install("docker")
@@ -593,9 +591,9 @@ def test_no_child_outlives_a_question_that_is_cancelled(tell: Callable[[Story], 
 
 
 def test_of_what_a_command_writes_only_the_end_is_kept() -> None:
-    code = f"import sys; sys.stdout.write('x' * {subcommand.OUTPUT} + 'end'); sys.stderr.write('e'); sys.exit(4)"
-    result = asyncio.run(subcommand.run([sys.executable, "-SE", "-c", code], {}, 10.0))
-    assert (len(result.out), result.out[-3:], result.err, result.code) == (subcommand.OUTPUT, "end", "e", 4)
+    code = f"import sys; sys.stdout.write('x' * {docker.OUTPUT} + 'end'); sys.stderr.write('e'); sys.exit(4)"
+    result = asyncio.run(docker.run([sys.executable, "-SE", "-c", code], {}, 10.0))
+    assert (len(result.out), result.out[-3:], result.err, result.code) == (docker.OUTPUT, "end", "e", 4)
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -603,7 +601,7 @@ def test_a_loop_that_is_closed_while_a_command_starts_or_runs_leaves_nothing_and
     before = holdings()
 
     async def given_up() -> None:
-        command = subcommand.run([sys.executable, "-SE", "-c", "import time; time.sleep(60)"], {}, None)
+        command = docker.run([sys.executable, "-SE", "-c", "import time; time.sleep(60)"], {}, None)
         task = asyncio.get_running_loop().create_task(command)
         for _ in range(turns):
             await asyncio.sleep(0)

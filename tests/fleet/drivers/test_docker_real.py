@@ -29,15 +29,12 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
 from stoker.engines.readiness import Readiness
 from stoker.fleet.drivers.conflicts import Conflicts
-from stoker.fleet.drivers.container_driver import ContainerDriver
-from stoker.fleet.drivers.container_unit import ContainerUnit, id_of
+from stoker.fleet.drivers.container_driver import ContainerDriver, ContainerUnit, id_of
 from stoker.fleet.drivers.containers import ContainerAction, ContainerMatch, ContainerState
 from stoker.fleet.drivers.docker import Docker
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.signing import KeySigner
-from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.process.environment import free_port
+from stoker.fleet.process.identity import Keys, KeySigner, StartRecord
 
 pytestmark = pytest.mark.docker
 
@@ -301,7 +298,7 @@ def test_one_that_somebody_pauses_while_it_serves_goes_on_and_that_is_logged(
     tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A request to a paused one would hang."""
-    monkeypatch.setattr("stoker.fleet.drivers.container_unit.LOOK_EVERY", 0.05)
+    monkeypatch.setattr("stoker.fleet.drivers.container_driver.LOOK_EVERY", 0.05)
 
     async def story(yard: Yard) -> None:
         serve = yard.serve()

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers.termination import Termination
+from stoker.fleet.drivers.unit import Termination
 
 
 class Work:

@@ -11,8 +11,8 @@ import sys
 import psutil
 import pytest
 
-from stoker.fleet.drivers import exit_watch
-from stoker.fleet.drivers.process import describe_exit, spawn
+from stoker.fleet.drivers import process_group
+from stoker.fleet.drivers.process_group import describe_exit, spawn
 
 
 def sleeper(code: str = "import time; time.sleep(30)") -> int:
@@ -39,14 +39,14 @@ def test_an_end_is_told_once_and_its_number_is_kept_until_it_is_reaped(code: str
             ended.set()
 
         pid = sleeper(code)
-        watched = exit_watch.ExitWatch(pid, on_exit)
+        watched = process_group.ExitWatch(pid, on_exit)
         await asyncio.wait_for(ended.wait(), 3)
         assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-        assert not exit_watch.is_alive(pid)
+        assert not process_group.is_alive(pid)
         watched.close()
-        exit_watch.reap(pid)
+        process_group.reap(pid)
         assert not psutil.pid_exists(pid)
-        await asyncio.sleep(2 * exit_watch.POLL_INTERVAL)
+        await asyncio.sleep(2 * process_group.WATCH_INTERVAL)
         assert seen == [expected]
 
     asyncio.run(story())
@@ -56,12 +56,12 @@ def test_an_end_is_told_once_and_its_number_is_kept_until_it_is_reaped(code: str
 def test_a_closed_watch_tells_nothing() -> None:
     async def story() -> None:
         pid = sleeper()
-        watched = exit_watch.ExitWatch(pid, lambda code: pytest.fail("told"))
+        watched = process_group.ExitWatch(pid, lambda code: pytest.fail("told"))
         watched.close()
         watched.close()
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        await asyncio.sleep(2 * exit_watch.POLL_INTERVAL)
+        await asyncio.sleep(2 * process_group.WATCH_INTERVAL)
 
     asyncio.run(story())
 
@@ -71,7 +71,7 @@ def test_a_process_that_is_gone_cannot_be_watched() -> None:
         pid = sleeper("pass")
         os.waitpid(pid, 0)
         with pytest.raises(ProcessLookupError):
-            exit_watch.ExitWatch(pid, lambda code: None)
+            process_group.ExitWatch(pid, lambda code: None)
 
     asyncio.run(story())
 

@@ -21,13 +21,11 @@ import pytest
 
 from stoker.domain.errors import StartFailed, StokerError
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.drivers import systemd_unit
+from stoker.fleet.drivers import systemd
 from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.process import identity
-from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.signing import KeySigner
-from stoker.fleet.process.start_records import StartRecord, StartRecords
+from stoker.fleet.process.environment import free_port
+from stoker.fleet.process.identity import Keys, KeySigner, StartRecord, StartRecords
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.systemd import systemctl, units
 from stoker.fleet.systemd.systemctl import Systemctl
@@ -530,7 +528,7 @@ def test_a_process_that_cannot_be_seen_from_here_is_watched_through_systemd(
     story: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(machine: Machine) -> None:
-        monkeypatch.setattr(systemd_unit, "POLL_INTERVAL", 0.02)
+        monkeypatch.setattr(systemd, "POLL_INTERVAL", 0.02)
         monkeypatch.setattr(identity, "start_mark", lambda pid: None)
         serve = machine.installed()
         driver = machine.driver()

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from stoker.fleet.memory.device import Accounting, Device
-from stoker.fleet.memory.freed import Snapshot
+from stoker.fleet.memory.devices import Accounting, Device
+from stoker.fleet.memory.measure import Snapshot
 
 GIB = 2**30
 
@@ -32,6 +32,7 @@ def nvml(**changes: Any) -> SimpleNamespace:
         "nvmlDeviceGetCount": lambda: 1,
         "nvmlDeviceGetHandleByIndex": lambda index: index,
         "nvmlDeviceGetUUID": lambda handle: b"GPU-a",
+        "nvmlDeviceGetPciInfo": lambda handle: SimpleNamespace(busId=b"00000000:41:00.0"),
         "nvmlDeviceGetName": lambda handle: "NVIDIA L4",
         "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=24 * GIB, free=18 * GIB),
         "nvmlDeviceGetCudaComputeCapability": lambda handle: (8, 9),

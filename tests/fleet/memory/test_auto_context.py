@@ -14,11 +14,10 @@ from tests.fleet.memory.test_fit_check import gpu
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Slot
-from stoker.fleet.memory.device import Device
+from stoker.fleet.memory.devices import Device
 from stoker.fleet.memory.fit import check
-from stoker.fleet.memory.fit.auto_context import MIN_CONTEXT, ContextChoice, choose_context, with_contexts
-from stoker.fleet.memory.fit.estimate import GIB, MIB
-from stoker.fleet.memory.fit.shape import Layer, Shape
+from stoker.fleet.memory.fit.check import MIN_CONTEXT, ContextChoice, choose_context, with_contexts
+from stoker.fleet.memory.fit.estimate import GIB, MIB, Layer, Shape
 from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 

@@ -10,10 +10,9 @@ from tests.fleet.memory.model_files import QWEN, hub, llama
 
 from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import Serve, Slot, Tuning
-from stoker.fleet.memory.device import Device
+from stoker.fleet.memory.devices import Device
 from stoker.fleet.memory.fit import check, rules
-from stoker.fleet.memory.fit.comparison import FitAnswer, judge
-from stoker.fleet.memory.fit.estimate import GIB
+from stoker.fleet.memory.fit.estimate import GIB, FitAnswer, judge
 from stoker.fleet.memory.fit.rules import RemarkKind, RuleSubject, holds, remarks, suits
 from stoker.fleet.memory.host import HostMemory
 

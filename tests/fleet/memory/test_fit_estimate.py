@@ -15,12 +15,13 @@ from stoker.fleet.memory.fit.estimate import (
     GIB,
     MIB,
     FitPlan,
+    Layer,
+    Shape,
     estimate,
     largest_context,
     largest_parallel,
     needed,
 )
-from stoker.fleet.memory.fit.shape import Layer, Shape
 
 EIGHT = Shape(
     "eight", "llama", "safetensors", "BF16", 16 * 10**9, (Layer(0, 8, 256),) * 32, vocabulary=128256, width=4096

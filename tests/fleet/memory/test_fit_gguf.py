@@ -14,9 +14,8 @@ from tests.fleet.memory.model_files import LLAMA_8B, gguf, llama
 from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import Serve
 from stoker.fleet.memory.fit import gguf as reader
-from stoker.fleet.memory.fit.auto_context import choose_context
-from stoker.fleet.memory.fit.check import check_fit
-from stoker.fleet.memory.fit.shape import Layer
+from stoker.fleet.memory.fit.check import check_fit, choose_context
+from stoker.fleet.memory.fit.estimate import Layer
 from stoker.fleet.memory.host import HostMemory
 from stoker.store.files.gguf_header import read_header
 

@@ -10,8 +10,8 @@ import pytest
 from tests.fleet.memory.model_files import QWEN, hub
 
 from stoker.domain.errors import UnreadableModel
+from stoker.fleet.memory.fit.estimate import Layer
 from stoker.fleet.memory.fit.hf_config import read, trained_context
-from stoker.fleet.memory.fit.shape import Layer
 
 
 def test_weights_are_summed_over_files_and_layers_have_their_cache(tmp_path: Path) -> None:

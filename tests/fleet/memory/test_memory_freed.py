@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.fleet.memory.device_trees import GIB, Told
 
-from stoker.fleet.memory.freed import SLACK, Freed, Snapshot, snapshot, still_missing, wait_until_free
+from stoker.fleet.memory.measure import SLACK, Freed, Snapshot, snapshot, still_missing, wait_until_free
 from stoker_lab.testing.clock import FakeClock
 
 BEFORE = Snapshot({"a": 4 * GIB}, {1: {"a": 10 * GIB}, 9: {"a": 2 * GIB}})

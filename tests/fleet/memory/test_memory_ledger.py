@@ -8,7 +8,7 @@ import pytest
 from tests.fleet.memory.device_trees import GIB, write
 
 from stoker.domain.serve import Slot
-from stoker.fleet.memory.device import Device
+from stoker.fleet.memory.devices import Device
 from stoker.fleet.memory.ledger import (
     Fits,
     Ledger,

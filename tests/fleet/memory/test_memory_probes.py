@@ -7,18 +7,14 @@ from pathlib import Path
 import pytest
 from tests.fleet.memory.device_trees import GIB, NVMLError, namespace, nvml, opened, write
 
-from stoker.fleet.memory.amd import Amd
-from stoker.fleet.memory.device import Accounting, Device, chosen
-from stoker.fleet.memory.in_use import memory_in_use
-from stoker.fleet.memory.intel import Intel
-from stoker.fleet.memory.nvidia import Nvidia
-from stoker.fleet.memory.probe import Machine
+from stoker.fleet.memory.devices import Accounting, Amd, Device, Intel, Machine, Nvidia, chosen
+from stoker.fleet.memory.host import memory_in_use
 
 
 def test_nvidia_shows_memory_capability_and_who_holds_how_much(tmp_path: Path) -> None:
     probe = Nvidia(nvml, tmp_path)
     assert probe.devices() == [
-        Device(0, "GPU-a", "NVIDIA L4", "nvidia", 24 * GIB, 18 * GIB, "8.9", "570.1"),
+        Device(0, "GPU-a", "NVIDIA L4", "nvidia", 24 * GIB, 18 * GIB, "8.9", "570.1", "0000:41:00.0"),
     ]
     assert probe.by_process() == {4242: {"GPU-a": 6 * GIB}, 7: {"GPU-a": None}}
     assert probe.notes() == []
@@ -94,7 +90,9 @@ def test_amd_shows_cards_with_memory_of_their_own_and_both_ways_of_using_it(tmp_
     opened(proc, 900, 5, "drm-pdev: 0000:03:00.0\ndrm-client-id: 2\ndrm-memory-vram:\t1024 KiB\n")
     probe = Amd(system, proc)
     [device] = probe.devices()
-    assert device == Device(0, "a1b2", "AMD GPU (gfx1101)", "amd", 16 * GIB, 11 * GIB, "gfx1101", "amdgpu")
+    assert device == Device(
+        0, "a1b2", "AMD GPU (gfx1101)", "amd", 16 * GIB, 11 * GIB, "gfx1101", "amdgpu", "0000:03:00.0", 0
+    )
     assert probe.by_process() == {800: {"a1b2": GIB}, 900: {"a1b2": 4 * GIB}}
 
 
@@ -127,6 +125,7 @@ def test_intel_counts_resident_memory_of_every_tile_and_leaves_out_graphics_insi
     probe = Intel(system, proc)
     [device] = probe.devices()
     assert (device.uuid, device.total, device.free) == ("0000:04:00.0", None, None)
+    assert (device.index, device.number) == (0, 1), "the runtime counts those graphics, too"
     assert "does not show how much memory 0000:04:00.0 has" in probe.notes()[0]
     assert probe.by_process() == {30: {"0000:04:00.0": 10 * 2**20}}
     write(system, {"class/drm/card1/device/tile0/physical_vram_size_bytes": str(12 * GIB)})

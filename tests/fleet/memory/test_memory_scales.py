@@ -13,7 +13,7 @@ import pytest
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Slot, Tuning
-from stoker.fleet.memory.device import Device
+from stoker.fleet.memory.devices import Device
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 
 GIB = 2**30

@@ -7,8 +7,8 @@ import asyncio
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve, Translation
-from stoker.fleet.monitoring.engine_work import EngineWork
-from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
+from stoker.fleet.monitoring import EngineWork
+from stoker.fleet.watchdog.probe import NO_COUNTERS, EngineCounters
 
 MOVES = [EngineCounters(steps=5.0), EngineCounters(steps=6.0)]
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Driver, Serve, Translation
-from stoker.fleet.monitoring import external_serves as outside
-from stoker.fleet.monitoring.external_serves import ExternalServeFinder
+from stoker.domain.serve_phase import ServePhase
+from stoker.fleet import monitoring as outside
+from stoker.fleet.monitoring import ExternalServeFinder
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.request.lease.phases import ServePhase
 from stoker_lab.testing.clock import FakeClock
 from stoker_lab.testing.fleet import FakeFleet
 

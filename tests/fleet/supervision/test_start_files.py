@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.tiny_gguf import content, write_tiny
 
 from stoker.domain.serve import Serve
-from stoker.fleet.supervision import start_files
+from stoker.fleet.supervision import start_problems
 from stoker.fleet.supervision.start_problems import lasting, problems
 
 
@@ -90,11 +90,11 @@ def test_files_are_told_apart_by_content_time_and_identity_and_an_engines_log_do
     log.write_text("")
     command = ("sh", "-c", "exit 1", f"--log={log}", "--chat-template-file", "t.jinja", "{model}", "{port}")
     one = serve(path, embedded=None, cmd=command)
-    seen = [start_files.marks(one)]
+    seen = [start_problems.marks(one)]
     assert any(entry[0] == str(path) for entry in seen[0])
 
     def is_new() -> bool:
-        seen.append(start_files.marks(one))
+        seen.append(start_problems.marks(one))
         return seen[-1] != seen[-2]
 
     log.write_text("it failed")
@@ -115,6 +115,6 @@ def test_the_files_of_a_folder_of_weights_count(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     one = serve(folder, engine="vllm", embedded=None, cmd=("sh", "{model}", "{port}"))
-    before = start_files.marks(one)
+    before = start_problems.marks(one)
     (folder / "model-00001.safetensors").write_bytes(b"x")
-    assert start_files.marks(one) != before
+    assert start_problems.marks(one) != before

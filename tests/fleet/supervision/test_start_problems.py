@@ -13,10 +13,9 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.host_port import reachable
 from stoker.domain.serve import Driver, Requires, Secret, Serve, Status
-from stoker.fleet.process.launch_fingerprint import fingerprint
-from stoker.fleet.process.ports import free_port, port_problem
-from stoker.fleet.process.signing import KeySigner
-from stoker.fleet.supervision import requirements
+from stoker.fleet.process.environment import free_port, port_problem
+from stoker.fleet.process.identity import KeySigner, fingerprint
+from stoker.fleet.supervision import start_problems
 from stoker.fleet.supervision.start_problems import problems
 
 
@@ -59,7 +58,7 @@ def test_version_specifiers(
 ) -> None:
     if not with_packaging:
         monkeypatch.setitem(sys.modules, "packaging.specifiers", None)
-    assert requirements.meets_specifier(version, wanted) is is_met
+    assert start_problems.meets_specifier(version, wanted) is is_met
 
 
 def test_a_conflict_that_runs_is_named_with_its_pid(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import pytest
 
 from stoker.domain.serve import Status
 from stoker.fleet.drivers import process_group
-from stoker.fleet.drivers.exit_watch import is_alive, reap
+from stoker.fleet.drivers.process_group import is_alive, reap
 
 Tell = Callable[[Any], None]
 

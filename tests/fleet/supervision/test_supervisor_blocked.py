@@ -15,8 +15,8 @@ import pytest
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
-from stoker.fleet.memory.fit.auto_context import with_contexts
-from stoker.fleet.memory.probe import machine
+from stoker.fleet.memory.devices import machine
+from stoker.fleet.memory.fit.check import with_contexts
 from stoker.fleet.supervision import start_checks
 
 Tell = Callable[[Any], None]
@@ -27,8 +27,8 @@ MODELS = Path(__file__).parents[3] / "src" / "stoker" / "models"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start_checks, "READ_WITHIN", SOON)
-    monkeypatch.setattr("stoker.fleet.rehydrate.threads.STOPS_WITHIN", SOON)
-    monkeypatch.setattr("stoker.fleet.memory.fit.auto_context.READ_WITHIN", SOON)
+    monkeypatch.setattr("stoker.fleet.weights.copying.STOPS_WITHIN", SOON)
+    monkeypatch.setattr("stoker.fleet.memory.fit.check.READ_WITHIN", SOON)
 
 
 def blocked(workshop: Any, name: str = "dead", **fields: Any) -> Serve:
@@ -110,7 +110,7 @@ def test_a_model_that_is_there_and_of_which_no_more_can_be_read_is_refused_too(
     monkeypatch.setattr("stoker.fleet.supervision.memory_meter.READ_WITHIN", SOON)
     gate = threading.Event()
     monkeypatch.setattr("stoker.fleet.memory.fit.check.check_fit", lambda *_: gate.wait(10))
-    monkeypatch.setattr("stoker.fleet.memory.fit.auto_context.choose_context", lambda *_: gate.wait(10))
+    monkeypatch.setattr("stoker.fleet.memory.fit.check.choose_context", lambda *_: gate.wait(10))
 
     async def story(workshop: Any) -> None:
         fleet, model = workshop.supervisor(), workshop.directory / "w.gguf"
@@ -133,7 +133,7 @@ def test_weights_that_are_fetched_from_such_a_place_are_given_up_on_cancel(tell:
         os.mkfifo(source)
         serve = Serve(name="far", model=str(workshop.directory / "far.gguf"), source=str(source))
         fleet = workshop.supervisor()
-        fetching = asyncio.get_running_loop().create_task(fleet.fetch(serve))
+        fetching = asyncio.get_running_loop().create_task(fleet.download(serve))
         await asyncio.sleep(0.1)
         fetching.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -13,7 +13,7 @@ from tests.fleet.drivers.docker_daemon import Daemon, engine, run
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.process.ports import free_port
+from stoker.fleet.process.environment import free_port
 
 pytestmark = pytest.mark.docker
 

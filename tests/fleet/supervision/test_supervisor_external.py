@@ -18,7 +18,7 @@ from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Secret, Serve, ServeIdentity
 from stoker.fleet.drivers import external as external_driver
 from stoker.fleet.drivers.external import address_of
-from stoker.fleet.process.ports import free_port
+from stoker.fleet.process.environment import free_port
 from stoker.http import client
 
 Tell = Callable[[Any], None]

@@ -21,9 +21,9 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.drivers.exit_watch import is_alive
-from stoker.fleet.memory.fit.auto_context import with_contexts
-from stoker.fleet.memory.probe import machine
+from stoker.fleet.drivers.process_group import is_alive
+from stoker.fleet.memory.devices import machine
+from stoker.fleet.memory.fit.check import with_contexts
 from stoker.http import client
 
 pytestmark = [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.fleet.supervision.test_supervisor_start import refused
 
-from stoker.fleet.process.ports import free_port
+from stoker.fleet.process.environment import free_port
 
 Tell = Callable[[Any], None]
 

@@ -15,7 +15,7 @@ import pytest
 from tests.fleet.supervision.test_supervisor_engines import install, serve
 
 from stoker.domain.serve import Serve
-from stoker.fleet.process.ports import free_port
+from stoker.fleet.process.environment import free_port
 from stoker.fleet.supervision import serve_registry
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor

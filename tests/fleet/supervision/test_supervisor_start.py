@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.errors import OurBug, StartFailed
-from stoker.fleet.process.ports import free_port
+from stoker.fleet.process.environment import free_port
 
 Tell = Callable[[Any], None]
 SINGS = json.dumps({"choices": [{}]})

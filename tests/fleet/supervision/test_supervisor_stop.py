@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from stoker.fleet.drivers import exit_watch, process_group
+from stoker.fleet.drivers import process_group
 
 Tell = Callable[[Any], None]
 
@@ -60,7 +60,7 @@ def test_a_wrapper_takes_its_grandchild_with_it(tell: Tell) -> None:
         family = process_group.members(running.pid)
         assert len(family) == 2
         await fleet.stop("a", 0.1)
-        assert not any(psutil.pid_exists(pid) and exit_watch.is_alive(pid) for pid in family)
+        assert not any(psutil.pid_exists(pid) and process_group.is_alive(pid) for pid in family)
         await fleet.close(False)
 
     tell(story)
@@ -76,7 +76,7 @@ def test_a_wrapper_that_dies_alone_takes_its_grandchild_with_it(tell: Tell) -> N
         async with asyncio.timeout(2):
             while fleet.statistics():
                 await asyncio.sleep(0.01)
-        assert not any(psutil.pid_exists(pid) and exit_watch.is_alive(pid) for pid in family)
+        assert not any(psutil.pid_exists(pid) and process_group.is_alive(pid) for pid in family)
         assert not workshop.record().exists()
         await fleet.close(False)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.fleet.systemd import file_changes
+from stoker.fleet.systemd import install
 from stoker.store.files import atomic
 
 
@@ -18,7 +18,7 @@ def contents(place: Path) -> dict[str, str]:
 
 def test_all_are_written_and_deleted_and_can_be_read_by_everybody(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("old")
-    with file_changes.changed_files({tmp_path / "deep" / "a": "1", tmp_path / "old": None, tmp_path / "never": None}):
+    with install.changed_files({tmp_path / "deep" / "a": "1", tmp_path / "old": None, tmp_path / "never": None}):
         pass
     assert contents(tmp_path) == {"deep/a": "1"}
     assert stat.S_IMODE((tmp_path / "deep" / "a").stat().st_mode) == 0o644
@@ -32,7 +32,7 @@ def test_when_what_follows_fails_everything_is_as_it_was(tmp_path: Path) -> None
     seen: list[dict[str, str]] = []
 
     def what_follows() -> None:
-        with file_changes.changed_files(changes):
+        with install.changed_files(changes):
             seen.append(contents(tmp_path))
             raise RuntimeError("later")
 
@@ -62,7 +62,7 @@ def test_a_rename_that_fails_undoes_the_ones_before_it(
     monkeypatch.setattr(Path, "replace", replace)
     with (
         pytest.raises(OSError, match="No space"),
-        file_changes.changed_files({tmp_path / name: "new" for name in "abc"}),
+        install.changed_files({tmp_path / name: "new" for name in "abc"}),
     ):
         pytest.fail("it was not changed")
     assert contents(tmp_path) == before
@@ -72,7 +72,7 @@ def test_a_file_that_cannot_even_be_drafted_changes_nothing(tmp_path: Path) -> N
     (tmp_path / "file").write_text("no directory")
     with (
         pytest.raises(OSError, match=r"Not a directory|File exists"),
-        file_changes.changed_files({tmp_path / "a": "new", tmp_path / "file" / "b": "new"}),
+        install.changed_files({tmp_path / "a": "new", tmp_path / "file" / "b": "new"}),
     ):
         pytest.fail("it was not changed")
     assert contents(tmp_path) == {"file": "no directory"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.fleet.warm import page_cache
+from stoker.fleet.warm import pages
 
 MIB = 2**20
 Write = Callable[..., str]
@@ -19,8 +19,8 @@ def cold_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Skips where files in the temporary directory cannot be made cold."""
     probe = tmp_path_factory.mktemp("cold") / "probe"
     probe.write_bytes(bytes(MIB))
-    page_cache.evict(str(probe))
-    if page_cache.cached_share(str(probe)) != 0.0:
+    pages.evict(str(probe))
+    if pages.cached_share(str(probe)) != 0.0:
         pytest.skip("the temporary directory's file system does not evict pages (tmpfs), or does not tell")
 
 
@@ -31,8 +31,8 @@ def write(tmp_path: Path, cold_directory: None) -> Write:
     def one(name: str, size: int, cached: bool = False) -> str:
         path = tmp_path / name
         path.write_bytes(os.urandom(size))
-        page_cache.evict(str(path))
-        assert page_cache.cached_share(str(path)) == 0.0
+        pages.evict(str(path))
+        assert pages.cached_share(str(path)) == 0.0
         if cached:
             path.read_bytes()
         return str(path)

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from stoker.fleet.warm import holder as program
-from stoker.fleet.warm import page_cache, pages
+from stoker.fleet.warm import pages
 from stoker.fleet.warm.holder import (
     REFRESH,
     SHORT_OF_MEMORY,
@@ -63,7 +63,7 @@ def test_what_is_wanted_is_read_in_and_told(desk: Desk, write: Write) -> None:
     path = write("weights", SIZE)
     desk.holder.on_wanted(HoldRequest((path,)))
     assert desk.work() == REFRESH
-    assert page_cache.cached_share(path) == 1.0
+    assert pages.cached_share(path) == 1.0
     assert (desk.told[-1].path, desk.told[-1].size, desk.told[-1].done) == (path, SIZE, SIZE)
 
 
@@ -80,13 +80,13 @@ def test_nothing_is_read_while_paused_and_it_goes_on_where_it_was(desk: Desk, wr
     path = write("weights", SIZE)
     desk.holder.on_wanted(HoldRequest((path,)))
     desk.holder.step()
-    before = page_cache.count(path)
+    before = pages.count(path)
     desk.holder.on_wanted(HoldRequest((path,), pause=True))
     assert desk.work() == REFRESH
-    assert page_cache.count(path) == before
+    assert pages.count(path) == before
     desk.holder.on_wanted(HoldRequest((path,)))
     desk.work()
-    assert page_cache.cached_share(path) == 1.0
+    assert pages.cached_share(path) == 1.0
 
 
 def test_nothing_is_read_while_memory_is_short(desk: Desk, write: Write) -> None:
@@ -94,10 +94,10 @@ def test_nothing_is_read_while_memory_is_short(desk: Desk, write: Write) -> None
     desk.has_room = False
     desk.holder.on_wanted(HoldRequest((path,)))
     assert desk.work() == SHORT_OF_MEMORY
-    assert page_cache.cached_share(path) == 0.0
+    assert pages.cached_share(path) == 0.0
     desk.has_room = True
     assert desk.work() == REFRESH
-    assert page_cache.cached_share(path) == 1.0
+    assert pages.cached_share(path) == 1.0
 
 
 def test_what_is_dropped_can_be_evicted_again(desk: Desk, write: Write) -> None:
@@ -105,8 +105,8 @@ def test_what_is_dropped_can_be_evicted_again(desk: Desk, write: Write) -> None:
     desk.holder.on_wanted(HoldRequest((path,)))
     desk.work()
     desk.holder.on_wanted(HoldRequest())
-    page_cache.evict(path)
-    assert page_cache.cached_share(path) == 0.0
+    pages.evict(path)
+    assert pages.cached_share(path) == 0.0
 
 
 ORIGINAL_MAPPING = pages.Mapping
@@ -144,12 +144,12 @@ def test_what_may_not_be_locked_is_brought_back_at_the_next_refresh(
     os.truncate(path, SIZE)  # the same length: only to show that the file is the same one
     [(mapping, given)] = mappings
     mapping.close()  # a mapped page is not evicted by advice, as it is under memory pressure
-    page_cache.evict(path)
+    pages.evict(path)
     ORIGINAL_MAPPING.__init__(mapping, *given)
-    assert page_cache.cached_share(path) == 0.0
+    assert pages.cached_share(path) == 0.0
     desk.holder.refresh()
     assert desk.work() == REFRESH
-    assert page_cache.cached_share(path) == 1.0
+    assert pages.cached_share(path) == 1.0
     assert len(desk.told) == 1, "no news"
 
 
@@ -178,7 +178,7 @@ def test_an_old_kernel_gets_plain_reads(desk: Desk, write: Write, monkeypatch: p
     path = write("weights", SIZE)
     desk.holder.on_wanted(HoldRequest((path,)))
     desk.work()
-    assert page_cache.cached_share(path) == 1.0
+    assert pages.cached_share(path) == 1.0
 
 
 def test_a_file_that_cannot_be_held_is_told_and_the_next_one_is_held(desk: Desk, write: Write, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_file_that_was_replaced_is_read_anew(desk: Desk, write: Write) -> None
     os.replace(write("fresh", 2 * MIB), path)
     desk.holder.refresh()
     desk.work()
-    assert page_cache.cached_share(path) == 1.0
+    assert pages.cached_share(path) == 1.0
     assert desk.told[-1].size == 2 * MIB
 
 
@@ -254,7 +254,7 @@ def test_the_program_holds_in_everybodys_way_of_nobody_and_ends_with_its_input(w
         say(child, HoldRequest((path,)))
         assert hear(child).done == SIZE
         process = psutil.Process(child.pid)
-        assert page_cache.cached_share(path) == 1.0
+        assert pages.cached_share(path) == 1.0
         assert os.sched_getscheduler(child.pid) == os.SCHED_IDLE
         assert process.ionice().ioclass == psutil.IOPRIO_CLASS_IDLE
         assert Path(f"/proc/{child.pid}/oom_score_adj").read_text().strip() == "1000"
@@ -292,7 +292,7 @@ def test_the_limit_of_locked_memory_binds_without_privilege(write: Write) -> Non
         found = hear(child)
         assert (found.done, found.problem) == (SIZE, "")
         assert found.locked <= WINDOW
-        assert page_cache.cached_share(path) == 1.0
+        assert pages.cached_share(path) == 1.0
 
 
 def test_arguments_are_refused_with_a_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,10 +23,10 @@ from stoker.domain.prediction import Prediction
 from stoker.domain.prediction import PredictionReason as Why
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.warm import keeper as module
-from stoker.fleet.warm import page_cache
+from stoker.fleet.warm import pages
 from stoker.fleet.warm.holder import HoldRequest
 from stoker.fleet.warm.keeper import WarmKeeper, next_pause
-from stoker.fleet.warm.statistics import WarmStatistics
+from stoker.fleet.warm.pool import WarmStatistics
 
 MIB = 2**20
 Write = Callable[..., str]
@@ -94,7 +94,7 @@ def test_what_left_stays_in_memory_and_a_start_finds_it_warm(tell: Callable[[Sto
             assert await keeper.start_kind(a) == "cold"
             assert keeper.on_stopped(a) == ()
             await until(lambda: read(keeper) == {"a": MIB})
-            page_cache.evict(a.model)
+            pages.evict(a.model)
             assert await keeper.start_kind(a) == "warm", "what is held is not evicted"
             keeper.on_started(a)
             assert keeper.statistics().warm == ()
@@ -118,7 +118,7 @@ def test_the_model_that_followed_before_is_brought_in_ahead(tell: Callable[[Stor
             for before, after in ((a, b), (b, c), (c, a), (a, b)):
                 keeper.on_stopped(before)
                 keeper.on_started(after)
-            page_cache.evict(c.model)
+            pages.evict(c.model)
             await until(lambda: read(keeper) == {"c": MIB})
             assert await keeper.start_kind(c) == "warm"
             keeper.on_started(c)

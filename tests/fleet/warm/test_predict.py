@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.prediction import PredictionReason as Why
-from stoker.fleet.warm.prediction import LIMIT, REMEMBERED, Forecast, PredictionScore, Predictor, expect
+from stoker.fleet.warm.pool import LIMIT, REMEMBERED, Forecast, PredictionScore, Predictor, expect
 
 ALL = ("a", "b", "c", "d")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.serve import Serve
-from stoker.fleet.warm import page_cache, pages
-from stoker.fleet.warm.weight_paths import weights_of
+from stoker.fleet.warm import pages
+from stoker.fleet.weights.serve_weights import weights_of
 
 MIB = 2**20
 Write = Callable[..., str]
@@ -35,16 +35,16 @@ def _read(path: str, offset: int, length: int) -> None:
 
 
 def test_the_share_is_that_of_the_pages_that_are_there(write: Write, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_cache, "WINDOW", MIB)  # several windows, and the last one short
+    monkeypatch.setattr(pages, "WINDOW", MIB)  # several windows, and the last one short
     path = write("weights", 4 * MIB + 5000)
     _read(path, 0, MIB)
-    cached, whole = page_cache.count(path) or (0, 0)
+    cached, whole = pages.count(path) or (0, 0)
     assert whole == 4 * 256 + 2
     assert 256 <= cached < 512
     Path(path).read_bytes()
-    assert page_cache.cached_share(path) == 1.0
-    page_cache.evict(path)
-    assert page_cache.cached_share(path) == 0.0
+    assert pages.cached_share(path) == 1.0
+    pages.evict(path)
+    assert pages.cached_share(path) == 0.0
 
 
 def test_what_is_locked_is_not_evicted(write: Write) -> None:
@@ -53,45 +53,45 @@ def test_what_is_locked_is_not_evicted(write: Write) -> None:
     mapping = pages.Mapping(file, 0, MIB)
     try:
         mapping.lock(0, 4096)
-        page_cache.evict(path)
-        assert (page_cache.count(path) or (0, 0))[0] >= 1
+        pages.evict(path)
+        assert (pages.count(path) or (0, 0))[0] >= 1
     finally:
         mapping.close()
         os.close(file)
-    page_cache.evict(path)
-    assert page_cache.cached_share(path) == 0.0
+    pages.evict(path)
+    assert pages.cached_share(path) == 0.0
 
 
 def test_an_empty_file_has_nothing_to_bring_in(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    assert page_cache.cached_share(str(tmp_path / "empty")) == 1.0
+    assert pages.cached_share(str(tmp_path / "empty")) == 1.0
 
 
 def test_several_files_count_by_their_size(write: Write) -> None:
     big, small = write("big", 3 * MIB), write("small", MIB, cached=True)
-    assert page_cache.cached_share_of((big, small)) == 0.25
-    assert page_cache.cached_share_of(()) is None
+    assert pages.cached_share_of((big, small)) == 0.25
+    assert pages.cached_share_of(()) is None
 
 
 def test_one_file_that_is_unknown_makes_the_whole_unknown(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     known, unknown = write("known", MIB), write("unknown", MIB)
-    count = page_cache.count
-    monkeypatch.setattr(page_cache, "count", lambda path: None if path == unknown else count(path))
-    assert page_cache.cached_share_of((known,)) == 0.0
-    assert page_cache.cached_share_of((known, unknown)) is None
+    count = pages.count
+    monkeypatch.setattr(pages, "count", lambda path: None if path == unknown else count(path))
+    assert pages.cached_share_of((known,)) == 0.0
+    assert pages.cached_share_of((known, unknown)) is None
 
 
 def test_what_the_kernel_does_not_tell_is_unknown_not_full(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write("theirs", MIB)
-    monkeypatch.setattr(page_cache.os, "geteuid", lambda: os.stat(path).st_uid + 1)
-    monkeypatch.setattr(page_cache.os, "access", lambda *_: False)
-    assert page_cache.cached_share(path) is None
-    assert page_cache.cached_share_of((path,)) is None
+    monkeypatch.setattr(pages.os, "geteuid", lambda: os.stat(path).st_uid + 1)
+    monkeypatch.setattr(pages.os, "access", lambda *_: False)
+    assert pages.cached_share(path) is None
+    assert pages.cached_share_of((path,)) is None
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        page_cache.cached_share(str(tmp_path / "none"))
+        pages.cached_share(str(tmp_path / "none"))
 
 
 def test_reading_beyond_a_file_that_became_shorter_is_an_error_and_no_signal(write: Write) -> None:

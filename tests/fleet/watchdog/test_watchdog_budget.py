@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.access import Watchdog
-from stoker.fleet.watchdog.budget import BACKOFF_CAP, History, Park, Restart, Wait, backoff, decide, decide_after_exit
+from stoker.fleet.watchdog.watchdog import BACKOFF_CAP, History, Park, Restart, Wait, backoff, decide, decide_after_exit
 
 LIMITS = Watchdog(restarts=3, window=600.0)
 

@@ -14,8 +14,7 @@ from stoker.domain.access import Watchdog
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.watchdog.probe import HostState, Listing
-from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
+from stoker.fleet.watchdog.probe import NO_COUNTERS, EngineCounters, HostState, Listing
 from stoker.fleet.watchdog.watchdog import HOST_STATE_EVERY, WatchdogLoop
 from stoker_lab.testing.clock import FakeClock
 

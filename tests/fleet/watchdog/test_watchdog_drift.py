@@ -7,9 +7,8 @@ import subprocess
 import sys
 
 from stoker.domain.serve import Serve
-from stoker.fleet.process.identity import MARK_VARIABLE
-from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.watchdog.differences import differences, environment_of
+from stoker.fleet.process.identity import MARK_VARIABLE, StartRecord
+from stoker.fleet.watchdog.probe import differences, environment_of
 
 RECORD = StartRecord(
     name="a", pid=1, mark="", command="digest", fingerprint="print", port=1, nonce="n1", takes_key=True, started_at=0.0,

@@ -10,8 +10,7 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve, ServeIdentity
 from stoker.fleet.watchdog import probe
-from stoker.fleet.watchdog.probe import HostState, HttpProbe, Listing, question
-from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
+from stoker.fleet.watchdog.probe import NO_COUNTERS, EngineCounters, HostState, HttpProbe, Listing, question
 
 
 class Engine:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.fleet.watchdog.progress import (
+from stoker.fleet.watchdog.probe import (
     NO_COUNTERS,
     EngineCounters,
     WorkProgress,

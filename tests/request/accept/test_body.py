@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from stoker.domain.errors import ClientError, ClientLeft
-from stoker.request.accept.body import read_body
+from stoker.request.accept.connection import read_body
 
 
 class Coming:

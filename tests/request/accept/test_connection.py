@@ -10,12 +10,8 @@ from typing import Any
 import pytest
 from tests.request.busy_outbox import busy_outbox
 
-from stoker.request.accept.budget import BodyBudget
-from stoker.request.accept.connection import WireProtocol
-from stoker.request.accept.idle_connections import IdleConnections
-from stoker.request.accept.read_turns import LARGE_READ, MAX_BURST, ReadTurns
-from stoker.request.accept.server_state import ServerState
-from stoker.request.accept.wire import Wire
+from stoker.request.accept.bodies import LARGE_READ, MAX_BURST, BodyBudget, ReadTurns
+from stoker.request.accept.connection import IdleConnections, ServerState, Wire, WireProtocol
 from stoker.request.outbox import Outbox
 
 

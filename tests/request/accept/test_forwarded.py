@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stoker.request.accept.connection import Forwarded
 from stoker.request.accept.forwarded import TrustedProxies
-from stoker.request.accept.wire import Forwarded
 
 PROXIES = TrustedProxies(["10.0.0.0/8", "2001:db8::/64"])
 

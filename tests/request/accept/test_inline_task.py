@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from stoker.request.accept.inline_task import InlineTask
+from stoker.request.accept.connection import InlineTask
 
 Log = list[Any]
 

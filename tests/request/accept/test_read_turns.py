@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stoker.request.accept.read_turns import LARGE_READ, MAX_BURST, ReadTurns
+from stoker.request.accept.bodies import LARGE_READ, MAX_BURST, ReadTurns
 
 
 class Loop:

@@ -10,8 +10,7 @@ import pytest
 
 from stoker.domain.dialect import ENDPOINTS, Dialect
 from stoker.domain.errors import ClientError
-from stoker.request.accept import not_offered
-from stoker.request.accept.routes import Route, RouteKind, Routes, refuse_hidden
+from stoker.request.accept.routes import NOT_OFFERED, Route, RouteKind, Routes, refuse_hidden
 
 ROUTES = Routes(("/llm", "/team/a/"))
 
@@ -225,4 +224,4 @@ def test_the_reference_lists_what_is_not_offered() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
     section = page.partition("## What is not offered")[2].partition("\n## ")[0]
     listed = set(re.findall(r"`(/(?:v1|api)/[^`]+)`", section))
-    assert listed == {*not_offered.OPENAI, *not_offered.ANTHROPIC, *not_offered.OLLAMA}
+    assert listed == {path for paths in NOT_OFFERED.values() for path in paths}

@@ -12,7 +12,7 @@ from stoker.domain.errors import ClientError, ContextExceeded, OutputLimitTooHig
 from stoker.request.codec.own_replies import error_body
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.decide.context import check_context
-from stoker.request.translate.refusal import refusal_of
+from stoker.request.relay.faults import refusal_of
 
 LLAMA = {
     "code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 2048,

@@ -334,3 +334,11 @@ def test_usage_of_a_whole_reply_is_read() -> None:
 )
 def test_usage_of_anything_else_is_unknown(body: bytes) -> None:
     assert read_usage(body).input is None
+
+
+@pytest.mark.parametrize("dialect", [CHAT, MESSAGES, RESPONSES])
+@pytest.mark.parametrize("kind", [{}, [], 1, None])
+def test_whatever_an_engine_writes_as_a_type_is_passed_on_and_ends_nothing(dialect: Dialect, kind: object) -> None:
+    reader, odd = StreamReader(dialect), frame({"type": kind, "x": 1})
+    assert feed(reader, [odd]) == odd
+    assert reader.has_ended() is False

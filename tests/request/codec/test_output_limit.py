@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
 from stoker.request.codec.body_fields import read_body_fields
-from stoker.request.codec.output_limit import lower_output_limit
+from stoker.request.codec.edits import lower_output_limit
 
 SPOKEN = (Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")

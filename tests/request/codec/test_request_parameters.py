@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.domain.request_parameters import RequestParameters
 from stoker.request.codec.body_fields import read_body_fields
-from stoker.request.codec.request_parameters import apply_parameters
+from stoker.request.codec.edits import apply_parameters
 
 NAMES = st.sampled_from(["temperature", "max_tokens", "id_slot", "chat_template_kwargs", "stop", "top-k.2"])
 VALUES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4) | st.lists(st.integers(0, 9), max_size=2)

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from stoker.domain.dialect import Dialect
-from stoker.request.codec.outline import outline
-from stoker.request.codec.toolbox import Toolbox, toolbox
+from stoker.request.codec.outline import Toolbox, outline, toolbox
 
 
 def changes(*tools: Any) -> bool:

@@ -8,11 +8,10 @@ import pytest
 
 from stoker.domain.errors import UnsupportedInput
 from stoker.domain.serve import Serve
-from stoker.request.codec.unsupported_input import refused_input
-from stoker.request.codec.upstream_errors import as_error
+from stoker.request.codec.upstream_errors import as_error, refused_input
 from stoker.request.decide.failover import rule_for
 from stoker.request.relay import faults
-from stoker.request.translate.refusal import refusal_of
+from stoker.request.relay.faults import refusal_of
 
 SAID = {
     "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj": "image",

@@ -11,7 +11,7 @@ from tests.request.lease.stage import Stage, replicated, serve
 
 from stoker.domain.errors import LASTING, LASTING_HERE, StartFailed
 from stoker.domain.serve import Slot
-from stoker.request.lease.phases import ServePhase
+from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease.timing import BACKOFF_CAP
 
 BAD = StartFailed("the weights are damaged", code="bad_weights")
@@ -42,7 +42,7 @@ def test_the_first_failure_is_reported_as_it_is_and_the_resident_comes_back() ->
 
 def test_further_requests_are_refused_at_once_and_stop_nothing_however_late_they_come() -> None:
     stage = pair()
-    before = stage.scheduler.last_swap_id
+    before = stage.scheduler.state.last_swap_id
     for _ in range(4):
         stage.to(stage.now + 10 * BACKOFF_CAP)
         refused = stage.refused[stage.request("bad")]
@@ -51,7 +51,7 @@ def test_further_requests_are_refused_at_once_and_stop_nothing_however_late_they
         assert "stoker serves up bad" in refused.message, "what to do when it is mended"
         assert refused.retry_after is None, "no wait would help"
         assert stage.request("good") in stage.granted
-    assert stage.scheduler.last_swap_id == before
+    assert stage.scheduler.state.last_swap_id == before
 
 
 def test_a_preload_waits_until_it_may_load() -> None:

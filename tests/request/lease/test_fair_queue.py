@@ -8,7 +8,7 @@ from tests.request.lease.stage import Stage, serve
 
 from stoker.domain.key import Priority
 from stoker.domain.lease import FairShare
-from stoker.request.lease.slot_time import SlotTime
+from stoker.request.lease.state import SlotTime
 
 A, B = FairShare("a"), FairShare("b")
 URGENT, IDLE = FairShare("urgent", Priority.INTERACTIVE), FairShare("idle", Priority.BACKGROUND)

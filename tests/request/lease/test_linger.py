@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.request.lease.stage import Stage, replicated, serve
 
-from stoker.request.lease.eviction_time import linger
-from stoker.request.lease.usual_gap import UsualGap
+from stoker.request.lease.state import UsualGap
+from stoker.request.lease.timing import linger
 
 SWAP_TIME = 10.0
 PATIENT = {"patience": 2.0, "max_wait": 1000.0}

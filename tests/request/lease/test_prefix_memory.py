@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.domain.prompt_chain import PromptChain
-from stoker.request.lease.prefix_memory import PrefixMemory
+from stoker.request.lease.prompt_routing import PrefixMemory
 
 PLACES = ("one", "two")
 

@@ -10,7 +10,7 @@ from tests.request.lease.stage import Stage, replicated, serve
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Status
-from stoker.request.lease.phases import ServePhase
+from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease.preview import loadable, preview_switch
 
 GIB = 2**30
@@ -55,11 +55,16 @@ def test_it_names_a_refusal_and_that_something_has_to_end_first() -> None:
 def test_asking_changes_nothing() -> None:
     stage = Stage(serve("a"), serve("b"))
     stage.load("a")
-    before = (stage.scheduler.wake, stage.scheduler.last_swap_id, stage.phase("a"), stage.phase("b"))
+    before = (stage.scheduler.state.wake, stage.scheduler.state.last_swap_id, stage.phase("a"), stage.phase("b"))
     assert preview(stage, "b").victims == ("a",)
     assert names(stage) == []
     assert stage.scheduler.on_tick(stage.now) == []
-    assert (stage.scheduler.wake, stage.scheduler.last_swap_id, stage.phase("a"), stage.phase("b")) == before
+    assert (
+        stage.scheduler.state.wake,
+        stage.scheduler.state.last_swap_id,
+        stage.phase("a"),
+        stage.phase("b"),
+    ) == before
 
 
 @settings(max_examples=60, deadline=None)

@@ -17,10 +17,9 @@ from tests.request.lease.stage import replicated, serve
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve, Slot, SwapPolicy
+from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease.commands import Command, Cut, Grant, Reassign, Reject, StartSwap, WakeAt
-from stoker.request.lease.more_replicas import is_alone
-from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.places import can_answer, choose_replica, free_place
+from stoker.request.lease.places import can_answer, choose_replica, free_place, is_alone
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import ServeState, SwapKind
 from stoker.request.lease.timing import measured_swap_time, timing
@@ -81,7 +80,7 @@ class ReplicaStories(RuleBasedStateMachine):
         """Both schedulers hear of an event, and answer the same: one decides where something has changed, the other one
         everywhere.
         """
-        for group in self.twin.slot_groups():
+        for group in self.twin.state.slot_groups():
             group.touch()
         commands: list[Command] = getattr(self.scheduler, event)(*values)
         again: list[Command] = getattr(self.twin, event)(*values)
@@ -124,7 +123,7 @@ class ReplicaStories(RuleBasedStateMachine):
             self.seen, swap = swap_id, swaps[swap_id]
             self.kinds[swap_id] = swap.kind
             kept = {victim.replica_set for victim in swap.victims if victim.takes_requests()}
-            short = [one for one in self.scheduler.kept_sets() if one in kept and one.spare() < 0]
+            short = [one for one in self.scheduler.state.kept_sets() if one in kept and one.spare() < 0]
             target = swap.target
             if not short or target is None or any(w.want is Want.SWITCH for w in target.queue.values()):
                 continue

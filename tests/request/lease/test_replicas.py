@@ -8,7 +8,7 @@ from tests.request.lease.stage import Stage, replicated, serve
 from stoker.domain.key import Priority
 from stoker.domain.lease import FairShare
 from stoker.domain.serve import Slot
-from stoker.request.lease.phases import ServePhase
+from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease.scheduler import Scheduler
 
 BACKGROUND = FairShare("night", priority=Priority.BACKGROUND)

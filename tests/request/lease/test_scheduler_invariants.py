@@ -14,8 +14,8 @@ from tests.examples import examples
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Slot, SwapPolicy
+from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
-from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.timing import timing
 from stoker.request.lease.waiter import Want

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from tests.request.lease.stage import Stage, serve
 
 from stoker.domain.serve import Slot, SwapPolicy
-from stoker.request.lease.cheapest_victims import evict_cost, least_total
+from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease.commands import StartSwap
-from stoker.request.lease.eviction import Victims, fits, victims_for
-from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.eviction import Victims, evict_cost, fits, least_total, victims_for
 from stoker.request.lease.state import ServeState, SlotState
 
 AT_ONCE = {"min_residency": 0.0, "linger": 0.0, "max_wait": 1.0}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stoker.request.accept.inline_task import InlineTask
-from stoker.request.relay.completion import RelayCompletion
+from stoker.request.accept.connection import InlineTask
+from stoker.request.relay.relay import RelayCompletion
 
 Told = list[str]
 

@@ -8,7 +8,7 @@ from tests.request.verify.expected import READ, call, noted, proved
 from stoker.domain.answer import StopReason
 from stoker.domain.prompt import AnswerFormat, Raw, Refusal
 from stoker.request.verify.check_text import MAX_JSON
-from stoker.request.verify.json_value import InvalidJson, read_json
+from stoker.request.verify.schema import InvalidJson, read_json
 
 ANY = AnswerFormat()
 AFTER = AnswerFormat(Raw(b'{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}'))

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoker.request.verify.schema import MAX_SCHEMA, Fitting, Schema
-from stoker.request.verify.schema_rules import RULES, STEPS
+from stoker.request.verify.schema import MAX_SCHEMA, RULES, STEPS, Fitting, Schema
 
 N = {"type": "integer"}
 S = {"type": "string"}

@@ -7,8 +7,8 @@ from tests.request.verify.expected import READ, call, expected, noted, proved
 
 from stoker.domain.answer import StopReason
 from stoker.domain.prompt import Document, Redacted, Refusal, Role, Text, Thinking, Tool, ToolResult, Turn
+from stoker.request.verify.check_text import LEAST, is_loop
 from stoker.request.verify.expectation import MAX_ASKED, MAX_CONTEXT, SMALL_BUDGET, Expectation
-from stoker.request.verify.loops import LEAST, is_loop
 
 LONG = "The first of them was short, and the second one was somewhat lon"
 FILE = "```text\nabc\n"

@@ -5,7 +5,7 @@ docs               docs_load: docs_site of a release, docs_pages of a checkout; 
 doctor             doctor_checks
 init               init_config: the text of a first configuration
 serves             log_tail for `serves logs`
-run                run_request, run_view; run_stoker: a Stoker for one command
+run_stoker         a Stoker for one command
 stage              stage_output
 up                 demo_screen
 dry_run            `--dry-run` of several commands

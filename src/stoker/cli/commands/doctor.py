@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.cli.machine.discover import InstalledEngine
     from stoker.domain.access import Settings
-    from stoker.fleet.memory.device import DeviceProbe
+    from stoker.engines.masks import MachineCards
+    from stoker.fleet.memory.devices import DeviceProbe
 
 
 _WITHOUT_CONFIG = ("init", "import", "up --demo", "cluster up-example")
@@ -59,7 +60,7 @@ def doctor(
 def _prove_gpus(json: bool) -> None:
     from stoker.cli.commands import doctor_gpu
     from stoker.cli.machine.gpu_proof import ProofResult
-    from stoker.fleet.memory.probe import machine
+    from stoker.fleet.memory.devices import machine
 
     probe = machine()
     proofs = doctor_gpu.prove(probe, terminal.note)
@@ -88,16 +89,18 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
     """
     from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover
+    from stoker.fleet.memory.cards import this_machine
+    from stoker.fleet.memory.devices import machine
     from stoker.fleet.memory.host import host_memory
-    from stoker.fleet.memory.probe import machine
 
     settings, about = _configuration(given) if demo is None else _demo(demo)
     engines = discover.engines()
-    probe = machine()
+    probe, cards = machine(), this_machine()
     findings = [
         doctor_checks.python(),
         *doctor_checks.platform(),
         doctor_checks.accelerators(probe, host_memory()),
+        *doctor_checks.cards(cards),
         about,
     ]
     if settings is None:
@@ -107,7 +110,7 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
         findings += [doctor_checks.engines((), engines)]
         state, vault = default_state(), default_vault()
     else:
-        findings += _configured(settings, engines, probe)
+        findings += _configured(settings, engines, probe, cards)
         state, vault = Path(settings.paths.logs), Path(settings.paths.vault)
     findings += [doctor_checks.disk("disk for the vault", vault, f"df -h {vault}")]
     findings += [doctor_checks.disk("disk for logs", state, f"df -h {state}")]
@@ -121,7 +124,9 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
     return [*findings, doctor_checks.completion(Path.home())]
 
 
-def _configured(settings: Settings, engines: list[InstalledEngine], probe: DeviceProbe) -> list[DoctorFinding]:
+def _configured(
+    settings: Settings, engines: list[InstalledEngine], probe: DeviceProbe, cards: MachineCards
+) -> list[DoctorFinding]:
     from stoker.cli.commands import doctor_checks
     from stoker.cli.commands.fit import held_by_models
     from stoker.cli.machine import discover
@@ -150,7 +155,7 @@ def _configured(settings: Settings, engines: list[InstalledEngine], probe: Devic
         *([found] if (found := doctor_checks.identities(settings.serves)) is not None else []),
         doctor_checks.stored_responses(settings.responses),
         *([found] if (found := doctor_checks.judge(running)) is not None else []),
-        doctor_checks.devices(settings, discover.gpus()),
+        doctor_checks.devices(settings, discover.gpus(), cards),
         *_of_extensions(settings),
     ]
 

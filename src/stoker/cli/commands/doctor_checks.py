@@ -17,6 +17,9 @@ from stoker.cli.console import figures
 from stoker.cli.machine import discover
 from stoker.domain.figures import counted
 from stoker.domain.host_port import host_port
+from stoker.engines import masks
+from stoker.engines.masks import NATIVE, MachineCards, names_device
+from stoker.engines.record import Api
 from stoker.store.files import model_file
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.domain.access import FrontDoor, Media, Paths, ResponseStorage, Settings
     from stoker.domain.serve import Serve, Slot
-    from stoker.fleet.memory.device import DeviceProbe
+    from stoker.fleet.memory.devices import DeviceProbe
     from stoker.fleet.memory.host import HostMemory
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -315,17 +318,36 @@ def stored_responses(storage: ResponseStorage) -> DoctorFinding:
     return DoctorFinding("stored responses", DoctorHealth.OK, detail)
 
 
-def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
-    """Slots with devices that do not exist, and slots without serves."""
+def devices(settings: Settings, found: Sequence[discover.Gpu], machine: MachineCards = MachineCards()) -> DoctorFinding:  # noqa: B008
+    """Slots with devices that do not exist, or whose numbers mean devices of several vendors; slots without serves."""
     from stoker.domain.serve import slots_of
 
-    known = {str(gpu.index) for gpu in found} | {gpu.uuid for gpu in found}
-    seen = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in found) or "no GPU"
-    absent = [f"{slot.name}: {device}" for slot in settings.slots for device in slot.devices if device not in known]
+    known = [(card.vendor, card.index, card.uuid, card.address) for card in machine.cards]
+    known += [(gpu.vendor, gpu.index, gpu.uuid, "") for gpu in found]
+    seen = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in found or machine.cards) or "no GPU"
+    wanted = [(slot.name, word) for slot in settings.slots for word in slot.devices]
+    absent = [f"{slot}: {word}" for slot, word in wanted if not any(names_device(word, *one) for one in known)]
     if absent:
         return DoctorFinding(
             "slots", DoctorHealth.WARN, f"found {seen}; not found: {', '.join(absent)}",
             "correct `devices` of the slot, or install the driver", "nvidia-smi --list-gpus",
+        )  # fmt: skip
+    vendors = {(slot, word): {one[0] for one in known if names_device(word, *one)} for slot, word in wanted}
+    several = [f"{slot}: {word}" for (slot, word), makers in vendors.items() if len(makers) > 1]
+    unrestricted = [
+        f"{serve.name}: {note}"
+        for serve in settings.serves
+        if (note := masks.note(serve, settings.slot(serve.slot), machine))
+    ]
+    if unrestricted:
+        return DoctorFinding(
+            "slots", DoctorHealth.WARN, "; ".join(unrestricted), "install it, then look again",
+            "sudo apt install vulkan-tools",
+        )  # fmt: skip
+    if several:
+        return DoctorFinding(
+            "slots", DoctorHealth.WARN, f"these numbers mean a device of each vendor: {', '.join(several)}",
+            "write the vendor or the PCI address, as in the rows of devices: `devices = [\"amd:0\"]`", "stoker doctor",
         )  # fmt: skip
     places = [place for serve in settings.serves for place in (serve.slot, *serve.slots) if place is not None]
     used = {name for place in places for name in slots_of(place)}
@@ -337,6 +359,44 @@ def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
         )  # fmt: skip
     number = len(settings.slots)
     return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {counted(number, 'slot')}")
+
+
+def cards(machine: MachineCards) -> list[DoctorFinding]:
+    """One row for each device, with its number in every interface, and what is easily mistaken about these numbers."""
+    findings = []
+    for card in machine.cards:
+        native = NATIVE[card.vendor]
+        numbers = {native: card.index} | dict(card.numbers)
+        counted_by = ", ".join(f"{api} {number}" for api, number in numbers.items())
+        known = "" if Api.VULKAN in numbers or len(machine.cards) < 2 else ", Vulkan unknown"
+        names = f"`{card.vendor}:{card.index}`, {card.uuid}"
+        detail = f"{card.name or card.vendor}, {card.driver or 'unknown'} driver; {names}"
+        findings.append(
+            DoctorFinding(f"device {card.address or card.index}", DoctorHealth.OK, f"{detail}; {counted_by}{known}")
+        )
+    pitfalls = _pitfalls(machine)
+    if pitfalls:
+        findings.append(DoctorFinding("device numbers", DoctorHealth.OK, "; ".join(pitfalls)))
+    return findings
+
+
+def _pitfalls(machine: MachineCards) -> list[str]:
+    """Where a number by hand would mean another device than its number in `devices`."""
+    found = []
+    of = {vendor: [card for card in machine.cards if card.vendor == vendor] for vendor in NATIVE}
+    if len({card.name for card in of["nvidia"]}) > 1:
+        found.append("CUDA by itself counts from the fastest device on: slots set CUDA_DEVICE_ORDER=PCI_BUS_ID")
+    moved = [card for card in machine.cards if card.numbers.get(NATIVE[card.vendor], card.index) != card.index]
+    if moved:
+        names = ", ".join(f"{card.vendor}:{card.index}" for card in moved)
+        found.append(f"the runtime also counts graphics inside the processor, so its numbers differ for {names}")
+    if any(card.numbers.get(Api.VULKAN, card.index) != card.index for card in machine.cards):
+        found.append("Vulkan counts the devices of all vendors, in an order of its own")
+    if len([vendor for vendor in of if of[vendor]]) > 1:
+        found.append("several vendors: `devices` takes `nvidia:0`, `amd:0`, ids and PCI addresses")
+    if len(machine.cards) > 1 and any(Api.VULKAN not in card.numbers for card in machine.cards):
+        found.append("without `vulkaninfo` (package vulkan-tools) an engine on Vulkan sees all devices")
+    return found
 
 
 def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:

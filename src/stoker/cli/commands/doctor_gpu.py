@@ -16,12 +16,12 @@ import stoker
 from stoker.cli.machine import gpu_proof, nvidia_smi
 from stoker.cli.machine.gpu_proof import GPU_FIELDS, PROCESS_FIELDS, GpuProof
 from stoker.domain.errors import StokerError
-from stoker.fleet.memory.freed import Snapshot, snapshot
+from stoker.fleet.memory.measure import Snapshot, snapshot
 
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control
     from stoker.cli.console.installation import Installation
-    from stoker.fleet.memory.device import Device, DeviceProbe
+    from stoker.fleet.memory.devices import Device, DeviceProbe
 
 MODEL = Path(stoker.__file__).parent / "models" / "ember.gguf"
 WITHIN = 60.0

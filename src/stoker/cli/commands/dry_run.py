@@ -299,9 +299,9 @@ def _check(installation: Installation, serve: Serve, victims: list[ServeStatus])
 
 def _memory(installation: Installation, serve: Serve) -> str:
     from stoker.domain.errors import UnreadableModel
+    from stoker.fleet.memory.devices import machine
     from stoker.fleet.memory.fit import check
     from stoker.fleet.memory.host import host_memory
-    from stoker.fleet.memory.probe import machine
 
     slot = installation.settings.slot(serve.slot) if installation.settings is not None else None
     try:

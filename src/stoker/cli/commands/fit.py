@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.cli.console.installation import Installation
     from stoker.domain.serve import Serve, Slot
-    from stoker.fleet.memory.device import Device, DeviceProbe
+    from stoker.fleet.memory.devices import Device, DeviceProbe
     from stoker.fleet.memory.fit.check import FitReport
     from stoker.fleet.memory.host import HostMemory
 
@@ -56,7 +56,7 @@ def fit(
     """Check whether a model fits, and find the largest context. Reads file headers only; exit 1 if one does not fit."""
     from stoker.domain.errors import UnreadableModel
     from stoker.fleet.memory.fit import check
-    from stoker.fleet.memory.fit.auto_context import with_context
+    from stoker.fleet.memory.fit.check import with_context
     from stoker.fleet.memory.host import host_memory
 
     is_path = target is not None and (os.sep in target or target.endswith(".gguf"))
@@ -116,9 +116,9 @@ def _status(config: str | None, state: str | None) -> StatusAnswer | None:
 
 def machine() -> DeviceProbe:
     """This machine's accelerators."""
-    from stoker.fleet.memory import probe
+    from stoker.fleet.memory import devices
 
-    return probe.machine()
+    return devices.machine()
 
 
 def _of_path(target: str) -> list[tuple[Serve, Slot | None]]:
@@ -193,7 +193,7 @@ def _given(size: str | None) -> list[Device] | None:
     if size is None:
         return None
     from stoker.domain.units import parse_size
-    from stoker.fleet.memory.device import Device
+    from stoker.fleet.memory.devices import Device
 
     try:
         total = parse_size(size)
@@ -247,7 +247,7 @@ def _show(names: list[str], judged: list[FitReport | str], start: Callable[[str]
 
 
 def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
-    from stoker.fleet.memory.fit.comparison import FitAnswer
+    from stoker.fleet.memory.fit.estimate import FitAnswer
     from stoker.fleet.memory.fit.rules import RemarkKind
 
     shape, plan, context = report.shape, report.plan, report.estimate.context

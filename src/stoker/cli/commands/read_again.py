@@ -1,6 +1,5 @@
-"""Reads the configuration for `up`, and for a reload again: then in a process of its own, as at the start.
-
-The process that serves goes on meanwhile, and has hardly anything in memory afterwards that only the reading needs.
+"""Reads the configuration for `up`, and for a reload again: then in a process of its own. The one that serves goes on
+meanwhile.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ from stoker.domain.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
-    from stoker.fleet.stage.orders import Order
-    from stoker.fleet.stage.stager import StagePlan, Stager
+    from stoker.fleet.weights.prefetch import Order, Prefetcher, PrefetchPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Ground:
 def staged_names(context: typer.Context, incomplete: str) -> list[str]:
     """Names in the vault that begin with `incomplete`."""
     from stoker.domain.errors import StokerError
-    from stoker.fleet.stage import vault
+    from stoker.fleet.weights import vault
 
     try:
         ground = find_ground(context.params.get("config"))
@@ -108,13 +107,13 @@ def stage(
         _remove(ground, remove.removeprefix("vault:"), force, dry_run, json)
         return
     order = _order(*_named(ground, str(source), name, sha256 or []))
-    stager = _stager(ground, quota)
+    prefetcher = _prefetcher(ground, quota)
     if dry_run:
-        plan = asyncio.run(stager.plan(order))
+        plan = asyncio.run(prefetcher.plan(order))
         stage_output.show_plan(ground.vault, order, plan, json)
         _require(plan)
         return
-    _stage(ground, stager, order, resume, json)
+    _stage(ground, prefetcher, order, resume, json)
 
 
 def find_ground(config: str | None) -> Ground:
@@ -163,9 +162,9 @@ def _is_path(text: str) -> bool:
 
 
 def _order(text: str, name: str | None, digests: list[str]) -> Order:
-    from stoker.fleet.rehydrate.sources import SourceKind, of_folder, parse
-    from stoker.fleet.stage.orders import order
-    from stoker.fleet.stage.vault import listing
+    from stoker.fleet.weights.prefetch import order
+    from stoker.fleet.weights.sources import SourceKind, of_folder, parse
+    from stoker.fleet.weights.vault import listing
 
     try:
         found = parse(os.path.abspath(os.path.expanduser(text)) if _is_path(text) else text)
@@ -181,9 +180,9 @@ def _order(text: str, name: str | None, digests: list[str]) -> Order:
         raise UsageError(str(error), code="bad_source") from error
 
 
-def _stager(ground: Ground, quota: str | None) -> Stager:
+def _prefetcher(ground: Ground, quota: str | None) -> Prefetcher:
     from stoker.domain.units import parse_size
-    from stoker.fleet.stage.stager import Stager
+    from stoker.fleet.weights.prefetch import Prefetcher
     from stoker.store.state_dir import StateDir
 
     try:
@@ -191,29 +190,29 @@ def _stager(ground: Ground, quota: str | None) -> Stager:
     except ValueError as error:
         raise UsageError(f"--quota {quota}: {error}") from error
     StateDir(ground.state).prepare()  # the digests are remembered there
-    return Stager(ground.vault, ground.state, limit)
+    return Prefetcher(ground.vault, ground.state, limit)
 
 
-def _require(plan: StagePlan) -> None:
-    from stoker.fleet.stage.decision import StageAnswer
+def _require(plan: PrefetchPlan) -> None:
+    from stoker.fleet.weights.prefetch import PrefetchAnswer
 
-    if plan.decision.answer is StageAnswer.REFUSE:
+    if plan.decision.answer is PrefetchAnswer.REFUSE:
         raise RequestRefused(plan.decision.why, code=plan.decision.code)
 
 
-def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: bool) -> None:
+def _stage(ground: Ground, prefetcher: Prefetcher, order: Order, resume: bool, json: bool) -> None:
     import asyncio
 
     from stoker.cli.commands import stage_output
     from stoker.cli.console import download_progress
     from stoker.cli.console.errors import INTERRUPTED
-    from stoker.fleet.stage.priority import lower_priority
-    from stoker.fleet.stage.staging_area import StagingArea
+    from stoker.fleet.weights.prefetch import lower_priority
+    from stoker.fleet.weights.vault import StagingArea
 
     lower_priority()
     try:
         with download_progress.display(quiet=json) as view:
-            result = asyncio.run(stager.stage(order, view.show, resume))
+            result = asyncio.run(prefetcher.prefetch(order, view.show, resume))
     except KeyboardInterrupt:
         kept = figures.size(StagingArea(ground.vault, order.name).size)
         terminal.note(f"stopped; {kept} are kept. To continue: {_again()}")
@@ -229,8 +228,8 @@ def _again() -> str:
 
 
 def _remove(ground: Ground, name: str, force: bool, dry_run: bool, json: bool) -> None:
-    from stoker.fleet.stage import vault
-    from stoker.fleet.stage.staging_area import StagingArea, staging_areas
+    from stoker.fleet.weights import vault
+    from stoker.fleet.weights.vault import StagingArea, staging_areas
 
     model = vault.find(ground.vault, name) or vault.find(ground.vault, f"{name}.gguf")
     name = model.name if model is not None else name

@@ -13,14 +13,13 @@ from stoker.cli.console import figures, terminal
 
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
-    from stoker.fleet.stage.orders import Order
-    from stoker.fleet.stage.stager import Staged, StagePlan
+    from stoker.fleet.weights.prefetch import Order, Prefetched, PrefetchPlan
 
 _COLUMNS = ("MODEL", "SIZE", "FILES", "SHA256", "USED BY")
 
 
-def show_plan(vault: Path, order: Order, plan: StagePlan, json: bool) -> None:
-    from stoker.fleet.stage.decision import StageAnswer
+def show_plan(vault: Path, order: Order, plan: PrefetchPlan, json: bool) -> None:
+    from stoker.fleet.weights.prefetch import PrefetchAnswer
 
     situation = plan.situation
     if json:
@@ -40,11 +39,11 @@ def show_plan(vault: Path, order: Order, plan: StagePlan, json: bool) -> None:
     quota = f" of {figures.size(situation.quota)}" if situation.quota is not None else ""
     terminal.say(f"{figures.size(situation.size)} in all{left}; the vault holds {figures.size(situation.used)}{quota}, "
                  f"its disk has room for {figures.size(max(0, situation.room))}")  # fmt: skip
-    if plan.decision.answer is StageAnswer.NOTHING:
+    if plan.decision.answer is PrefetchAnswer.NOTHING:
         terminal.say(plan.decision.why)
 
 
-def show_staged(order: Order, result: Staged, serves: Sequence[Serve], json: bool) -> None:
+def show_staged(order: Order, result: Prefetched, serves: Sequence[Serve], json: bool) -> None:
     """What came, the lines for the configuration, and what to type next."""
     lines, following = _lines(order, result, serves), _next(result, serves)
     size = sum(result.sizes.values())
@@ -75,9 +74,9 @@ def show_staged(order: Order, result: Staged, serves: Sequence[Serve], json: boo
 
 
 def show_list(vault: Path, state: Path, serves: Sequence[Serve], json: bool) -> None:
-    from stoker.fleet.rehydrate.file_hasher import FileHasher
-    from stoker.fleet.stage import vault as vaults
-    from stoker.fleet.stage.staging_area import staging_areas
+    from stoker.fleet.weights import vault as vaults
+    from stoker.fleet.weights.copying import FileHasher
+    from stoker.fleet.weights.vault import staging_areas
 
     hashes = FileHasher(state)
     found = vaults.models(vault)
@@ -122,8 +121,8 @@ def _digest(known: dict[str, str | None]) -> str:
     return f"{len(digests)} of {len(known)} known" if digests else figures.UNKNOWN
 
 
-def _weights(result: Staged) -> dict[str, str]:
-    from stoker.fleet.rehydrate.sources import is_file
+def _weights(result: Prefetched) -> dict[str, str]:
+    from stoker.fleet.weights.sources import is_file
 
     found = {name: digest for name, digest in result.sha256.items() if is_file(name)}
     return found or dict(result.sha256)
@@ -137,7 +136,7 @@ def _engine_of_a_folder() -> str:
     return f"engine = {first}   # or {', '.join(others)}"
 
 
-def _lines(order: Order, result: Staged, serves: Sequence[Serve]) -> list[str]:
+def _lines(order: Order, result: Prefetched, serves: Sequence[Serve]) -> list[str]:
     pairs = [f"{jsons.dumps(name)} = {jsons.dumps(digest)}" for name, digest in _weights(result).items()]
     digests = [f"sha256 = {{ {pairs[0]} }}"] if len(pairs) == 1 else ["[serve.sha256]", *pairs]
     users = _users(result, serves)
@@ -151,7 +150,7 @@ def _lines(order: Order, result: Staged, serves: Sequence[Serve]) -> list[str]:
     return [*lines, *digests]
 
 
-def _next(result: Staged, serves: Sequence[Serve]) -> list[str]:
+def _next(result: Prefetched, serves: Sequence[Serve]) -> list[str]:
     users = _users(result, serves)
     name = users[0] if users else _serve_name(result)
     fit = name if users else shlex.quote(str(result.path))
@@ -159,11 +158,11 @@ def _next(result: Staged, serves: Sequence[Serve]) -> list[str]:
     return [f"stoker fit {fit}", *added, f"stoker gate {name} --for ALIAS, then stoker promote ALIAS {name}"]
 
 
-def _users(result: Staged, serves: Sequence[Serve]) -> list[str]:
+def _users(result: Prefetched, serves: Sequence[Serve]) -> list[str]:
     return [serve.name for serve in serves if serve.model == str(result.path)]
 
 
-def _serve_name(result: Staged) -> str:
+def _serve_name(result: Prefetched) -> str:
     from stoker.store.files.split_gguf import parse_part
 
     file = result.path.name

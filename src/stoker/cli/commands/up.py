@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stoker.cli.commands import read_again, up_start
+from stoker.cli.commands import demo_screen, read_again
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
 from stoker.cli.console.installation import config_warnings, demo_state, is_answering, socket_of
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
 DEMO_PORT = 8000
+MAX_NAMES = 8
+"""How many models a start names."""
 
 
 def up(
-    ctx: typer.Context,
     config: options.Config = None,
     demo_: Annotated[
         bool, typer.Option("--demo", help="Run two tiny models without a configuration, to try Stoker out.")
@@ -88,9 +90,36 @@ def up(
         require_none(settings, command, demo_, shlex.join(["--state", where]) if where else "")
         require_port(settings, command)
     terminal.note(f"starting with {counted(len(settings.serves), 'serve')}; Ctrl-C ends it")
-    start = up_start.Start(settings, given, demo_, leave_running, resume, replace, forced)
-    begin: Callable[[up_start.Start], int] = ctx.obj
-    raise typer.Exit(begin(start))
+    from stoker.app.run import run
+
+    def self_check() -> dict[str, Any]:
+        from stoker.cli.commands import self_check
+
+        return self_check.self_check(given, settings if demo_ else None)
+
+    code = run(
+        settings,
+        leave_running=leave_running,
+        resume=resume,
+        replace=replace,
+        announce=terminal.say,
+        read=None if demo_ else partial(read_again.read_again, given),
+        self_check=self_check,
+        force=forced,
+        welcome=lambda needs_key: demo_screen.screen(settings, needs_key) if demo_ else next_steps(settings),
+    )
+    raise typer.Exit(code)
+
+
+def next_steps(settings: Settings) -> str:
+    """What to type into a client, and how to see its other settings."""
+    names = [serve.name for serve in settings.serves]
+    shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
+    url = demo_screen.base_url(settings)
+    page = f"web page: {demo_screen.page_url(settings)}"
+    if not names:
+        return f"models: none\n{page}"
+    return f"models: {shown}\nclients: base URL {url}; all settings: stoker client NAME\n{page}"
 
 
 def warn(settings: Settings) -> None:
@@ -103,12 +132,12 @@ def require_none(settings: Settings, command: str, is_demo: bool = False, state_
     """Raises RequestRefused if one runs on this state directory: where it answers, and how to run another one.
     `command`: what to type, without `state_option`.
     """
-    from stoker.cli.console.control import Control
-    from stoker.cli.machine import ports
-
     state = Path(settings.paths.state)
     if not is_answering(state):
         return
+    from stoker.cli.console.control import Control
+    from stoker.cli.machine import ports
+
     with Control(socket_of(state)) as control:
         running = control.status()
     port, taken = settings.front_door.port, running.frontdoor.port

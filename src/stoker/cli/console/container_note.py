@@ -30,8 +30,7 @@ def container_driver(paths: Paths) -> ContainerDriver:
     import logging
 
     from stoker.fleet.drivers.container_driver import ContainerDriver
-    from stoker.fleet.process.keys import Keys
-    from stoker.fleet.process.signing import KeySigner
+    from stoker.fleet.process.identity import Keys, KeySigner
 
     key = Path(paths.state) / "signing.key"  # without it nothing was ever made by us, and any key will do
     keys = Keys(KeySigner(lambda: key.read_bytes() if key.exists() else bytes(32)))

@@ -12,14 +12,14 @@ from stoker.cli.console import figures, terminal
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from stoker.fleet.stage.stager import StageProgress
+    from stoker.fleet.weights.prefetch import PrefetchProgress
 
 LINE_INTERVAL = 10.0
 """Seconds between two lines without a terminal."""
 
 
 class DownloadDisplay(Protocol):
-    def show(self, progress: StageProgress) -> None: ...
+    def show(self, progress: PrefetchProgress) -> None: ...
 
 
 def display(quiet: bool) -> AbstractContextManager[DownloadDisplay]:
@@ -29,7 +29,7 @@ def display(quiet: bool) -> AbstractContextManager[DownloadDisplay]:
 
 
 class _Silence:
-    def show(self, progress: StageProgress) -> None:
+    def show(self, progress: PrefetchProgress) -> None:
         pass
 
 
@@ -41,7 +41,7 @@ class DownloadLines:
         self._began: tuple[float, int] | None = None
         self._noted_at = 0.0
 
-    def show(self, progress: StageProgress) -> None:
+    def show(self, progress: PrefetchProgress) -> None:
         now = self._clock()
         if self._began is None:
             self._began = (now, progress.done)
@@ -50,7 +50,7 @@ class DownloadLines:
         self._noted_at = now
         terminal.note(self._text(progress, now - self._began[0], progress.done - self._began[1]))
 
-    def _text(self, progress: StageProgress, elapsed: float, came: int) -> str:
+    def _text(self, progress: PrefetchProgress, elapsed: float, came: int) -> str:
         if not progress.file:
             return f"{figures.size(progress.done)} fetched, checking sha256"
         share = f"{100 * progress.done // progress.total:3d} %  " if progress.total else ""
@@ -78,7 +78,7 @@ class _Bar:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def show(self, progress: StageProgress) -> None:
+    def show(self, progress: PrefetchProgress) -> None:
         words = progress.file or "checking sha256"
         if not self._progress.task_ids:  # what was there before it began is no speed
             self._progress.add_task(words, total=progress.total, completed=progress.done)

@@ -65,6 +65,17 @@ _INSTEAD_IN = {
 """In a group of commands, by its name."""
 
 
+SHIPPED = {
+    "auto": ("promote", "route", "profile"),
+    "edge": ("route-sync",),
+    "import": ("import",),
+    "lab": ("eval", "gate", "results"),
+    "orchestrator": ("run", "orchestrator"),
+    "ray": ("cluster",),
+}
+"""The commands of the extensions that come with Stoker: one that is typed where its extension is missing says so."""
+
+
 class CommandsWithHints(TyperGroup):
     """A group of commands. An unknown one is answered with the command that does what was probably meant."""
 
@@ -76,9 +87,15 @@ class CommandsWithHints(TyperGroup):
         self.commands = commands
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        instead = self._instead(ctx, args[0]) if args else None
-        if instead is not None and self.get_command(ctx, args[0]) is None:
-            ctx.fail(f"No such command '{args[0]}'. Use: {instead}")
+        if args and self.get_command(ctx, args[0]) is None:
+            instead = self._instead(ctx, args[0])  # imports every command
+            if instead is not None:
+                ctx.fail(f"No such command '{args[0]}'. Use: {instead}")
+        if args and ctx.parent is None and self.get_command(ctx, args[0]) is None:
+            for extension, commands in SHIPPED.items():
+                if args[0] in commands:
+                    text = f"No such command '{args[0]}': the extension {extension} is not installed."
+                    ctx.fail(f"{text} `stoker --version -v` lists those that are.")
         return super().resolve_command(ctx, args)
 
     def _instead(self, ctx: Any, name: str) -> str | None:

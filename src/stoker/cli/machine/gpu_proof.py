@@ -12,8 +12,8 @@ from enum import StrEnum
 from stoker.cli.machine.nvidia_smi import mebibytes
 from stoker.domain import figures
 from stoker.engines.registry import DEFAULT
-from stoker.fleet.memory.device import Accounting, Device
-from stoker.fleet.memory.freed import SLACK, Snapshot, still_missing
+from stoker.fleet.memory.devices import Accounting, Device
+from stoker.fleet.memory.measure import SLACK, Snapshot, still_missing
 
 ESTIMATE_SHARE = 0.05
 ESTIMATE_MARGIN = 300 * 2**20

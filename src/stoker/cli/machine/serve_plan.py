@@ -52,7 +52,7 @@ class ServePlanner:
 
     def __init__(self, gpus: Sequence[Gpu]) -> None:
         from stoker.domain.serve import Slot
-        from stoker.fleet.memory.device import Device
+        from stoker.fleet.memory.devices import Device
         from stoker.fleet.memory.host import host_memory
 
         self._devices = [Device(gpu.index, gpu.uuid, gpu.name, gpu.vendor, gpu.memory, gpu.memory) for gpu in gpus]
@@ -80,7 +80,7 @@ class ServePlanner:
         3. they do not fit -> the largest context that fits one request at a time
         """
         from stoker.domain.serve import Serve
-        from stoker.fleet.memory.fit.auto_context import choose_context
+        from stoker.fleet.memory.fit.check import choose_context
 
         slot = self.next_slot()
         serve = Serve(

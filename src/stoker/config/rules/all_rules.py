@@ -18,7 +18,7 @@ from stoker.config.rules.slots import check_slots
 from stoker.config.rules.telemetry import check_telemetry
 from stoker.config.sections import extension_sections
 from stoker.config.tables.file import File
-from stoker.request.accept.budget import least_for
+from stoker.request.accept.bodies import least_for
 
 
 def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:

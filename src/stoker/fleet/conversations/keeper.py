@@ -24,15 +24,88 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve
 from stoker.engines.registry import engine_of
-from stoker.fleet.conversations import slot_api
-from stoker.fleet.conversations.save_rate import SaveRate
-from stoker.fleet.conversations.sequence_use import EngineRun, SequenceUse, no_room_made
-from stoker.fleet.conversations.sequences import Save, SequencePlace, Sequences
-from stoker.fleet.conversations.slot_api import SlotRefused, SlotUnanswered
+from stoker.fleet.conversations.sequences import EngineRun, Save, SequencePlace, Sequences, SequenceUse, no_room_made
 from stoker.fleet.conversations.store import ConversationStore, SavedConversation
-from stoker.fleet.process.launch_fingerprint import fingerprint
-from stoker.fleet.process.signing import KeySigner
-from stoker.fleet.warm.weight_paths import weights_of
+from stoker.fleet.process.identity import KeySigner, fingerprint
+from stoker.fleet.weights.serve_weights import weights_of
+from stoker.http import client
+from stoker.http.client import NoResponse
+
+EASING = 0.75
+"""What was too slow once is tried again after some swaps: a disk is not always busy."""
+
+
+class SaveRate:
+    """Of one serve. Seconds per token."""
+
+    def __init__(self) -> None:
+        self._per_token: float | None = None
+
+    def fits(self, tokens: int | None, seconds: float) -> bool:
+        """Whether saving so many tokens in so much time is worth a try. What is not known is."""
+        if seconds <= 0:
+            return False
+        if tokens is None or self._per_token is None or tokens * self._per_token <= seconds:
+            return True
+        self._per_token *= EASING
+        return False
+
+    def on_saved(self, tokens: int, seconds: float) -> None:
+        """It took `seconds`."""
+        if tokens > 0:
+            self._per_token = seconds / tokens
+
+    def on_late(self, tokens: int | None, seconds: float) -> None:
+        """It was not done after `seconds`."""
+        if tokens:
+            self._per_token = max(self._per_token or 0.0, 2 * seconds / tokens)
+
+
+class SlotRefused(Exception):
+    """The engine refused, or its answer has no numbers. The sequence is unchanged."""
+
+
+class SlotUnanswered(Exception):
+    """No answer: the engine may or may not have done it, and may still do it."""
+
+
+async def save_sequence(address: Target, sequence: int, name: str, within: float) -> tuple[int, int]:
+    """Save a sequence to file `name`; returns (tokens, bytes). Raises SlotRefused, and SlotUnanswered
+    after `within` seconds.
+    """
+    found = await _ask(address, sequence, "save", {"filename": name}, within)
+    return _number(found, "n_saved"), _number(found, "n_written")
+
+
+async def restore_sequence(address: Target, sequence: int, name: str, within: float) -> int:
+    """Load a sequence from file `name`; returns its tokens. Raises SlotRefused and SlotUnanswered.
+
+    A truncated file crashes the engine.
+    """
+    return _number(await _ask(address, sequence, "restore", {"filename": name}, within), "n_restored")
+
+
+async def erase_sequence(address: Target, sequence: int, within: float) -> None:
+    """Clear a sequence. Raises SlotRefused and SlotUnanswered."""
+    _number(await _ask(address, sequence, "erase", {}, within), "n_erased")
+
+
+async def _ask(address: Target, sequence: int, action: str, payload: dict[str, str], within: float) -> Any:
+    try:
+        answer = await client.ask(address, f"/slots/{sequence}?action={action}", payload, within)
+    except NoResponse as error:
+        raise SlotUnanswered(str(error)) from None
+    if answer.status != 200:
+        raise SlotRefused(f"it answered {answer.status} to `{action}`")
+    return answer.json()
+
+
+def _number(found: Any, name: str) -> int:
+    value = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise SlotRefused(f"its answer has no `{name}`")
+    return value
+
 
 VERB_LIMIT = 30.0
 """Seconds that an erase or a restore may take. An engine that is busy answers when its step is done."""
@@ -178,7 +251,7 @@ class ConversationKeeper:
         """
         try:
             if place.erase:
-                await slot_api.erase(run.address, place.sequence.number, VERB_LIMIT)
+                await erase_sequence(run.address, place.sequence.number, VERB_LIMIT)
             run.sequences.on_claimed(place)
             restored = await self._restore(run, place)
         except SlotUnanswered as failure:
@@ -208,12 +281,12 @@ class ConversationKeeper:
             self._not_restored += 1
             return None
         try:
-            tokens = await slot_api.restore(run.address, number, saved.name, VERB_LIMIT)
+            tokens = await restore_sequence(run.address, number, saved.name, VERB_LIMIT)
         except SlotRefused as failure:
             self._not_restored += 1
             self._log.warning("a saved conversation of serve %s cannot be used: %s", name, failure)
             self._store.remove(saved)
-            await slot_api.erase(run.address, number, VERB_LIMIT)
+            await erase_sequence(run.address, number, VERB_LIMIT)
             return None
         self._restored += 1
         self._store.touch(saved)
@@ -243,7 +316,7 @@ class ConversationKeeper:
             self._log.warning("a conversation of serve %s was not saved: %s", name, error.strerror)
             return
         try:
-            tokens, size = await slot_api.save(run.address, save.number, draft.name, within)
+            tokens, size = await save_sequence(run.address, save.number, draft.name, within)
         except (SlotRefused, SlotUnanswered) as failure:
             self._store.discard(draft)
             self._not_saved += 1

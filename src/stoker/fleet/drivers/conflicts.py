@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from stoker.domain.errors import StartFailed
 from stoker.fleet.drivers.containers import HOLDS, STEPS
-from stoker.fleet.drivers.docker import Docker, DockerFailed, DockerFault, last_line
-from stoker.fleet.drivers.subcommand import CommandResult, run
+from stoker.fleet.drivers.docker import CommandResult, Docker, DockerFailed, DockerFault, last_line, run
 from stoker.fleet.process.environment import child_environment
 
 STOP_LIMIT = 120.0

@@ -13,7 +13,7 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.protocols import EdgeTargets
 from stoker.domain.serve import Serve
-from stoker.http.kept_connection import KeptConnection
+from stoker.http.client import KeptConnection
 
 START_LIMIT = 5.0
 """Seconds that a start may take at most: nothing has to be loaded."""

@@ -1,4 +1,4 @@
-"""The state of a serve's container, and what a start would do about it. Asks Docker and Compose."""
+"""The state of a serve's container, how it was made, and what a start would do about it. Asks Docker and Compose."""
 
 from __future__ import annotations
 
@@ -6,24 +6,50 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
 
 from stoker.domain.serve import Serve
 from stoker.engines.launch import find_command
 from stoker.fleet.drivers import up_command
-from stoker.fleet.drivers.container_records import ContainerRecords
 from stoker.fleet.drivers.containers import (
     TABLE,
     Container,
     ContainerAction,
     ContainerMatch,
+    ContainerRecord,
     ContainerSpec,
     ContainerState,
     compare,
     refusal,
 )
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, is_compose
-from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.ports import port_problem
+from stoker.fleet.process.environment import port_problem
+from stoker.fleet.process.identity import Keys
+from stoker.store.files import atomic
+
+
+class ContainerRecords:
+    """Written by rename: a reader sees the old one or the new one."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def read(self, container: str) -> ContainerRecord | None:
+        """None: no record of a container of this name, or an unreadable one."""
+        try:
+            return msgspec.json.decode(self._path(container).read_bytes(), type=ContainerRecord)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def write(self, container: str, made: ContainerRecord) -> None:
+        """Raises OSError. Not synced to disk: after a power cut the container may count as unknown."""
+        atomic.write(self._path(container), msgspec.json.encode(made), is_synced=False, make_parents=True)
+
+    def _path(self, container: str) -> Path:
+        """Names of Docker are safe file names: letters, digits, `_`, `.` and `-`, the first not a `.`."""
+        return self._directory / f"{container}.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Main memory: its size, the control group's limit, and what processes hold."""
+"""Main memory: its size, the control group's limit, and what processes hold.
+
+Memory of the whole machine that is in use, for /metrics.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.fleet.memory.drm import number, word
+from stoker.fleet.memory.devices import DeviceProbe, read_number, read_word
 
 _UNLIMITED = 2**60
 
@@ -81,7 +84,7 @@ def _one(process: Path) -> ProcessMemory | None:
 def _table(path: Path) -> dict[str, int]:
     """Reads lines of the form `Name:   123 kB`, as bytes."""
     found = {}
-    for line in (word(path) or "").splitlines():
+    for line in (read_word(path) or "").splitlines():
         parts = line.split()
         if len(parts) == 3 and parts[2] == "kB" and parts[1].isdigit():
             found[parts[0].rstrip(":")] = int(parts[1]) * 1024
@@ -90,7 +93,8 @@ def _table(path: Path) -> dict[str, int]:
 
 def _group(proc: Path, groups: Path) -> tuple[int | None, int | None]:
     """The lowest limit that applies to this process, and the rest of it: control groups version 2, else version 1."""
-    paths = {line.split(":", 2)[1]: line.split(":", 2)[2] for line in (word(proc / "self/cgroup") or "").splitlines()}
+    lines = [line.split(":", 2) for line in (read_word(proc / "self/cgroup") or "").splitlines()]
+    paths = {line[1]: line[2] for line in lines}
     if (groups / "cgroup.controllers").exists():
         folder, names = groups / paths.get("", "/").lstrip("/"), ("memory.max", "memory.current", "")
         top = groups
@@ -101,7 +105,7 @@ def _group(proc: Path, groups: Path) -> tuple[int | None, int | None]:
     for place in (folder, *folder.parents):
         if not place.is_relative_to(top):
             break
-        limit = number(place / names[0])
+        limit = read_number(place / names[0])
         if limit is not None and limit < _UNLIMITED and (best[0] is None or limit < best[0]):
             best = (limit, _left(place, limit, names[1], names[2]))
     return best
@@ -109,10 +113,18 @@ def _group(proc: Path, groups: Path) -> tuple[int | None, int | None]:
 
 def _left(place: Path, limit: int, current: str, cache: str) -> int | None:
     """The group's page cache, which the kernel frees before the limit is enforced."""
-    used = number(place / current)
+    used = read_number(place / current)
     if used is None:
         return None
-    lines = (line.split() for line in (word(place / "memory.stat") or "").splitlines())
+    lines = (line.split() for line in (read_word(place / "memory.stat") or "").splitlines())
     files = {f"{cache}active_file", f"{cache}inactive_file"}  # pages that are not locked, even if recently used
     reclaimable = sum(int(parts[1]) for parts in lines if len(parts) == 2 and parts[0] in files)
     return max(0, limit - max(0, used - reclaimable))
+
+
+def memory_in_use(probe: DeviceProbe) -> dict[str, int | None]:
+    """Bytes by the name of their series; None: unknown, or there is no accelerator. Blocks as the probe does."""
+    host = host_memory()
+    ram = None if host.total is None or host.available is None else host.total - host.available
+    used = [d.total - d.free for d in probe.devices() if d.total is not None and d.free is not None]
+    return {"vram_used_bytes": sum(used) if used else None, "ram_used_bytes": ram}

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stoker.domain.serve import Slot
-from stoker.fleet.memory.device import Accounting, Device
+from stoker.fleet.memory.devices import Accounting, Device
 
 USABLE_SHARE = 0.95
 """Share of a device's memory that serves may use. The rest is for the driver and for fragmentation."""

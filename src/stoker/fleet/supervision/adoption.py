@@ -9,11 +9,10 @@ from pathlib import Path
 from stoker.domain.errors import StokerError
 from stoker.domain.protocols import Running
 from stoker.domain.serve import IDENTITY_NOT_PROVED, Driver, Serve, ServeIdentity
+from stoker.domain.serve_phase import ServeEvent, ServePhase
 from stoker.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.fleet.conversations.keeper import ConversationKeeper
-from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
+from stoker.fleet.process.identity import Keys, StartRecord
 from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
 from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry
 from stoker.fleet.warm.keeper import WarmKeeper
@@ -44,36 +43,36 @@ class Adopter:
         records = [record for record in self._registry.records.load() if record.name not in self._registry.serves]
         async with asyncio.TaskGroup() as tasks:
             adoptions = [tasks.create_task(self._adopt(record, wanted.get(record.name), on_exit)) for record in records]
-        found = [running for adoption in adoptions if (running := adoption.result()) is not None]
-        ready = [running for running in found if self._is_ready(running)]  # one may have ended meanwhile
+        adopted = [running for adoption in adoptions if (running := adoption.result()) is not None]
+        ready = [running for running in adopted if self._is_ready(running)]  # one may have ended meanwhile
         for running in ready:
             self._registry.measure_later(self._registry.serves[running.serve.name])
         return ready
 
     def _is_ready(self, running: Running) -> bool:
         managed = self._registry.serves.get(running.serve.name)
-        return managed is not None and managed.state is LifecycleState.READY
+        return managed is not None and managed.phase is ServePhase.READY
 
     async def _adopt(self, record: StartRecord, serve: Serve | None, on_exit: OnExit) -> Running | None:
-        found = await self._registry.driver(record.driver).find(record)
-        if found is None:
+        running_record = await self._registry.driver(record.driver).find(record)
+        if running_record is None:
             self._registry.records.remove(record)
             return None
-        record = found
+        record = running_record
         managed = self._managed(record, serve, on_exit)
         try:
-            self._registry.take(managed, LifecycleEvent.FOUND)
+            self._registry.take(managed)
         except ProcessLookupError:
             self._registry.records.remove(record)
             return None
         try:
             reason = self._unfit_reason(record, serve) or await self._bad_answer(managed)
         except asyncio.CancelledError:
-            if managed.state is LifecycleState.STARTING:
+            if managed.phase is ServePhase.STARTING:
                 self._registry.release(managed)
             raise
         if not reason:
-            managed.apply(LifecycleEvent.PROVED)
+            managed.apply(ServeEvent.PROVED)
             self._registry.end_sleepers(self._warm.on_started(managed.serve))
             without = "" if managed.serve.identity is ServeIdentity.MODELS else f"; {IDENTITY_NOT_PROVED}"
             self._log.info("serve %s was running as %s: adopted%s", record.name, _process_name(record), without)
@@ -114,10 +113,10 @@ class Adopter:
         return ""
 
     def _managed(self, record: StartRecord, serve: Serve | None, on_exit: OnExit) -> ManagedServe:
-        known = serve if serve is not None else Serve(name=record.name, stop_grace=record.grace)
+        adopted = serve if serve is not None else Serve(name=record.name, stop_grace=record.grace)
         log = Path(record.log) if record.log else None
-        address = self._keys.address(known, record)
-        return ManagedServe(known, on_exit, address, self._clock.now(), record.started_at, record, log, _size(log))
+        address = self._keys.address(adopted, record)
+        return ManagedServe(adopted, on_exit, address, self._clock.now(), record.started_at, record, log, _size(log))
 
 
 def _process_name(record: StartRecord) -> str:

@@ -11,16 +11,15 @@ from functools import partial
 
 from stoker.blocking import in_own_thread
 from stoker.domain import figures
-from stoker.domain.errors import StartFailed
+from stoker.domain.errors import StartFailed, UnreadableModel
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.engines.registry import engine_of
 from stoker.fleet.drivers import process_group
-from stoker.fleet.memory.device import Accounting, DeviceProbe, chosen
-from stoker.fleet.memory.freed import Snapshot, snapshot, wait_until_free
+from stoker.fleet.memory.devices import Accounting, DeviceProbe, chosen
 from stoker.fleet.memory.host import host_memory, process_memory
 from stoker.fleet.memory.ledger import MemorySize, Short, SizeSource, open_ledger, would_fit
-from stoker.fleet.memory.measure import MemoryMeasurement, measure
+from stoker.fleet.memory.measure import MemoryMeasurement, Snapshot, measure, snapshot, wait_until_free
 
 READ_WITHIN = 60.0
 """Seconds for the header of a model."""
@@ -75,7 +74,7 @@ class MemoryMeter:
         Blocks while it reads the header of the weights. Raises StartFailed `no_context` if none fits.
         """
         if serve.auto_context and serve.context is None:
-            from stoker.fleet.memory.fit.auto_context import with_context
+            from stoker.fleet.memory.fit.check import with_context
 
             serve = with_context(serve, self._slot_of(serve.slot), self._probe.devices(), host_memory())
             if serve.context_problem:
@@ -120,9 +119,8 @@ class MemoryMeter:
             raise StartFailed(text, code="cannot_start") from None
 
     def _memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
-        from stoker.domain.errors import UnreadableModel
         from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs
-        from stoker.fleet.memory.fit.comparison import FitAnswer
+        from stoker.fleet.memory.fit.estimate import FitAnswer
         from stoker.fleet.memory.fit.rules import RemarkKind
 
         serve = self.choose_context(serve)
@@ -162,9 +160,9 @@ def _commands(accounting: Accounting | None, ours: Collection[int]) -> dict[int,
     """The program name of each foreign process that holds device memory."""
     import psutil
 
-    found = {}
+    programs = {}
     for pid in accounting or {}:
         if pid not in ours:
             with contextlib.suppress(psutil.Error):
-                found[pid] = psutil.Process(pid).name()
-    return found
+                programs[pid] = psutil.Process(pid).name()
+    return programs

@@ -24,6 +24,7 @@ from stoker.domain.events import MemoryMeasured, Notify, ignore
 from stoker.domain.host_port import host_port
 from stoker.domain.protocols import Clock, EdgeTargets, Running
 from stoker.domain.serve import Driver, Slot
+from stoker.domain.serve_phase import ServeEvent, ServePhase
 from stoker.engines import load_progress
 from stoker.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
 from stoker.extensions import offered_driver
@@ -32,19 +33,21 @@ from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.unit import DriverContext
 from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
-from stoker.fleet.memory.device import DeviceProbe
+from stoker.fleet.memory.devices import DeviceProbe, machine
 from stoker.fleet.memory.ledger import MemorySize
-from stoker.fleet.memory.probe import machine
-from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.identity import Keys, StartRecord, StartRecords
 from stoker.fleet.process.logs import LogKeeper
-from stoker.fleet.process.start_records import StartRecord, StartRecords
-from stoker.fleet.supervision import exit_report, requirements
-from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
-from stoker.fleet.supervision.managed_serve import ManagedServe
+from stoker.fleet.supervision import start_problems
+from stoker.fleet.supervision.managed_serve import (
+    ManagedServe,
+    ended_while_starting,
+    exit_text,
+    not_ready_in_time,
+    wrong_answer,
+)
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.warm.keeper import WarmKeeper
-from stoker.fleet.watchdog.differences import differences, environment_of
-from stoker.fleet.watchdog.probe import HostState
+from stoker.fleet.watchdog.probe import HostState, differences, environment_of
 from stoker.store.files.remedies import remedy
 
 Found = TypeVar("Found")
@@ -131,20 +134,20 @@ class ServeRegistry:
             changed = differences(
                 managed.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
             )
-        return HostState(wanted, engaged, tuple(requirements.unmet_requirements(serve)), changed)
+        return HostState(wanted, engaged, tuple(start_problems.unmet_requirements(serve)), changed)
 
     def failure_of(self, name: str) -> str:
         return self._failures.get(name, "")
 
     def load_percent(self, name: str) -> int | None:
         managed = self.serves.get(name)
-        if managed is None or managed.log is None or managed.state is not LifecycleState.STARTING:
+        if managed is None or managed.log is None or managed.phase is not ServePhase.STARTING:
             return None
         return load_progress.percent(managed.log, managed.log_start)
 
     def is_asleep(self, name: str) -> bool:
         managed = self.serves.get(name)
-        return managed is not None and managed.state is LifecycleState.ASLEEP
+        return managed is not None and managed.phase is ServePhase.ASLEEP
 
     def statistics(self) -> dict[str, ServeStatistics]:
         """By name, without the serves that are stopped."""
@@ -152,9 +155,11 @@ class ServeRegistry:
 
     # -- what happens to a serve -----------------------------------------------------------------------------------
 
-    def take(self, managed: ManagedServe, event: LifecycleEvent) -> None:
-        """Add a serve. Raises ProcessLookupError if its process is gone, or its number belongs to another one."""
-        managed.apply(event)
+    def take(self, managed: ManagedServe) -> None:
+        """Add a serve that was launched, or found running. Raises ProcessLookupError if its process is gone, or its
+        number belongs to another one.
+        """
+        managed.apply(ServeEvent.STARTED)
         if managed.record is not None:
             driver = self.driver(managed.record.driver)
             managed.unit = driver.attach(
@@ -172,12 +177,12 @@ class ServeRegistry:
                 return await readiness.prove()
         except EngineEnded:
             await self._fetch_output(managed)
-            raise exit_report.ended_while_starting(managed, self._clock.now()) from None
+            raise ended_while_starting(managed, self._clock.now()) from None
         except NotReady as failure:
-            raise exit_report.wrong_answer(managed, str(failure)) from None
+            raise wrong_answer(managed, str(failure)) from None
         except TimeoutError:
             await self._fetch_output(managed)
-            raise exit_report.not_ready_in_time(managed, limit, readiness.last) from None
+            raise not_ready_in_time(managed, limit, readiness.last) from None
 
     async def _fetch_output(self, managed: ManagedServe) -> None:
         """Fetch the last output of a serve whose log Stoker does not write."""
@@ -186,9 +191,9 @@ class ServeRegistry:
 
     def _on_exit(self, managed: ManagedServe, code: int | None) -> None:
         """The main process exited. Kill the rest of its group and end the probing."""
-        was_ready, was_asleep = managed.state is LifecycleState.READY, managed.state is LifecycleState.ASLEEP
-        is_unexpected = managed.state is not LifecycleState.STOPPING
-        managed.apply(LifecycleEvent.EXITED)
+        was_ready, was_asleep = managed.phase is ServePhase.READY, managed.phase is ServePhase.ASLEEP
+        is_unexpected = managed.phase is not ServePhase.STOPPING
+        managed.apply(ServeEvent.EXITED)
         managed.ended_unexpectedly = is_unexpected
         managed.stop_probing.set()
         if is_unexpected and managed.unit is not None:
@@ -199,19 +204,19 @@ class ServeRegistry:
             self.end_sleepers(self._warm.on_stopped(managed.serve))
             failure = managed.last_output().failure
             self._failures[managed.serve.name] = failure.kind.value if failure is not None else ""
-            managed.on_exit(managed.serve.name, exit_report.exit_text(managed, code, self._clock.now()))
+            managed.on_exit(managed.serve.name, exit_text(managed, code, self._clock.now()))
 
     def on_lost(self, managed: ManagedServe, readiness: Readiness) -> None:
         """An external serve stopped answering."""
         managed.watch = None  # the watch has ended
-        managed.apply(LifecycleEvent.EXITED)
+        managed.apply(ServeEvent.EXITED)
         self._on_gone(managed)
         managed.on_exit(managed.serve.name, f"stopped answering at {_place(managed)}: {readiness.last}")
 
     async def stop(self, managed: ManagedServe, grace: float) -> None:
         if managed.gone.is_set():
             return
-        managed.apply(LifecycleEvent.STOP_ASKED)
+        managed.apply(ServeEvent.STOP_BEGUN)
         managed.stop_probing.set()
         if managed.unit is not None:
             pids = self.members(managed)
@@ -245,7 +250,7 @@ class ServeRegistry:
         return None if task.cancelled() else task.result()
 
     def _on_gone(self, managed: ManagedServe) -> None:
-        managed.apply(LifecycleEvent.GONE)
+        managed.apply(ServeEvent.GONE)
         if managed.record is not None:
             self.records.remove(managed.record)
         self._drop(managed)
@@ -260,7 +265,7 @@ class ServeRegistry:
 
     def release(self, managed: ManagedServe) -> None:
         """Stop watching a serve. It goes on running, and its record stays for the next run of Stoker."""
-        managed.apply(LifecycleEvent.RELEASED)
+        managed.apply(ServeEvent.RELEASED)
         if managed.unit is not None:
             managed.unit.release()
         self._drop(managed)
@@ -281,7 +286,7 @@ class ServeRegistry:
             task.cancel()
         for managed in list(self.serves.values()):
             if managed.unit is not None and not stays(managed):
-                managed.apply(LifecycleEvent.STOP_ASKED)
+                managed.apply(ServeEvent.STOP_BEGUN)
                 managed.stop_probing.set()
                 managed.unit.begin_end(0.0)
 
@@ -299,9 +304,9 @@ class ServeRegistry:
         """Stop these sleeping serves: their memory is needed."""
         for name in sleepers:
             managed = self.serves.get(name)
-            if managed is not None and managed.state is LifecycleState.ASLEEP and managed.unit is not None:
+            if managed is not None and managed.phase is ServePhase.ASLEEP and managed.unit is not None:
                 self._log.info("serve %s sleeps and is stopped: its memory is needed", name)
-                managed.apply(LifecycleEvent.STOP_ASKED)
+                managed.apply(ServeEvent.STOP_BEGUN)
                 managed.unit.begin_end(managed.serve.stop_grace)
 
     def measure_later(self, managed: ManagedServe) -> None:
@@ -312,7 +317,7 @@ class ServeRegistry:
 
     async def _measure(self, managed: ManagedServe) -> None:
         measured = await self._meter.measure(managed.serve, self.members(managed))
-        if managed.state is LifecycleState.READY and measured.weight.bytes is not None:
+        if managed.phase is ServePhase.READY and measured.weight.bytes is not None:
             managed.measured = measured.weight
             self._context.notify(MemoryMeasured(managed.serve.name, measured.weight.bytes))
 
@@ -375,7 +380,7 @@ class ServeRegistry:
         pid = managed.unit.pid if managed.unit is not None else None
         rss = process_group.resident_bytes(pid) if pid is not None else None
         log = str(managed.log) if managed.log else None
-        return ServeStatistics(managed.state.value, pid, managed.target.port, rss, log, managed.measured)
+        return ServeStatistics(managed.phase.value, pid, managed.target.port, rss, log, managed.measured)
 
 
 def _place(managed: ManagedServe) -> str:

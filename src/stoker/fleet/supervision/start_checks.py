@@ -1,4 +1,4 @@
-"""Checks whether a serve can start, before a running one is stopped for it; and fetches missing weights.
+"""Checks whether a serve can start, before a running one is stopped for it; and downloads missing weights.
 
 Files are read in threads of their own, for READ_WITHIN seconds at most: a file system whose server is gone does not
 answer, and must hold up nobody else.
@@ -16,11 +16,11 @@ from stoker.domain.access import Paths
 from stoker.domain.protocols import QuickCheck
 from stoker.domain.serve import Driver, Serve
 from stoker.engines.placement import placement_problems
-from stoker.fleet.rehydrate.fetch import FetchProgress
-from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
-from stoker.fleet.supervision import start_files, start_problems
+from stoker.fleet.supervision import start_problems
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.supervision.serve_registry import ServeRegistry
+from stoker.fleet.weights.download import DownloadProgress
+from stoker.fleet.weights.serve_weights import ServeWeights, missing
 
 T = TypeVar("T")
 READ_WITHIN = 10.0
@@ -34,8 +34,8 @@ class StartChecks:
         self._paths = paths
         self._registry = registry
         self._meter = meter
-        self._weights = Rehydrator(paths.state)
-        self._progress: dict[str, FetchProgress] = {}
+        self._weights = ServeWeights(paths.state)
+        self._progress: dict[str, DownloadProgress] = {}
         self._quick: dict[str, tuple[Serve, asyncio.Task[QuickCheck]]] = {}
         """The quick checks under way, by serve."""
 
@@ -62,9 +62,9 @@ class StartChecks:
             if self._paths.placement:
                 lasting += placement_problems(serve, self._paths.vault)
             lasting += self._weights.problems(serve)
-            found = [*lasting, *start_problems.passing(serve, ports, pids)]
+            problems = [*lasting, *start_problems.passing(serve, ports, pids)]
             lacks_weights = serve.source is not None and bool(missing(serve))
-            return QuickCheck(found, lacks_weights, lasting, () if lasting else start_files.marks(serve))
+            return QuickCheck(problems, lacks_weights, lasting, () if lasting else start_problems.marks(serve))
 
         try:
             return await _read(serve, read)
@@ -83,8 +83,8 @@ class StartChecks:
         self, serve: Serve, victims: tuple[str, ...] = (), checked: QuickCheck | None = None
     ) -> list[str]:
         """See `Fleet.full_check`. Hashes weights if their digests are not known yet: that takes minutes."""
-        found = checked or self.quick_check(serve)
-        problems = list((found if isinstance(found, QuickCheck) else await found).problems)
+        check = checked or self.quick_check(serve)
+        problems = list((check if isinstance(check, QuickCheck) else await check).problems)
         if problems or serve.driver is Driver.EXTERNAL:
             return problems
         victim_pids = [
@@ -103,16 +103,16 @@ class StartChecks:
             checking.cancel()
         await asyncio.gather(*checks, return_exceptions=True)
 
-    async def fetch(self, serve: Serve) -> None:
-        def on_progress(progress: FetchProgress) -> None:
+    async def download(self, serve: Serve) -> None:
+        def on_progress(progress: DownloadProgress) -> None:
             self._progress[serve.name] = progress
 
         try:
-            await self._weights.rehydrate(serve, on_progress)
+            await self._weights.download(serve, on_progress)
         finally:
             self._progress.pop(serve.name, None)
 
-    def fetch_progress(self, name: str) -> str:
+    def download_progress(self, name: str) -> str:
         progress = self._progress.get(name)
         if progress is None:
             return "it has just begun"

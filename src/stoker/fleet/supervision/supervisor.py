@@ -1,11 +1,16 @@
-"""The fleet: starts and proves serves, stops them or puts them to sleep, and adopts them after a restart of Stoker."""
+"""The fleet: starts and proves serves, stops them or puts them to sleep, and adopts them after a restart of Stoker.
+
+Asleep: the engine released at least half of its memory; if memory cannot be measured, the engine reports that it
+sleeps. Awake: it is proved ready with a canary, and answers the weights probe as before. An engine whose weights were
+not restored answers, too, but with gibberish.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -13,10 +18,13 @@ import msgspec
 from stoker.domain.access import Conversations
 from stoker.domain.errors import OurBug, StartFailed
 from stoker.domain.lease import Target
-from stoker.domain.protocols import QuickCheck, Running
+from stoker.domain.protocols import Clock, QuickCheck, Running
 from stoker.domain.serve import Driver, Serve
+from stoker.domain.serve_phase import ServeEvent, ServePhase
+from stoker.engines import sleep_api
 from stoker.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.engines.record import FailureKind
+from stoker.engines.sleep_api import VerbFailed
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import (
     START_LIMIT,
@@ -25,22 +33,99 @@ from stoker.fleet.drivers.external import (
     on_worker,
 )
 from stoker.fleet.drivers.unit import Launched, NotGone
-from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.ports import port_problem
-from stoker.fleet.process.signing import KeySigner
-from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.supervision import exit_report
+from stoker.fleet.process.environment import port_problem
+from stoker.fleet.process.identity import Keys, KeySigner, StartRecord
 from stoker.fleet.supervision.adoption import Adopter
-from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
-from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
+from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit, ended_while_starting
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry, ServeStatistics
-from stoker.fleet.supervision.sleep_control import SleepControl
 from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.probe import HostState
 from stoker.http import client
-from stoker.http.kept_connection import KeptConnection
+from stoker.http.client import KeptConnection
+
+SLEEP_LIMIT = 30.0
+"""Seconds."""
+WAKE_LIMIT = 60.0
+"""Seconds: waking that takes longer is no faster than a start."""
+RELEASED_SHARE = 0.5
+"""Share of its memory that an engine has to release to count as asleep."""
+POLL_INTERVAL = 0.02
+"""Seconds."""
+POLLS = 100
+
+Measure = Callable[[Serve, int], int | None]
+"""Bytes of its slot's memory that a serve's process group holds; None: unknown. Takes the process id of the group's
+leader, and is called in a thread."""
+
+
+class SleepControl:
+    """Puts ready serves to sleep and wakes them. The supervisor changes their state."""
+
+    def __init__(self, clock: Clock, measure: Measure) -> None:
+        self._clock = clock
+        self._measure = measure
+
+    async def sleep(self, managed: ManagedServe) -> str:
+        """Put a serve to sleep. Empty: it sleeps and its memory is free; else why not. On cancel it may be asleep or
+        not.
+        """
+        serve, level = managed.serve, managed.serve.sleep_level
+        if level is None:
+            return "it has no `sleep_level`"
+        before = await self._held_by(managed)
+        try:
+            async with asyncio.timeout(SLEEP_LIMIT):
+                readiness = Readiness(serve, managed.target, self._clock, managed.stop_probing)
+                managed.weights_answer = await readiness.weights_probe()
+                await sleep_api.sleep(managed.target, serve.engine, level)
+                return await self._freed(managed, before)
+        except VerbFailed as failure:
+            return str(failure)
+        except TimeoutError:
+            return f"it did not fall asleep within {SLEEP_LIMIT:g} s"
+
+    async def wake(self, managed: ManagedServe) -> str:
+        """Wake a serve. Empty: it is awake and proved ready; else why not. Then, and on cancel, the caller has to stop
+        it.
+        """
+        serve, level = managed.serve, managed.serve.sleep_level
+        readiness = Readiness(serve, managed.target, self._clock, managed.stop_probing)
+        try:
+            async with asyncio.timeout(WAKE_LIMIT):
+                await sleep_api.wake(managed.target, serve.engine, level or 1)
+                await readiness.prove(canary=True)
+                answer = await readiness.weights_probe()
+        except (VerbFailed, NotReady) as failure:
+            return str(failure)
+        except EngineEnded:
+            return "it exited"
+        except TimeoutError:
+            return f"it was not ready within {WAKE_LIMIT:g} s of being woken ({readiness.last})"
+        if answer != managed.weights_answer:
+            return "its answers changed while it slept: its weights were not restored"
+        return ""
+
+    async def _freed(self, managed: ManagedServe, before: int | None) -> str:
+        """Empty if the engine has freed its memory, else why not: one that answers 200 may have freed nothing."""
+        if before is None:
+            asleep = await sleep_api.is_asleep(managed.target, managed.serve.engine)
+            return "" if asleep else "it does not report that it sleeps, and its memory cannot be measured"
+        after: int | None = None
+        for _ in range(POLLS):
+            after = await self._held_by(managed)
+            if after is None or after <= before * (1 - RELEASED_SHARE):
+                break
+            await asyncio.sleep(POLL_INTERVAL)
+        if after is not None and after > before * (1 - RELEASED_SHARE):
+            return f"it answered, but still holds {after} of {before} bytes"
+        return ""
+
+    async def _held_by(self, managed: ManagedServe) -> int | None:
+        pid = managed.unit.pid if managed.unit is not None else None
+        return await asyncio.to_thread(self._measure, managed.serve, pid) if pid is not None else None
+
 
 PORT_TRIES = 3
 """Starts of a serve, each on another port that Stoker picks, until a port taken by another program is an error."""
@@ -88,11 +173,11 @@ class Supervisor:
     ) -> list[str]:
         return await self._checks.full_check(serve, victims, checked)
 
-    async def fetch(self, serve: Serve) -> None:
-        await self._checks.fetch(serve)
+    async def download(self, serve: Serve) -> None:
+        await self._checks.download(serve)
 
-    def fetch_progress(self, name: str) -> str:
-        return self._checks.fetch_progress(name)
+    def download_progress(self, name: str) -> str:
+        return self._checks.download_progress(name)
 
     def load_percent(self, name: str) -> int | None:
         return self._registry.load_percent(name)
@@ -130,7 +215,7 @@ class Supervisor:
         if (running := await self._wake(serve, on_exit)) is not None:
             return running
         while (earlier := self._registry.serves.get(serve.name)) is not None:
-            if earlier.state in (LifecycleState.STARTING, LifecycleState.READY):
+            if earlier.phase in (ServePhase.STARTING, ServePhase.READY):
                 raise OurBug(f"serve '{serve.name}' was started twice without a stop in between")
             if earlier.unit is not None:
                 await earlier.unit.end(math.inf)  # joins the end under way
@@ -147,7 +232,7 @@ class Supervisor:
         managed = self._registry.serves.get(name)
         if managed is None:
             return
-        may_sleep = keep_warm and managed.state is LifecycleState.READY and managed.serve.sleep_level is not None
+        may_sleep = keep_warm and managed.phase is ServePhase.READY and managed.serve.sleep_level is not None
         try:
             if may_sleep and await self._sleep(managed):
                 return
@@ -163,7 +248,7 @@ class Supervisor:
 
     async def _save_and_stop(self, managed: ManagedServe, grace: float) -> None:
         try:
-            if managed.state is LifecycleState.READY and not self._registry.is_hurried:
+            if managed.phase is ServePhase.READY and not self._registry.is_hurried:
                 await self.conversations.save(managed.serve.name)
         finally:  # also on cancel
             await self._registry.stop(managed, grace)
@@ -181,8 +266,8 @@ class Supervisor:
         why = await self._sleep_control.sleep(managed)
         if not why and not self.warm.is_sleeper(name):
             why = "the warm pool has no room for it any more"  # the pool evicted it or was reconfigured
-        if not why and managed.state is LifecycleState.READY:
-            managed.apply(LifecycleEvent.SLEPT)
+        if not why and managed.phase is ServePhase.READY:
+            managed.apply(ServeEvent.SLEPT)
             return True
         self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it exited")
         return False
@@ -190,18 +275,18 @@ class Supervisor:
     async def _wake(self, serve: Serve, on_exit: OnExit) -> Running | None:
         """Wake a sleeping serve. None: it does not sleep, or could not be woken and was stopped."""
         managed = self._registry.serves.get(serve.name)
-        if managed is None or managed.state is not LifecycleState.ASLEEP:
+        if managed is None or managed.phase is not ServePhase.ASLEEP:
             return None
         if not serve.launches_like(managed.serve):
             await self._registry.stop(managed, managed.serve.stop_grace)
             return None
         began = self._clock.now()
-        managed.apply(LifecycleEvent.WOKEN)
+        managed.apply(ServeEvent.WOKEN)
         managed.serve, managed.on_exit, managed.start_kind = serve, on_exit, "asleep"
         try:
             why = await self._sleep_control.wake(managed)
             if not why:
-                managed.apply(LifecycleEvent.PROVED)
+                managed.apply(ServeEvent.PROVED)
                 self._registry.mark_asleep(managed, asleep=False)
         except BaseException:
             await self._registry.stop(managed, _abort_grace(serve))
@@ -220,7 +305,7 @@ class Supervisor:
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
         for other in list(self._registry.serves.values()):  # a sleeping serve keeps its port
-            if other.state is LifecycleState.ASLEEP and other.target.port == serve.port:
+            if other.phase is ServePhase.ASLEEP and other.target.port == serve.port:
                 await self._registry.stop(other, other.serve.stop_grace)
                 self._registry.end_sleepers(self.warm.on_gone(other.serve.name))
         await self._disable_conflicts(serve)
@@ -261,11 +346,11 @@ class Supervisor:
         managed = ManagedServe(serve, on_exit, launched.address, began, record.started_at, record)
         managed.log, managed.log_start, managed.start_kind = launched.log, launched.log_start, start_kind
         try:
-            self._registry.take(managed, LifecycleEvent.LAUNCHED)
+            self._registry.take(managed)
         except ProcessLookupError:
             self._registry.records.remove(record)
             managed.ended_unexpectedly = True
-            raise exit_report.ended_while_starting(managed, self._clock.now()) from None
+            raise ended_while_starting(managed, self._clock.now()) from None
         try:
             self._registry.write_record(managed, record)
             spawned = self._clock.now()
@@ -285,7 +370,7 @@ class Supervisor:
             self._registry.write_record(
                 managed, msgspec.structs.replace(record, command=command, ready=True, facts=facts)
             )
-            managed.apply(LifecycleEvent.PROVED)
+            managed.apply(ServeEvent.PROVED)
             if managed.unit is not None:
                 managed.unit.on_ready()
         except BaseException:
@@ -326,10 +411,10 @@ class Supervisor:
         if self._is_closed:  # Stoker may have been closed during the await
             raise StartFailed(f"serve '{serve.name}' was not started: Stoker is shutting down", code="stopped")
         managed = ManagedServe(serve, on_exit, address, began, self._clock.wall())
-        self._registry.take(managed, LifecycleEvent.LAUNCHED)
+        self._registry.take(managed)
         try:
             proof = await self._registry.prove(managed, min(serve.ready_timeout, START_LIMIT))
-            managed.apply(LifecycleEvent.PROVED)
+            managed.apply(ServeEvent.PROVED)
         except BaseException:
             await self._registry.stop(managed, 0.0)
             raise
@@ -350,7 +435,7 @@ class Supervisor:
         there; then nothing has changed.
         """
         managed = self._registry.serves.get(name)
-        if managed is None or managed.state is not LifecycleState.READY:
+        if managed is None or managed.phase is not ServePhase.READY:
             return None
         address = on_worker(managed.serve, worker)
         try:
@@ -360,7 +445,7 @@ class Supervisor:
             text = "serve %s stays at its old address: at %s:%d it is not ready: %s"
             self._log.warning(text, name, address.host, address.port, problem or "no answer in time")
             return None
-        if self._registry.serves.get(name) is not managed or managed.state is not LifecycleState.READY:
+        if self._registry.serves.get(name) is not managed or managed.phase is not ServePhase.READY:
             return None  # it was stopped or lost meanwhile
         watch, managed.target = managed.watch, address
         self._watch_external(managed)
@@ -395,7 +480,7 @@ class Supervisor:
 
     def _outlives_stoker(self, managed: ManagedServe, leave_running: bool) -> bool:
         can_stay = leave_running and managed.unit is not None and not managed.serve.die_with_parent
-        return can_stay and managed.state is LifecycleState.READY
+        return can_stay and managed.phase is ServePhase.READY
 
     async def close(self, leave_running: bool) -> list[str]:
         """See `Fleet.close`. Serves with `die_with_parent` are stopped in any case. A second call does nothing.

@@ -1,8 +1,6 @@
 """Runs swaps: carries out the scheduler's commands, from the check of a start to the report.
 
-conductor        the scheduler's only caller: carries out its commands, reports results back
-swapper          runs swaps: check, stop, start, prove; refusals: why a serve may not start
-prompt_routing   sends a prompt to the replica that has most of it in its cache
-weight_fetching  requests that wait for weights     recovery       swaps that a crash interrupted
-residency        what is loaded, for routing        status_report  slots and serves for `/status`
+conductor      the scheduler's only caller: carries out its commands, reports results back
+swapper        runs swaps: check, stop, start, prove; waits for weights; ends what a crash interrupted
+status_report  slots and serves for `/status`
 """

@@ -34,14 +34,17 @@ from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Fleet, Journal, QuickCheck, Running
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.serve import Serve, ServeIdentity, Slot
+from stoker.domain.serve_phase import ServePhase
 from stoker.domain.swap import SwapReport
-from stoker.fleet.swapping.prompt_routing import PromptRouting
-from stoker.fleet.swapping.recovery import NoJournal, Recovery
-from stoker.fleet.swapping.refusals import cannot_start, needs_force, without_name
-from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
-from stoker.fleet.swapping.weight_fetching import WeightFetching, acquire_after
-from stoker.request.lease.cannot_load import CannotLoad
+from stoker.fleet.swapping.swapper import (
+    NoJournal,
+    Recovery,
+    SwapCallbacks,
+    SwapDone,
+    Swapper,
+    WeightDownloads,
+    acquire_after,
+)
 from stoker.request.lease.commands import (
     CancelSwap,
     CheckStart,
@@ -53,13 +56,13 @@ from stoker.request.lease.commands import (
     StartSwap,
     WakeAt,
 )
-from stoker.request.lease.eviction import Never, Victims, victims_for
-from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.eviction import DoesNotFit, Victims, victims_for
 from stoker.request.lease.places import can_answer
-from stoker.request.lease.preview import SwitchPreview, loadable, preview_switch
-from stoker.request.lease.refusals import cannot_load, forwarded_twice, removed
+from stoker.request.lease.preview import Residency, SwitchPreview, loadable, preview_switch
+from stoker.request.lease.prompt_routing import PromptRouting
+from stoker.request.lease.refusals import cannot_load, cannot_start, forwarded_twice, needs_force, removed, without_name
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import ServeState
+from stoker.request.lease.state import CannotLoad, ServeState
 from stoker.request.lease.timing import swap_timeout
 
 log = logging.getLogger("stoker.fleet")
@@ -100,14 +103,14 @@ class Conductor:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
-        self._fetching = WeightFetching(
-            lambda name: fleet.fetch(self.scheduler.serves[name].serve), fleet.fetch_progress
+        self._downloads = WeightDownloads(
+            lambda name: fleet.download(self.scheduler.serves[name].serve), fleet.download_progress
         )
         journal = journal or NoJournal()
         callbacks = SwapCallbacks(
             self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port))
         )
-        self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, callbacks)
+        self._swapper = Swapper(self.scheduler, fleet, journal, self._downloads, callbacks)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
         # The swapper's own mappings, shared: the swapper writes them, and `begin` adds adopted serves to `running`.
         self.running = self._swapper.running
@@ -127,7 +130,7 @@ class Conductor:
     def has_choice(self, name: str) -> bool:
         """Whether several replicas of a serve are ready."""
         replicas = self.scheduler.replica_sets.get(name)
-        return replicas is not None and sum(one.phase is ServePhase.READY for one in replicas.replicas) > 1
+        return replicas is not None and sum(replica.phase is ServePhase.READY for replica in replicas.replicas) > 1
 
     def has_another(self, name: str, wish: ReplicaWish) -> bool:
         """Whether a replica of a serve that `wish` allows is ready or can be started."""
@@ -142,7 +145,7 @@ class Conductor:
         running = self.running.get(name)
         if running is None and name in self.scheduler.replica_sets:
             replicas = self.scheduler.replica_sets[name].replicas
-            running = next((self.running[one.name] for one in replicas if one.name in self.running), None)
+            running = next((self.running[replica.name] for replica in replicas if replica.name in self.running), None)
         return None if running is None else running.target
 
     def acquire(
@@ -161,7 +164,7 @@ class Conductor:
         is granted at the same moment is released.
         """
         state = self._state_of(name, wish)
-        if state.phase is _STOPPED and not is_checked and not self.scheduler.closing:
+        if state.phase is _STOPPED and not is_checked and not self.scheduler.state.closing:
             return self._acquire_stopped(state, name, takes_place, share, body_bytes, wish)
         id = next(self._ids)
         now = self._clock.now()
@@ -188,7 +191,7 @@ class Conductor:
                 return self.acquire(name, *details)
             self._refuse_hopeless(state, check)
             if check.lacks_weights:
-                return self._fetching.acquire_after_fetch(
+                return self._downloads.acquire_after_download(
                     state.name, swap_timeout(state), lambda: self.acquire(name, *details)
                 )
             return self.acquire(name, *details, is_checked=True)
@@ -285,8 +288,8 @@ class Conductor:
         if state is None or (state.phase is ServePhase.READY and state.name in self.running):  # 1
             return ""
         name = state.name
-        if self._fetching.is_fetching(name):  # 2
-            return f"waits for its weights: {self._fleet.fetch_progress(name)}"
+        if self._downloads.is_downloading(name):  # 2
+            return f"waits for its weights: {self._fleet.download_progress(name)}"
         if state.phase is not ServePhase.STARTING:  # 3
             return "waits to be loaded"
         swap = next((swap for swap in state.slot_state.swaps.values() if swap.target is state), None)
@@ -327,16 +330,16 @@ class Conductor:
         a serve cannot load.
         """
         state = self._state_of(name)
-        found = preview_switch(self.scheduler, state.name)
-        if found.refusal is not None or state.phase is not ServePhase.STOPPED:
-            return found
+        answer = preview_switch(self.scheduler, state.name)
+        if answer.refusal is not None or state.phase is not ServePhase.STOPPED:
+            return answer
         try:
             if not force:
                 self._refuse_unforced(state)
             self._refuse_hopeless(state, await self._check_now(state))
         except StokerError as refusal:
             return SwitchPreview(state.name, refusal=refusal)
-        return preview_switch(self.scheduler, state.name) if state.name in self.scheduler.serves else found
+        return preview_switch(self.scheduler, state.name) if state.name in self.scheduler.serves else answer
 
     async def loadable(self) -> list[str]:
         """See `request.lease.preview.loadable`. Without those of which a check finds that they cannot load."""
@@ -366,7 +369,7 @@ class Conductor:
             check = await self._check_now(state)
             self._refuse_hopeless(state, check)
             if check.lacks_weights:
-                await asyncio.shield(self._fetching.task(name))
+                await asyncio.shield(self._downloads.task(name))
             state = self._state_of(name)
         before = self.last_swap.get(name)
         id = next(self._ids)
@@ -398,8 +401,8 @@ class Conductor:
     def set_held(self, name: str, is_held: bool) -> None:
         """Admit no new requests for a serve (`stoker serves drain`), or admit them again."""
         replicas = self.scheduler.replica_sets.get(name)
-        for one in (name,) if replicas is None else [state.name for state in replicas.replicas]:
-            self._carry_out(self.scheduler.on_hold(one, self._clock.now(), is_held))
+        for replica in (name,) if replicas is None else [state.name for state in replicas.replicas]:
+            self._carry_out(self.scheduler.on_hold(replica, self._clock.now(), is_held))
 
     def restart(self, name: str, reason: str) -> bool:
         """Restart a wedged serve: cut its streams, stop it, start it again. False: it is not ready, so nothing is
@@ -468,7 +471,7 @@ class Conductor:
         self._closing = True
         for task in self._checks:
             task.cancel()
-        await self._fetching.close()
+        await self._downloads.close()
         try:
             async with asyncio.timeout(grace):
                 while self._leases:
@@ -496,7 +499,7 @@ class Conductor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._fetching.close()
+        await self._downloads.close()
         return await self._fleet.close(leave_running)
 
     # -- commands --------------------------------------------------------------------------------------------------
@@ -581,8 +584,8 @@ class Conductor:
 
     async def _check_now(self, state: ServeState) -> QuickCheck:
         serve = state.serve
-        found = self._fleet.quick_check(serve)
-        check = found if isinstance(found, QuickCheck) else await asyncio.shield(self._checking(found))
+        checking = self._fleet.quick_check(serve)
+        check = checking if isinstance(checking, QuickCheck) else await asyncio.shield(self._checking(checking))
         self._learn(state, serve, check)
         return check
 
@@ -590,14 +593,14 @@ class Conductor:
         """What a check of `serve` says about whether it can load; nothing, if it was reloaded or removed meanwhile."""
         if self.scheduler.serves.get(state.name) is not state or state.serve is not serve:
             return
-        known, now = state.cannot_load, self._clock.now()
+        former, now = state.cannot_load, self._clock.now()
         if check.lasting:
             reason = "; ".join(without_name(state.serve, problem) for problem in check.lasting)
-            if known != CannotLoad(reason, reason) and state.phase is _STOPPED:
+            if former != CannotLoad(reason, reason) and state.phase is _STOPPED:
                 log.warning("serve %s cannot load: %s", state.name, reason)
                 self._carry_out(self.scheduler.on_cannot_load(state.name, now, reason))
                 self._look_again_later()
-        elif known is not None and (not known.failure or known.files != check.files):
+        elif former is not None and (not former.failure or former.files != check.files):
             log.info("serve %s may be loaded again: what prevented it has changed", state.name)
             self._carry_out(self.scheduler.on_may_load(state.name, now))
 
@@ -609,11 +612,11 @@ class Conductor:
         """Have the files of serves that cannot load changed? Nobody may ask for them until that shows."""
         self._look_again = None
         for state in () if self._closing else self._broken():
-            found = self._fleet.quick_check(state.serve)
-            if isinstance(found, QuickCheck):
-                self._learn(state, state.serve, found)
+            checking = self._fleet.quick_check(state.serve)
+            if isinstance(checking, QuickCheck):
+                self._learn(state, state.serve, checking)
             else:
-                self._checking(found).add_done_callback(partial(self._looked, state, state.serve))
+                self._checking(checking).add_done_callback(partial(self._looked, state, state.serve))
         self._look_again_later()
 
     def _looked(self, state: ServeState, serve: Serve, done: asyncio.Task[QuickCheck]) -> None:
@@ -631,7 +634,9 @@ class Conductor:
 
     def _refuse_hopeless(self, state: ServeState, check: QuickCheck) -> None:
         """Refuse a start that cannot succeed, before any resident is stopped. Raises StokerError."""
-        if not check.problems or isinstance(victims_for(state), Never):  # that the scheduler refuses, in better words
+        if not check.problems or isinstance(
+            victims_for(state), DoesNotFit
+        ):  # that the scheduler refuses, in better words
             return
         if check.lasting and state.cannot_load is not None:
             raise cannot_load(state.serve, state.cannot_load)

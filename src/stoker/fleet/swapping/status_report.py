@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from stoker.domain.serve_phase import ServePhase
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.request.lease.cheapest_victims import evict_cost
-from stoker.request.lease.eviction import cost_decides
-from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.eviction import cost_decides, evict_cost
 from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import timing
 

@@ -1,4 +1,8 @@
-"""Runs swaps: each is one task, which stops the victims, starts the target and reports the result."""
+"""Runs swaps: each is one task, which stops the victims, starts the target and reports the result.
+
+Requests that wait for missing weights share one download per serve. Swaps that an earlier run of Stoker began and did
+not end are finished or undone.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,124 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from stoker.domain.errors import OurBug, StokerError
+from stoker.domain.errors import CapacityError, OurBug, StokerError
+from stoker.domain.lease import Lease
 from stoker.domain.protocols import FileMarks, Fleet, Journal, QuickCheck, Running, SwapEntry
 from stoker.domain.serve import Serve
+from stoker.domain.serve_phase import ServePhase
 from stoker.domain.swap import SwapReport
-from stoker.fleet.swapping.refusals import cannot_start, lasting_problems
-from stoker.fleet.swapping.weight_fetching import WeightFetching
 from stoker.request.lease.commands import StartSwap
+from stoker.request.lease.refusals import cannot_start, lasting_problems
 from stoker.request.lease.scheduler import Scheduler
 
 log = logging.getLogger("stoker.fleet")
+T = TypeVar("T")
+RETRY_AFTER = 60.0
+
+
+class WeightDownloads:
+    """Owned by the conductor. `download(name)` brings missing weights; `progress(name)` is its progress in words."""
+
+    def __init__(self, download: Callable[[str], Awaitable[None]], progress: Callable[[str], str]) -> None:
+        self._download = download
+        self._progress = progress
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def task(self, name: str) -> asyncio.Task[None]:
+        """The download under way, or a new one."""
+        task = self._tasks.get(name)
+        if task is None:
+            log.info("serve %s: fetching its missing weights", name)
+            task = self._tasks[name] = self._loop.create_task(
+                self._run(name, self._download(name)), name=f"download-{name}"
+            )
+        return task
+
+    def is_downloading(self, name: str) -> bool:
+        return name in self._tasks
+
+    async def _run(self, name: str, downloading: Awaitable[None]) -> None:
+        try:
+            await downloading
+        finally:
+            del self._tasks[name]
+
+    def acquire_after_download(
+        self, name: str, limit: float, acquire: Callable[[], Lease | asyncio.Future[Lease]]
+    ) -> asyncio.Future[Lease]:
+        """The result of `acquire` once the weights are there. The caller may cancel the Future or set an exception.
+
+        The Future raises what the download raises, and CapacityError `fetching` after `limit` seconds; the download
+        goes on.
+        """
+        downloading = self.task(name)
+        waiter = acquire_after(downloading, lambda _: acquire())
+        timer = self._loop.call_later(limit, self._on_limit, name, waiter)
+        downloading.add_done_callback(lambda _: timer.cancel())
+        return waiter
+
+    async def close(self) -> None:
+        """Cancel all downloads; no half-written file stays."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _on_limit(self, name: str, waiter: asyncio.Future[Lease]) -> None:
+        if not waiter.done():
+            text = f"the weights of serve '{name}' are being fetched: {self._progress(name)}"
+            waiter.set_exception(CapacityError(text, code="fetching", retry_after=RETRY_AFTER))
+
+
+def acquire_after(
+    task: asyncio.Task[T], acquire: Callable[[T], Lease | asyncio.Future[Lease]]
+) -> asyncio.Future[Lease]:
+    """What `acquire` returns or raises, called with the result of `task`. The caller may cancel the Future or set an
+    exception; the task goes on.
+    """
+    waiter: asyncio.Future[Lease] = task.get_loop().create_future()
+
+    def ended(task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            if not waiter.done():
+                waiter.set_exception(CapacityError("Stoker is shutting down", code="shutting_down", retry_after=5.0))
+        elif (failure := task.exception()) is not None:
+            if not waiter.done():
+                waiter.set_exception(failure)
+        elif not waiter.done():
+            try:
+                _chain(waiter, acquire(task.result()))
+            except Exception as refusal:  # no request may wait forever
+                waiter.set_exception(refusal)
+
+    task.add_done_callback(ended)
+    return waiter
+
+
+def _chain(waiter: asyncio.Future[Lease], got: Lease | asyncio.Future[Lease]) -> None:
+    """Resolve `waiter` with the result of `got`; cancelling `waiter` cancels `got`."""
+    if isinstance(got, Lease):
+        waiter.set_result(got)
+        return
+
+    def arrived(done: asyncio.Future[Lease]) -> None:
+        if waiter.done():  # the request left at the same moment
+            if not done.cancelled() and done.exception() is None:
+                done.result().release()
+        elif done.cancelled():
+            waiter.cancel()
+        elif (failure := done.exception()) is not None:
+            waiter.set_exception(failure)
+        else:
+            waiter.set_result(done.result())
+
+    got.add_done_callback(arrived)
+    waiter.add_done_callback(lambda _: got.cancel())
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +156,7 @@ class Swapper:
     """Owned by the conductor. Reads the scheduler's state; only the conductor changes it."""
 
     def __init__(
-        self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: WeightFetching, callbacks: SwapCallbacks
+        self, scheduler: Scheduler, fleet: Fleet, journal: Journal, downloads: WeightDownloads, callbacks: SwapCallbacks
     ) -> None:
         self.running: dict[str, Running] = {}
         self.checking: set[int] = set()
@@ -57,7 +166,7 @@ class Swapper:
         self._scheduler = scheduler
         self._fleet = fleet
         self._journal = journal
-        self._fetching = fetching
+        self._downloads = downloads
         self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._swaps: dict[int, asyncio.Task[None]] = {}
@@ -123,7 +232,7 @@ class Swapper:
                 if serve is not None and entry is not None:
                     check = await self._quick_check(serve)
                     if check.lacks_weights:  # a start without a request: restored, restarted, keep_loaded
-                        await asyncio.shield(self._fetching.task(serve.name))
+                        await asyncio.shield(self._downloads.task(serve.name))
                         check = await self._quick_check(serve)
                     files = check.files
                     await self._full_check(serve, report.victims, check)
@@ -187,7 +296,7 @@ class Swapper:
         try:
             await self._full_check(serve, victims, await self._quick_check(serve))
         except StokerError as error:
-            swap = self._scheduler.find_swap(swap_id)
+            swap = self._scheduler.state.find_swap(swap_id)
             if swap is not None and swap.run_at is None:
                 place = self._scheduler.serves[serve.name].slot_name
                 report = SwapReport(swap_id, serve.name, place, victims, "failed", error=error.message)
@@ -216,3 +325,62 @@ def timed(phases: dict[str, float], phase: str) -> Iterator[None]:
         yield
     finally:
         phases[phase] = time.monotonic() - began
+
+
+class NoJournal:
+    """For a fleet without crash recovery."""
+
+    async def begin(self, swap: SwapEntry) -> None: ...
+
+    def end(self, swap: SwapEntry) -> None: ...
+
+    def unfinished(self) -> list[SwapEntry]:
+        return []
+
+
+class Recovery:
+    """Owned by the conductor. `switch(name)` makes a serve resident; it raises StokerError."""
+
+    def __init__(self, scheduler: Scheduler, journal: Journal, switch: Callable[[str], Awaitable[object]]) -> None:
+        self._scheduler = scheduler
+        self._journal = journal
+        self._switch = switch
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Start the recovery. Call it when all serves that still run are adopted."""
+        for swap in self._journal.unfinished():
+            task = asyncio.get_running_loop().create_task(self._recover(swap), name=f"recover-{swap.slot}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The recoveries under way, for cancelling them. The journal keeps what they did not finish."""
+        return list(self._tasks)
+
+    async def _recover(self, swap: SwapEntry) -> None:
+        """Finish an interrupted swap; if that is not possible, undo it.
+
+        1. the target or a victim runs or is starting: the swap had succeeded, or was undone: nothing to do
+        2. the target is still configured: start it
+        3. the target is not configured any more, or did not start: start the first configured victim that starts
+        """
+        names = (swap.target, *swap.victims)
+        states = [state for name in names if (state := self._scheduler.serves.get(name)) is not None]
+        if all(state.phase is ServePhase.STOPPED for state in states):
+            for name in names:
+                if name not in self._scheduler.serves:
+                    text = "the swap of slot %s to %s was interrupted: %s is not started, it is not configured any more"
+                    log.warning(text, swap.slot, swap.target, name)
+                elif await self._is_started(name, swap):
+                    break
+        self._journal.end(swap)
+
+    async def _is_started(self, name: str, swap: SwapEntry) -> bool:
+        log.warning("the swap of slot %s to %s was interrupted: starting %s", swap.slot, swap.target, name)
+        try:
+            await self._switch(name)
+        except StokerError as error:
+            log.error("after an interrupted swap, serve %s did not start: %s", name, error.message)
+            return False
+        return True

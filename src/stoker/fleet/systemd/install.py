@@ -1,4 +1,5 @@
-"""The changes to this machine that make Stoker run as a service, or remove it again; and carrying them out.
+"""The changes to this machine that make Stoker run as a service, or remove it again; and carrying them out: all files
+change, or none.
 
 `plan` and `plan_removal` read and decide; `carry_out` acts. A unit that was edited by hand is not overwritten unless
 forced, and an operator's own unit is left alone.
@@ -6,17 +7,18 @@ forced, and an operator's own unit is left alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Driver, Serve
 from stoker.engines import plan as engines
-from stoker.fleet.systemd import file_changes, units
+from stoker.fleet.systemd import units
 from stoker.fleet.systemd.systemctl import failure
 from stoker.fleet.systemd.units import (
     FRONT_DOOR,
@@ -28,6 +30,53 @@ from stoker.fleet.systemd.units import (
     InstallSite,
     Origin,
 )
+from stoker.store.files import atomic
+
+
+@contextlib.contextmanager
+def changed_files(changes: Mapping[Path, str | None], mode: int = 0o644) -> Iterator[None]:
+    """Write these texts (None: delete the file) and keep them, unless the body raises: then all is as it was before.
+
+    Everything is written beside its place first, then renamed. Raises OSError; nothing has changed then. Directories
+    that were made for it stay.
+    """
+    before = {path: _read(path) for path in changes}
+    drafts: dict[Path, Path] = {}
+    done: list[Path] = []
+    try:
+        for path, text in changes.items():
+            if text is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                drafts[path] = atomic.write_draft(path, text.encode(), mode)
+        for path in changes:
+            if path in drafts:
+                drafts[path].replace(path)
+                del drafts[path]
+            else:
+                path.unlink(missing_ok=True)
+            done.append(path)
+        yield
+    except BaseException:
+        for path in drafts.values():
+            path.unlink(missing_ok=True)
+        for path in reversed(done):
+            _restore(path, before[path], mode)
+        raise
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _restore(path: Path, content: bytes | None, mode: int) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        atomic.write(path, content, mode)
+
 
 SYSTEM = Path("/etc/systemd/system")
 RULES = Path("/etc/polkit-1/rules.d/50-stoker.rules")
@@ -137,7 +186,7 @@ def carry_out(changes: Changes, run: Run) -> None:
     try:
         for argv in changes.before:
             run(argv)
-        with file_changes.changed_files(changes.files):
+        with changed_files(changes.files):
             for argv in changes.after:
                 run(argv)
     except OSError as error:

@@ -21,14 +21,22 @@ from stoker.blocking import StillBlocked, at_once, in_own_thread
 from stoker.domain.access import WarmPool
 from stoker.domain.prediction import Prediction, PredictionReason
 from stoker.domain.serve import Serve, Warmth
-from stoker.fleet.drivers.process import describe_exit
+from stoker.fleet.drivers.process_group import describe_exit
 from stoker.fleet.memory.host import available_memory
-from stoker.fleet.warm import page_cache
+from stoker.fleet.warm import pages
 from stoker.fleet.warm.holder import HoldProgress, HoldRequest
-from stoker.fleet.warm.pool import Command, Drop, WarmKind, WarmModel, WarmModels, sleeper
-from stoker.fleet.warm.prediction import Forecast
-from stoker.fleet.warm.statistics import WarmStatistics, WarmStatus
-from stoker.fleet.warm.weight_paths import weights_of
+from stoker.fleet.warm.pool import (
+    Command,
+    Drop,
+    Forecast,
+    WarmKind,
+    WarmModel,
+    WarmModels,
+    WarmStatistics,
+    WarmStatus,
+    sleeper,
+)
+from stoker.fleet.weights.serve_weights import weights_of
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
 MIN_MESSAGE_INTERVAL = 0.1
@@ -90,7 +98,7 @@ class WarmKeeper:
             return "unknown"
         if found is None:
             return "unknown"
-        return "warm" if found >= page_cache.ENOUGH else "cold"
+        return "warm" if found >= pages.ENOUGH else "cold"
 
     def on_started(self, serve: Serve) -> tuple[str, ...]:
         """The serve is ready in its slot: reads in what is likely to follow it."""
@@ -306,6 +314,6 @@ def _model(serve: Serve) -> WarmModel:
 
 def _share(serve: Serve) -> float | None:
     try:
-        return page_cache.cached_share_of(tuple(weights_of(serve)))
+        return pages.cached_share_of(tuple(weights_of(serve)))
     except OSError:
         return None

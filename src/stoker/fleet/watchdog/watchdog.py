@@ -1,4 +1,9 @@
-"""The loop that checks that each ready serve still works.
+"""How often a serve may be started again. Pure.
+
+Counted are restarts of a sick serve and unexpected ends. Failed starts are not: the scheduler has its own back-off for
+them (`request/lease/timing.py`).
+
+The loop that checks that each ready serve still works.
 
 Each ready serve is checked every `interval` seconds, staggered, never twice at once. A check is one GET /v1/models (of
 the probe path instead, with identity `none`); one GET /metrics more while requests are in flight; and once a minute its
@@ -19,19 +24,93 @@ from typing import Any, Protocol
 from stoker.domain.access import Watchdog
 from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver, ServeIdentity
-from stoker.fleet.watchdog import assertions, budget
+from stoker.fleet.watchdog import assertions
 from stoker.fleet.watchdog.assertions import AssertionResult, HealthAssessment, Observation, Remedy, ServeHealth
-from stoker.fleet.watchdog.budget import History, Park, Restart
-from stoker.fleet.watchdog.probe import HostState, Listing, question
-from stoker.fleet.watchdog.progress import (
+from stoker.fleet.watchdog.probe import (
     NO_COUNTERS,
     EngineCounters,
+    HostState,
+    Listing,
     WorkProgress,
     WorkSample,
     advance,
+    question,
     stall_limit,
     without_progress,
 )
+
+BACKOFF_BASE = 10.0
+BACKOFF_CAP = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The clock's times of what was counted, oldest first."""
+
+    times: tuple[float, ...] = ()
+
+    def within(self, window: float, now: float) -> History:
+        """Without what is longer ago than `window` seconds."""
+        return History(tuple(at for at in self.times if at > now - window))
+
+    def counted(self, now: float) -> History:
+        return History((*self.times, now))
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Now. `number` of them were made within the window, this one included."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Not before the clock's time `until`."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """The budget is used up: an operator has to act. `reason` is a sentence."""
+
+    reason: str
+
+
+def decide(history: History, limits: Watchdog, now: float) -> Restart | Wait | Park:
+    """May a sick serve be restarted now?
+
+    1 used up: park  2 the first within the window: at once  3 too soon after the last: wait  4 restart
+    """
+    recent = history.within(limits.window, now).times
+    if len(recent) >= limits.restarts:  # 1
+        return Park(_used_up(len(recent), limits))
+    if not recent:  # 2
+        return Restart(1)
+    until = recent[-1] + backoff(len(recent))
+    if now < until:  # 3
+        return Wait(until)
+    return Restart(len(recent) + 1)  # 4
+
+
+def decide_after_exit(history: History, limits: Watchdog, now: float) -> tuple[History, Park | None]:
+    """The serve ended by itself; the scheduler starts it again. `Park` if that was once too often."""
+    counted = history.within(limits.window, now).counted(now)
+    if len(counted.times) <= limits.restarts:
+        return counted, None
+    return counted, Park(_used_up(len(counted.times) - 1, limits))
+
+
+def backoff(restarts: int) -> float:
+    """Seconds from the last of so many restarts within the window to the next."""
+    return min(BACKOFF_BASE * 2.0 ** min(restarts - 1, 16), BACKOFF_CAP)
+
+
+def _used_up(count: int, limits: Watchdog) -> str:
+    times = "once" if count == 1 else f"{count} times"
+    return f"it was restarted {times} within {limits.window:g} s, the limit of [watchdog] restarts"
+
 
 HOST_STATE_EVERY = 60.0
 """Seconds between two checks of what hardly ever changes."""
@@ -145,9 +224,7 @@ class WatchdogLoop:
     def exited(self, name: str, detail: str) -> None:
         """A serve ended by itself. The scheduler starts it again when it is wanted; here it only counts."""
         now = self._clock.now()
-        self._histories[name], park = budget.decide_after_exit(
-            self._histories.get(name, History()), self._settings, now
-        )
+        self._histories[name], park = decide_after_exit(self._histories.get(name, History()), self._settings, now)
         if park is not None:
             self._park(name, f"serve '{name}' exited again ({detail}): {park.reason}")
 
@@ -275,14 +352,14 @@ class WatchdogLoop:
             return
         now = self._clock.now()
         history = self._histories.get(name, History()).within(self._settings.window, now)
-        match budget.decide(history, self._settings, now):
+        match decide(history, self._settings, now):
             case Restart(number):  # 3
                 if not self._actions.restart(name, assessment.reason):
                     return  # it is stopping already; if it stays, the next check asks again
                 watched.has_acted = True
                 self._histories[name] = history.counted(now)
                 self._log.warning("serve %s is sick and is restarted (no. %d): %s", name, number, assessment.reason)
-            case budget.Wait(until):  # 4
+            case Wait(until):  # 4
                 if is_news:
                     text = "serve %s is sick, and not restarted before %.0f s have passed: %s"
                     self._log.warning(text, name, until - now, assessment.reason)

@@ -26,7 +26,7 @@ from stoker.gateway.compat.model_control import ModelControl
 from stoker.gateway.compat.streams import OpenStreams
 from stoker.gateway.flow import Flow
 from stoker.gateway.upstream import UpstreamRequests
-from stoker.request.accept.body import read_body
+from stoker.request.accept.connection import read_body
 from stoker.request.decide.names import Names
 
 UNLOAD_ONE = "/api/models/unload/"

@@ -20,7 +20,7 @@ from stoker.exchange.call import Call
 from stoker.gateway.events.ring import EventRing, frame
 from stoker.gateway.events.topics import Topic
 from stoker.gateway.events.wanted import DEFAULT, LOGS, wanted_topics
-from stoker.request.accept.wire import Wire
+from stoker.request.accept.connection import Wire
 from stoker.request.relay.reply import Reply
 
 log = logging.getLogger("stoker.front")

@@ -13,7 +13,7 @@ from stoker.access.sessions import cookie
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Scope
 from stoker.gateway.web.files import PageFiles, PageReply
-from stoker.request.accept.wire import Wire
+from stoker.request.accept.connection import Wire
 
 NOWHERE = "/ui"
 """Without the slash at its end, the page's relative addresses would miss."""

@@ -10,8 +10,8 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
+from stoker.request.accept.connection import Forwarded, Wire
 from stoker.request.accept.routes import BEHIND_PROXIES, TREES_BEHIND_PROXIES
-from stoker.request.accept.wire import Forwarded, Wire
 
 EVERYBODY = "*"
 MAX_REMEMBERED = 1024

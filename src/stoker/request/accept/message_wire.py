@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from stoker.request.accept.last_response import LastResponse
-from stoker.request.accept.wire import ClientConnection, Wire
+from stoker.request.accept.bodies import SMALL, BodyBudget
+from stoker.request.accept.connection import ClientConnection, Wire
 from stoker.request.codec.response_events import error_message, events_of
 from stoker.request.codec.sse import FrameSplitter
+from stoker.request.stored_responses.compaction import since_compaction
+from stoker.request.stored_responses.items import StoredItem
 
 MAX_WHOLE: Final = 4 * 2**20
 """Bytes of a reply that is no stream."""
@@ -104,3 +106,35 @@ class MessageWire(Wire):
         if not self.is_lost:
             self._messages.send_message(error_message(502, (), _BROKE))
         self._complete()
+
+
+class LastResponse:
+    """What a connection remembers of its last response, so that its next request can go on from there although nothing
+    is stored. Counts as a request body while it is kept: where the budget has no room for it, it is not kept.
+    """
+
+    def __init__(self, bodies: BodyBudget) -> None:
+        self._bodies = bodies
+        self._id = ""
+        self._items: list[StoredItem] = []
+        self._held = 0
+
+    def keep(self, id: str, items: list[StoredItem]) -> None:
+        """The response with all that it was asked, in the place of what was kept before."""
+        self.forget()
+        items = since_compaction(items)
+        size = sum(len(item.body) for item in items)
+        if id and self._bodies.take(size, size <= SMALL):
+            self._id, self._items, self._held = id, items, size
+
+    def items_of(self, id: str | None) -> list[StoredItem] | None:
+        """What came before, for a request that continues this response; None: it is not the last one."""
+        return self._items if id is not None and id == self._id else None
+
+    def forget(self, id: str | None = None) -> None:
+        """Forget the response; with `id` only if it is this one."""
+        if id is not None and id != self._id:
+            return
+        held, self._held = self._held, 0
+        self._bodies.give_back(held)
+        self._id, self._items = "", []

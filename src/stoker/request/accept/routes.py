@@ -13,7 +13,6 @@ from urllib.parse import unquote
 from stoker.domain.dialect import ENDPOINTS, Dialect, Endpoint
 from stoker.domain.errors import ClientError
 from stoker.domain.nearest import nearest
-from stoker.request.accept import not_offered
 
 
 class RouteKind(Enum):
@@ -132,6 +131,36 @@ description of the paths is the same for every Stoker of a version.
 """
 
 
+NOT_OFFERED = {
+    "OpenAI's API": (
+        "/v1/agents", "/v1/assistants", "/v1/audio", "/v1/batches", "/v1/chat/completions", "/v1/chatkit",
+        "/v1/containers", "/v1/content_provenance_checks", "/v1/decisions", "/v1/edits", "/v1/engines", "/v1/evals",
+        "/v1/files", "/v1/fine_tuning", "/v1/fine-tunes", "/v1/images", "/v1/live", "/v1/moderations",
+        "/v1/organization", "/v1/projects", "/v1/realtime/calls", "/v1/realtime/client_secrets",
+        "/v1/realtime/sessions", "/v1/realtime/transcription_sessions", "/v1/realtime/translations", "/v1/safety",
+        "/v1/skills", "/v1/threads", "/v1/uploads", "/v1/vaults", "/v1/vector_stores", "/v1/videos",
+        "/v1/webhook_endpoints", "/v1/webhook_event_types",
+    ),
+    "Anthropic's API": (
+        "/v1/complete", "/v1/deployment_runs", "/v1/deployments", "/v1/dreams", "/v1/environments", "/v1/experimental",
+        "/v1/memory_stores", "/v1/messages/batches", "/v1/organizations", "/v1/sessions", "/v1/tunnels",
+        "/v1/user_profiles",
+    ),
+    "Ollama's API": (
+        "/api/blobs", "/api/copy", "/api/create", "/api/delete", "/api/me", "/api/push", "/api/signout",
+        "/api/web_fetch", "/api/web_search",
+    ),
+}  # fmt: skip
+"""Paths of other APIs that Stoker does not offer, so that a client is not told they are unknown. Each stands for itself
+and for everything below it. docs/reference/http.md lists them, and a test compares them with the SDKs.
+"""
+_DIALECTS = {"Anthropic's API": Dialect.MESSAGES, "Ollama's API": Dialect.OLLAMA_CHAT}
+"""Of their errors. Others are refused as by OpenAI, unless the client says it speaks Anthropic's API, which has some of
+these paths too.
+"""
+_APIS: dict[str, str] = {path: api for api, paths in NOT_OFFERED.items() for path in paths}
+
+
 class Routes:
     """The table, and the configured prefixes below which all of it is found again."""
 
@@ -179,9 +208,13 @@ class Routes:
         if route is None:
             route = self._respelt(path) or self._below(path)
         if route is None:
-            raise not_offered.refusal(path) or ClientError(
-                f"there is no path {path[:200]!r}; {self._path_hint(path)}", code="no_route", status=404
-            )
+            api = _api_of(path)
+            if api is not None:
+                lists = "docs/reference/http.md lists the paths that it offers"
+                text = f"Stoker does not offer {path[:200]!r} of {api}; {lists}"
+                raise ClientError(text, code="not_offered", status=404)
+            text = f"there is no path {path[:200]!r}; {self._path_hint(path)}"
+            raise ClientError(text, code="no_route", status=404)
         if route.methods and method not in route.methods:
             if route.endpoint is not None and (other := _OTHER_METHODS.get((method, route.endpoint.path))) is not None:
                 return other
@@ -206,7 +239,7 @@ class Routes:
         """The dialect in which to refuse a request for this path, `inside` a prefix."""
         route = self._respelt(path)
         if route is None:
-            return not_offered.dialect_of(path)
+            return _DIALECTS.get(_api_of(path) or "")
         if route.kind is RouteKind.OLLAMA:
             return Dialect.OLLAMA_CHAT
         return None if route.endpoint is None else route.endpoint.dialect
@@ -251,3 +284,9 @@ def refuse_hidden(path: str) -> None:
     if "%" in path or "\\" in path or "//" in path or any(part in (".", "..") for part in path.split("/")):
         text = "paths below /admin and /upstream may not contain '..', '//', a backslash or a percent sign"
         raise ClientError(text, code="bad_path", status=400)
+
+
+def _api_of(path: str) -> str | None:
+    """Which API has this path; None: none of them."""
+    parts = path.split("/", 4)
+    return _APIS.get("/".join(parts[:3])) or _APIS.get("/".join(parts[:4]))

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from stoker.domain.errors import ContextExceeded, OutputLimitTooHigh, StokerError
+from stoker.request.codec.tolerant_json import NOT_JSON
 
 CODE = ContextExceeded.code
 _TYPES = frozenset((CODE, "exceed_context_size_error"))
@@ -119,7 +120,7 @@ def is_recognised(error: StokerError, is_messages: bool, body: bytes) -> bool:
         return error.message.startswith("prompt is too long")
     try:
         found = _decode(body).error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return False
     return isinstance(found, dict) and found.get("code") == CODE and _OLDER in error.message
 

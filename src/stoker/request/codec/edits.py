@@ -2,25 +2,46 @@
 
 model           the name that the client used is replaced by the serve's own; every other byte stays
 include_usage   a streamed chat or completion is made to report usage; the extra chunk is removed from the reply
-dropped:NAME    an engine-private parameter was taken out
 default_model   the request named no model, and only one can be meant: its name was put in
 id_slot         the engine's sequence that holds the conversation (only if conversations are kept)
+set:NAME        the field has the serve's value: its request parameters say so
+default:NAME    the request left the field out, or gave null: the same
+dropped:NAME    the field was removed: the same; or it is private to engines
+max_tokens      (and other names of the limit) lowered to the room that the prompt leaves in the context: llama.cpp
+                answers until that is full, but vLLM, SGLang and clouds refuse a limit above the room, and agents take
+                such a refusal for a prompt that is too long
+
+Fields that are not named keep their bytes.
 """
 
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from stoker.domain.dialect import Dialect
-from stoker.request.codec.body_fields import BodyFields, find, locate, may_hold
+from stoker.domain.request_parameters import RequestParameters
+from stoker.request.codec.body_fields import BodyFields, find, locate, locate_all, may_hold
 
 _USAGE: Final = b'"stream_options":{"include_usage":true},'
 LARGE: Final = 64 * 1024
 """Bytes from which a body is sent in pieces."""
 _ASKABLE: Final = (Dialect.CHAT, Dialect.COMPLETIONS)
+_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_LOWERED: Final = frozenset((*_LIMITS, "min_tokens"))
+"""vLLM and SGLang want `min_tokens` at most at the limit."""
+LIMIT_OF: Final = {
+    Dialect.RESPONSES: "max_output_tokens",
+    Dialect.OLLAMA_CHAT: "num_predict",
+    Dialect.OLLAMA_GENERATE: "num_predict",
+}
+"""What clients call the limit; in other dialects `max_tokens`."""
+LEAST_THINKING: Final = 1024
+"""The smallest `budget_tokens` of Anthropic's API, which has to be below `max_tokens`."""
+_READ: Final = (*_LIMITS, "stream_options")
+"""Fields of `BodyFields` that later steps read, and that parameters may change."""
 
 
 class Edited:
@@ -154,3 +175,106 @@ def remove(body: bytes, key: int, end: int) -> bytes:
     while body[before] in b" \t\r\n":
         before -= 1
     return (body[:before] if body[before] == 0x2C else body[:key]) + body[end:]
+
+
+def apply_parameters(
+    body: bytes, fields: BodyFields, parameters: RequestParameters
+) -> tuple[bytes, BodyFields, tuple[str, ...]]:
+    """The body, its fields (a copy if anything changed), and what was changed. `fields` is what `read_body_fields`
+    returned for `body`. A field that the client gave twice is changed in every place.
+
+    The names are ASCII without quotes and backslashes, as the configuration file has them. The client's
+    engine-private fields count as missing: they never reach an engine.
+    """
+    names = parameters.names()
+    has_escapes = b"\\u00" in body
+    present = [name for name in names if has_escapes or b'"%s"' % name.encode() in body]
+    places = locate_all(body, present) if present else []
+    changes = dict.fromkeys(names, "")
+    done: set[str] = set()
+    for name, key, start, end in reversed(places):  # back to front, so that earlier offsets stay valid
+        value = _value(name, body[start:end], fields, parameters)
+        if value is None or name in done:
+            body = remove(body, key, end)
+            changes[name] = changes[name] or f"dropped:{name}"
+        elif value != body[start:end]:
+            body = put(body, start, end, value)
+            changes[name] = f"set:{name}" if name in parameters.set else f"default:{name}"
+        if value is not None:
+            done.add(name)
+    added = {**parameters.default, **parameters.set}
+    missing = {name: value for name, value in added.items() if name not in done}
+    if missing:
+        at = body.index(b"{") + 1
+        body = put(body, at, at, msgspec.json.encode(missing)[1:-1] + b",")
+        changes |= {name: f"set:{name}" if name in parameters.set else f"default:{name}" for name in missing}
+    notes = tuple(change for change in changes.values() if change)
+    return (body, _copied(fields, parameters), notes) if notes else (body, fields, ())
+
+
+def _value(name: str, given: bytes, fields: BodyFields, parameters: RequestParameters) -> bytes | None:
+    """The field's new value; None: the field is removed."""
+    if name in parameters.set:
+        return msgspec.json.encode(parameters.set[name])
+    is_removed = name in parameters.drop or name in fields.private or given == b"null"
+    if name in parameters.default and is_removed:
+        return msgspec.json.encode(parameters.default[name])
+    return None if name in parameters.drop else given
+
+
+def _copied(fields: BodyFields, parameters: RequestParameters) -> BodyFields:
+    """The fields of the changed body."""
+    copied = fields.copy()
+    copied.model_at = None
+    copied.may_have_options = True
+    copied.private = tuple(name for name in fields.private if name not in parameters.names())
+    for name in _READ:
+        setattr(copied, name, _final(getattr(fields, name), name, parameters))
+    return copied
+
+
+def _final(given: Any, name: str, parameters: RequestParameters) -> Any:
+    if name in parameters.set:
+        return parameters.set[name]
+    left = None if name in parameters.drop else given
+    return parameters.default.get(name) if left is None else left
+
+
+def lower_output_limit(
+    body: bytes, fields: BodyFields, dialect: Dialect, room: int
+) -> tuple[bytes, BodyFields, tuple[str, ...]]:
+    """The body with no limit above `room` (at least 1), its fields (a copy if anything changed), and the names of what
+    was lowered. `fields` is what `read_body_fields` returned for `body`. A thinking budget of Messages goes below the
+    limit, or thinking is switched off if that leaves too little for it.
+    """
+    names = {*_LOWERED, "thinking"} if dialect is Dialect.MESSAGES else _LOWERED
+    lowered: list[str] = []
+    for name, _, start, end in reversed(locate_all(body, names)):  # back to front: earlier offsets stay valid
+        given = msgspec.json.decode(body[start:end])
+        value = _less_thinking(given, room) if name == "thinking" else _at_most(given, room)
+        if value is not None:
+            body = put(body, start, end, msgspec.json.encode(value))
+            lowered.append(name)
+    if not lowered:
+        return body, fields, ()
+    fields = fields.copy()
+    fields.model_at = None
+    for name in _LIMITS:  # a translated request has its limit under the client's name here
+        if _at_most(getattr(fields, name), room) is not None:
+            setattr(fields, name, room)
+    return body, fields, tuple(reversed(lowered))
+
+
+def _at_most(given: Any, room: int) -> int | None:
+    """The new value; None: it stays."""
+    is_count = isinstance(given, int | float) and not isinstance(given, bool)
+    return room if is_count and given > room else None
+
+
+def _less_thinking(given: Any, room: int) -> dict[str, Any] | None:
+    if not isinstance(given, dict) or given.get("type") != "enabled":
+        return None
+    budget = _at_most(given.get("budget_tokens"), room - 1)
+    if budget is None:
+        return None
+    return {**given, "budget_tokens": budget} if budget >= LEAST_THINKING else {"type": "disabled"}

@@ -15,31 +15,28 @@ import msgspec
 
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
-from stoker.request.codec.embeddings import lacks_embeddings
-from stoker.request.codec.empty_answer import SilenceWatch, empty_answer
-from stoker.request.codec.endings import UNFINISHED, failed, is_failure
-from stoker.request.codec.media_units import seconds_of_usage
-from stoker.request.codec.message_events import TOOL_USE, completed_block
+from stoker.request.codec.endings import UNFINISHED, SilenceWatch, empty_answer, failed, is_failure
+from stoker.request.codec.media import seconds_of_usage
 from stoker.request.codec.own_replies import StreamPosition
-from stoker.request.codec.response_object import completed_event
+from stoker.request.codec.required_fields import TOOL_USE, completed_block, completed_event
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
-from stoker.request.codec.text_tokens import PIECES, text_size, tokens_of_pieces, tokens_of_text
-from stoker.request.codec.tolerant_json import is_strict, read, strict
+from stoker.request.codec.tolerant_json import NOT_JSON, is_strict, read, strict
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
-from stoker.request.codec.usage import Usage
-from stoker.request.codec.whole_answer import WholeAnswer
+from stoker.request.codec.usage import PIECES, Usage, text_size, tokens_of_pieces, tokens_of_text
+from stoker.request.codec.whole_answer import WholeAnswer, lacks_embeddings
 
 _KEPT: Final = 16384
 """Bytes that are kept of a large read."""
 _AT_THE_END: Final = 3
 """Reads across which the dialect's end marker may be split."""
 _MOST_KEPT: Final = 32
-_LAST_TYPES: Final = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
-_OPENING: Final = frozenset(
-    ("message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
-     "response.output_item.added", "response.content_part.added")
+_LAST_TYPES: Final = ("message_stop", "response.completed", "response.incomplete", "response.failed")
+_OPENING: Final = (
+    "message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
+    "response.output_item.added", "response.content_part.added",
 )  # fmt: skip
+"""No sets: an engine may write anything as a type, also what no set can hold."""
 
 
 _LIST: Final = re.compile(rb"\[\s*(\])?")
@@ -49,7 +46,6 @@ _LIST: Final = re.compile(rb"\[\s*(\])?")
 _decode_top: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_whole: Final = msgspec.json.Decoder(WholeAnswer).decode
 _decode_value: Final = msgspec.json.Decoder().decode
-_WRONG: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _USUAL_ENDS: Final = ("stop", "length", "tool_calls", None)
 _REASONS: Final = {
     Dialect.CHAT: b"finish_reason", Dialect.COMPLETIONS: b"finish_reason", Dialect.MESSAGES: b"stop_reason",
@@ -383,7 +379,7 @@ def read_usage(body: bytes) -> Usage:
         return usage
     try:
         usage.update_from(_value(_decode_top(body), "usage"))
-    except _WRONG:
+    except NOT_JSON:
         return usage
     return usage
 
@@ -397,7 +393,7 @@ def read_engine_answer(body: bytes) -> Usage:
         top = _decode_top(body)
         usage.update_from({name: _value(top, own) for name, own in _LLAMA_CPP.items() if own in top})
         usage.text_tokens = tokens_of_text(text_size({"content": _value(top, "content")}))
-    except _WRONG:
+    except NOT_JSON:
         return usage
     return usage
 
@@ -420,7 +416,7 @@ def check_answer(dialect: Dialect, body: bytes, inputs: int | None = None) -> Ch
         answer = _decode_whole(body)
         if not body.isascii():
             body.decode()  # msgspec does not look into texts that it skips
-    except _WRONG:
+    except NOT_JSON:
         mended = None if is_strict(body) else strict(body)
         answer = _odd_answer(mended or body)  # 1
     if answer.error or answer.type == "error" or answer.object == "error":
@@ -450,7 +446,7 @@ def _odd_answer(body: bytes) -> WholeAnswer:
         raise no_answer("is not a JSON object")
     try:
         return _decode_whole(body)
-    except _WRONG:
+    except NOT_JSON:
         return WholeAnswer.of(found)
 
 

@@ -9,7 +9,7 @@ from stoker.domain.errors import ClientError
 
 def model_of_query(query: bytes, needs_model: bool = True) -> str:
     """Raises ClientError 400 for two models, or none. `needs_model` False: then the model is empty."""
-    found = [value for name, value in _pairs(query) if name == "model"]
+    found = [value for name, value in map(_pair, query.split(b"&")) if name == "model"]
     if len(found) > 1:
         text = f"'model' appears {len(found)} times in the URL's query: send it once"
         raise ClientError(text, code="duplicate_field", param="model")
@@ -26,10 +26,6 @@ def with_model(query: bytes, model: str) -> bytes:
         if name == "model":
             parts[at] = b"model=" + quote(model, safe="").encode()
     return b"&".join(parts)
-
-
-def _pairs(query: bytes) -> list[tuple[str, str]]:
-    return [_pair(part) for part in query.split(b"&")]
 
 
 def _pair(part: bytes) -> tuple[str, str]:

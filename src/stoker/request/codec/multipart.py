@@ -5,6 +5,9 @@ reads alike (RFC 7578, RFC 2046 5.1), and refuses what only some tolerate: text 
 last one, lines that end without CR, the boundary anywhere but at the beginning of a line, continued header lines,
 parameters that occur twice, and fields in another encoding.
 
+No library does that: of 21 such forms, `multipart` accepts 11 in its strict mode and `python-multipart` 13 (versions
+2.0.1 and 0.0.34), and neither says where in the body a field stands.
+
 Time is linear in the size of the body, however it is cut into pieces; memory is bounded by the limits below.
 """
 

@@ -2,34 +2,257 @@
 
 `read_body_fields` proved that the body is JSON, so nothing here fails: a field that is not where its dialect has it is
 ignored. The cost is two passes that skip most of the body; then the texts of the user's turns are read, newest first.
-`envelopes` removes what an agent's harness added to a turn.
+`user_turn` removes what an agent's harness added to a turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import MAX_SYSTEM_WORDS, MAX_TEXT, Around, Outline
-from stoker.request.codec import harness
-from stoker.request.codec.envelopes import is_bare, read_user_turn
-from stoker.request.codec.summaries import requests_in
-from stoker.request.codec.toolbox import Toolbox, toolbox
-from stoker.request.codec.turn_content import (
-    beginning,
-    decoded,
-    ending,
-    first,
-    results_of,
-    shortened_text,
-    turn_content,
-)
+from stoker.request.codec.tolerant_json import NOT_JSON
+from stoker.request.codec.user_turn import PROMPT_TOOLS, is_bare, read_user_turn, requests_in
 
 _ABSENT = msgspec.Raw(b"")
-_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_text = msgspec.json.Decoder(str)
+_RESULT_PARTS = ("tool_result", "function_call_output", "custom_tool_call_output")
+_IMAGES = ("image", "image_url", "input_image")
+_FILES = ("document", "file", "input_file", "container_upload")
+_TEXTS = ("text", "input_text", "output_text")
+_CLOSE = (MAX_TEXT, 3 * MAX_TEXT)
+"""Bytes of JSON that usually hold MAX_TEXT / 2 characters; and bytes that always do, six for each character."""
+_MOST_CUT = 1_024
+"""Bytes among which a place to cut is searched."""
+_SAFE = re.compile(rb"[ \xc0-\xff]")
+"""A JSON string may be cut before such a byte: it is not inside an escape or a character."""
+
+
+class _Part(msgspec.Struct, gc=False):
+    """One part of a turn's content. Images and results may be long, and are only counted."""
+
+    type: Any = ""
+    text: msgspec.Raw = _ABSENT
+
+
+class _Result(msgspec.Struct, gc=False):
+    type: Any = ""
+    content: msgspec.Raw = _ABSENT
+
+
+_results = msgspec.json.Decoder(list[_Result])
+_parts = msgspec.json.Decoder(list[_Part])
+_part = msgspec.json.Decoder(_Part)
+_raws = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class TurnContent(msgspec.Struct):
+    """One turn's content: its texts, as JSON, and what else is in it."""
+
+    texts: list[msgspec.Raw] = []
+    images: int = 0
+    files: int = 0
+    results: int = 0
+
+
+def turn_content(raw: msgspec.Raw) -> TurnContent:
+    """Reads a text or a list of parts; anything else is empty content."""
+    found = TurnContent(texts=[])
+    head = first(raw)
+    if head == b'"':
+        found.texts.append(raw)
+    elif head == b"[":
+        try:
+            parts = _parts.decode(raw)
+        except NOT_JSON:
+            return _mixed(raw)
+        for part in parts:
+            _look(part, found)
+    return found
+
+
+def results_of(raw: msgspec.Raw) -> list[msgspec.Raw]:
+    """The contents of the tool results in a list of parts."""
+    try:
+        return [part.content for part in _results.decode(raw) if part.type in _RESULT_PARTS]
+    except NOT_JSON:
+        return []
+
+
+def beginning(raw: msgspec.Raw, most: int) -> tuple[str, bool]:
+    """The text of a JSON string, or its beginning of about `most` bytes; and whether it is whole."""
+    if len(raw) <= most:
+        return decoded(raw), True
+    at = _SAFE.search(raw, most, most + _MOST_CUT)
+    return (decoded(bytes(memoryview(raw)[: at.start()]) + b'"') if at is not None else ""), False
+
+
+def ending(raw: msgspec.Raw, most: int) -> str:
+    """The text of a JSON string, or its end of about `most` bytes."""
+    if len(raw) <= most:
+        return decoded(raw)
+    size = len(raw)
+    at = _SAFE.search(raw, size - most, size)
+    return decoded(b'"' + bytes(memoryview(raw)[at.start() :])) if at is not None else ""
+
+
+def first(raw: msgspec.Raw) -> bytes:
+    """The first byte, which tells the kind of JSON value; empty if the field is missing."""
+    return bytes(memoryview(raw)[:1])
+
+
+def shortened_text(raw: msgspec.Raw) -> str:
+    """The text. Of a very long one at least MAX_TEXT / 2 characters from either end, if that is cheaper to read: the
+    text between them would be cut anyway.
+    """
+    size = len(raw)
+    for close in _CLOSE:
+        if size <= 4 * close:
+            break
+        head, tail = _SAFE.search(raw, close), _SAFE.search(raw, size - close)
+        if head is None or tail is None or head.start() > tail.start():
+            break
+        view = memoryview(raw)
+        begin = decoded(bytes(view[: head.start()]) + b'"')
+        end = decoded(b'"' + bytes(view[tail.start() :]))
+        if min(len(begin), len(end)) >= MAX_TEXT // 2 and begin.strip():
+            return f"{begin}\n{end}"
+    return decoded(raw)
+
+
+def decoded(raw: msgspec.Raw | bytes) -> str:
+    """The text of a JSON string; empty if it is not a valid string."""
+    try:
+        return _text.decode(raw)
+    except NOT_JSON:
+        return ""
+
+
+def _mixed(raw: msgspec.Raw) -> TurnContent:
+    """A list with entries that are not parts: a bare string counts as a text part."""
+    found = TurnContent(texts=[])
+    for each in _raws.decode(raw):
+        head = first(each)
+        if head == b'"':
+            found.texts.append(each)
+        elif head == b"{":
+            with suppress(*NOT_JSON):
+                _look(_part.decode(each), found)
+    return found
+
+
+def _look(part: _Part, found: TurnContent) -> None:
+    if part.type in _TEXTS and first(part.text) == b'"':
+        found.texts.append(part.text)
+    found.images += part.type in _IMAGES
+    found.files += part.type in _FILES
+    found.results += part.type in _RESULT_PARTS
+
+
+CHANGES = re.compile(
+    r"(?<!cr)edit|writ|(?<!dis)patch|replac|insert|creat|delet|remov|renam|append|modif|updat|save|shell|bash|exec|terminal"
+    r"|command|console|interpreter|notebook|computer|commit|apply|mkdir|upload|refactor"
+    r"|(?<![a-z])(?:mv|rm|cp|sh|zsh|pwsh|cmd|run|put|move|copy|git|sed|python|repl|touch|fix|format|agent|task|mcp)(?![a-z])"
+)
+"""Words in the name or type of a tool that can change files, or can run or request something that can. Camel case is
+split first, and prefixes (`mcp__files__`) do not matter.
+"""
+READS = re.compile(
+    r"(?:get|list|read|search|find|show|view|look|fetch|query)_"
+    r"(?!.*(?:writ|edit|delet|remov|renam|replac|patch|shell|bash|exec|and_|or_))"
+)
+"""First words in the names of tools that only read: `get_task`, `list_commits`."""
+DESCRIBED = re.compile(
+    r"\b(?:edit|modif|writ|chang|creat|delet|mov|renam|patch|overwrit|replac|sav)\w{0,8}\b[^.\n]{0,60}"
+    r"\b(?:files?|folders?|director\w+|disk|code|repo\w*|workspace|documents?)\b"
+    r"|\b(?:run|execut|launch)\w{0,8}\b[^.\n]{0,60}\b(?:commands?|shell|scripts?|bash|programs?|code|process\w*)\b",
+    re.IGNORECASE,
+)
+"""Words in a tool's description, for tools whose name does not decide."""
+MOST_DESCRIBED = 300
+"""Characters of a description that are read."""
+SERVERS = ("mcp", "mcp_toolset", "tool_search")
+"""Types of tools that stand for other tools, which the request does not list."""
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class _Tool(msgspec.Struct, gc=False):
+    """Chat nests it under `function`; a namespace of Responses holds `tools`."""
+
+    type: Any = ""
+    name: Any = ""
+    description: msgspec.Raw = _ABSENT
+    function: msgspec.Raw = _ABSENT
+    tools: msgspec.Raw = _ABSENT
+
+
+class Toolbox(NamedTuple):
+    size: int = 0
+    changes_files: bool = False
+
+
+_tools = msgspec.json.Decoder(list[_Tool])
+_tool = msgspec.json.Decoder(_Tool)
+
+
+def toolbox(raw: msgspec.Raw) -> Toolbox:
+    """Reads a list of tools; anything else has no tools."""
+    if bytes(memoryview(raw)[:1]) != b"[":
+        return Toolbox()
+    try:
+        found = _tools.decode(raw)
+    except NOT_JSON:
+        return _odd(raw)
+    return Toolbox(len(found), _changes(list(_flat(found))))
+
+
+def _odd(raw: msgspec.Raw) -> Toolbox:
+    """A list with entries that are not tools: engines may read these in any way."""
+    try:
+        return Toolbox(len(_raws.decode(raw)), True)
+    except NOT_JSON:
+        return Toolbox(0, True)
+
+
+def _flat(tools: Iterable[_Tool], depth: int = 0) -> Iterator[_Tool]:
+    for tool in tools:
+        yield tool
+        for raw in (tool.function, tool.tools) if depth < 2 else ():
+            head = bytes(memoryview(raw)[:1])
+            try:
+                if head in (b"{", b"["):
+                    yield from _flat([_tool.decode(raw)] if head == b"{" else _tools.decode(raw), depth + 1)
+            except NOT_JSON:
+                yield _Tool(type=SERVERS[0])
+
+
+def _changes(tools: Iterable[_Tool]) -> bool:
+    tools = list(tools)
+    if any(tool.type in SERVERS or _named(tool.name) or _named(tool.type) for tool in tools):
+        return True
+    return any(tool.description and _described(tool.description) for tool in tools)
+
+
+def _named(name: object) -> bool:
+    if not isinstance(name, str) or name == "function":
+        return False
+    plain = _CAMEL.sub("_", name[:200]).lower().replace("-", "_")
+    last = plain.rsplit("__", 1)[-1]
+    return CHANGES.search(last) is not None and READS.match(last) is None
+
+
+def _described(raw: msgspec.Raw) -> bool:
+    try:
+        return DESCRIBED.search(_text.decode(raw)[:MOST_DESCRIBED]) is not None
+    except NOT_JSON:
+        return False
+
+
 _FORCED = ("required", "any", "tool", "function", "custom")
 _SYSTEMS = ("system", "developer")
 _MOST_SYSTEM = 12 * 20 * MAX_SYSTEM_WORDS + 2
@@ -113,8 +336,6 @@ _body = msgspec.json.Decoder(_Body)
 _kept_elsewhere = msgspec.json.Decoder(_KeptElsewhere)
 _turns = msgspec.json.Decoder(list[_Turn])
 _turn = msgspec.json.Decoder(_Turn)
-_raws = msgspec.json.Decoder(list[msgspec.Raw])
-_text = msgspec.json.Decoder(str)
 _BRIEF = 8_192
 """A text of at most so many bytes is first tried as one without envelopes."""
 
@@ -123,7 +344,7 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
     """The outline, and the class that the body declares (`metadata.stoker_class`). Never raises."""
     try:
         fields = _body.decode(body)
-    except _WRONG:
+    except NOT_JSON:
         return Outline(size=len(body), is_cut=True, changes_files=b'"tools"' in body), None
     turns, is_whole = _turns_of(fields)
     told = [turn.content for turn in turns if turn.role in _SYSTEMS]
@@ -166,7 +387,7 @@ def _turns_of(fields: _Body) -> tuple[list[_Turn], bool]:
         if first(raw) == b"[":
             try:
                 return _turns.decode(raw), True
-            except _WRONG:
+            except NOT_JSON:
                 return _odd_turns(raw), False
     return [], True
 
@@ -181,12 +402,12 @@ def _odd_turns(raw: msgspec.Raw) -> list[_Turn]:
     found = []
     try:
         raws = _raws.decode(raw)
-    except _WRONG:
+    except NOT_JSON:
         return []
     for each in raws:
         try:
             found.append(_turn.decode(each))
-        except _WRONG:
+        except NOT_JSON:
             continue
     return found
 
@@ -340,7 +561,7 @@ def _holds_any(raw: msgspec.Raw) -> bool:
 def _brief(content: msgspec.Raw) -> str:
     try:
         return _text.decode(content).strip() or "<"
-    except _WRONG:
+    except NOT_JSON:
         return "<"
 
 
@@ -355,7 +576,7 @@ def _changes_otherwise(fields: _Body, turns: list[_Turn], told: list[msgspec.Raw
     long = [bytes(content) for content in told if len(content) > _LONG_SYSTEM]
     if isinstance(fields.instructions, str) and len(fields.instructions) > _LONG_SYSTEM:
         long.append(fields.instructions.encode(errors="replace"))
-    return any(sign in text for text in long for sign in harness.PROMPT_TOOLS)
+    return any(sign in text for text in long for sign in PROMPT_TOOLS)
 
 
 def _cut(text: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import CapacityError, StokerError
 from stoker.request.codec.context_overflow import messages_wording, openai_wording
-from stoker.request.codec.response_object import response_object
+from stoker.request.codec.required_fields import response_object
 from stoker.request.codec.retry_advice import NO_CREDIT, may_retry
 
 _encode = msgspec.json.encode

@@ -18,9 +18,9 @@ import msgspec
 
 from stoker.domain.dialect import OLLAMA, Dialect
 from stoker.domain.key import RequestDefaults
+from stoker.request.codec.tolerant_json import decode_fields
 
 Raw = msgspec.Raw
-_fields = msgspec.json.Decoder(dict[str, Raw])
 _ABSENT = (None, Raw(b"null"))
 
 _CEILINGS = {
@@ -50,7 +50,7 @@ def apply_defaults(
     """The new body, and what was changed. `body` is a JSON object that was read before. `model` replaces the model's
     name.
     """
-    fields = _fields.decode(body)
+    fields = decode_fields(body)
     changes: list[str] = []
     if model is not None:
         fields["model"] = _raw(model)

@@ -9,6 +9,7 @@ import msgspec
 
 from stoker.domain.errors import ClientError
 from stoker.request.codec.bounds import structure
+from stoker.request.codec.tolerant_json import NOT_JSON, decode_fields
 
 CREATE = "response.create"
 _IGNORED = ("response.processed",)
@@ -16,8 +17,6 @@ _IGNORED = ("response.processed",)
 _TOLD = (b"retry-after", b"x-request-id")
 """Headers of a refusal that its message repeats."""
 _ENDS = ("completed", "incomplete", "failed")
-_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _object = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.encode
 
@@ -26,8 +25,8 @@ def read_message(message: bytes, max_values: int) -> bytes | None:
     """The body of the request that a client's message makes; None: it asks for nothing. Raises ClientError."""
     structure(message, max_values)
     try:
-        fields = _fields(message)
-    except _WRONG as error:
+        fields = decode_fields(message)
+    except NOT_JSON as error:
         raise ClientError(f"the message is not a JSON object: {error}", code="bad_json") from None
     kind = bytes(fields.pop("type", b"null")).decode(errors="replace").strip('"')
     if kind in _IGNORED:
@@ -46,7 +45,7 @@ def error_message(status: int, headers: Iterable[tuple[bytes, bytes]], body: byt
     """A reply that is no success, as an `error` event."""
     try:
         found = _object(body)
-    except _WRONG:
+    except NOT_JSON:
         found = {"message": body[:2000].decode(errors="replace")}
     error = found.get("error", found)
     if not isinstance(error, dict):
@@ -59,10 +58,10 @@ def error_message(status: int, headers: Iterable[tuple[bytes, bytes]], body: byt
 def events_of(body: bytes) -> list[bytes] | None:
     """A whole response as the events of its stream, without deltas; None: it is no response that has ended."""
     try:
-        response = _fields(body)
+        response = decode_fields(body)
         status = msgspec.json.decode(response.get("status", b"null"))
         items = msgspec.json.decode(response.get("output", b"null"), type=list[msgspec.Raw])
-    except _WRONG:
+    except NOT_JSON:
         return None
     if status not in _ENDS:
         return None

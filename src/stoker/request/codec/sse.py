@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from stoker.request.codec.tolerant_json import NOT_JSON
+
 MAX_FRAME = 16 * 2**20
 """Bytes of an incomplete frame that are held; a larger frame is passed on unread."""
 _decode: Final = msgspec.json.Decoder().decode
@@ -89,6 +91,6 @@ def parse(frame: bytes) -> dict[str, Any] | None:
 def _object(data: bytes) -> dict[str, Any] | None:
     try:
         payload = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return None
     return payload if isinstance(payload, dict) else None

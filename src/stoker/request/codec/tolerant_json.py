@@ -18,7 +18,10 @@ from typing import Any, Final
 import msgspec
 
 _decode: Final = msgspec.json.decode
-WRONG: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a text that is no JSON, or not of the shape that is wanted."""
+decode_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+"""The fields of a JSON object, each as it was written."""
 LEAST_LOGPROB: Final = -9999.0
 _LOGPROBS: Final = frozenset(("logprob", "logprobs", "token_logprobs", "top_logprobs"))
 """Fields that hold logprobs: a number, a list, or numbers by token."""
@@ -30,7 +33,7 @@ def read(text: bytes | str | msgspec.Raw) -> Any:
     """The JSON value, or None if it is none."""
     try:
         return _decode(text)
-    except WRONG:
+    except NOT_JSON:
         return read_leniently(bytes(text) if isinstance(text, msgspec.Raw) else text)
 
 
@@ -38,7 +41,7 @@ def read_strictly(text: bytes) -> Any:
     """The value of strict JSON; None: it is none, or null."""
     try:
         return _decode(text)
-    except WRONG:
+    except NOT_JSON:
         return None
 
 
@@ -50,7 +53,7 @@ def read_leniently(text: bytes | str) -> Any:
 def is_strict(text: bytes) -> bool:
     try:
         _decode(text)
-    except WRONG:
+    except NOT_JSON:
         return False
     return True
 
@@ -107,7 +110,7 @@ class FrameReader:
         """
         try:
             value = _decode(frame)
-        except WRONG:
+        except NOT_JSON:
             return self._mend(frame)
         return [value] if self.held is None else [*self.rest(), value]
 

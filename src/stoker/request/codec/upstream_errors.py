@@ -5,11 +5,38 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stoker.domain.errors import CapacityError, ClientError, OutputLimitTooHigh, StokerError, UpstreamError
+from stoker.domain.errors import (
+    CapacityError,
+    ClientError,
+    OutputLimitTooHigh,
+    StokerError,
+    UnsupportedInput,
+    UpstreamError,
+)
 from stoker.request.codec.context_overflow import CODE, overflow_of
 from stoker.request.codec.retry_advice import NO_CREDIT
-from stoker.request.codec.unsupported_input import refused_input
 from stoker.request.codec.upstream_messages import HINT, message_of
+
+_MEDIA = "(image|audio|video)"
+_SAID = re.compile(
+    rf"{_MEDIA} input is not (?:supported|enabled)"  # llama.cpp, Mistral
+    rf"|\bAt most 0 {_MEDIA}\(s\) may be provided|is not a multimodal model"  # vLLM
+    rf"|missing data required for {_MEDIA} input|\bdoes not support {_MEDIA}"  # Ollama, LM Studio
+    rf"|\bNo endpoints found that support (?:input )?{_MEDIA}"  # OpenRouter
+    rf"|\b{_MEDIA}_url is only supported by certain models|unknown variant `{_MEDIA}_url`"  # OpenAI, DeepSeek
+    r"|\bOnly 'text' content type is supported",  # mlx-lm
+    re.IGNORECASE,
+)
+_MOST_READ = 4096
+
+
+def refused_input(message: str) -> UnsupportedInput | None:
+    """The error for an engine's message that its model takes no such input; None: it is about something else."""
+    found = _SAID.search(message[:_MOST_READ])
+    if found is None:
+        return None
+    return UnsupportedInput(next((kind.lower() for kind in found.groups() if kind), "media"))
+
 
 KEY_REFUSED_STATUSES = (401, 403, 407)
 """Statuses by which a serve rejects Stoker's key."""
@@ -41,7 +68,6 @@ _SEALS = re.compile(
     re.IGNORECASE,
 )
 """Messages of vendors about thinking that they did not sign or encrypt, or that is missing."""
-_MOST_READ = 4096
 
 
 def is_request_fault(message: str) -> bool:

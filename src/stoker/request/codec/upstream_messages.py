@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from stoker.domain.errors import StokerError
+from stoker.request.codec.tolerant_json import NOT_JSON
 
 MOST = 2048
 """Bytes of UTF-8 that the client gets."""
@@ -36,7 +37,7 @@ def reason_of(body: bytes) -> str:
     """
     try:
         found = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         text = body[:_MOST_READ].decode("utf-8", "replace")
         if _HTML.match(text):
             return _TAG.sub(" ", _shown(text)).strip()  # 3

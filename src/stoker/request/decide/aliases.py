@@ -6,19 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from stoker.domain.alias_choice import AliasChoice
-from stoker.domain.gate import Alias, Override
+from stoker.domain.gate import Alias
 from stoker.domain.serve import Serve
 
 
-def resolve_aliases(
-    aliases: Iterable[Alias], overrides: Mapping[str, Override], serves: Iterable[Serve]
-) -> dict[str, str]:
-    """Alias to serve: from the override if its serve still exists, else from the configuration file."""
+def resolve_aliases(aliases: Iterable[Alias], moved: Mapping[str, str], serves: Iterable[Serve]) -> dict[str, str]:
+    """Alias to serve: the one that it was moved to, if that still exists, else that of the configuration file."""
     known = {serve.name for serve in serves}
     found: dict[str, str] = {}
     for alias in aliases:
-        override = overrides.get(alias.name)
-        found[alias.name] = override.serve if override is not None and override.serve in known else alias.serve
+        serve = moved.get(alias.name)
+        found[alias.name] = serve if serve is not None and serve in known else alias.serve
     return found
 
 

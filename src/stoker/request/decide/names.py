@@ -66,6 +66,10 @@ class Names:
             return self._find_by_pattern(model)
         return serve
 
+    def has(self, model: str) -> bool:
+        """Whether a serve has exactly this name."""
+        return model in self._by_name
+
     def means(self, model: str, may_use: Callable[[Serve], bool]) -> bool:
         """Whether `resolve` would find a serve."""
         serve = self.find(model, may_use)

@@ -160,7 +160,7 @@ class FairQueue:
             next_start[place] = start + self._costs.expected(share.key, waiter.body_bytes) / share.weight
             tagged.append((share.priority, start, position, waiter))
         tagged.sort(key=_by_tag)
-        return [one[3] for one in tagged]
+        return [entry[3] for entry in tagged]
 
     @staticmethod
     def _forget(tags: _Tags) -> None:

@@ -1,7 +1,9 @@
-"""Which replica of a serve a request joins, and in which place one is started. Only answers: moves and starts nothing.
+"""Which replica of a serve a request joins, in which place one is started, and when one more. Only answers: moves and
+starts nothing.
 
 A request is bound to a replica when it arrives; it joins another one only if its own cannot serve it, or if another one
-has a place for it first.
+has a place for it first. One more replica starts in an empty slot, once its waiting requests have paid for it, or
+because fewer are loaded than are kept.
 """
 
 from __future__ import annotations
@@ -13,12 +15,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from stoker.domain.key import Priority
-from stoker.request.lease.cheapest_victims import worth
-from stoker.request.lease.eviction import Never, Victims, fits, victims_for
-from stoker.request.lease.eviction_time import has_residency, linger, residency_ends
-from stoker.request.lease.phases import ServePhase
+from stoker.domain.serve_phase import ServePhase
+from stoker.request.lease.eviction import DoesNotFit, Victims, fits, victims_for, worth
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState
-from stoker.request.lease.timing import measured_swap_time
+from stoker.request.lease.timing import has_residency, linger, measured_swap_time, residency_ends
 from stoker.request.lease.waiter import Waiter, Want
 
 LEAST_MISSING = 1024
@@ -60,7 +60,7 @@ class Place(NamedTuple):
     evictable_at: float
     """From when on its victims may be stopped; `now`, if that is over."""
     victims_worth: float
-    """The sum of `cheapest_victims.worth`."""
+    """The sum of `eviction.worth`."""
     swap_time: float
 
 
@@ -81,9 +81,10 @@ def choose_replica(replicas: Sequence[ServeState], now: float, missing: Mapping[
     if len(ready) == 1:
         return ready[0]
     if ready:
-        known = missing or {}
+        missing_of = missing or {}
         return min(
-            ready, key=lambda s: (_lack_of_room(s), max(known.get(s.name, 0), LEAST_MISSING) * (_load(s) + 1), _load(s))
+            ready,
+            key=lambda s: (_lack_of_room(s), max(missing_of.get(s.name, 0), LEAST_MISSING) * (_load(s) + 1), _load(s)),
         )  # 1
     starting = [state for state in taking if state.phase is ServePhase.STARTING]
     if starting:
@@ -106,10 +107,10 @@ def suitability(state: ServeState, now: float) -> Suitability:
         return Suitability.ELSEWHERE
     fit = victims_for(state)
     if not isinstance(fit, Victims):
-        return Suitability.NEVER if isinstance(fit, Never) else Suitability.LATER
+        return Suitability.NEVER if isinstance(fit, DoesNotFit) else Suitability.LATER
     if not fit.serves:
         return Suitability.FITS
-    if fit.stops_kept and any(free_place(one, now, state) is None for one in left_short(fit.serves)):
+    if fit.stops_kept and any(free_place(replicas, now, state) is None for replicas in left_short(fit.serves)):
         return Suitability.KEPT_VICTIMS
     for victim in fit.serves:
         if victim.is_used():
@@ -156,15 +157,19 @@ def may_start_unasked(state: ServeState) -> bool:
 
 def left_short(victims: Collection[ServeState]) -> list[ReplicaSet]:
     """The serves of which fewer replicas than are kept loaded would be ready without these."""
-    sets = dict.fromkeys(one.replica_set for one in victims if one.serve.min_replicas and one.counts_as_kept())
-    return [one for one in sets if one is not None and one.spare(victims) < 0]
+    sets = dict.fromkeys(
+        replica.replica_set for replica in victims if replica.serve.min_replicas and replica.counts_as_kept()
+    )
+    return [replica for replica in sets if replica is not None and replica.spare(victims) < 0]
 
 
 def sibling_for_waiting(state: ServeState, now: float) -> ServeState | None:
     """The replica that the requests waiting for this one join if it cannot serve them; None: there is none that is
     ready, starts, or may be started.
     """
-    others = [] if state.replica_set is None else [one for one in state.replica_set.replicas if one is not state]
+    others = (
+        [] if state.replica_set is None else [replica for replica in state.replica_set.replicas if replica is not state]
+    )
     if not others:
         return None
     other = choose_replica(others, now)
@@ -178,8 +183,8 @@ def better_replica(state: ServeState, now: float) -> ServeState | None:
     if state.takes_requests() and state.phase in _LOADED:
         return None
     own = suitability(state, now)
-    for one in () if state.replica_set is None else state.replica_set.replicas:
-        if one is not state and (one.phase in _LOADED or suitability(one, now) < own):
+    for replica in () if state.replica_set is None else state.replica_set.replicas:
+        if replica is not state and (replica.phase in _LOADED or suitability(replica, now) < own):
             break
     else:
         return None
@@ -224,8 +229,8 @@ def _gets_place(waiter: Waiter, state: ServeState) -> bool:
     return state.has_place() or not waiter.takes_place
 
 
-def _importance(one: tuple[Waiter, ServeState]) -> tuple[Priority, float, int]:
-    waiter = one[0]
+def _importance(move: tuple[Waiter, ServeState]) -> tuple[Priority, float, int]:
+    waiter = move[0]
     return waiter.share.priority, waiter.since, waiter.id
 
 
@@ -254,3 +259,136 @@ def _lack_of_room(state: ServeState) -> int:
 
 def _load(state: ServeState) -> int:
     return state.active + len(state.queue)
+
+
+class ExtraReplica(NamedTuple):
+    """Whether one more replica is started: `state` now, or nobody until `at` (infinity: until something happens)."""
+
+    state: ServeState | None
+    victims: tuple[ServeState, ...]
+    at: float
+    depends_on_time: bool = False
+    """Whether the answer can change before `at` although nothing happens: another place may suit better then."""
+
+
+NO_EXTRA = ExtraReplica(None, (), float("inf"))
+ROUNDING = 1e-6
+"""Seconds."""
+
+
+def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
+    """Whether one more replica of a serve is started.
+
+    1. as many as allowed are loaded                                 -> no
+    2. more requests wait than replicas start, and a slot of this machine is empty -> now: it disturbs nobody
+    3. one starts, drains or stops                                   -> no
+    4. no request waits for a place on a ready one                   -> no
+    5. the waiting requests have waited less, all together, than `patience` times its swap time      -> not yet
+    6. nowhere does it fit, not even if idle serves stop; or another serve waits for each such place -> no
+    7. its victims are inside their residency, or were used just now -> not yet
+    8. otherwise                                                     -> now
+
+    5 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay. Where the
+    answer is no, it is asked again when the next failed start may be tried again.
+    """
+    if replicas.is_complete():
+        return NO_EXTRA  # 1
+    extra = _extra_replica(replicas, now)
+    return extra if extra.state is not None else extra._replace(at=min(extra.at, replicas.next_retry(now)))
+
+
+def _extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
+    """2 to 8."""
+    ready = [state for state in replicas.replicas if state.phase is ServePhase.READY]
+    stopped = [state for state in replicas.replicas if state.phase is ServePhase.STOPPED]
+    waiting = _foreground(ready)
+    starting = [state for state in replicas.replicas if state.phase is ServePhase.STARTING]
+    if len(waiting) + len(_foreground(starting)) > len(starting):
+        for state in stopped:
+            if is_alone(state) and suitability(state, now) is Suitability.FITS:
+                return ExtraReplica(state, (), now)  # 2
+    if not ready or len(ready) + len(stopped) < len(replicas.replicas):
+        return NO_EXTRA  # 3
+    if not waiting or not stopped:
+        return NO_EXTRA  # 4
+    paid = sum(now - waiter.since for waiter in waiting)
+    price = min(map(_price, stopped))
+    if paid + ROUNDING < price:
+        return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 5: not even the cheapest place is paid for
+    open_places = [state for state in stopped if _is_open_to_extra(state, now)]
+    if not open_places:
+        return NO_EXTRA  # 6
+    target = min(open_places, key=lambda state: place(state, now, suitability(state, now)))
+    price = _price(target)
+    if paid + ROUNDING < price:
+        return ExtraReplica(None, (), now + (price - paid) / len(waiting), True)  # 5
+    fit = victims_for(target)
+    victims = fit.serves if isinstance(fit, Victims) else ()
+    at = max((evictable_at(victim, target) for victim in victims), default=now)
+    return ExtraReplica(target, victims, now) if at <= now else ExtraReplica(None, (), at, True)  # 7, 8
+
+
+def is_alone(state: ServeState) -> bool:
+    """Whether its slots are empty, and on this machine: nothing else is loaded there, wanted or waited for. Slots of a
+    cluster belong to others, too.
+    """
+    for slot_state in state.slot_states:
+        if slot_state.slot.cluster is not None or any(s.is_live() for s in slot_state.live if s is not state):
+            return False
+    return True
+
+
+def _foreground(states: list[ServeState]) -> list[Waiter]:
+    return [w for state in states for w in state.queue.values() if w.want is Want.REQUEST and not w.is_background]
+
+
+def _price(state: ServeState) -> float:
+    return state.slot_state.slot.swap.patience * measured_swap_time(state)
+
+
+def _is_open_to_extra(state: ServeState, now: float) -> bool:
+    if state.gives_way() or state.is_clearing():
+        return False
+    return suitability(state, now) <= Suitability.IDLE_VICTIMS
+
+
+def kept_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
+    """Whether a replica is started because fewer are loaded than are kept.
+
+    1. as many as are kept are ready or start, or as many as allowed are loaded        -> no
+    2. it fits somewhere, and nobody waits for the place                               -> now
+    3. the victims of a place are idle for `idle_serve_after`                          -> now; it is not taken from the
+                                                                                          slot's `idle_serve`, nor from
+                                                                                          a replica that is kept, too
+    4. otherwise                                                                       -> when 3 holds, or when a failed
+                                                                                          start may be tried again
+    """
+    if replicas.spare() + replicas.starting() >= 0 or replicas.is_complete():
+        return NO_EXTRA  # 1
+    free = free_place(replicas, now)
+    if free is not None:
+        return ExtraReplica(free, (), now)  # 2
+    earliest = NO_EXTRA
+    for state in replicas.replicas:
+        if not may_start_unasked(state):
+            continue
+        if now < state.backoff_until:
+            earliest = min(earliest, ExtraReplica(None, (), state.backoff_until), key=_at)
+        elif _is_open_to_extra(state, now):
+            victims = _idle_victims(state, replicas)
+            due = max((v.unused_since + v.slot_state.slot.idle_serve_after for v in victims), default=float("inf"))
+            earliest = min(earliest, ExtraReplica(state if due <= now else None, victims, due), key=_at)
+    return earliest  # 3, 4
+
+
+def _at(extra: ExtraReplica) -> float:
+    return extra.at
+
+
+def _idle_victims(state: ServeState, replicas: ReplicaSet) -> tuple[ServeState, ...]:
+    """Who makes room for a replica that is kept loaded; empty: nobody has to, or one of them may not be taken."""
+    fit = victims_for(state)
+    if not isinstance(fit, Victims) or fit.stops_kept:
+        return ()
+    may_not = any(v.name == v.slot_state.slot.idle_serve or v.replica_set is replicas for v in fit.serves)
+    return () if may_not else fit.serves

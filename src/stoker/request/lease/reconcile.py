@@ -7,7 +7,7 @@
        but only if requests wait for another serve of the slot
     4. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
     5. stopped serves with waiters, and those that are to be loaded, are started: `eviction` says which residents must
-       stop, `eviction_time` whether they may stop now; a preload is dropped once another serve of the slot was used;
+       stop, `timing` whether they may stop now; a preload is dropped once another serve of the slot was used;
        one more replica of a serve is started in an empty slot, once its waiting requests have paid for it, or if fewer
        are loaded than are kept
     6. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
@@ -26,33 +26,148 @@ Background requests give way: while another request waits for a serve of the slo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.errors import StokerError
+from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease import refusals
-from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant, Reject, WakeAt
-from stoker.request.lease.eviction import Later, Never, Victims, victims_for
-from stoker.request.lease.eviction_time import may_evict
-from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.replica_steps import ReplicaSteps
-from stoker.request.lease.state import LoadReason, ServeState, SlotGroup, SlotState, SwapKind
-from stoker.request.lease.timing import idle_serve_retry, max_wait
-from stoker.request.lease.waiter import Want
+from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant, Reassign, Reject, WakeAt
+from stoker.request.lease.eviction import DoesNotFit, FitsAfter, Victims, victims_for
+from stoker.request.lease.places import (
+    ROUNDING,
+    ExtraReplica,
+    better_replica,
+    extra_replica,
+    free_place,
+    kept_replica,
+    left_short,
+    may_join,
+    sibling_for_waiting,
+    to_take_over,
+)
+from stoker.request.lease.scheduler_state import SchedulerState
+from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState, SlotGroup, SlotState, SwapKind
+from stoker.request.lease.timing import idle_serve_retry, max_wait, may_evict
+from stoker.request.lease.waiter import Waiter, Want
+
+
+class ReplicaSteps:
+    """What the scheduler does for serves with several places. A serve with one place comes through none of this."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+
+    def move_waiting(self, replicas: ReplicaSet, now: float) -> list[Command]:
+        """Requests that wait for a replica which cannot serve them join another one. One that is ready and has a free
+        place takes over those that wait for its siblings: see `places.to_take_over`.
+        """
+        commands: list[Command] = []
+        for state in replicas.replicas:
+            if state.queue and (other := better_replica(state, now)) is not None:
+                commands += self._move(state, other, _requests(state, other), now)
+        for state in replicas.replicas if replicas.ready else ():
+            if state.phase is not ServePhase.READY:
+                continue
+            for waiter, sibling in to_take_over(state, replicas):
+                sibling.charge(waiter)
+                commands += self._move(sibling, state, [waiter], now)
+        return commands
+
+    def hand_over_waiting(self, state: ServeState, error: StokerError, now: float) -> list[Command]:
+        """A serve cannot serve those that wait for it: requests join another replica, if one serves them or may start;
+        all others are refused with `error`.
+        """
+        other = sibling_for_waiting(state, now)
+        moved = [] if other is None else self._move(state, other, _requests(state, other), now)
+        return [*moved, *self._state.refuse_all(state, error)]
+
+    def is_surplus(self, state: ServeState, replicas: ReplicaSet) -> bool:
+        """Whether a stopped replica is not started, because as many as allowed are loaded without it. An operator's
+        switch starts it nevertheless.
+        """
+        if state.is_elsewhere or not replicas.is_complete():
+            return False
+        if any(waiter.want is Want.SWITCH for waiter in state.queue.values()):
+            return False
+        if state.wanted is not state.serve.keep_loaded:
+            state.wanted = state.serve.keep_loaded
+            state.touch()
+        return True
+
+    def start_extra(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
+        """Start one more replica, if that disturbs nobody or is paid for: see `places.extra_replica`.
+
+        Returns the slot in which a swap was decided.
+        """
+        version, (seen, until, at) = replicas.decided_version(), replicas.no_extra
+        if version == seen and now < until:
+            if at < float("inf"):
+                times.append(at)
+            return None
+        more = extra_replica(replicas, now)
+        until = now if more.depends_on_time or self._state.kept_sets() else more.at - ROUNDING
+        replicas.no_extra = version, until, more.at
+        return self._start_more(more, SwapKind.DEMAND, now, times)
+
+    def start_kept(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
+        """As `start_extra`, if fewer are loaded than are kept: see `places.kept_replica`."""
+        return self._start_more(kept_replica(replicas, now), SwapKind.KEEP, now, times)
+
+    def move_kept(self, target: ServeState, victims: Collection[ServeState], now: float) -> list[SlotState] | None:
+        """Start one more replica elsewhere of each serve that victims leave with fewer than are kept loaded. Until they
+        are ready, `target` waits.
+
+        Returns the slots in which they start; None: there is no free place for them, and none starts already.
+        """
+        slots: list[SlotState] = []
+        is_under_way = False
+        for replicas in left_short(victims):
+            if replicas.spare(victims) + replicas.starting() >= 0:
+                is_under_way = True
+            elif (free := free_place(replicas, now, target)) is not None:
+                self._start_more(ExtraReplica(free, (), now), SwapKind.KEEP, now, [])
+                slots.append(free.slot_state)
+        return slots if slots or is_under_way else None
+
+    def _start_more(self, more: ExtraReplica, kind: SwapKind, now: float, times: list[float]) -> SlotState | None:
+        if more.state is None:
+            if more.at < float("inf"):
+                times.append(more.at)
+            return None
+        more.state.loaded_for = LoadReason.IDLE if kind is SwapKind.KEEP else LoadReason.REQUEST
+        self._state.open_swap(kind, more.state, more.victims, now, 0.0)
+        return more.state.slot_state
+
+    def _move(self, state: ServeState, other: ServeState, waiters: Iterable[Waiter], now: float) -> list[Command]:
+        commands: list[Command] = []
+        self._state.join_waiting(other)
+        state.slot_state.group.touch()
+        for waiter in waiters:
+            del state.queue[waiter.id]
+            other.queue[waiter.id] = waiter
+            self._state.update_wait(other, waiter, now)
+            commands.append(Reassign(waiter.id, other.name))
+        in_order = sorted(other.queue.values(), key=lambda waiter: (waiter.since, waiter.id))
+        other.queue.clear()
+        other.queue.update((waiter.id, waiter) for waiter in in_order)
+        return commands
+
+
+def _requests(state: ServeState, other: ServeState) -> list[Waiter]:
+    """Those that may join the other one. An operator's switch waits for the replica that it named."""
+    return [waiter for waiter in state.queue.values() if may_join(waiter, other)]
+
 
 FOREVER = float("inf")
 _NOT_LOADED = (ServePhase.STOPPED, ServePhase.STOPPING)
 
 
-class Reconciler(ReplicaSteps):
-    """Adds the decision function to the serves, slots and steps."""
+class Reconciler:
+    """The decision function, over everything that the scheduler remembers."""
 
-    wake: float | None = None
-    closing = False
-    is_below_minimum = False
-    """Whether fewer replicas of a serve are loaded than are kept."""
-
-    def __init__(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
-        super().__init__(slots, serves)
+    def __init__(self, state: SchedulerState, replicas: ReplicaSteps) -> None:
+        self._state = state
+        self._replicas = replicas
         self._decided: dict[SlotGroup, None] = {}
         """In the decision that is under way."""
         self._first_wake = FOREVER
@@ -61,7 +176,7 @@ class Reconciler(ReplicaSteps):
     def reconcile(self, now: float) -> list[Command]:
         """The decision function. The module's docstring has its numbered steps."""
         commands: list[Command] = []
-        groups = self.slot_groups()
+        groups = self._state.slot_groups()
         due = groups[0].due if groups else {}
         if now >= self._first_wake:
             due.update((group, None) for group in groups if group.wake <= now)
@@ -70,7 +185,7 @@ class Reconciler(ReplicaSteps):
                 if slot_state.has_stale_live:
                     slot_state.clean_live()
         now_due = list(due)
-        for state in self.waited_for():
+        for state in self._state.waited_for():
             if state.slot_state.group in now_due:
                 commands += self._expire(state, now)  # 1
         commands += self._move_waiting(now)  # 2
@@ -82,19 +197,19 @@ class Reconciler(ReplicaSteps):
         if moved:  # an eviction was called off, or a start given up
             return [*commands, *moved, *self.reconcile(now)]
         times: list[float] = []
-        for replicas in () if self.closing else self.replicas_waited_for():
-            if replicas.is_short() and (slot := self.start_extra(replicas, now, times)) is not None:  # 5
+        for replicas in () if self._state.closing else self._state.replicas_waited_for():
+            if replicas.is_short() and (slot := self._replicas.start_extra(replicas, now, times)) is not None:  # 5
                 commands += self._advance_drains(slot, now)  # 7
-        if self.kept_sets():
+        if self._state.kept_sets():
             commands += self._keep_minimum(now, times)  # 5, 7
         return [*commands, *self._wake_up_at(now, times)]
 
     def _move_waiting(self, now: float) -> list[Command]:
         """Step 2. Where replicas are kept loaded, more than what has changed in a serve's own slots counts."""
         commands: list[Command] = []
-        for replicas in self.replicas_waited_for():
-            if replicas.has_changed(now) or self.kept_sets():
-                commands += self.move_waiting(replicas, now)
+        for replicas in self._state.replicas_waited_for():
+            if replicas.has_changed(now) or self._state.kept_sets():
+                commands += self._replicas.move_waiting(replicas, now)
         return commands
 
     def _decide(self, group: SlotGroup, now: float) -> list[Command]:
@@ -118,30 +233,30 @@ class Reconciler(ReplicaSteps):
 
     def _wake_up_at(self, now: float, times: list[float]) -> list[Command]:
         """Step 8. `times`: when something changes that no slot knows of."""
-        groups = self.slot_groups()
+        groups = self._state.slot_groups()
         if groups:
             self._decided.update(groups[0].due)
         for group in self._decided:
             group.wake = min(group.times, default=FOREVER)
-        for state in self.waiting:
+        for state in self._state.waiting:
             group = state.slot_state.group
             if group in self._decided:
                 for waiter in state.queue.values():
-                    self.update_wait(state, waiter, now)
+                    self._state.update_wait(state, waiter, now)
                     group.wake = min(group.wake, waiter.deadline)
         self._first_wake = min([group.wake for group in groups], default=FOREVER)
         self._decided.clear()
         at = min([self._first_wake, *times])
         wake = None if at == FOREVER else at
-        if wake == self.wake:
+        if wake == self._state.wake:
             return []
-        self.wake = wake
+        self._state.wake = wake
         return [WakeAt(wake)]
 
     def _expire(self, state: ServeState, now: float) -> list[Command]:
         commands: list[Command] = []
         for waiter in list(state.queue.values()):
-            self.update_wait(state, waiter, now)
+            self._state.update_wait(state, waiter, now)
             if waiter.deadline <= now:
                 del state.queue[waiter.id]
                 state.touch()
@@ -155,7 +270,7 @@ class Reconciler(ReplicaSteps):
             if target is None or swap.kind is not SwapKind.DEMAND or swap.cancelled or target.queue or target.wanted:
                 continue
             if swap.run_at is None:
-                self.call_off(swap, now)
+                self._state.call_off(swap, now)
             elif any(s.queue and s.phase in _NOT_LOADED for s in slot_state.live):
                 swap.cancelled = True
                 slot_state.group.touch()
@@ -172,11 +287,11 @@ class Reconciler(ReplicaSteps):
                 if gives_way and waiter.is_background:
                     continue
                 if waiter.want is Want.REQUEST and waiter.takes_place and state.preemptible and not state.has_place():
-                    commands += self.cut_preemptible(state, waiter.share.priority)
+                    commands += self._state.cut_preemptible(state, waiter.share.priority)
                 if waiter.want is Want.SWITCH:
                     commands.append(Grant(waiter.id))
                 elif not waiter.takes_place or state.has_place():
-                    self.add_lease(state, waiter.id, waiter.takes_place, waiter.share, waiter.body_bytes)
+                    self._state.add_lease(state, waiter.id, waiter.takes_place, waiter.share, waiter.body_bytes)
                     commands.append(Grant(waiter.id))
                 else:
                     continue
@@ -186,7 +301,7 @@ class Reconciler(ReplicaSteps):
 
     def _start_needed(self, group: SlotGroup, now: float) -> list[Command]:
         commands: list[Command] = []
-        if self.closing:
+        if self._state.closing:
             return commands
         needed = [
             s for slot in group.slots for s in slot.live if s.phase is ServePhase.STOPPED and (s.queue or s.wanted)
@@ -208,11 +323,11 @@ class Reconciler(ReplicaSteps):
             if now < state.backoff_until:
                 group.times.append(state.backoff_until)
                 continue
-            if state.replica_set is not None and self.is_surplus(state, state.replica_set):
+            if state.replica_set is not None and self._replicas.is_surplus(state, state.replica_set):
                 continue
             fit = victims_for(state)
-            if isinstance(fit, Never):
-                commands += self.refuse_all(state, refusals.no_fit(fit))
+            if isinstance(fit, DoesNotFit):
+                commands += self._state.refuse_all(state, refusals.no_fit(fit))
                 state.wanted = False
                 state.touch()
             elif isinstance(fit, Victims):
@@ -226,10 +341,10 @@ class Reconciler(ReplicaSteps):
 
     def _keep_minimum(self, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []
-        for replicas in () if self.closing else self.kept_sets():
-            while (slot := self.start_kept(replicas, now, times)) is not None:
+        for replicas in () if self._state.closing else self._state.kept_sets():
+            while (slot := self._replicas.start_kept(replicas, now, times)) is not None:
                 commands += self._advance_drains(slot, now)
-        self.is_below_minimum = any(replicas.spare() < 0 for replicas in self.kept_sets())
+        self._state.is_below_minimum = any(replicas.spare() < 0 for replicas in self._state.kept_sets())
         return commands
 
     def _move_kept(self, state: ServeState, now: float, fit: Victims) -> list[Command] | None:
@@ -242,7 +357,7 @@ class Reconciler(ReplicaSteps):
         is_switch = any(waiter.want is Want.SWITCH for waiter in state.queue.values())
         if is_switch or not state.queue or _is_overdue(state, now) or state.is_clearing():
             return None
-        slots = self.move_kept(state, fit.serves, now)
+        slots = self._replicas.move_kept(state, fit.serves, now)
         if slots is None:
             return None
         state.slot_state.group.times.append(_overdue_at(state))
@@ -263,7 +378,7 @@ class Reconciler(ReplicaSteps):
             slot_state.has_left_idle_serve = slot_state.slot.idle_serve not in (None, state.name) and not is_switch
         own = (w.drain_timeout for w in state.queue.values() if w.drain_timeout is not None)
         drain = min(own, default=slot.swap.drain_timeout)
-        self.open_swap(SwapKind.DEMAND, state, victims, now, drain, key=_first_key(state))
+        self._state.open_swap(SwapKind.DEMAND, state, victims, now, drain, key=_first_key(state))
         return FOREVER
 
     def _stop_idle(self, slot_state: SlotState, now: float) -> None:
@@ -279,7 +394,7 @@ class Reconciler(ReplicaSteps):
                 continue
             due = state.unused_since + idle
             if now >= due:
-                self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0)
+                self._state.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0)
             else:
                 slot_state.group.times.append(due)
 
@@ -289,7 +404,7 @@ class Reconciler(ReplicaSteps):
         or a replica that is kept loaded  7 load it
         """
         target = next((s for s in slot_state.serves if s.name == slot_state.slot.idle_serve), None)
-        if target is None or target.phase is ServePhase.READY or target.removed or self.closing:
+        if target is None or target.phase is ServePhase.READY or target.removed or self._state.closing:
             slot_state.has_left_idle_serve = False  # 1
             return
         if target.is_left_alone() or target.is_held or target.serve.needs_force:
@@ -302,13 +417,13 @@ class Reconciler(ReplicaSteps):
             slot_state.group.times.append(due)  # 4
             return
         fit = victims_for(target)
-        if isinstance(fit, Never):
+        if isinstance(fit, DoesNotFit):
             slot_state.has_left_idle_serve = False  # 5
-        elif isinstance(fit, Later) or fit.stops_kept or any(v.is_unused(LoadReason.PRELOAD) for v in fit.serves):
+        elif isinstance(fit, FitsAfter) or fit.stops_kept or any(v.is_unused(LoadReason.PRELOAD) for v in fit.serves):
             return  # 6
         else:
             target.loaded_for = LoadReason.IDLE
-            self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 7
+            self._state.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 7
 
     def _advance_drains(self, slot_state: SlotState, now: float) -> list[Command]:
         commands: list[Command] = []
@@ -316,7 +431,7 @@ class Reconciler(ReplicaSteps):
             if swap.run_at is not None:
                 continue
             for victim in swap.victims:
-                commands += self.cut_preemptible(victim)
+                commands += self._state.cut_preemptible(victim)
             busy = [v for v in swap.victims if v.leases]
             if busy and now < swap.drain_deadline:
                 slot_state.group.times.append(swap.drain_deadline)
@@ -324,8 +439,8 @@ class Reconciler(ReplicaSteps):
                     swap.check_started = True
                     commands.append(CheckStart(swap.swap_id, swap.target.name))
                 continue
-            commands += [self.cut_leases(v, refusals.swap_reason(swap)) for v in busy]
-            commands.append(self.run_swap(swap, now))
+            commands += [self._state.cut_leases(v, refusals.swap_reason(swap)) for v in busy]
+            commands.append(self._state.run_swap(swap, now))
         return commands
 
 

@@ -1,4 +1,6 @@
-"""The errors for requests that cannot wait or have waited too long; and why streams are cut."""
+"""The errors for requests that cannot wait or have waited too long, and for serves that may not start or cannot; and
+why streams are cut.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,8 @@ from collections.abc import Sequence
 from stoker.domain.errors import CANNOT_LOAD, CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.figures import counted
 from stoker.domain.serve import Serve
-from stoker.request.lease.cannot_load import CannotLoad
-from stoker.request.lease.eviction import Never
-from stoker.request.lease.state import ServeState, Swap
+from stoker.request.lease.eviction import DoesNotFit
+from stoker.request.lease.state import CannotLoad, ServeState, Swap
 from stoker.request.lease.timing import measured_swap_time
 from stoker.request.lease.waiter import Waiter
 
@@ -29,12 +30,12 @@ def parked(serve: Serve, reason: str) -> StokerError:
     return StartFailed(f"serve '{serve.name}' is parked: {reason}; {hint}", code="parked", retry_after=60.0)
 
 
-def cannot_load(serve: Serve, found: CannotLoad) -> StokerError:
+def cannot_load(serve: Serve, problem: CannotLoad) -> StokerError:
     """No wait helps, so it has no time for the next attempt."""
     name = serve.replica_of or serve.name
-    again = f"; it is tried again once its files change, or by `stoker serves up {name}`" if found.failure else ""
-    text = f"serve '{serve.name}' cannot load: {found.reason}{again}"
-    return StartFailed(text, code=CANNOT_LOAD, remedy=f"{found.remedy}{again}")
+    again = f"; it is tried again once its files change, or by `stoker serves up {name}`" if problem.failure else ""
+    text = f"serve '{serve.name}' cannot load: {problem.reason}{again}"
+    return StartFailed(text, code=CANNOT_LOAD, remedy=f"{problem.remedy}{again}")
 
 
 QUEUE_FULL = "queue_full"
@@ -50,7 +51,7 @@ def no_place(serve: Serve) -> StokerError:
     return CapacityError(f"serve '{serve.name}' already runs {running}, its max_active", code="no_place")
 
 
-def no_fit(fit: Never) -> StokerError:
+def no_fit(fit: DoesNotFit) -> StokerError:
     return CapacityError(fit.reason, code="no_fit", retry_after=60.0)
 
 
@@ -111,3 +112,31 @@ def swap_reason(swap: Swap) -> str:
     if swap.target is None:
         return "the serve is being unloaded, and its drain timeout has passed"
     return f"its slot is switching to '{swap.target.name}', and the drain timeout has passed"
+
+
+def needs_force(serve: Serve) -> ClientError:
+    reason = f" ({serve.reason})" if serve.reason else ""
+    command = f"stoker slot switch {serve.name} --force"
+    text = f"serve '{serve.name}' is {serve.status.value}{reason}: `{command}` starts it nevertheless"
+    return ClientError(text, code="needs_force", status=403, param="model")
+
+
+def cannot_start(serve: Serve, problems: list[str]) -> StartFailed:
+    text = "; ".join(without_name(serve, problem) for problem in problems)
+    return StartFailed(f"serve '{serve.name}' cannot start: {text}", code="cannot_start", retry_after=30.0, remedy=text)
+
+
+def lasting_problems(serve: Serve, problems: Sequence[str]) -> StartFailed:
+    """A check found lasting problems."""
+    text = "; ".join(without_name(serve, problem) for problem in problems)
+    return StartFailed(f"serve '{serve.name}' cannot load: {text}", code=CANNOT_LOAD, remedy=text)
+
+
+def without_name(serve: Serve, problem: str) -> str:
+    """The problem as the rest of a sentence that names the serve."""
+    of_serve = f" of serve '{serve.name}'"
+    return (
+        problem.removeprefix(f"serve '{serve.name}': ")
+        .removeprefix(f"the weights{of_serve}: ")
+        .replace(of_serve, "", 1)
+    )

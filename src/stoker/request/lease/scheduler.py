@@ -17,13 +17,13 @@ from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.protocols import FileMarks
 from stoker.domain.serve import Driver, Serve, Slot
+from stoker.domain.serve_phase import ServeEvent, ServePhase
 from stoker.request.lease import refusals
-from stoker.request.lease.cannot_load import CannotLoad, from_failure, is_lasting
 from stoker.request.lease.commands import Command, Grant, Reassign, Reject
-from stoker.request.lease.eviction import Never, Victims, victims_for
-from stoker.request.lease.phases import PhaseEvent, ServePhase
-from stoker.request.lease.reconcile import FOREVER, Reconciler
-from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
+from stoker.request.lease.eviction import DoesNotFit, Victims, victims_for
+from stoker.request.lease.reconcile import FOREVER, Reconciler, ReplicaSteps
+from stoker.request.lease.scheduler_state import SchedulerState
+from stoker.request.lease.state import CannotLoad, ServeState, SlotState, Swap, SwapKind, from_failure, is_lasting
 from stoker.request.lease.timing import BACKOFF_CAP, BACKOFF_WAIT, STEADY_AFTER, backoff, swap_timeout
 from stoker.request.lease.waiter import Waiter, Want
 
@@ -32,11 +32,15 @@ _BACKGROUND: Final = Priority.BACKGROUND
 """Looking up the member of an enum takes longer than the rest of a condition; these are looked up for each request."""
 
 
-class Scheduler(Reconciler):
-    """See the module's docstring. Not thread-safe; never blocks; raises only on misuse (an unknown serve).
+class Scheduler:
+    """See the module's docstring. Not thread-safe; never blocks; raises only on misuse (an unknown serve)."""
 
-    It inherits the state and the steps: one object, so that the hot path has no call or attribute in between.
-    """
+    def __init__(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
+        self.state = SchedulerState(slots, serves)
+        # The same mappings, for the hot path and for those who ask.
+        self.serves, self.slots, self.replica_sets = self.state.serves, self.state.slots, self.state.replica_sets
+        self._replicas = ReplicaSteps(self.state)
+        self._reconciler = Reconciler(self.state, self._replicas)
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -63,18 +67,18 @@ class Scheduler(Reconciler):
         6. otherwise it waits for the load, at most `swap_timeout`; once loaded, for a place as in 4
         """
         state = self.serves[name]
-        is_open = state.phase is _READY and not state.is_held and not self.closing
+        is_open = state.phase is _READY and not state.is_held and not self.state.closing
         state.note_arrival(now)
         if share.priority is _BACKGROUND and state.gives_way():
             is_open = False
         if is_open and (not takes_place or (not state.queue and state.active < state.serve.max_active)):
-            self.add_lease(state, id, takes_place, share, body_bytes)
+            self.state.add_lease(state, id, takes_place, share, body_bytes)
             return [Grant(id)]  # 1
-        cut = self.cut_preemptible(state, share.priority) if is_open and state.preemptible else []
+        cut = self.state.cut_preemptible(state, share.priority) if is_open and state.preemptible else []
         if cut and not state.queue and state.has_place():
-            self.add_lease(state, id, takes_place, share, body_bytes)
+            self.state.add_lease(state, id, takes_place, share, body_bytes)
             cut.append(Grant(id))
-            return cut if state.replica_set is None else [*cut, *self.reconcile(now)]  # 1
+            return cut if state.replica_set is None else [*cut, *self._reconciler.reconcile(now)]  # 1
         error, waits_for_place = self._refusal(state, now)
         if error is not None and error.code == refusals.QUEUE_FULL and (last := _displaced(state, share)) is not None:
             del state.queue[last.id]
@@ -83,7 +87,7 @@ class Scheduler(Reconciler):
             error, waits_for_place = self._refusal(state, now)
         if error is not None:
             return [*cut, Reject(id, error)]
-        self.join_waiting(state)
+        self.state.join_waiting(state)
         patience = state.serve.queue_timeout if waits_for_place else swap_timeout(state)
         deadline = now + patience
         state.queue[id] = Waiter(
@@ -97,7 +101,7 @@ class Scheduler(Reconciler):
             body_bytes=body_bytes,
             avoid=avoid,
         )
-        return [*cut, *self.reconcile(now)]
+        return [*cut, *self._reconciler.reconcile(now)]
 
     def on_cancel(self, id: int, name: str, now: float) -> list[Command]:
         """A waiter leaves. One that was granted in the same moment gives its lease back."""
@@ -107,7 +111,7 @@ class Scheduler(Reconciler):
         if state.queue.pop(id, None) is None:
             return self.on_release(id, name, now)
         state.touch()
-        return self.reconcile(now)
+        return self._reconciler.reconcile(now)
 
     def on_release(self, id: int, name: str, now: float) -> list[Command]:
         """A lease ends. Unknown ones (cut, or their serve has exited) are ignored."""
@@ -122,15 +126,15 @@ class Scheduler(Reconciler):
             del state.preemptible[id]
         else:
             state.last_used = now
-        is_quiet = state.is_quiet() and not (self.waiting and self.has_replica_waited_for(state))
-        if state.phase is _READY and is_quiet and not self.is_below_minimum:
+        is_quiet = state.is_quiet() and not (self.state.waiting and self.state.has_replica_waited_for(state))
+        if state.phase is _READY and is_quiet and not self.state.is_below_minimum:
             idle = state.serve.idle_unload
             if state.slot_state.has_left_idle_serve:
                 after = state.slot_state.slot.idle_serve_after
                 idle = after if idle is None else min(idle, after)
-            if idle is None or (self.wake is not None and self.wake <= now + idle):
+            if idle is None or (self.state.wake is not None and self.state.wake <= now + idle):
                 return []  # hot
-        return self.reconcile(now)
+        return self._reconciler.reconcile(now)
 
     def on_preemption_allowed(self, id: int, name: str, now: float, priority: Priority | None = None) -> list[Command]:
         """Mark a lease as preemptible: it is cut when a request of a higher priority than this (None: any request)
@@ -142,7 +146,7 @@ class Scheduler(Reconciler):
             return []
         state.preemptible[id] = priority
         state.touch()
-        return self.reconcile(now)
+        return self._reconciler.reconcile(now)
 
     # -- the fleet -----------------------------------------------------------------------------------------------
 
@@ -161,38 +165,40 @@ class Scheduler(Reconciler):
         The victims are gone, unless `victims_untouched`: the swap failed, or was cancelled, before it stopped the
         first one.
         """
-        swap = self.find_swap(swap_id)
+        swap = self.state.find_swap(swap_id)
         if swap is None:
             return []
-        self.close_swap(swap)
+        self.state.close_swap(swap)
         commands: list[Command] = []
         if victims_untouched:
-            commands += self.spare_victims(swap, now)
+            commands += self.state.spare_victims(swap, now)
         else:
             for victim in swap.victims:
-                commands += self.mark_stopped(victim)
+                commands += self.state.mark_stopped(victim)
         target = swap.target
         if target is None:
-            return commands + self.reconcile(now)
+            return commands + self._reconciler.reconcile(now)
         if error is None and not cancelled:
-            self.mark_ready(target, swap, now)
+            self.state.mark_ready(target, swap, now)
             if target.must_stop():
-                self.open_swap(SwapKind.UNLOAD, None, (target,), now, 0.0)
+                self.state.open_swap(SwapKind.UNLOAD, None, (target,), now, 0.0)
         elif cancelled or swap.cancelled or error is None:
-            commands += self.mark_stopped(target)
+            commands += self.state.mark_stopped(target)
         else:
             commands += self._failed(target, swap, now, error, files)
-        return commands + self.reconcile(now)
+        return commands + self._reconciler.reconcile(now)
 
     def on_cannot_load(self, name: str, now: float, reason: str) -> list[Command]:
         """A check found that a stopped serve cannot load, and why. Nothing is stopped for it from now on."""
         state = self.serves.get(name)
-        found = CannotLoad(reason, reason)
-        if state is None or state.phase is not ServePhase.STOPPED or state.cannot_load == found:
+        problem = CannotLoad(reason, reason)
+        if state is None or state.phase is not ServePhase.STOPPED or state.cannot_load == problem:
             return []
-        state.cannot_load = found
+        state.cannot_load = problem
         state.touch()
-        return self.hand_over_waiting(state, refusals.cannot_load(state.serve, found), now) + self.reconcile(now)
+        return self._replicas.hand_over_waiting(
+            state, refusals.cannot_load(state.serve, problem), now
+        ) + self._reconciler.reconcile(now)
 
     def on_may_load(self, name: str, now: float) -> list[Command]:
         """What prevented a serve from loading is gone, or has changed."""
@@ -200,7 +206,7 @@ class Scheduler(Reconciler):
         if state is None or state.cannot_load is None:
             return []
         self._forgive(state)
-        return self.reconcile(now)
+        return self._reconciler.reconcile(now)
 
     def on_exit(self, name: str, now: float, detail: str = "", code: str = "") -> list[Command]:
         """A serve that was ready has exited. `code` names the failure, if it is known.
@@ -217,19 +223,19 @@ class Scheduler(Reconciler):
         state.touch()
         if state.phase is ServePhase.DRAINING:
             state.exited = True
-            return self.reconcile(now)
+            return self._reconciler.reconcile(now)
         if now - state.ready_since < STEADY_AFTER:
             state.crashes += 1
             state.backoff_until = now + backoff(state.crashes)
         else:
             state.crashes = 0
-        commands = self.mark_stopped(state)
+        commands = self.state.mark_stopped(state)
         fallback = self.serves.get(state.serve.memory_fallback or "")
-        if code in BEYOND_THE_DEVICE and fallback is not None and not self.closing:
+        if code in BEYOND_THE_DEVICE and fallback is not None and not self.state.closing:
             state.backoff_until = now + BACKOFF_CAP
-            commands += self.hand_over_waiting(state, refusals.backing_off(error, BACKOFF_CAP), now)
-            self.restore(fallback, SwapKind.RESTORE, now)
-        return commands + self.reconcile(now)
+            commands += self._replicas.hand_over_waiting(state, refusals.backing_off(error, BACKOFF_CAP), now)
+            self.state.restore(fallback, SwapKind.RESTORE, now)
+        return commands + self._reconciler.reconcile(now)
 
     def on_restart(self, name: str, now: float, reason: str) -> list[Command]:
         """A ready serve is wedged: its streams are cut, and it is stopped and started again."""
@@ -238,8 +244,8 @@ class Scheduler(Reconciler):
             return []
         state.wanted = True
         state.touch()
-        self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
-        return self.reconcile(now)
+        self.state.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
+        return self._reconciler.reconcile(now)
 
     def on_park(self, name: str, now: float, reason: str) -> list[Command]:
         """Stop a serve, and do not start it until an operator switches to it or its configuration changes."""
@@ -247,12 +253,12 @@ class Scheduler(Reconciler):
         state.parked = reason
         state.wanted = False
         state.touch()
-        commands = self.hand_over_waiting(state, refusals.parked(state.serve, reason), now)
+        commands = self._replicas.hand_over_waiting(state, refusals.parked(state.serve, reason), now)
         if state.phase is ServePhase.READY:
-            self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
+            self.state.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
         elif state.phase is ServePhase.STARTING:
-            commands += self.give_up_start(state, now)
-        return commands + self.reconcile(now)
+            commands += self.state.give_up_start(state, now)
+        return commands + self._reconciler.reconcile(now)
 
     def on_measured(self, name: str, size: int, now: float) -> list[Command]:
         """A serve was measured: it holds `size` bytes of its slot."""
@@ -261,19 +267,20 @@ class Scheduler(Reconciler):
             return []
         state.measured = size
         state.touch()
-        return self.reconcile(now)
+        return self._reconciler.reconcile(now)
 
     def on_adopted(self, name: str, now: float) -> list[Command]:
         """A serve that an earlier run of Stoker left running was adopted and proved ready."""
         state = self.serves[name]
-        state.apply(PhaseEvent.ADOPTED)
+        state.apply(ServeEvent.STARTED)
+        state.apply(ServeEvent.PROVED)
         state.ready_since = now
-        return self.reconcile(now)
+        return self._reconciler.reconcile(now)
 
     def on_tick(self, now: float) -> list[Command]:
         """The time of the last WakeAt has come."""
-        self.wake = None
-        return self.reconcile(now)
+        self.state.wake = None
+        return self._reconciler.reconcile(now)
 
     # -- the operator --------------------------------------------------------------------------------------------
 
@@ -284,24 +291,24 @@ class Scheduler(Reconciler):
         `evict`: only if nothing has to stop for it.
         """
         state = self.serves[name]
-        if self.closing:
+        if self.state.closing:
             return [Reject(id, refusals.shutting_down())]
         if state.removed:
             return [Reject(id, refusals.removed(name))]
         if state.phase is ServePhase.READY:
             return [Grant(id)]
         fit = victims_for(state) if state.phase is ServePhase.STOPPED else None
-        if isinstance(fit, Never):
+        if isinstance(fit, DoesNotFit):
             return [Reject(id, refusals.no_fit(fit))]
         if not evict and not (isinstance(fit, Victims) and not fit.serves) and state.phase is not ServePhase.STARTING:
             victims = [victim.name for victim in fit.serves] if isinstance(fit, Victims) else []
             return [Reject(id, refusals.no_room(name, victims))]
         self._forgive(state)
         state.parked = ""
-        self.keep_again(state)
-        self.join_waiting(state)
+        self.state.keep_again(state)
+        self.state.join_waiting(state)
         state.queue[id] = Waiter(id, Want.SWITCH, now, FOREVER, takes_place=False, drain_timeout=drain_timeout)
-        return self.reconcile(now)
+        return self._reconciler.reconcile(now)
 
     def on_preload(self, name: str, now: float) -> list[Command]:
         """Load a serve as soon as it fits beside what is loaded; nothing is evicted for it. Once another serve of
@@ -313,7 +320,7 @@ class Scheduler(Reconciler):
             state.join_live()
             state.touch()
             state.preload_asked_at = now
-        return self.reconcile(now)
+        return self._reconciler.reconcile(now)
 
     def on_unload(self, id: int, name: str, now: float, drain_timeout: float | None = None) -> list[Command]:
         """Drain and stop. Grant(id) once it is gone. A start under way is cancelled, its waiters are refused."""
@@ -329,16 +336,18 @@ class Scheduler(Reconciler):
         commands: list[Command] = []
         if state.phase is ServePhase.READY:
             drain = state.slot_state.slot.swap.drain_timeout if drain_timeout is None else drain_timeout
-            self.open_swap(SwapKind.UNLOAD, None, (state,), now, drain)
+            self.state.open_swap(SwapKind.UNLOAD, None, (state,), now, drain)
         elif state.phase is ServePhase.STARTING:
-            commands += self.refuse_all(state, refusals.unloaded(state.serve)) + self.give_up_start(state, now)
-        return commands + self.reconcile(now)
+            commands += self.state.refuse_all(state, refusals.unloaded(state.serve)) + self.state.give_up_start(
+                state, now
+            )
+        return commands + self._reconciler.reconcile(now)
 
     def on_hold(self, name: str, now: float, is_held: bool = True) -> list[Command]:
         """Admit nothing new on this serve, or admit again; running and waiting requests go on."""
         self.serves[name].is_held = is_held
         self.serves[name].touch()
-        return self.reconcile(now)
+        return self._reconciler.reconcile(now)
 
     def on_reload(self, slots: Iterable[Slot], serves: Iterable[Serve], now: float) -> list[Command]:
         """A new configuration. Unchanged serves and their streams are untouched; changed ones drain, then restart."""
@@ -356,23 +365,23 @@ class Scheduler(Reconciler):
                 commands += self._change(state, fresh[name], now)
         for name, serve in fresh.items():
             if name not in self.serves:
-                self.add_serve(serve)
-        self.forget_order()
-        return commands + self.reconcile(now)
+                self.state.add_serve(serve)
+        self.state.forget_order()
+        return commands + self._reconciler.reconcile(now)
 
     def on_shutdown(self, now: float) -> list[Command]:
         """Refuse all waiting and new requests; leases go on until they end or are cut."""
-        self.closing = True
+        self.state.closing = True
         commands: list[Command] = []
         for state in self.serves.values():
-            commands += self.refuse_all(state, refusals.shutting_down())
+            commands += self.state.refuse_all(state, refusals.shutting_down())
             state.wanted = False
-        self.forget_order()
-        return commands + self.reconcile(now)
+        self.state.forget_order()
+        return commands + self._reconciler.reconcile(now)
 
     def cut_all(self, reason: str) -> list[Command]:
         """Cut every lease: the grace period of the shutdown is over."""
-        return [self.cut_leases(state, reason) for state in self.serves.values() if state.leases]
+        return [self.state.cut_leases(state, reason) for state in self.serves.values() if state.leases]
 
     def _failed(
         self, target: ServeState, swap: Swap, now: float, error: StokerError, files: FileMarks
@@ -382,7 +391,7 @@ class Scheduler(Reconciler):
 
         If the model does not fit on its device, the target's `fallback` is started first.
         """
-        commands = self.mark_stopped(target)
+        commands = self.state.mark_stopped(target)
         is_too_large = error.code in BEYOND_THE_DEVICE and target.serve.memory_fallback is not None
         is_requested = any(w.want is Want.REQUEST for w in target.queue.values())
         target.failures += 1
@@ -394,31 +403,31 @@ class Scheduler(Reconciler):
         if isinstance(error, StartFailed) and is_lasting(error):
             self._give_up(target, from_failure(target.name, error, files))
             refusal = error
-        handed_over = self.hand_over_waiting(target, refusal, now)
+        handed_over = self._replicas.hand_over_waiting(target, refusal, now)
         is_requested = is_requested and not any(isinstance(command, Reassign) for command in handed_over)
         commands += handed_over
-        if self.closing:
+        if self.state.closing:
             return commands
         if swap.kind is SwapKind.RESTORE:
             baseline = self.serves.get(target.slot_state.slot.baseline or "")
             if baseline is not None and baseline is not target:
-                self.restore(baseline, SwapKind.BASELINE, now)
+                self.state.restore(baseline, SwapKind.BASELINE, now)
         fallback = self.serves.get(target.serve.memory_fallback or "") if is_too_large and is_requested else None
         if fallback is not None and fallback.slot_state is target.slot_state:
-            self.restore(fallback, SwapKind.RESTORE, now)
+            self.state.restore(fallback, SwapKind.RESTORE, now)
         for victim in swap.victims:
-            self.restore(victim, SwapKind.RESTORE, now)
+            self.state.restore(victim, SwapKind.RESTORE, now)
         return commands
 
-    def _give_up(self, target: ServeState, found: CannotLoad) -> None:
+    def _give_up(self, target: ServeState, problem: CannotLoad) -> None:
         """It cannot load; nor can its replicas that are stopped, unless only its device or machine is the reason."""
         states = [target]
-        is_everywhere = found.failure not in LASTING_HERE and target.serve.driver is not Driver.RAY
+        is_everywhere = problem.failure not in LASTING_HERE and target.serve.driver is not Driver.RAY
         if target.replica_set is not None and is_everywhere:
-            states += [one for one in target.replica_set.replicas if one.phase is ServePhase.STOPPED]
+            states += [replica for replica in target.replica_set.replicas if replica.phase is ServePhase.STOPPED]
         for state in states:
             if not state.is_elsewhere:
-                state.cannot_load, state.last_error, state.backoff_until = found, target.last_error, 0.0
+                state.cannot_load, state.last_error, state.backoff_until = problem, target.last_error, 0.0
                 state.touch()
 
     def _forgive(self, state: ServeState) -> None:
@@ -432,7 +441,7 @@ class Scheduler(Reconciler):
         The numbers are those of `on_request`.
         """
         serve = state.serve
-        if self.closing:
+        if self.state.closing:
             return refusals.shutting_down(), False  # 2
         if state.removed:
             return refusals.removed(serve.name), False  # 2
@@ -450,7 +459,7 @@ class Scheduler(Reconciler):
             return (refusals.no_place(serve) if serve.queue_timeout <= 0 else None), True  # 4
         if state.phase is ServePhase.STOPPED:
             fit = victims_for(state)
-            if isinstance(fit, Never):
+            if isinstance(fit, DoesNotFit):
                 return refusals.no_fit(fit), False  # 5
             remaining = state.backoff_until - now
             worth_waiting = 0.0 if serve.driver is Driver.EXTERNAL and state.failures else BACKOFF_WAIT
@@ -464,32 +473,32 @@ class Scheduler(Reconciler):
             state.parked, state.cannot_load = "", None
         if state.phase is ServePhase.STOPPED:
             state.backoff_until, state.failures = 0.0, 0
-            self.apply_configuration(state, serve)
+            self.state.apply_configuration(state, serve)
             return []
         if serve.launches_like(state.serve):
             state.pending = None
             state.serve = serve
-            self.forget_order()
+            self.state.forget_order()
             return []
         state.pending = serve
         commands: list[Command] = []
         if state.phase is ServePhase.READY:
             state.wanted = True  # it was resident: it comes back with the new configuration
-            self.open_swap(SwapKind.UNLOAD, None, (state,), now, state.slot_state.slot.swap.drain_timeout)
+            self.state.open_swap(SwapKind.UNLOAD, None, (state,), now, state.slot_state.slot.swap.drain_timeout)
         elif state.phase is ServePhase.STARTING:
-            commands += self.give_up_start(state, now)
+            commands += self.state.give_up_start(state, now)
         return commands
 
     def _remove(self, state: ServeState, now: float) -> list[Command]:
         state.removed = True
         state.wanted = False
-        commands = self.hand_over_waiting(state, refusals.removed(state.name), now)
+        commands = self._replicas.hand_over_waiting(state, refusals.removed(state.name), now)
         if state.phase is ServePhase.STOPPED:
-            self.remove_serve(state)
+            self.state.remove_serve(state)
         elif state.phase is ServePhase.READY:
-            self.open_swap(SwapKind.UNLOAD, None, (state,), now, state.slot_state.slot.swap.drain_timeout)
+            self.state.open_swap(SwapKind.UNLOAD, None, (state,), now, state.slot_state.slot.swap.drain_timeout)
         elif state.phase is ServePhase.STARTING:
-            commands += self.give_up_start(state, now)
+            commands += self.state.give_up_start(state, now)
         return commands
 
 

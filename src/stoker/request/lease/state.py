@@ -8,20 +8,102 @@ from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-from stoker.domain.errors import StokerError
+from stoker.domain.errors import CANNOT_LOAD, LASTING, StartFailed, StokerError, did_not_start
 from stoker.domain.key import Priority
 from stoker.domain.lease import FairShare, Lease
+from stoker.domain.protocols import FileMarks
 from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Driver, Serve, Slot
+from stoker.domain.serve_phase import ServeEvent, ServePhase, next_phase
 from stoker.domain.usage import ServeUsage
-from stoker.request.lease.cannot_load import CannotLoad
 from stoker.request.lease.fair_queue import FairQueue, LearnedCosts, used_tokens
-from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
-from stoker.request.lease.slot_time import SlotTime
-from stoker.request.lease.usual_gap import UsualGap
 from stoker.request.lease.waiter import Waiter
+
+
+class CannotLoad(NamedTuple):
+    """Why a serve is not worth another start.
+
+    1. a start failed for a reason in LASTING        -> it cannot load, until one of its files changes
+    2. a check finds what nobody but a person mends  -> it cannot load, until a check finds nothing
+    3. its configuration changes                     -> it may load
+    4. an operator switches to it                    -> it may load
+    5. Stoker starts anew                            -> it may load: one attempt finds out again
+
+    What only time or other serves decide (memory, a port, a lost device) is no such reason: the serve backs off.
+    """
+
+    reason: str
+    """With what to do about it."""
+    remedy: str = ""
+    """The same without what an engine printed."""
+    failure: str = ""
+    """The code of the start that failed; empty: a check found the reason, and nothing was started."""
+    files: FileMarks = ()
+    """Its files, as they were before that start."""
+
+
+def from_failure(name: str, error: StartFailed, files: FileMarks) -> CannotLoad:
+    if error.code == CANNOT_LOAD:
+        return CannotLoad(error.remedy, error.remedy)
+    return CannotLoad(error.message.removeprefix(did_not_start(name)), error.remedy, error.code, files)
+
+
+def is_lasting(error: StartFailed) -> bool:
+    return error.code in LASTING or error.code == CANNOT_LOAD
+
+
+class SlotTime:
+    """The busy time of a slot, divided among the leases that are held at the same time.
+
+    Times are monotonic seconds. Each step takes the same time, however many leases are held.
+    """
+
+    __slots__ = ("_at", "_held", "_share")
+
+    def __init__(self) -> None:
+        self._held = 0
+        self._at = 0.0
+        self._share = 0.0
+        """What a lease that was held from the start on would have got so far."""
+
+    def enter(self, now: float) -> float:
+        """A lease begins. Returns what `leave` wants."""
+        if self._held:
+            self._share += (now - self._at) / self._held
+        else:
+            self._share = 0.0  # nobody refers to it, and small numbers stay exact
+        self._at = now
+        self._held += 1
+        return self._share
+
+    def leave(self, now: float, entered: float) -> float:
+        """A lease ends. Returns its seconds. The sum over all leases is the time in which any was held."""
+        self._share += (now - self._at) / self._held
+        self._at = now
+        self._held -= 1
+        return self._share - entered
+
+
+GAP_WEIGHT = 0.4
+"""Of the latest gap in the average: after four gaps of another length, seven eighths of it are forgotten."""
+
+
+class UsualGap:
+    """For how long a serve is usually unused between two requests: a moving average, in seconds.
+
+    `seconds` is None before the first gap.
+    """
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+
+    def add(self, gap: float) -> None:
+        self.seconds = gap if self.seconds is None else self.seconds + GAP_WEIGHT * (gap - self.seconds)
+
 
 NEVER = float("-inf")
 HeldPlace = tuple[FairShare, int] | tuple[()]
@@ -80,7 +162,7 @@ class ServeState:
     last_used: float = NEVER
     """When the last lease ended that could not be preempted."""
     gap: UsualGap = field(default_factory=UsualGap)
-    """Of its own requests. See `usual_gap`."""
+    """Of its own requests."""
     loaded_for: LoadReason = LoadReason.REQUEST
     """At its last start."""
     swap_times: deque[float] = field(default_factory=lambda: deque(maxlen=5))
@@ -206,8 +288,8 @@ class ServeState:
         """The waiters that may cause a swap at the cost of others, in order of arrival."""
         return [waiter for waiter in self.queue.values() if not waiter.is_background]
 
-    def apply(self, event: PhaseEvent) -> None:
-        """Raises IllegalPhaseEvent."""
+    def apply(self, event: ServeEvent) -> None:
+        """Raises IllegalEvent."""
         before, self.phase = self.phase, next_phase(self.phase, event)
         if self.replica_set is not None:
             self.replica_set.ready += (self.phase is ServePhase.READY) - (before is ServePhase.READY)

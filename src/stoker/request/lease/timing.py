@@ -1,7 +1,12 @@
-"""How long things may take. Everything that is `auto` follows the measured swap time S.
+"""How long things may take, and from when on residents may be stopped. Only answers; changes nothing.
 
-The rule: docs/how-it-works/scheduling.md. S of a target is the median of its last five times from the stop of the
-victims to ready; until it was measured, max(1 s, declared memory / 1 GB/s).
+The rule: docs/how-it-works/scheduling.md. Everything that is `auto` follows the measured swap time S. S of a target is
+the median of its last five times from the stop of the victims to ready; until it was measured, max(1 s, declared
+memory / 1 GB/s).
+
+An `idle_serve` that came back to an idle slot, and was not used yet, is not protected. Any other resident stays loaded
+while requests use it, and for `linger` seconds more; at least for `min_residency`, so that one swap serves many
+requests. `swap_after` waiting requests end the first two. A request that has waited `max_wait` ends every protection.
 """
 
 from __future__ import annotations
@@ -9,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stoker.request.lease.state import ServeState
+from stoker.request.lease.state import LoadReason, ServeState
+from stoker.request.lease.waiter import Want
 
 ASSUMED_BYTES_PER_SECOND = 1e9
 ASSUMED_MINIMUM = 1.0
@@ -93,3 +99,102 @@ def idle_serve_retry(state: ServeState) -> float:
 def backoff(failures: int) -> float:
     """Seconds until the next attempt after this many failed starts in a row."""
     return min(BACKOFF_BASE * 2.0 ** min(failures - 1, 16), BACKOFF_CAP)
+
+
+LEAST_LINGER = 0.5
+"""Seconds that a resident is kept beyond its usual gaps: they vary."""
+
+
+class EvictionTime(NamedTuple):
+    """Whether the residents may be stopped `now`. `at`: the earliest time at which the answer can change without an
+    event; infinity: never.
+    """
+
+    now: bool
+    at: float
+    reason: str
+
+
+def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -> EvictionTime:
+    """Whether requests that wait for `target` may evict these residents.
+
+    1. an operator's switch waits      -> now
+    2. no request waits (a preload)    -> never
+       only background requests wait   -> never while a victim is busy, or another request waits in the slot;
+                                          else as from 4 on
+    3. the oldest waited `max_wait`    -> now, even inside `min_residency`
+    4. a victim is inside its residency -> when that ends; see `has_residency`. In 4 and 7, an unused idle serve
+                                          does not count
+    5. `swap_after` requests wait      -> now, even if the victims are busy
+    6. a victim is busy                -> when it is idle, or at `max_wait`
+    7. a victim was idle less than `linger` -> when that ends, see `linger`
+    8. otherwise                       -> now
+    """
+    if any(w.want is Want.SWITCH for w in target.queue.values()):
+        return EvictionTime(True, now, "switch")  # 1
+    if not target.queue:
+        return EvictionTime(False, float("inf"), "nobody waits")  # 2
+    foreground = target.foreground()
+    if not foreground:
+        if any(v.is_used() for v in victims) or _has_foreground(target):
+            return EvictionTime(False, float("inf"), "background")  # 2
+        overdue_at = float("inf")
+    else:
+        overdue_at = foreground[0].since + max_wait(target)
+    if now >= overdue_at:
+        return EvictionTime(True, now, "max_wait")  # 3
+    protected = [v for v in victims if not v.is_unused(LoadReason.IDLE)]
+    settled_at = max([residency_ends(v) for v in protected if not foreground or has_residency(v)], default=now)
+    if now < settled_at:
+        return EvictionTime(False, min(settled_at, overdue_at), "min_residency")  # 4
+    if len(foreground) >= target.slot_state.slot.swap.swap_after:
+        return EvictionTime(True, now, "swap_after")  # 5
+    if any(v.is_used_by_foreground() for v in victims):
+        return EvictionTime(False, overdue_at, "busy")  # 6
+    idle_at = max([v.unused_since + linger(v, target, len(foreground)) for v in protected], default=now)
+    if now < idle_at:
+        return EvictionTime(False, min(idle_at, overdue_at), "linger")  # 7
+    return EvictionTime(True, now, "idle")  # 8
+
+
+def has_residency(victim: ServeState) -> bool:
+    """Whether `min_residency` protects a resident from requests: an idle one only if the configuration sets it."""
+    return victim.slot_state.slot.swap.min_residency is not None or victim.is_used_by_foreground()
+
+
+def residency_ends(victim: ServeState) -> float:
+    """When a resident has been loaded for `min_residency`."""
+    return victim.ready_since + min_residency(victim)
+
+
+def linger(victim: ServeState, target: ServeState, waiting: int) -> float:
+    """For how many seconds after its last request a resident is kept, while so many requests wait for `target`.
+
+    Keeping it costs each of them the time that it is idle; stopping it costs its swap time, once it is needed again.
+    The price of a swap is `patience` times that, as for one more replica. A gap is the usual one between two requests;
+    its cost is that of keeping a resident so long. If `linger` is auto:
+
+    1. it is a replica beside a ready one -> 0 s: that one serves the next request
+    2. the target's gap is unknown, or costs more than half the price -> 0 s: each of the target's requests needs a swap
+       of its own, however long the resident is kept
+    3. its own gap costs at least the price -> 0 s
+    4. its own gap is unknown -> until their waiting in that time reaches the price (the ski-rental rule)
+    5. otherwise -> the same, but at most three times its gap: then the next request comes later than usual, or never
+    """
+    policy = target.slot_state.slot.swap
+    if policy.linger is not None:
+        return policy.linger
+    if victim.is_extra():
+        return 0.0
+    price = policy.patience * measured_swap_time(victim)
+    affordable, gap, gap_of_target = price / max(1, waiting), victim.usual_gap, target.usual_gap
+    if gap_of_target is None or gap_of_target > affordable / 2:
+        return 0.0
+    if gap is None:
+        return affordable
+    return min(affordable, 3 * gap + LEAST_LINGER) if gap < affordable else 0.0
+
+
+def _has_foreground(target: ServeState) -> bool:
+    """Whether a request that is no background request waits in a slot of the target."""
+    return any(state.foreground() for slot_state in target.slot_states for state in slot_state.live)

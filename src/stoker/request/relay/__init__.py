@@ -3,12 +3,11 @@
 pool           kept connections to serves; HTTP/1.1 over httptools, one callback per read
 reply          the client's side: held until it is meaningful, then committed; errors before and after that point
 relay          joins the two: passes bytes on, reads usage, handles pauses, stalls, pings and cancellation
-completion     what a request awaits: how its relay ended
 tunnel         a WebSocket session: bytes pass both ways, unread
 headers        which headers are passed on, in both directions
 faults         which error a serve's failure becomes for the client
 tokens         asks a serve to count tokens
-image_fetcher  fetches images by URL, under the operator's rules; image_address checks the URLs
+image_fetcher  fetches images by URL, under the operator's rules
 
 Nothing here awaits per event: the read callback of the serve's socket writes to the client's.
 """

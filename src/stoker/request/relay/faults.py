@@ -10,8 +10,10 @@ Redirects are not followed: they could lead anywhere.
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
-from stoker.request.codec.unsupported_input import refused_input
-from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_request_fault, key_refused
+from stoker.request.codec.context_overflow import overflow_of
+from stoker.request.codec.retry_advice import NO_CREDIT
+from stoker.request.codec.tolerant_json import read
+from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_request_fault, key_refused, refused_input
 from stoker.request.codec.upstream_messages import HINT, reason_of
 from stoker.request.relay.headers import retry_after
 
@@ -57,3 +59,23 @@ def stalled(silent: float) -> StokerError:
 
 def unread(silent: float) -> StokerError:
     return ClientError(f"the client read nothing for {silent:.0f} s", code="stalled", status=408)
+
+
+def refusal_of(status: int, body: bytes, retry_after: float | None = None) -> StokerError:
+    """`status` is 400 to 499. `retry_after`: seconds for which the serve asked for a pause."""
+    found = read(body)
+    said = reason_of(body)
+    text, source = (said, "upstream") if said else (f"the serve refused the request with HTTP {status}", "stoker")
+    inner = found.get("error") if isinstance(found, dict) else None
+    code = inner.get("code") if isinstance(inner, dict) else None
+    if status == 429 and code != NO_CREDIT:
+        seconds = 1.0 if retry_after is None else retry_after
+        error = CapacityError(text, code="upstream_busy", retry_after=seconds, source=source)
+        error.status = 429
+        return error
+    if said and status in (400, 413, 422) and (overflow := overflow_of(said, inner)) is not None:
+        return overflow
+    if (unsupported := refused_input(said)) is not None:
+        return unsupported
+    known = code if isinstance(code, str) and code.isascii() and code.isidentifier() else "upstream_refused"
+    return ClientError(text, code=known[:64], status=status, retry_after=retry_after, source=source)

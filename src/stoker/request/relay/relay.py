@@ -14,28 +14,101 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import CapacityError, OutputLimitTooHigh, StokerError, UnsupportedInput, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.content_coding import PLAIN, READ, ContentDecoder, accepts, decoded
 from stoker.request.codec.context_overflow import CODE, is_recognised
-from stoker.request.codec.empty_answer import refuse_empty
+from stoker.request.codec.endings import refuse_empty
 from stoker.request.codec.frames import ANSWERS, StreamReader, check_answer, read_engine_answer, read_usage
-from stoker.request.codec.media_answers import check_media_answer, is_binary
-from stoker.request.codec.media_units import seconds_of_answer
+from stoker.request.codec.media import check_media_answer, is_binary, seconds_of_answer
 from stoker.request.codec.own_replies import StreamPosition
-from stoker.request.codec.response_object import completed_body
-from stoker.request.codec.text_tokens import tokens_of_text
-from stoker.request.codec.usage import NOTHING, Usage
+from stoker.request.codec.required_fields import completed_body
+from stoker.request.codec.usage import NOTHING, Usage, tokens_of_text
 from stoker.request.relay import faults
-from stoker.request.relay.completion import RelayCompletion
+from stoker.request.relay.faults import refusal_of
 from stoker.request.relay.headers import accepted_codings, reply_headers, retry_after
 from stoker.request.relay.pool import ReplyReceiver, RequestBody
 from stoker.request.relay.reply import Reply, ReplyWire
-from stoker.request.translate.refusal import refusal_of
+
+
+class RelayCompletion:
+    """What a request waits for while its relay works in callbacks.
+
+    Unlike a Future, `succeed`, which only a socket's callback calls, resumes the waiter at once. `fail` and `cancel`,
+    which may be called from anywhere, resume it in the next iteration of the loop. It can be awaited once, by an
+    `InlineTask` or by a task.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_error", "_loop", "_wake", "is_known")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.is_known = False
+        self._loop = loop
+        self._error: BaseException | None = None
+        self._wake: Callable[[Any], object] | None = None
+        self._asyncio_future_blocking = False
+        """A task takes what has this for a Future."""
+
+    def succeed(self) -> None:
+        """The relay ended well. Only the first outcome counts."""
+        if not self.is_known:
+            self.is_known = True
+            if self._wake is not None:
+                self._resume()
+
+    def fail(self, error: BaseException) -> None:
+        """The relay ended with this error. Only the first outcome counts."""
+        if not self.is_known:
+            self.is_known = True
+            self._error = error
+            self._loop.call_soon(self._resume)
+
+    def close(self) -> None:
+        """The outcome is no longer needed."""
+        self.is_known = True
+        self._error = self._wake = None
+
+    def _resume(self) -> None:
+        wake, self._wake = self._wake, None
+        if wake is not None:
+            wake(self)
+
+    # -- what a Future has -----------------------------------------------------------------------------------------
+
+    def __await__(self) -> Generator[RelayCompletion, None, None]:
+        if not self.is_known:
+            self._asyncio_future_blocking = True
+            yield self
+        if self._error is not None:
+            raise self._error
+
+    def result(self) -> None:
+        """A task calls this before it resumes; an `InlineTask` does not."""
+        if self._error is not None:
+            raise self._error
+
+    def cancel(self, msg: object = None) -> bool:
+        """False if the relay has already ended."""
+        if self.is_known:
+            return False
+        self.fail(asyncio.CancelledError())
+        return True
+
+    def add_done_callback(self, wake: Callable[[Any], object], *, context: Any = None) -> None:
+        """A task, which passes its context, is woken by the loop: it may not run inside another one."""
+        self._wake = wake if context is None else partial(self._schedule, wake, context)
+
+    def _schedule(self, wake: Callable[[Any], object], context: Any, _: object) -> None:
+        self._loop.call_soon(wake, self, context=context)
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
 
 STALE_WITHIN: Final = 1.0
 """Seconds. A kept connection that ends within this time after sending, unanswered, was closed by the serve before: the
@@ -509,7 +582,8 @@ class Relay:
                     raise reader.error
                 if not has_ended:
                     raise UpstreamError("the serve ended its stream before the first token", code="upstream_empty")
-                self._hold_or_flow(b"", _mark_meaningful(reader))
+                reader.is_meaningful = True
+                self._hold_or_flow(b"", reader)
             if not reader.has_ended():
                 raise UpstreamError("the serve ended its stream before the answer was complete", code="upstream_broke")
             reply.error = reader.failure
@@ -644,8 +718,3 @@ def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
         if key == name:
             return value.strip().lower()
     return b""
-
-
-def _mark_meaningful(reader: ReplyReader) -> ReplyReader:
-    reader.is_meaningful = True
-    return reader

@@ -9,16 +9,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from stoker.request.stored_responses.client_wire import ClientWire, WireBefore
-from stoker.request.stored_responses.items import fields_of
-from stoker.request.stored_responses.records import Raw, encode
+from stoker.request.codec.tolerant_json import NOT_JSON, decode_fields
+from stoker.request.relay.reply import ReplyWire
+from stoker.request.stored_responses.items import Raw, encode
 
-_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+class WireBefore:
+    """A wire that stands before another one. It hands on all that is not about the reply's bytes."""
+
+    def __init__(self, wire: ReplyWire) -> None:
+        self._wire = wire
+
+    @property
+    def on_resume(self) -> Callable[[], None] | None:
+        return self._wire.on_resume
+
+    @on_resume.setter
+    def on_resume(self, value: Callable[[], None] | None) -> None:
+        self._wire.on_resume = value
+
+    @property
+    def is_paused(self) -> bool:
+        return self._wire.is_paused
+
+    def close_after(self) -> None:
+        self._wire.close_after()
+
+    def break_off(self) -> None:
+        self._wire.break_off()
+
+
 _ENDS = (b'"response.completed"', b'"response.incomplete"')
 _DONE = b'"response.output_item.done"'
 _FAILED = b'"response.failed"'
@@ -29,7 +54,7 @@ _raws = msgspec.json.Decoder(list[Raw]).decode
 class ResponseCapture(WireBefore):
     """See the module's docstring. `fields`: what replaces the serve's values in the response object."""
 
-    def __init__(self, wire: ClientWire, fields: Mapping[str, object], max_bytes: int) -> None:
+    def __init__(self, wire: ReplyWire, fields: Mapping[str, object], max_bytes: int) -> None:
         """`max_bytes`: of one event; a larger one passes, and the response is not stored."""
         super().__init__(wire)
         self.response: dict[str, Raw] | None = None
@@ -103,7 +128,7 @@ class ResponseCapture(WireBefore):
         if self._is_finished:
             self._wire.finish(bytes(self._pending))
 
-    def replace(self, wire: ClientWire, item: Mapping[str, object]) -> None:
+    def replace(self, wire: ReplyWire, item: Mapping[str, object]) -> None:
         """The response has this one item, and goes to `wire`. Of a stream, no other item may have been passed on."""
         assert self.response is not None
         self._wire = wire
@@ -194,13 +219,13 @@ def _data(event: bytes) -> bytes:
 
 def _object(text: bytes | Raw) -> dict[str, Raw] | None:
     try:
-        return fields_of(text)
-    except _WRONG:
+        return decode_fields(text)
+    except NOT_JSON:
         return None
 
 
 def _is_list_with_items(value: Raw | None) -> bool:
     try:
         return value is not None and bool(_raws(value))
-    except _WRONG:
+    except NOT_JSON:
         return False

@@ -18,17 +18,19 @@ from typing import Any
 import msgspec
 
 from stoker.domain.errors import ClientError
+from stoker.request.codec.tolerant_json import NOT_JSON, decode_fields
 from stoker.request.stored_responses.items import (
     CALLS,
     OUTPUTS,
+    Raw,
+    StoredItem,
     call_id,
-    fields_of,
+    encode,
     head_of,
     listed,
     new_id,
     read_items,
 )
-from stoker.request.stored_responses.records import Raw, StoredItem, encode
 
 PROMPT = (
     "Summarise this conversation so that the work can continue from your summary alone. State what the user wants, "
@@ -59,7 +61,6 @@ _NO_USAGE = {
 }
 """What clients read if the serve reports no usage: the field is required."""
 _parts = msgspec.json.Decoder(list[dict[str, Any]]).decode
-_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 OpenSummary = Callable[[str], str | None]
 """Returns the text that a compaction item of ours holds; None: it is not ours."""
@@ -105,8 +106,8 @@ def summary_of(response: dict[str, Raw]) -> tuple[str, Raw | None]:
     for item in read_items(response.get("output"), "output"):
         if head_of(item).type == "message":
             try:
-                parts = _parts(fields_of(item).get("content", b"[]"))
-            except _WRONG:
+                parts = _parts(decode_fields(item).get("content", b"[]"))
+            except NOT_JSON:
                 continue
             texts += [str(part.get("text", "")) for part in parts if part.get("type") == "output_text"]
     return "\n\n".join(text for text in texts if text.strip()), response.get("usage")
@@ -135,7 +136,7 @@ def asks_for_compaction(body: bytes) -> bool:
     """Whether the request ends with a `compaction_trigger`. Raises ClientError 400 for one in another place."""
     if TRIGGER.encode() not in body:
         return False
-    items = read_items(fields_of(body).get("input"), "input")
+    items = read_items(decode_fields(body).get("input"), "input")
     at = next((at for at, item in enumerate(items) if head_of(item).type == TRIGGER), None)
     if at is not None and at < len(items) - 1:
         text = f"'input[{at}]' is a {TRIGGER}, which must be the last item of 'input'"
@@ -170,7 +171,7 @@ def may_hold_compaction(body: bytes) -> bool:
 
 def expand_compactions(body: bytes, open_summary: OpenSummary) -> bytes | None:
     """The request with summaries in the place of our compaction items; None: it has none. Raises ClientError 400."""
-    fields = fields_of(body)
+    fields = decode_fields(body)
     items = read_items(fields.get("input"), "input")
     upstream = [expanded(item, open_summary) for item in items]
     if all(new is old for new, old in zip(upstream, items, strict=True)):

@@ -10,7 +10,38 @@ from typing import Any, TypeGuard
 import msgspec
 
 from stoker.domain.errors import ClientError
-from stoker.request.stored_responses.records import Raw, StoredItem, encode
+from stoker.request.codec.tolerant_json import NOT_JSON, decode_fields
+
+Raw = msgspec.Raw
+
+
+class StoredItem(msgspec.Struct, array_like=True):
+    """One item. `body` is what the client or the model wrote; `id` is how clients refer to it."""
+
+    id: str
+    body: Raw
+
+
+class StoredResponse(msgspec.Struct):
+    """One response with all that it was asked, so that no other record is needed to continue it."""
+
+    response: Raw
+    """The response object, with its output."""
+    items: list[StoredItem]
+    """The whole input, earlier turns included; without `instructions`, which hold for one request only."""
+
+
+class StoredConversation(msgspec.Struct):
+    id: str
+    created_at: int
+    metadata: dict[str, str] = {}
+    items: list[StoredItem] = []
+
+
+encode = msgspec.json.encode
+read_response = msgspec.json.Decoder(StoredResponse).decode
+read_conversation = msgspec.json.Decoder(StoredConversation).decode
+
 
 MAX_PAGE = 100
 DEFAULT_PAGE = 20
@@ -25,9 +56,7 @@ _NULL = Raw(b"null")
 _TEXT_PARTS = {"assistant": "output_text"}
 _PART_DEFAULTS: dict[str, dict[str, Any]] = {"output_text": {"annotations": []}, "input_image": {"detail": "auto"}}
 """Fields that a part of a message has in listings, by the part's type."""
-fields_of = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws = msgspec.json.Decoder(list[Raw]).decode
-_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Head(msgspec.Struct):
@@ -47,7 +76,7 @@ def head_of(item: Raw) -> Head:
     """All fields are None if the item is no object: whoever reads the request refuses it."""
     try:
         return _head(item)
-    except _WRONG:
+    except NOT_JSON:
         return Head()
 
 
@@ -77,7 +106,7 @@ def read_items(value: Raw | None, name: str) -> list[Raw]:
         return []
     try:
         return _raws(text)
-    except _WRONG:
+    except NOT_JSON:
         raise ClientError(f"'{name}' must be a text or a list of items", code="bad_field", param=name) from None
 
 
@@ -98,8 +127,8 @@ def to_store(items: Iterable[Raw]) -> list[StoredItem]:
 def listed(item: StoredItem) -> dict[str, Any]:
     """The item as listings show it: with its id, its type, and its content as parts."""
     try:
-        fields: dict[str, Any] = dict(fields_of(item.body))
-    except _WRONG:
+        fields: dict[str, Any] = dict(decode_fields(item.body))
+    except NOT_JSON:
         return {"id": item.id, "type": "unknown"}
     fields["id"] = item.id
     if "type" not in fields:
@@ -119,8 +148,8 @@ def _parts(content: Raw, role: str) -> Any:
         kind = _TEXT_PARTS.get(role, "input_text")
         return [{"type": kind, "text": Raw(text), **_PART_DEFAULTS.get(kind, {})}]
     try:
-        parts = [(head_of(part).type, fields_of(part)) for part in _raws(text)]
-    except _WRONG:
+        parts = [(head_of(part).type, decode_fields(part)) for part in _raws(text)]
+    except NOT_JSON:
         return content
     return [{**_PART_DEFAULTS.get(str(kind), {}), **fields} for kind, fields in parts]
 

@@ -1,4 +1,4 @@
-"""A request that refers to stored items, as a request that includes them.
+"""A request that refers to stored items, as a request that includes them; and its refusal where nothing is stored.
 
     1. `previous_response_id`: the input and the output of that response come before the request's own input
     2. `conversation`: the items of that conversation do
@@ -15,23 +15,21 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.errors import ClientError
+from stoker.request.codec.tolerant_json import decode_fields
 from stoker.request.stored_responses.compaction import COMPACTIONS, OpenSummary, expanded, since_compaction
 from stoker.request.stored_responses.items import (
     CALLS,
     OUTPUTS,
-    call_id,
-    fields_of,
-    head_of,
-    is_id,
-    read_items,
-    to_store,
-)
-from stoker.request.stored_responses.records import (
     Raw,
     StoredItem,
+    call_id,
     encode,
+    head_of,
+    is_id,
     read_conversation,
+    read_items,
     read_response,
+    to_store,
 )
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -65,7 +63,7 @@ class Replay(NamedTuple):
 
 def read_request(body: bytes) -> StatefulRequest:
     """Raises ClientError 400: a field has a wrong type, or two exclude each other. The body is a JSON object."""
-    fields = fields_of(body)
+    fields = decode_fields(body)
     if _value(fields, "background") is True:
         text = "'background' is not offered: leave it out, and keep the connection open"
         raise ClientError(text, code="stateful", param="background")
@@ -97,7 +95,7 @@ def history_of_conversation(record: bytes) -> list[StoredItem]:
 
 def output_of(response: Raw | bytes) -> list[StoredItem]:
     """The items that a response gave."""
-    return to_store(read_items(fields_of(response).get("output"), "output"))
+    return to_store(read_items(decode_fields(response).get("output"), "output"))
 
 
 def replay(request: StatefulRequest, history: list[StoredItem], open_summary: OpenSummary) -> Replay:
@@ -154,3 +152,22 @@ def _include(given: Raw | None) -> Raw:
 def _value(fields: dict[str, Raw], name: str) -> object:
     given = fields.get(name)
     return None if given is None else msgspec.json.decode(given)
+
+
+# -- where nothing is stored -----------------------------------------------------------------------------------------
+
+SETTING = "`store = true` under [responses] in the configuration"
+
+
+def not_stored(path: str) -> ClientError:
+    """The error of a path that needs the store."""
+    return ClientError(_text(path), code="responses_not_stored", status=404)
+
+
+def not_stored_field(name: str) -> ClientError:
+    """The error of a request whose field `name` needs the store."""
+    return ClientError(_text(f"'{name}'"), code="stateful", param=name)
+
+
+def _text(what: str) -> str:
+    return f"{what} needs stored responses, and this Stoker stores none: whoever runs it can set {SETTING}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from stoker.domain.answer import Event
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
-from stoker.request.codec.empty_answer import refuse_empty
+from stoker.request.codec.endings import refuse_empty
 from stoker.request.codec.frames import StreamReader, check_answer
 from stoker.request.codec.own_replies import StreamPosition
-from stoker.request.codec.response_object import completed_body
+from stoker.request.codec.required_fields import completed_body
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.codec.usage import Usage

@@ -25,6 +25,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.request.codec.server_tools import SERVER_TOOL_FIELDS, is_clients
+from stoker.request.codec.tolerant_json import decode_fields
 from stoker.request.translate.neutral.calls import fitted_id, is_object, repaired
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
@@ -42,7 +43,6 @@ from stoker.request.translate.vendor_rules import (
 
 _BILLING = BILLING.encode()
 _OURS = OURS.encode()
-_fields = msgspec.json.Decoder(dict[str, Raw])
 _list = msgspec.json.Decoder(list[Raw])
 _ARGUMENTS = b'"arguments"'
 _CALL = b"_call"
@@ -95,7 +95,7 @@ def adapt_body(
         needed.append(_WITHOUT_SERVER_TOOLS[traits.dialect])
     if not needed:
         return body, ()
-    fields, changes = _fields.decode(body), Changes()
+    fields, changes = decode_fields(body), Changes()
     for one in needed:
         one.apply(fields, changes)
     words = changes.words()
@@ -186,7 +186,7 @@ def _drop_foreign_reasoning(fields: Fields, changes: Changes) -> None:
 
 def drop_thinking(body: bytes, traits: Capabilities) -> bytes:
     """The body without thinking of the past, for a vendor that refuses a signature. The same body if it has none."""
-    fields, changes = _fields.decode(body), Changes()
+    fields, changes = decode_fields(body), Changes()
     is_messages = traits.dialect is Dialect.MESSAGES
 
     def message(raw: Raw) -> Any:
@@ -493,7 +493,7 @@ def _drop_foreign_items(fields: Fields, changes: Changes) -> None:
         if not isinstance(kind, str) or kind in _ITEMS:
             return raw
         if kind in _TOOL_ITEMS:
-            found.extend(_list_at(_fields.decode(raw), "tools"))
+            found.extend(_list_at(decode_fields(raw), "tools"))
             changes.losses.repair("tools")
         else:
             changes.losses.add("foreign_block")
@@ -532,7 +532,7 @@ _WITHOUT_SERVER_TOOLS = {
 
 def _object(raw: Raw) -> Fields | None:
     try:
-        return _fields.decode(raw)
+        return decode_fields(raw)
     except msgspec.DecodeError:
         return None
 

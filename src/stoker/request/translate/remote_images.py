@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from stoker.domain.dialect import Dialect
+from stoker.request.codec.tolerant_json import decode_fields
 from stoker.request.translate.neutral.json_text import Raw, encode, loose
 
 _TURNS = {Dialect.CHAT: "messages", Dialect.MESSAGES: "messages", Dialect.RESPONSES: "input"}
@@ -25,7 +26,6 @@ _TEXT = re.compile(rb'\s*:\s*"(?!data:)', re.IGNORECASE)
 """What follows a key whose value is a string, but not a data URI."""
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 _BLANKS = re.compile(r"[\x00-\x20]+")
-_fields = msgspec.json.Decoder(dict[str, Raw])
 _list = msgspec.json.Decoder(list[Raw])
 
 
@@ -129,7 +129,7 @@ def _split(dialect: Dialect, body: bytes) -> tuple[str, dict[str, Raw], list[Raw
     """The name of the field that holds the turns, all fields, and the turns; all empty if there are no turns."""
     name = _TURNS.get(dialect, "")
     try:
-        fields = _fields.decode(body)
+        fields = decode_fields(body)
         return name, fields, _list.decode(fields[name])
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return "", {}, []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
@@ -29,16 +30,14 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import OLLAMA, Dialect
 from stoker.domain.errors import REJECTED, StokerError, UpstreamError
 from stoker.domain.prompt import Prompt, Text, Thinking
-from stoker.request.codec.empty_answer import empty_answer
+from stoker.request.codec.endings import empty_answer
 from stoker.request.codec.frames import ANSWERS, problem_of
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.sse import FrameSplitter
-from stoker.request.codec.text_tokens import text_size, tokens_of_pieces, tokens_of_text
 from stoker.request.codec.tolerant_json import FrameReader, read_strictly
 from stoker.request.codec.upstream_errors import is_error, no_answer, whole_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
-from stoker.request.codec.usage import Usage
-from stoker.request.translate import on_demand
+from stoker.request.codec.usage import Usage, text_size, tokens_of_pieces, tokens_of_text
 from stoker.request.translate.neutral.block_sequencer import BlockSequencer
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
@@ -57,33 +56,45 @@ from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.prepare import PassContext, prepare
 from stoker.request.translate.restore import AnswerRestorer
 
+
+def _on_demand(module: str, name: str) -> Any:
+    """A reader or writer of a dialect, whose module is imported with the first request that needs it: a megabyte that
+    plain requests do without, and a few milliseconds.
+    """
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"stoker.request.translate.{module}"), name)(*arguments)
+
+    return call
+
+
 READ_PROMPT: dict[Dialect, ReadPrompt] = {
-    Dialect.CHAT: on_demand.read_chat,
-    Dialect.MESSAGES: on_demand.read_messages,
-    Dialect.RESPONSES: on_demand.read_responses,
-    Dialect.COMPLETIONS: on_demand.read_completions,
-    Dialect.OLLAMA_CHAT: on_demand.read_ollama_chat,
-    Dialect.OLLAMA_GENERATE: on_demand.read_ollama_generate,
+    Dialect.CHAT: _on_demand("chat.read_prompt", "read_prompt"),
+    Dialect.MESSAGES: _on_demand("messages.read_prompt", "read_prompt"),
+    Dialect.RESPONSES: _on_demand("responses.read_prompt", "read_prompt"),
+    Dialect.COMPLETIONS: _on_demand("completions", "read_prompt"),
+    Dialect.OLLAMA_CHAT: _on_demand("ollama.read_prompt", "read_prompt"),
+    Dialect.OLLAMA_GENERATE: _on_demand("ollama.read_prompt", "read_generate"),
 }
 """What clients may write in."""
 WRITE_PROMPT: dict[Dialect, WritePrompt] = {
-    Dialect.CHAT: on_demand.write_chat,
-    Dialect.MESSAGES: on_demand.write_messages,
-    Dialect.RESPONSES: on_demand.write_responses,
+    Dialect.CHAT: _on_demand("chat.write_prompt", "write_prompt"),
+    Dialect.MESSAGES: _on_demand("messages.write_prompt", "write_prompt"),
+    Dialect.RESPONSES: _on_demand("responses.write_prompt", "write_prompt"),
 }
 """The dialects of serves."""
 READ_ANSWER: dict[Dialect, ReadAnswer] = {
-    Dialect.CHAT: on_demand.chat_reader,
-    Dialect.MESSAGES: on_demand.messages_reader,
-    Dialect.RESPONSES: on_demand.responses_reader,
+    Dialect.CHAT: _on_demand("chat.read_answer", "ChatAnswerReader"),
+    Dialect.MESSAGES: _on_demand("messages.read_answer", "MessagesAnswerReader"),
+    Dialect.RESPONSES: _on_demand("responses.read_answer", "ResponsesAnswerReader"),
 }
 WRITE_ANSWER: dict[Dialect, Callable[[AnswerContext, Losses], AnswerWriter]] = {
-    Dialect.CHAT: on_demand.chat_writer,
-    Dialect.MESSAGES: on_demand.messages_writer,
-    Dialect.RESPONSES: on_demand.responses_writer,
-    Dialect.COMPLETIONS: on_demand.completions_writer,
-    Dialect.OLLAMA_CHAT: on_demand.ollama_chat_writer,
-    Dialect.OLLAMA_GENERATE: on_demand.ollama_generate_writer,
+    Dialect.CHAT: _on_demand("chat.write_answer", "ChatAnswerWriter"),
+    Dialect.MESSAGES: _on_demand("messages.write_answer", "MessagesAnswerWriter"),
+    Dialect.RESPONSES: _on_demand("responses.write_answer", "ResponsesAnswerWriter"),
+    Dialect.COMPLETIONS: _on_demand("completions", "CompletionsAnswerWriter"),
+    Dialect.OLLAMA_CHAT: _on_demand("ollama.write_answer", "OllamaAnswerWriter"),
+    Dialect.OLLAMA_GENERATE: _on_demand("ollama.write_answer", "OllamaAnswerWriter"),
 }
 _KEEP_LOGPROBS = frozenset((Dialect.CHAT, *OLLAMA))
 """Dialects of clients that have a place for the log probabilities of tokens, as chat lists them."""

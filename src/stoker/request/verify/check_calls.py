@@ -6,7 +6,7 @@ from stoker.domain.answer import Opened, StopReason
 from stoker.domain.prompt import Choice
 from stoker.request.verify.expectation import Expectation, Offered, arguments_of
 from stoker.request.verify.finding import AnswerFinding, noted, proved
-from stoker.request.verify.json_value import InvalidJson
+from stoker.request.verify.schema import InvalidJson
 
 MAX_IDS = 10_000
 """Calls whose ids are remembered."""

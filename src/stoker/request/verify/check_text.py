@@ -1,17 +1,132 @@
-"""Checks the visible text: empty or truncated, markers, lost characters, loops, and the code and JSON in it."""
+"""Checks the visible text: empty or truncated, markers, lost characters, loops, and the code and JSON in it.
+
+Markers of chat templates have no place in an answer. Sources: the templates of ChatML (Qwen), Llama 2 and 3, Mistral,
+Gemma, Phi, DeepSeek, GLM, gpt-oss (harmony). A marker is proved to be leaked only outside of code, if the request does
+not hold it, and where a template would put it: at the beginning or end of a line, or glued to the text before it.
+Inside a line, a marker that never occurs in ordinary text is proof too, unless the request or the answer is about
+templates.
+
+A loop is found by its period, in characters, whatever the script: an n-gram that repeats is one with a short period.
+A text that repeats with small changes is found by how well it compresses.
+"""
 
 from __future__ import annotations
+
+import re
+import zlib
+from enum import Enum
 
 from stoker.domain.answer import BlockKind, StopReason
 from stoker.request.verify.check_code import check_block
 from stoker.request.verify.check_edits import EditCheck
-from stoker.request.verify.check_json import check_json
 from stoker.request.verify.expectation import Expectation
 from stoker.request.verify.fences import Fences
 from stoker.request.verify.finding import AnswerFinding, noted, proved
-from stoker.request.verify.loops import is_loop
-from stoker.request.verify.markers import TOPICS, MarkerPlace, markers_in
+from stoker.request.verify.schema import InvalidJson, read_json
 from stoker.request.verify.text_buffer import TailBuffer, TextBuffer
+
+SPECIAL = (
+    r"<\|(?:im_start|im_end|im_sep|endoftext|end_of_text|begin_of_text|start_header_id|end_header_id|eot_id|eom_id"
+    r"|python_tag|user|assistant|system|observation|end|start|message|channel|return|call|constrain|fim_[a-z]+)\|>"
+)
+"""Tokens that never occur in ordinary text."""
+TAGS = r"<(?:start_of_turn|end_of_turn)>|</?(?:think|tool_call|tool_response|tool_calls)>|<｜[^｜\n]{1,40}｜>"
+SQUARE = r"\[/?(?:INST|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS|SYSTEM_PROMPT)\]|<</?SYS>>"
+_TAG = re.compile(TAGS)
+MARKER = re.compile(f"{SPECIAL}|{TAGS}|{SQUARE}")
+_FIRST = re.compile(r"<[|｜/<a-z]|\[/?[A-Z]")
+_INLINE_CODE = re.compile(r"`[^`]*`")
+MAX_INDENT = 3
+"""Blanks; more make a block of code (CommonMark)."""
+TOPICS = ("template", "special token", "ChatML", "chat format", "prompt format", "Llama", "Mistral", "Qwen", "Gemma")
+"""A text that mentions one of these may contain markers."""
+
+
+class MarkerPlace(Enum):
+    TEMPLATE = "template"
+    """Where a template would put it."""
+    LINE = "line"
+    """Within a line, and nobody writes it by chance."""
+    OTHER = "other"
+
+
+def markers_in(line: str) -> list[tuple[str, MarkerPlace]]:
+    """The markers in a line of prose. Linear."""
+    if _FIRST.search(line) is None:
+        return []
+    prose = _INLINE_CODE.sub("``", line).rstrip()
+    start = len(prose) - len(prose.lstrip())
+    if start > MAX_INDENT:
+        return [(found[0], MarkerPlace.OTHER) for found in MARKER.finditer(prose)]
+    return [(found[0], _place(prose, start, found)) for found in MARKER.finditer(prose)]
+
+
+def _place(prose: str, start: int, found: re.Match[str]) -> MarkerPlace:
+    is_glued = prose[found.start() - 1 : found.start()] not in ("", " ", "\t", "(", '"', "'", "*", "“", "«", "/", "`")
+    if found.start() == start or found.end() == len(prose) or is_glued:
+        return MarkerPlace.TEMPLATE
+    return MarkerPlace.OTHER if _TAG.match(found[0]) else MarkerPlace.LINE
+
+
+TIMES = 4
+"""Least number of repetitions of the unit."""
+LEAST = 240
+"""Least number of characters in all repetitions together."""
+LOOKED_AT = 2048
+"""Bytes at the end that are compressed."""
+RATIO = 0.15
+_SAMPLE = 24
+_TRIES = 40
+
+
+def is_loop(tail: str) -> bool:
+    """Whether its end is one unit, TIMES or more; or compresses below RATIO. Bounded by the tail's size."""
+    tail = tail.rstrip()
+    return _period(tail) is not None or _ratio(tail) < RATIO
+
+
+def _period(tail: str) -> int | None:
+    """Characters of the unit that repeats at the end."""
+    sample = tail[-_SAMPLE:]
+    at = len(tail) - len(sample)
+    for _ in range(_TRIES):
+        at = tail.rfind(sample, 0, at + len(sample) - 1)
+        if at < 0:
+            return None
+        period = len(tail) - len(sample) - at
+        covered = max(period * TIMES, LEAST)
+        if covered > len(tail):
+            return None
+        end = tail[-covered:]
+        if end[period:] == end[:-period]:
+            return period
+    return None
+
+
+def _ratio(tail: str) -> float:
+    data = tail[-LOOKED_AT:].encode("utf-8", "replace")[-LOOKED_AT:]
+    return len(zlib.compress(data, 6)) / len(data) if len(data) == LOOKED_AT else 1.0
+
+
+def check_json(expected: Expectation, text: str) -> list[AnswerFinding]:
+    """The answer's whole text against the wanted form.
+
+    1. the caller cut the answer itself, or began it   -> noted
+    2. no JSON (a fence around it is none either)      -> proved
+    3. no object, and no schema is known               -> noted: dialects differ in what "a JSON object" is
+    4. it breaks the schema                            -> proved; what could not be checked is noted
+    """
+    value = read_json(text)
+    if isinstance(value, InvalidJson):
+        check = "too_deep" if value is InvalidJson.DEPTH else "json"
+        return [noted(check) if expected.may_be_cut else proved(check)]  # 1, 2
+    if expected.schema is None:
+        return [] if isinstance(value, dict) else [noted("json", "JSON, but not an object")]  # 3
+    fit, unchecked = expected.schema.fits(value)
+    if fit is False:
+        return [proved("json_schema")]  # 4
+    return [noted("schema_unchecked", f"not checked: {', '.join(unchecked)}")] if fit is None else []
+
 
 MAX_LINE = 64 * 1024
 """Characters; a longer line is looked at in parts of this size."""

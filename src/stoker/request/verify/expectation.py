@@ -20,8 +20,7 @@ from stoker.domain.prompt import (
     ToolChoice,
     ToolResult,
 )
-from stoker.request.verify.json_value import read_json
-from stoker.request.verify.schema import Schema, schema_of
+from stoker.request.verify.schema import Schema, read_json, schema_of
 
 SMALL_BUDGET = 512
 """Tokens. A client that allows fewer expects a truncated answer; otherwise it expects a complete one."""

@@ -10,7 +10,7 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Prompt, Role, Text, Turn
-from stoker.request.translate.completions.read_prompt import SETTINGS, read_prompt
+from stoker.request.translate.completions import SETTINGS, read_prompt
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 
 

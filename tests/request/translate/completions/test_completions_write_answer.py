@@ -31,7 +31,7 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
-from stoker.request.translate.completions.write_answer import STOPS, CompletionsAnswerWriter
+from stoker.request.translate.completions import STOPS, CompletionsAnswerWriter
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.protocols import AnswerContext
 from stoker.request.translate.neutral.thinking import ThinkingSigner

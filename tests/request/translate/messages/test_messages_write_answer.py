@@ -158,30 +158,6 @@ def test_a_stream_folds_to_what_the_whole_answer_is(blocks: list[AnswerBlock]) -
     assert folded(stream(*events_of(answer))) == whole(answer)
 
 
-@pytest.mark.parametrize("text", ["Hi", "\u2028é\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16")])
-def test_litellm_30014_the_first_text_is_not_swallowed(text: str) -> None:
-    assert folded(stream(*events_of(Answer("", "", [Text(text)]))))["content"] == [{"type": "text", "text": text}]
-
-
-def test_litellm_13638_later_pieces_of_arguments_are_no_text() -> None:
-    payloads = stream(
-        Began("i", "m"), Opened(0, BlockKind.CALL, "t", "f"), Grew(0, '{"city"'), Grew(0, ": 'San "), Closed(0)
-    )
-    deltas = [event["delta"] for event in payloads if event["type"] == "content_block_delta"]
-    assert [delta["type"] for delta in deltas] == ["input_json_delta"] * 2
-    assert [delta["partial_json"] for delta in deltas] == ['{"city"', ": 'San "]
-
-
-def test_litellm_29491_arguments_of_200_kb_in_3000_pieces_arrive_whole() -> None:
-    arguments = json.dumps({"a": "x" * 200_000})
-    pieces = [Grew(0, arguments[at : at + 67]) for at in range(0, len(arguments), 67)]
-    payloads = stream(
-        Began("i", "m"), Opened(0, BlockKind.CALL, "t", "f"), *pieces, Closed(0), Finished(StopReason.CALLS), Ended()
-    )
-    assert folded(payloads)["content"][0]["input"] == json.loads(arguments)
-    assert len(payloads) == len(pieces) + 5
-
-
 def test_arguments_are_live_as_soon_as_they_begin_as_an_object() -> None:
     one = writer()
     one.write(Opened(0, BlockKind.CALL, "t", "f"))

@@ -10,8 +10,8 @@ import pytest
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import AnswerFormat, Prompt, Reasoning
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
-from stoker.request.translate.ollama.read_prompt import read_prompt
-from stoker.request.translate.ollama.request_fields import EFFORTS, wants_unload
+from stoker.request.translate.ollama.read_prompt import EFFORTS, read_prompt
+from stoker.request.translate.ollama.write_answer import wants_unload
 
 
 def read(**fields: Any) -> tuple[Prompt, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from stoker.domain.prompt import ToolCall
-from stoker.request.translate.ollama.result_matching import UnansweredCalls
+from stoker.request.translate.ollama.read_prompt import UnansweredCalls
 
 
 def waiting(*calls: tuple[str, str]) -> UnansweredCalls:

@@ -12,7 +12,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import AnswerFormat, Image, Prompt, Reasoning, Role, Text, Turn
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
-from stoker.request.translate.ollama.read_generate import read_generate
+from stoker.request.translate.ollama.read_prompt import read_generate
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
 

@@ -48,7 +48,7 @@ KINDS = {
 def writer(generate: bool = False) -> OllamaAnswerWriter:
     dialect = Dialect.OLLAMA_GENERATE if generate else Dialect.OLLAMA_CHAT
     asked = AnswerContext(Prompt(dialect, "asked", [], stream=True), "req_1", 1700000000, SIGNER, "served")
-    return OllamaAnswerWriter(asked, Losses(), generate)
+    return OllamaAnswerWriter(asked, Losses())
 
 
 def events(answer: Answer, size: int = 3) -> list[Event]:

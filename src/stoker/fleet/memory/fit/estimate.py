@@ -1,4 +1,4 @@
-"""Shape and launch settings to bytes. Pure.
+"""Needed memory against what there is. Pure; bytes, tokens, elements; None is unknown.
 
     needed = weights + KV cache + recurrent state + what the engine itself takes
 
@@ -11,10 +11,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from stoker.engines.record import EngineMemory
 from stoker.engines.registry import DEFAULT, engine_of
-from stoker.fleet.memory.fit.shape import Layer, Shape
+from stoker.fleet.memory.ledger import USABLE_SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    weights: int = 0
+    heads: int = 0
+    """Key-value heads; 0: this layer keeps no cache per token. 1 for the one compressed vector of all heads (MLA)."""
+    elements: int = 0
+    """Cached numbers per token and head: key and value together."""
+    window: int | None = None
+    """Size of the attention window in tokens; None: all."""
+    state: int = 0
+    """Bytes per sequence, however long it is (state-space and linear attention layers)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    name: str
+    architecture: str
+    format: str
+    """`gguf` or `safetensors`."""
+    precision: str
+    """Of most of its bytes: `Q4_K`, `BF16`, `FP8`, `AWQ`, `NVFP4`..."""
+    weights: int
+    """Bytes of all tensors."""
+    layers: tuple[Layer, ...]
+    parameters: int | None = None
+    embedding: int = 0
+    """Bytes of the token embedding, which llama.cpp leaves in main memory."""
+    context: int | None = None
+    """Tokens that it was trained for."""
+    vocabulary: int | None = None
+    width: int | None = None
+    experts: int | None = None
+    block_size: int | None = None
+    """Of block-scaled FP8."""
+    notes: tuple[str, ...] = ()
+    """What was assumed, since the files do not say."""
+
+    @property
+    def is_moe(self) -> bool:
+        return bool(self.experts)
+
 
 MIB, GIB = 2**20, 2**30
 CACHE_BYTES = {
@@ -183,3 +227,55 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
         else:
             high = middle - 1
     return low
+
+
+TIGHT = 0.90
+"""Share of the memory from which on a fit counts as tight."""
+
+
+class FitAnswer(StrEnum):
+    FITS = "fits"
+    TIGHT = "tight"
+    """Between 90 and 95 %: as aimed at, with no room for more."""
+    TOO_LARGE = "too large"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFit:
+    answer: FitAnswer
+    need: int
+    room: int | None
+    """What may be used of `total`."""
+    total: int | None
+
+    @property
+    def short(self) -> int:
+        """Bytes that are missing; 0: none."""
+        return max(0, self.need - self.room) if self.room is not None else 0
+
+
+def judge(need: int, total: int | None, ceiling: float = USABLE_SHARE, most: int | None = None) -> MemoryFit:
+    """Whether `need` fits into the share `ceiling` of `total`, and into `most` where that is given.
+
+    1. total unknown           -> unknown
+    2. above the ceiling       -> too large
+    3. above 90 % of the whole -> tight
+    4. otherwise               -> fits
+    """
+    if total is None:
+        return MemoryFit(FitAnswer.UNKNOWN, need, None, None)  # 1
+    room = int(total * ceiling)
+    if most is not None:
+        room = min(room, most)
+    if need > room:
+        return MemoryFit(FitAnswer.TOO_LARGE, need, room, total)  # 2
+    if need > min(total * TIGHT, room * TIGHT / USABLE_SHARE):
+        return MemoryFit(FitAnswer.TIGHT, need, room, total)  # 3
+    return MemoryFit(FitAnswer.FITS, need, room, total)  # 4
+
+
+def worst(verdicts: list[MemoryFit]) -> MemoryFit:
+    """The one that decides, of several places: too large before unknown before tight."""
+    order = (FitAnswer.TOO_LARGE, FitAnswer.UNKNOWN, FitAnswer.TIGHT, FitAnswer.FITS)
+    return min(verdicts, key=lambda verdict: (order.index(verdict.answer), -verdict.short))

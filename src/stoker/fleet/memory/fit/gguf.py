@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 from stoker.domain.errors import UnreadableModel
-from stoker.fleet.memory.fit.shape import Layer, Shape
+from stoker.fleet.memory.fit.estimate import Layer, Shape
 from stoker.store.files.gguf_header import read_header, whole
 from stoker.store.files.split_gguf import model_files
 

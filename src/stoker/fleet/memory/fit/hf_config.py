@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.domain.errors import UnreadableModel
-from stoker.fleet.memory.fit.shape import Layer, Shape
+from stoker.fleet.memory.fit.estimate import Layer, Shape
 from stoker.store.files.gguf_header import whole
 
 CONFIG_LIMIT, INDEX_LIMIT, HEADER_LIMIT = 4 * 2**20, 128 * 2**20, 100_000_000

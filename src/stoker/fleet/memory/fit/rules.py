@@ -11,8 +11,8 @@ from enum import StrEnum
 from importlib import resources
 from typing import Any
 
-from stoker.fleet.memory.device import Device
-from stoker.fleet.memory.fit.shape import Shape
+from stoker.fleet.memory.devices import Device
+from stoker.fleet.memory.fit.estimate import Shape
 
 CONDITIONS = frozenset(("vendor", "arch", "arch_from", "arch_below", "precision", "moe", "engine"))
 _SIXTEEN = ("F32", "F16", "BF16")

@@ -33,7 +33,7 @@ from stoker.request.codec.endings import failed, stop_of
 from stoker.request.codec.upstream_errors import as_error, is_error
 from stoker.request.translate.neutral.calls import Balance
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.json_text import encode, objects_of, text_of
 from stoker.request.translate.neutral.protocols import number, part
 
 MOST_CALLS = 1024
@@ -116,8 +116,8 @@ class ChatAnswerReader:
         out: list[Event] = []
         if not self._began:
             self._began = True
-            self._id = _text(payload.get("id"))
-            out.append(Began(self._id, _text(payload.get("model"))))
+            self._id = text_of(payload.get("id"))
+            out.append(Began(self._id, text_of(payload.get("model"))))
         choices = payload.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
         if choice is not None and choice.get("index") in (0, None):
@@ -158,22 +158,22 @@ class ChatAnswerReader:
         message = choice.get("message")
         message = message if isinstance(message, dict) else {}
         self._note_lost(message)
-        answer = Answer(_text(payload.get("id")), _text(payload.get("model")))
-        thought, text = thinking_of(message), text_of(message.get("content"))
+        answer = Answer(text_of(payload.get("id")), text_of(payload.get("model")))
+        thought, text = thinking_of(message), content_text(message.get("content"))
         if thought:
             answer.blocks.append(Thinking(thought))
         if text:
             answer.blocks.append(Text(text))
-        if refusal := _text(message.get("refusal")):
+        if refusal := text_of(message.get("refusal")):
             answer.blocks.append(Refusal(refusal))
-        calls = _list(message.get("tool_calls"))
+        calls = objects_of(message.get("tool_calls"))
         if isinstance(message.get("function_call"), dict):
             calls.append({"function": message["function_call"]})
         for call in calls:
             piece = _piece(call)
             id = piece.id or made_id(answer.id, len(answer.blocks))
             answer.blocks.append(ToolCall(id, piece.name, piece.text, piece.is_custom))
-        reason = _text(choice.get("finish_reason")) or "stop"
+        reason = text_of(choice.get("finish_reason")) or "stop"
         if stop_of(reason) is None:
             answer.failure = failed(reason)
         answer.stop, answer.sequence = ending_of(reason, matched_of(choice), bool(calls))
@@ -210,16 +210,16 @@ class ChatAnswerReader:
             self._note_lost(delta)
             if thought := thinking_of(delta):
                 self._say(BlockKind.THINKING, thought, out)
-            text = text_of(text)
+            text = content_text(text)
         if text:
             self._say(BlockKind.TEXT, text, out)
             if choice.get("logprobs") is not None and (logprobs := self._logprobs(choice)) is not None:
                 out[-1] = Grew(self._open or 0, text, logprobs)
         if is_plain:
             return
-        if refusal := _text(delta.get("refusal")):
+        if refusal := text_of(delta.get("refusal")):
             self._say(BlockKind.REFUSAL, refusal, out)
-        for call in _list(delta.get("tool_calls")):
+        for call in objects_of(delta.get("tool_calls")):
             self._call(_piece(call), out)
         if isinstance(delta.get("function_call"), dict):
             self._call(_piece({"index": 0, "function": delta["function_call"]}), out)
@@ -333,16 +333,16 @@ def thinking_of(message: dict[str, Any]) -> str:
     if not isinstance(content, list):
         return ""
     thoughts = (part.get("thinking") for part in content if isinstance(part, dict) and part.get("type") == "thinking")
-    return "".join(text_of(thought) for thought in thoughts)
+    return "".join(content_text(thought) for thought in thoughts)
 
 
-def text_of(content: Any) -> str:
+def content_text(content: Any) -> str:
     """A string, or the texts of parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
         return ""
-    return "".join(_text(piece.get("text")) for piece in content if isinstance(piece, dict))
+    return "".join(text_of(piece.get("text")) for piece in content if isinstance(piece, dict))
 
 
 def tokens_of(payload: dict[str, Any]) -> Tokens | None:
@@ -379,7 +379,7 @@ def _piece(call: dict[str, Any]) -> _Piece:
     given = inner.get("input" if is_custom else "arguments")
     text = given if isinstance(given, str) else _object_text(given)
     index = index if type(index) is int else None
-    return _Piece(index, _text(call.get("id")), _text(inner.get("name")), text, is_custom)
+    return _Piece(index, text_of(call.get("id")), text_of(inner.get("name")), text, is_custom)
 
 
 def _is_another(call: _Call, piece: _Piece) -> bool:
@@ -397,11 +397,3 @@ def _is_another(call: _Call, piece: _Piece) -> bool:
 def _object_text(value: Any) -> str:
     """Engines that give arguments as an object instead of as text."""
     return encode(value).decode() if isinstance(value, dict) else ""
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -34,7 +34,8 @@ from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
+from stoker.request.translate.neutral.json_text import Raw, has_unknown_field, is_there, shaped, string, text_in
+from stoker.request.translate.neutral.turns import add_turn, error_text, results_first
 
 _NONE = Raw()
 
@@ -138,12 +139,10 @@ SETTINGS = (
     "prompt_cache_key", "safety_identifier", "chat_template_kwargs",
 )  # fmt: skip
 """Settings that chat has, by the same names."""
-_KNOWN = {field.encode_name for field in msgspec.structs.fields(_Request)}
 _request = msgspec.json.Decoder(_Request)
 _message = msgspec.json.Decoder(_Message)
 _part = msgspec.json.Decoder(_Part)
 _text = msgspec.json.Decoder(str)
-_fields = msgspec.json.Decoder(dict[str, Raw])
 _ROLES = {
     "system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT,
     "tool": Role.USER, "function": Role.USER,
@@ -153,7 +152,7 @@ _ROLES = {
 def read_prompt(body: bytes, losses: Losses, error_prefix: str = Capabilities(Dialect.CHAT).error_prefix) -> Prompt:
     """Raises ClientError 400. `error_prefix`: a tool message that begins with it is an error's."""
     request = shaped(_request, body, "")
-    if any(name not in _KNOWN for name in shaped(_fields, body, "")):
+    if has_unknown_field(body, _Request):
         losses.add("unknown_field")
     if request.n is not None and request.n != 1:
         raise ClientError("'n' must be 1 for this model: its serve gives one answer", code="bad_field", param="n")
@@ -164,8 +163,7 @@ def read_prompt(body: bytes, losses: Losses, error_prefix: str = Capabilities(Di
     turns: list[Turn] = []
     for at, raw in enumerate(request.messages):
         _add(turns, raw, f"messages[{at}]", losses, error_prefix)
-    for turn in turns:
-        _order(turn, losses)
+    results_first(turns, losses)
     limit = request.max_completion_tokens if request.max_completion_tokens is not None else request.max_tokens
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
     settings = {name: value for name in SETTINGS if (value := getattr(request, name)) is not None}
@@ -201,18 +199,7 @@ def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses, error_prefix: 
         blocks = _assistant(message, where, losses)
     else:
         blocks = _content(message.content, where, losses)
-    if turns and turns[-1].role is role and role is not Role.SYSTEM:
-        turns[-1].blocks += blocks
-    else:
-        turns.append(Turn(role, blocks))
-
-
-def _order(turn: Turn, losses: Losses) -> None:
-    """A user's results come first."""
-    results = [block for block in turn.blocks if isinstance(block, ToolResult)]
-    if any(not isinstance(block, ToolResult) for block in turn.blocks[: len(results)]):
-        losses.add("result_order")
-        turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, ToolResult))]
+    add_turn(turns, role, blocks)
 
 
 def _assistant(message: _Message, where: str, losses: Losses) -> list[Block]:
@@ -227,7 +214,9 @@ def _assistant(message: _Message, where: str, losses: Losses) -> list[Block]:
         blocks.append(_call(call, f"{where}.tool_calls[{at}]"))
     if message.function_call is not None:
         name = message.function_call.name
-        blocks.append(ToolCall(f"call_{name}", name, _arguments(message.function_call.arguments, where)))
+        blocks.append(
+            ToolCall(f"call_{name}", name, text_in(message.function_call.arguments, f"{where}.function.arguments"))
+        )
     return blocks
 
 
@@ -236,23 +225,17 @@ def _call(call: _Call, where: str) -> ToolCall:
         return ToolCall(read_id(call.id), call.custom.name, call.custom.input, custom=True)
     if call.function is None:
         raise ClientError(f"'{where}.function' is missing", code="bad_field", param=f"{where}.function")
-    return ToolCall(read_id(call.id), call.function.name, _arguments(call.function.arguments, where))
-
-
-def _arguments(raw: Raw, where: str) -> str:
-    """The text in the string; some clients send the object itself: its text then."""
-    text = bytes(raw)
-    return shaped(_text, text, f"{where}.function.arguments") if text[:1] == b'"' else text.decode()
+    return ToolCall(
+        read_id(call.id), call.function.name, text_in(call.function.arguments, f"{where}.function.arguments")
+    )
 
 
 def _result(message: _Message, where: str, losses: Losses, error_prefix: str) -> ToolResult:
     content = _content(message.content, where, losses)
-    first = content[0] if content else None
-    is_error = isinstance(first, Text) and bool(error_prefix) and first.text.startswith(error_prefix)
-    if is_error and isinstance(first, Text):
-        content[0] = Text(first.text[len(error_prefix) :])
+    if (error := error_text(content, error_prefix)) is not None:
+        content[0] = Text(error)
     id = message.tool_call_id or f"call_{message.name or ''}"
-    return ToolResult(read_id(id), content, is_error)
+    return ToolResult(read_id(id), content, error is not None)
 
 
 def _content(content: str | list[Raw] | None, where: str, losses: Losses) -> list[Block]:
@@ -274,14 +257,14 @@ def _block(raw: Raw, where: str, losses: Losses) -> Block:
             return Refusal(part.refusal or "")
         case "image_url":
             given = part.image_url if isinstance(part.image_url, dict) else {"url": part.image_url}
-            picture = media.from_url(_string(given.get("url"), f"{where}.image_url.url"), f"{where}.image_url.url")
+            picture = media.from_url(string(given.get("url"), f"{where}.image_url.url"), f"{where}.image_url.url")
             detail = given.get("detail")
             picture.detail = detail if isinstance(detail, str) else None
             return picture
         case "input_audio":
             audio = part.input_audio or {}
             place = f"{where}.input_audio"
-            return Audio(_string(audio.get("format"), f"{place}.format"), _string(audio.get("data"), f"{place}.data"))
+            return Audio(string(audio.get("format"), f"{place}.format"), string(audio.get("data"), f"{place}.data"))
         case "file":
             return _file(part.file or {}, f"{where}.file")
     text = f"'{where}.type' is {part.type[:40]!r}, which cannot be translated to another dialect"
@@ -342,7 +325,7 @@ def _choice(request: _Request, losses: Losses) -> ToolChoice | None:
     if kind in ("function", "custom"):
         inner = given.get(kind, given)
         name = inner.get("name") if isinstance(inner, dict) else None
-        return ToolChoice(Choice.NAMED, name=_string(name, "tool_choice.function.name"))
+        return ToolChoice(Choice.NAMED, name=string(name, "tool_choice.function.name"))
     if kind == "allowed_tools":
         return _allowed(given.get("allowed_tools", given), losses)
     if not isinstance(kind, str):
@@ -363,7 +346,7 @@ def _allowed(given: Any, losses: Losses) -> ToolChoice:
             losses.add("server_tools")
             continue
         inner = tool.get(kind, tool) if isinstance(kind, str) else None
-        names.append(_string(inner.get("name") if isinstance(inner, dict) else None, f"{where}.tools[{at}]"))
+        names.append(string(inner.get("name") if isinstance(inner, dict) else None, f"{where}.tools[{at}]"))
     mode = Choice.REQUIRED if given.get("mode") == "required" else Choice.AUTO
     return ToolChoice(mode, allowed=names)
 
@@ -408,9 +391,3 @@ def _reasoning(request: _Request, settings: dict[str, Any]) -> Reasoning | None:
         if rest:
             settings["chat_template_kwargs"] = rest
     return Reasoning(enabled=enabled, effort=request.reasoning_effort)
-
-
-def _string(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise ClientError(f"'{where}' must be a string", code="bad_field", param=where)
-    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from stoker.domain.answer import (
     Answer,
@@ -27,7 +27,7 @@ from stoker.request.codec.own_replies import error_event, ping
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
-from stoker.request.translate.neutral.thinking import OURS
+from stoker.request.translate.neutral.thinking import note_signature
 
 STOPS = {
     StopReason.END: "stop",
@@ -41,23 +41,18 @@ STOPS = {
 _TEXT = b'"choices":[{"index":0,"delta":{"content":%b},"logprobs":null,"finish_reason":null}]%b}\n\n'
 
 
-class ChatAnswerWriter:
-    """Chunks end with `[DONE]`; usage comes in a chunk of its own before it, if the client asked for it."""
+class ChunkWriter:
+    """What both dialects with chunks do: these end with `[DONE]`, and usage comes in a chunk of its own before it, if
+    the client asked for it.
+    """
 
     content_type = b"text/event-stream; charset=utf-8"
+    dialect: ClassVar[Dialect]
+    id_prefix: ClassVar[str]
+    whole_kind: ClassVar[str]
+    chunk_kind: ClassVar[str]
 
-    __slots__ = (
-        "_calls",
-        "_context",
-        "_finish",
-        "_head",
-        "_is_custom",
-        "_is_empty",
-        "_kind",
-        "_tail",
-        "_tokens",
-        "losses",
-    )
+    __slots__ = ("_context", "_head", "_stop", "_tail", "_tokens", "losses")
 
     def __init__(self, context: AnswerContext, losses: Losses) -> None:
         self.losses = losses
@@ -65,13 +60,54 @@ class ChatAnswerWriter:
         self._head = b""
         """What every chunk begins with."""
         self._tail = b',"usage":null' if context.prompt.wants_usage else b""
+        self._tokens = Tokens()
+        self._stop = StopReason.END
+
+    def fail(self, error: StokerError) -> bytes:
+        return error_event(error, self.dialect, self._context.request_id)
+
+    def ping(self) -> bytes:
+        return ping(self.dialect)
+
+    def _begin(self, event: Began) -> None:
+        self._head = b"data: %b," % encode(self._frame(self.chunk_kind, event.id, event.model))[:-1]
+        if event.tokens is not None:
+            self._tokens.update(event.tokens)
+
+    def _frame(self, kind: str, id: str, model: str) -> dict[str, Any]:
+        context = self._context
+        id = prefixed(id, self.id_prefix, context.request_id)
+        return {"id": id, "object": kind, "created": context.created, "model": model or context.model}
+
+    def _on_finished(self, event: Finished) -> None:
+        note_stop(event, self.losses)
+        self._stop = event.stop
+
+    def _end(self, last: bytes) -> bytes:
+        """`last`: the chunk that says why the answer ended."""
+        if self._context.prompt.wants_usage and is_known(self._tokens):
+            last += b'%b"choices":[],"usage":%b}\n\n' % (self._head, encode(usage_of(self._tokens)))
+        return last + b"data: [DONE]\n\n"
+
+    def _whole(self, answer: Answer, choice: dict[str, Any]) -> dict[str, Any]:
+        note_stop(Finished(answer.stop, answer.sequence), self.losses)
+        out = self._frame(self.whole_kind, answer.id, answer.model) | {"choices": [choice]}
+        return out | {"usage": usage_of(answer.tokens)} if is_known(answer.tokens) else out
+
+
+class ChatAnswerWriter(ChunkWriter):
+    dialect, id_prefix = Dialect.CHAT, "chatcmpl-"
+    whole_kind, chunk_kind = "chat.completion", "chat.completion.chunk"
+
+    __slots__ = ("_calls", "_is_custom", "_is_empty", "_kind")
+
+    def __init__(self, context: AnswerContext, losses: Losses) -> None:
+        super().__init__(context, losses)
         self._kind: BlockKind | None = None
         self._calls = -1
         self._is_custom = False
         self._is_empty = False
         """The open call is of a function, and nothing of its arguments has come."""
-        self._tokens = Tokens()
-        self._finish: Finished | None = None
 
     def write(self, event: Event) -> bytes:
         match event:
@@ -89,22 +125,14 @@ class ChatAnswerWriter:
             case Counted(tokens=tokens):
                 self._tokens.update(tokens)
             case Signed(signature=signature):
-                if not signature.startswith(OURS):
-                    self.losses.add("signature")
+                note_signature(signature, self.losses)
             case Finished():
-                note_stop(event, self.losses)
-                self._finish = event
+                self._on_finished(event)
             case Failed(error=error):
                 return self.fail(error)
             case Ended():
-                return self._end()
+                return self._end(self._chunk({}, STOPS[self._stop]))
         return b""
-
-    def fail(self, error: StokerError) -> bytes:
-        return error_event(error, Dialect.CHAT, self._context.request_id)
-
-    def ping(self) -> bytes:
-        return ping(Dialect.CHAT)
 
     def write_whole(self, answer: Answer) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
@@ -117,8 +145,7 @@ class ChatAnswerWriter:
                     texts.append(text)
                 case Thinking(text=text, signature=signature):
                     thoughts.append(text)
-                    if signature and not signature.startswith(OURS):
-                        self.losses.add("signature")
+                    note_signature(signature, self.losses)
                 case Redacted():
                     self.losses.add("thinking_redacted")
                 case Refusal(text=text):
@@ -131,24 +158,11 @@ class ChatAnswerWriter:
             message |= self._thought("".join(thoughts))
         if calls:
             message["tool_calls"] = calls
-        note_stop(Finished(answer.stop, answer.sequence), self.losses)
         logprobs = None if answer.logprobs is None else {"content": answer.logprobs, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": STOPS[answer.stop]}
-        out = self._frame("chat.completion", answer.id, answer.model) | {"choices": [choice]}
-        return out | {"usage": usage_of(answer.tokens)} if is_known(answer.tokens) else out
+        return self._whole(answer, choice)
 
     # -- pieces ------------------------------------------------------------------------------------------------------
-
-    def _begin(self, event: Began) -> None:
-        frame = self._frame("chat.completion.chunk", event.id, event.model)
-        self._head = b"data: %b," % encode(frame)[:-1]
-        if event.tokens is not None:
-            self._tokens.update(event.tokens)
-
-    def _frame(self, kind: str, id: str, model: str) -> dict[str, Any]:
-        context = self._context
-        id = prefixed(id, "chatcmpl-", context.request_id)
-        return {"id": id, "object": kind, "created": context.created, "model": model or context.model}
 
     def _open(self, kind: BlockKind, event: Opened) -> bytes:
         self._kind = kind
@@ -183,13 +197,6 @@ class ChatAnswerWriter:
     def _chunk(self, delta: dict[str, Any], finish: str | None = None, logprobs: Any = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
         return b'%b"choices":[%b]%b}\n\n' % (self._head, encode(choice), self._tail)
-
-    def _end(self) -> bytes:
-        stop = self._finish.stop if self._finish is not None else StopReason.END
-        out = self._chunk({}, STOPS[stop])
-        if self._context.prompt.wants_usage and is_known(self._tokens):
-            out += b'%b"choices":[],"usage":%b}\n\n' % (self._head, encode(usage_of(self._tokens)))
-        return out + b"data: [DONE]\n\n"
 
 
 def note_stop(finished: Finished, losses: Losses) -> None:

@@ -26,12 +26,13 @@ from stoker.domain.prompt import (
     Turn,
 )
 from stoker.request.translate.neutral import media
+from stoker.request.translate.neutral.calls import INPUT, strict_of, typed
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.model_families import SAMPLING, takes_sampling
-from stoker.request.translate.neutral.schemas import INPUT, strict_of, typed
 from stoker.request.translate.neutral.thinking import effort_of, is_on, note_effort
+from stoker.request.translate.neutral.turns import note_custom, offered_tools
 
 _EVERYWHERE = ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs",
                "top_logprobs")  # fmt: skip
@@ -216,19 +217,12 @@ def _short(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 
 def _tools(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
-    choice = prompt.tool_choice
-    tools = prompt.tools
-    allowed = None if choice is None or choice.allowed is None else frozenset(choice.allowed)
-    if allowed is not None and traits.local:
-        losses.add("allowed_tools")
-        tools = [tool for tool in tools if tool.name in allowed]
+    tools = offered_tools(prompt, losses, lists_allowed=not traits.local)
     if not tools:
-        if prompt.parallel_calls is not None:
-            losses.add("parallel_calls")
         return
     out["tools"] = [_tool(tool, traits, losses) for tool in tools]
-    if choice is not None:
-        out["tool_choice"] = _choice(choice, prompt, traits)
+    if prompt.tool_choice is not None:
+        out["tool_choice"] = _choice(prompt.tool_choice, prompt, traits)
     if prompt.parallel_calls is not None:
         out["parallel_tool_calls"] = prompt.parallel_calls
 
@@ -255,9 +249,7 @@ def _tool(tool: Tool, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     if tool.description is not None:
         function["description"] = tool.description
     if tool.custom:
-        losses.add("custom_tool")
-        if tool.grammar is not None:
-            losses.add("grammar")
+        note_custom(tool, losses)
     function["parameters"] = INPUT if tool.custom else typed(tool.schema)
     if tool.strict is not None:
         function["strict"] = tool.strict

@@ -25,7 +25,7 @@ from stoker.domain.prompt import Redacted, Text, Thinking, ToolCall
 from stoker.request.codec.endings import failed, stop_of
 from stoker.request.codec.upstream_errors import as_error, is_error
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.json_text import encode, object_of, text_of
 from stoker.request.translate.neutral.protocols import number, part
 
 _KINDS = {
@@ -55,7 +55,8 @@ class MessagesAnswerReader:
 
     __slots__ = ("_began", "_finish", "_has_calls", "_is_over", "_next", "_open", "_tokens", "losses")
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: Losses, keeps_logprobs: bool = False) -> None:
+        """`keeps_logprobs`: of no account here, since nothing of them is read."""
         self.losses = losses
         self._began = False
         self._is_over = False
@@ -74,13 +75,13 @@ class MessagesAnswerReader:
             return [Failed(as_error(payload))]
         match payload.get("type"):
             case "content_block_delta":
-                return self._grow(_index(payload), _object(payload.get("delta")))
+                return self._grow(_index(payload), object_of(payload.get("delta")))
             case "content_block_start":
-                return self._start(_index(payload), _object(payload.get("content_block")))
+                return self._start(_index(payload), object_of(payload.get("content_block")))
             case "content_block_stop":
                 return self._close(_index(payload))
             case "message_start":
-                return self._begin(_object(payload.get("message")))
+                return self._begin(object_of(payload.get("message")))
             case "message_delta":
                 return self._change(payload)
             case "message_stop":
@@ -98,20 +99,20 @@ class MessagesAnswerReader:
         return [*out, self._finish, Ended()]
 
     def read_whole(self, payload: dict[str, Any]) -> Answer:
-        answer = Answer(_text(payload.get("id")), _text(payload.get("model")))
+        answer = Answer(text_of(payload.get("id")), text_of(payload.get("model")))
         content = payload.get("content")
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and (said := self._said(block)) is not None:
                 answer.blocks.append(said)
         self._has_calls = any(isinstance(block, ToolCall) for block in answer.blocks)
-        reason = _text(payload.get("stop_reason"))
+        reason = text_of(payload.get("stop_reason"))
         if stop_of(reason) is None:
             answer.failure = failed(reason)
         answer.stop = self._stop(reason)
         answer.sequence = payload["stop_sequence"] if isinstance(payload.get("stop_sequence"), str) else None
         if isinstance(payload.get("stop_details"), dict):
             self.losses.add("stop_details")
-        answer.tokens = tokens_of(_object(payload.get("usage")))
+        answer.tokens = tokens_of(object_of(payload.get("usage")))
         return answer
 
     # -- pieces ------------------------------------------------------------------------------------------------------
@@ -120,12 +121,12 @@ class MessagesAnswerReader:
         if self._began:
             return []
         self._began = True
-        self._tokens.update(_early(_object(message.get("usage"))))
-        return [Began(_text(message.get("id")), _text(message.get("model")), self._copy())]
+        self._tokens.update(_early(object_of(message.get("usage"))))
+        return [Began(text_of(message.get("id")), text_of(message.get("model")), self._copy())]
 
     def _start(self, index: int, block: dict[str, Any]) -> list[Event]:
         out = self._close(index)
-        kind = _KINDS.get(_text(block.get("type")))
+        kind = _KINDS.get(text_of(block.get("type")))
         at = self._place(index, kind)
         if kind is None:
             self.losses.add("foreign_block")
@@ -133,28 +134,28 @@ class MessagesAnswerReader:
         if block.get("citations"):
             self.losses.add("citations")
         if kind is BlockKind.CALL:
-            out.append(Opened(at, kind, _text(block.get("id")), _text(block.get("name"))))
+            out.append(Opened(at, kind, text_of(block.get("id")), text_of(block.get("name"))))
             given = block.get("input")
             text = _arguments(given) if given else ""  # some engines put the arguments here, and send no delta
         else:
             out.append(Opened(at, kind))
-            text = _text(block.get(_FIELDS[kind]))
+            text = text_of(block.get(_FIELDS[kind]))
         return [*out, Grew(at, text)] if text else out
 
     def _grow(self, index: int, delta: dict[str, Any]) -> list[Event]:
-        name = _text(delta.get("type"))
+        name = text_of(delta.get("type"))
         at, known = self._open.get(index, (0, BlockKind.REFUSAL))  # a kind that no delta has
         if known is None:
             return []
         if name == "signature_delta":
-            signature = _text(delta.get("signature"))
+            signature = text_of(delta.get("signature"))
             return [Signed(at, signature)] if known is BlockKind.THINKING and signature else []
         if name == "citations_delta":
             self.losses.add("citations")
         if name not in _PIECES:
             return []
         kind, field = _PIECES[name]
-        text = _text(delta.get(field))
+        text = text_of(delta.get(field))
         if not text:
             return []
         if known is kind:
@@ -187,8 +188,8 @@ class MessagesAnswerReader:
         return stop
 
     def _change(self, payload: dict[str, Any]) -> list[Event]:
-        delta = _object(payload.get("delta"))
-        reason = _text(delta.get("stop_reason"))
+        delta = object_of(payload.get("delta"))
+        reason = text_of(delta.get("stop_reason"))
         if stop_of(reason) is None:
             self._is_over = True
             return [Failed(failed(reason))]
@@ -213,13 +214,13 @@ class MessagesAnswerReader:
             case "text":
                 if block.get("citations"):
                     self.losses.add("citations")
-                return Text(_text(block.get("text")))
+                return Text(text_of(block.get("text")))
             case "thinking":
-                return Thinking(_text(block.get("thinking")), _text(block.get("signature")))
+                return Thinking(text_of(block.get("thinking")), text_of(block.get("signature")))
             case "redacted_thinking":
-                return Redacted(_text(block.get("data")))
+                return Redacted(text_of(block.get("data")))
             case "tool_use":
-                return ToolCall(_text(block.get("id")), _text(block.get("name")), _arguments(block.get("input")))
+                return ToolCall(text_of(block.get("id")), text_of(block.get("name")), _arguments(block.get("input")))
         self.losses.add("foreign_block")
         return None
 
@@ -264,11 +265,3 @@ def _arguments(given: Any) -> str:
 def _index(payload: dict[str, Any]) -> int:
     index = payload.get("index")
     return index if type(index) is int else 0
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -34,7 +34,16 @@ from stoker.domain.prompt import (
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import Raw, is_there, loose, shaped
+from stoker.request.translate.neutral.json_text import (
+    Raw,
+    has_unknown_field,
+    is_there,
+    loose,
+    object_of,
+    shaped,
+    string,
+)
+from stoker.request.translate.neutral.turns import add_turn, results_first
 
 _NONE = Raw()
 
@@ -138,12 +147,10 @@ _KEEPS_ALL = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
 """What Claude Code asks for: that no thinking is cleared. None is."""
 SETTINGS = ("temperature", "top_p", "top_k", "service_tier")
 """Settings that Messages has, by the same names; `metadata.user_id` is `user`."""
-_KNOWN = {field.encode_name for field in msgspec.structs.fields(_Request)}
 _request = msgspec.json.Decoder(_Request)
 _message = msgspec.json.Decoder(_Message)
 _block = msgspec.json.Decoder(_Block)
 _search_result = msgspec.json.Decoder(_SearchResult)
-_fields = msgspec.json.Decoder(dict[str, Raw])
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _SHOWN: frozenset[type[Block]] = frozenset((Text, Image, Document))
 _SAID: dict[Role, frozenset[type[Block]]] = {
@@ -157,7 +164,7 @@ _TOOL_FIELDS = ("defer_loading", "input_examples", "allowed_callers", "eager_inp
 def read_prompt(body: bytes, losses: Losses) -> Prompt:
     """Raises ClientError 400."""
     request = shaped(_request, body, "")
-    if any(name not in _KNOWN for name in shaped(_fields, body, "")):
+    if has_unknown_field(body, _Request):
         losses.add("unknown_field")
     if request.context_management not in (None, _KEEPS_ALL):
         losses.add("unknown_field")
@@ -170,8 +177,7 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
         turns.append(Turn(Role.SYSTEM, _content(request.system, "system", losses, _SAID[Role.SYSTEM])))
     for at, raw in enumerate(request.messages):
         _add(turns, raw, f"messages[{at}]", losses)
-    for turn in turns:
-        _results_first(turn, losses)
+    results_first(turns, losses)
     settings = {name: value for name in SETTINGS if (value := getattr(request, name)) is not None}
     user = (request.metadata or {}).get("user_id")
     if isinstance(user, str):
@@ -203,17 +209,7 @@ def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses) -> None:
         text = f"'{where}.role' is {message.role[:40]!r}: user, assistant or system is expected"
         raise ClientError(text, code="bad_field", param=f"{where}.role")
     blocks = _content(message.content, f"{where}.content", losses, _SAID[role])
-    if turns and turns[-1].role is role and role is not Role.SYSTEM:
-        turns[-1].blocks += blocks
-    else:
-        turns.append(Turn(role, blocks))
-
-
-def _results_first(turn: Turn, losses: Losses) -> None:
-    results = [block for block in turn.blocks if isinstance(block, ToolResult)]
-    if any(not isinstance(block, ToolResult) for block in turn.blocks[: len(results)]):
-        losses.add("result_order")
-        turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, ToolResult))]
+    add_turn(turns, role, blocks)
 
 
 def _content(content: str | list[Raw] | None, where: str, losses: Losses, said: frozenset[type[Block]]) -> list[Block]:
@@ -247,7 +243,7 @@ def _read(raw: Raw, where: str, losses: Losses) -> list[Block]:
         case "text" | "mid_conv_system":
             return [Text(block.text or "")]
         case "image":
-            return [_image(_source(block), f"{where}.source")]
+            return [_image(object_of(block.source), f"{where}.source")]
         case "document":
             return _document(block, f"{where}.source", losses)
         case "thinking":
@@ -282,33 +278,29 @@ def _arguments(input: Raw) -> str:
     return text if isinstance(text, str) else bytes(input).decode()
 
 
-def _source(block: _Block) -> dict[str, Any]:
-    return block.source if isinstance(block.source, dict) else {}
-
-
 def _image(source: dict[str, Any], where: str) -> Image:
     match source.get("type"):
         case "base64":
-            return media.image(_string(source, "data", where), f"{where}.data")
+            return media.image(string(source.get("data"), f"{where}.data"), f"{where}.data")
         case "url":
-            return media.from_url(_string(source, "url", where), f"{where}.url")
+            return media.from_url(string(source.get("url"), f"{where}.url"), f"{where}.url")
     text = f"'{where}' refers to an image stored elsewhere: send the image as base64, or as a URL"
     raise ClientError(text, code="bad_image", param=where)
 
 
 def _document(block: _Block, where: str, losses: Losses) -> list[Block]:
-    source = _source(block)
+    source = object_of(block.source)
     if block.context is not None:
         losses.add("document_title")
     title = block.title or ""
     match source.get("type"):
         case "base64":
-            data = _string(source, "data", where)
+            data = string(source.get("data"), f"{where}.data")
             return [Document(media_type=media.sniff(data) or str(source.get("media_type", "")), data=data, title=title)]
         case "text":
-            return [Document(media_type="text/plain", text=_string(source, "data", where), title=title)]
+            return [Document(media_type="text/plain", text=string(source.get("data"), f"{where}.data"), title=title)]
         case "url":
-            return [Document(url=_string(source, "url", where), title=title)]
+            return [Document(url=string(source.get("url"), f"{where}.url"), title=title)]
         case "content":
             return _pieces(source.get("content"), title, f"{where}.content", losses)
     text = f"'{where}' refers to a file stored elsewhere: send it as base64 or text"
@@ -382,10 +374,3 @@ def _reasoning(request: _Request, losses: Losses) -> Reasoning | None:
         losses.add("reasoning")  # when to think: nobody else can be told
     shown = None if given.display is None else given.display != "omitted"
     return Reasoning(given.type != "disabled", given.budget_tokens, effort, shown)
-
-
-def _string(source: dict[str, Any], name: str, where: str) -> str:
-    value = source.get(name)
-    if not isinstance(value, str):
-        raise ClientError(f"'{where}.{name}' must be a string", code="bad_field", param=f"{where}.{name}")
-    return value

@@ -23,12 +23,11 @@ from stoker.domain.prompt import (
     ToolResult,
     Turn,
 )
-from stoker.request.translate.neutral.calls import spelt_id
+from stoker.request.translate.neutral.calls import INPUT, spelt_id, typed
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw
 from stoker.request.translate.neutral.model_families import nearest_effort
-from stoker.request.translate.neutral.schemas import INPUT, typed
 from stoker.request.translate.neutral.thinking import (
     budget_of,
     claude_effort_of,
@@ -36,6 +35,7 @@ from stoker.request.translate.neutral.thinking import (
     is_on,
     note_effort,
 )
+from stoker.request.translate.neutral.turns import note_custom, offered_tools
 from stoker.request.translate.vendor_rules import (
     ends_in_blanks,
     lacks_thinking,
@@ -183,14 +183,8 @@ def _document(document: Document) -> dict[str, Any]:
 
 
 def _tools(out: dict[str, Any], prompt: Prompt, losses: Losses) -> None:
-    tools, choice = prompt.tools, prompt.tool_choice
-    if choice is not None and choice.allowed is not None:
-        losses.add("allowed_tools")
-        allowed = frozenset(choice.allowed)
-        tools = [tool for tool in tools if tool.name in allowed]
+    tools, choice = offered_tools(prompt, losses, lists_allowed=False), prompt.tool_choice
     if not tools:
-        if prompt.parallel_calls is not None:
-            losses.add("parallel_calls")
         return
     out["tools"] = [_tool(tool, losses) for tool in tools]
     if choice is None and prompt.parallel_calls is not False:
@@ -208,9 +202,7 @@ def _tool(tool: Tool, losses: Losses) -> dict[str, Any]:
     if tool.description is not None:
         out["description"] = tool.description
     if tool.custom:
-        losses.add("custom_tool")
-        if tool.grammar is not None:
-            losses.add("grammar")
+        note_custom(tool, losses)
     out["input_schema"] = INPUT if tool.custom else typed(tool.schema, insists=True)
     if tool.strict is not None:
         out["strict"] = tool.strict

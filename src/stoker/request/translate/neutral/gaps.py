@@ -7,7 +7,6 @@ change only the form, and are not reported. docs/reference/translation.md shows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from stoker.domain.errors import ClientError
@@ -228,8 +227,4 @@ class Losses:
         if self.codes:
             losses = "; ".join(f"{code}: {LOSSY[code].what}, since {LOSSY[code].why}" for code in self.codes)
             text = f"this serve's translation is strict, and the request would lose something: {losses}"
-            raise ClientError(text, code="would_lose", param=_param(self.codes))
-
-
-def _param(codes: Iterable[str]) -> str | None:
-    return next(iter(codes), None)
+            raise ClientError(text, code="would_lose", param=next(iter(self.codes)))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
 
 from stoker.domain.errors import ClientError
-from stoker.request.codec.tolerant_json import read
+from stoker.request.codec.tolerant_json import NOT_JSON, read
 
 T = TypeVar("T")
 Raw = msgspec.Raw
 encode = msgspec.json.encode
 _syntax = msgspec.json.Decoder(Raw)
+_fields = msgspec.json.Decoder(dict[str, Raw])
+_string = msgspec.json.Decoder(str)
 _AT = re.compile(r" - at `\$([^`]*)`$")
 
 
@@ -31,7 +34,7 @@ def shaped(decoder: msgspec.json.Decoder[T], text: bytes | Raw, where: str) -> T
         path = (where + below).lstrip(".")
         text_ = f"{_named(path)} cannot be read: {what[:200]}"
         raise ClientError(text_, code="bad_field", param=path or None) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         text_ = f"{_named(where)} is not valid JSON: {str(error)[:160]}"
         raise ClientError(text_, code="bad_json", param=where or None) from None
 
@@ -57,3 +60,42 @@ def is_json(text: str) -> bool:
 def is_there(value: Raw) -> bool:
     """Whether an optional field was given, and not as null."""
     return bytes(value) not in (b"", b"null")
+
+
+@cache
+def _names(shape: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(shape))
+
+
+def has_unknown_field(body: bytes, shape: type[msgspec.Struct]) -> bool:
+    """Whether a request has a field that its shape, in which it was read, does not have."""
+    fields = shaped(_fields, body, "")
+    return not _names(shape).issuperset(fields)
+
+
+def string(value: Any, where: str) -> str:
+    """Raises ClientError 400 `bad_field` for anything else."""
+    if not isinstance(value, str):
+        raise ClientError(f"'{where}' must be a string", code="bad_field", param=where)
+    return value
+
+
+def text_in(raw: Raw, where: str) -> str:
+    """The text in a string, as arguments should come; some clients send the object itself: its own text then."""
+    text = bytes(raw)
+    return shaped(_string, text, where) if text[:1] == b'"' else text.decode()
+
+
+def text_of(value: Any) -> str:
+    """A text; anything else is an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """An object; anything else is an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list; anything else has none."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -48,6 +48,12 @@ def maker_of(signature: str, dialect: Dialect) -> str:
     return OPENAI if signature.startswith(_FERNET) else _MAKERS.get(dialect, "")
 
 
+def note_signature(signature: str, losses: Losses) -> None:
+    """In a dialect that has no place for it."""
+    if signature and not signature.startswith(OURS):
+        losses.add("signature")
+
+
 def vendor_of(traits: Capabilities) -> str:
     """The vendor whose signatures a serve checks; empty: it checks none."""
     if traits.dialect is Dialect.RESPONSES:

@@ -30,15 +30,15 @@ from stoker.request.codec.own_replies import error_event, rfc3339
 from stoker.request.translate.chat.write_answer import note_stop
 from stoker.request.translate.neutral.calls import as_object
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.json_text import encode, loose
 from stoker.request.translate.neutral.protocols import AnswerContext
-from stoker.request.translate.neutral.thinking import OURS
+from stoker.request.translate.neutral.thinking import note_signature
 
 _LENGTH = (StopReason.LENGTH, StopReason.CONTEXT)
 
 
 class OllamaAnswerWriter:
-    """`generate`: for /api/generate, whose answers are `response` and hold no calls; else for /api/chat."""
+    """For /api/chat, and for /api/generate, whose answers are `response` and hold no calls."""
 
     content_type = b"application/x-ndjson"
 
@@ -55,10 +55,10 @@ class OllamaAnswerWriter:
         "losses",
     )
 
-    def __init__(self, context: AnswerContext, losses: Losses, generate: bool) -> None:
+    def __init__(self, context: AnswerContext, losses: Losses) -> None:
         self.losses = losses
         self._context = context
-        self._generate = generate
+        self._generate = context.prompt.dialect is Dialect.OLLAMA_GENERATE
         self._head = self._start(context.model)
         """What every line begins with."""
         self._kind: BlockKind | None = None
@@ -82,7 +82,7 @@ class OllamaAnswerWriter:
             case Counted(tokens=tokens):
                 self._tokens.update(tokens)
             case Signed(signature=signature):
-                self._note_signature(signature)
+                note_signature(signature, self.losses)
             case Finished():
                 self._finish = event
             case Failed(error=error):
@@ -92,7 +92,7 @@ class OllamaAnswerWriter:
         return b""
 
     def fail(self, error: StokerError) -> bytes:
-        return error_event(error, self._dialect, self._context.request_id)
+        return error_event(error, self._context.prompt.dialect, self._context.request_id)
 
     def ping(self) -> bytes:
         return self._line(self._said() | {"done": False})
@@ -109,7 +109,7 @@ class OllamaAnswerWriter:
                     self.losses.add("refusal")
                     texts.append(text)
                 case Thinking(text=text, signature=signature):
-                    self._note_signature(signature)
+                    note_signature(signature, self.losses)
                     thoughts.append(text)
                 case Redacted():
                     self.losses.add("thinking_redacted")
@@ -125,10 +125,6 @@ class OllamaAnswerWriter:
         return _frame(answer.model or self._context.model, self._context.created) | said | end
 
     # -- pieces ------------------------------------------------------------------------------------------------------
-
-    @property
-    def _dialect(self) -> Dialect:
-        return Dialect.OLLAMA_GENERATE if self._generate else Dialect.OLLAMA_CHAT
 
     def _begin(self, event: Began) -> None:
         self._head = self._start(event.model or self._context.model)
@@ -185,15 +181,23 @@ class OllamaAnswerWriter:
         counts = {"prompt_eval_count": tokens.input, "eval_count": tokens.output}
         return out | {name: count for name, count in counts.items() if count is not None}
 
-    def _note_signature(self, signature: str) -> None:
-        if signature and not signature.startswith(OURS):
-            self.losses.add("signature")
-
     def _start(self, model: str) -> bytes:
         return encode(_frame(model, self._context.created))[:-1] + b","
 
     def _line(self, rest: dict[str, Any]) -> bytes:
         return b"%b%b\n" % (self._head, encode(rest)[1:])
+
+
+def wants_unload(body: bytes) -> bool:
+    """Whether a request without anything to answer is to unload the model: `keep_alive` is 0, `"0"`, `"0s"`.
+
+    For a body that was read already; raises nothing.
+    """
+    found = loose(body)
+    value = found.get("keep_alive") if isinstance(found, dict) else None
+    if isinstance(value, str):
+        return "0" in value and not any(digit in value for digit in "123456789")
+    return type(value) in (int, float) and value == 0
 
 
 def load_answer(model: str, created: int, unload: bool, generate: bool) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
     Answer,
+    AnswerBlock,
     Began,
     BlockKind,
     Closed,
@@ -27,22 +28,18 @@ from stoker.domain.answer import (
     Grew,
     Opened,
     Signed,
+    StopReason,
     Tokens,
 )
 from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
-from stoker.request.codec.endings import failed, is_failure
+from stoker.request.codec.endings import failed, is_failure, stop_of
 from stoker.request.codec.upstream_errors import as_error, is_error
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.responses.whole_answer import (
-    BETWEEN,
-    ending_of,
-    id_of,
-    list_of,
-    object_of,
-    said_of,
-    text_of,
-    tokens_of,
-)
+from stoker.request.translate.neutral.json_text import encode, object_of, objects_of, text_of
+from stoker.request.translate.neutral.protocols import number, part
+
+BETWEEN = "\n\n"
+"""Between the parts of a summary."""
 
 
 class _Piece(NamedTuple):
@@ -117,7 +114,8 @@ class ResponsesAnswerReader:
         "losses",
     )
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: Losses, keeps_logprobs: bool = False) -> None:
+        """`keeps_logprobs`: of no account here, since nothing of them is read."""
         self.losses = losses
         self._began = False
         self._is_over = False
@@ -162,7 +160,7 @@ class ResponsesAnswerReader:
 
     def read_whole(self, payload: dict[str, Any]) -> Answer:
         answer = Answer(text_of(payload.get("id")), text_of(payload.get("model")))
-        for item in list_of(payload.get("output")):
+        for item in objects_of(payload.get("output")):
             answer.blocks += said_of(item, self.losses)
         has_calls = any(isinstance(block, ToolCall) for block in answer.blocks)
         answer.stop = ending_of(payload, payload.get("status") == "incomplete", has_calls)
@@ -333,7 +331,7 @@ class ResponsesAnswerReader:
 
     def _end(self, kind: str, response: dict[str, Any], out: list[Event]) -> None:
         self._is_over = True
-        for at, given in enumerate(list_of(response.get("output"))):
+        for at, given in enumerate(objects_of(response.get("output"))):
             self._settle(self._listed(given, at), given, out)
         for item in self._items:
             if item.held and item.call is None:  # a call that never got a name is still what the model did
@@ -354,3 +352,68 @@ class ResponsesAnswerReader:
         known = self._items[at] if at < len(self._items) else None
         same = known is not None and known.type in ("", given.get("type"))
         return known if known is not None and same else self._new(id_of(given), None)
+
+
+# -- what is whole: nothing is raised, whatever stands there -------------------------------------------------------
+
+
+def said_of(item: dict[str, Any], losses: Losses) -> list[AnswerBlock]:
+    """The blocks of one whole item. Empty text is none."""
+    kind = item.get("type")
+    if kind == "message":
+        found = (_part(part, losses) for part in objects_of(item.get("content")))
+        return [said for said in found if said is not None]
+    if kind == "reasoning":
+        thoughts = _thoughts(item.get("content")) or _thoughts(item.get("summary"))
+        signature = text_of(item.get("encrypted_content"))
+        return [Thinking(BETWEEN.join(thoughts), signature)] if thoughts or signature else []
+    id, name = text_of(item.get("call_id")) or text_of(item.get("id")), text_of(item.get("name"))
+    if kind == "custom_tool_call":
+        return [ToolCall(id, name, text_of(item.get("input")), custom=True)]
+    if kind == "function_call":
+        return [ToolCall(id, name, _arguments(item.get("arguments")))]
+    losses.add("answer_image" if kind == "image_generation_call" else "foreign_block")
+    return []
+
+
+def _part(part: dict[str, Any], losses: Losses) -> AnswerBlock | None:
+    if part.get("annotations"):
+        losses.add("annotations")
+    if refusal := text_of(part.get("refusal")):
+        return Refusal(refusal)
+    text = text_of(part.get("text"))
+    return Text(text) if text else None
+
+
+def _thoughts(parts: Any) -> list[str]:
+    return [text for part in objects_of(parts) if (text := text_of(part.get("text")))]
+
+
+def _arguments(value: Any) -> str:
+    """Some engines give an object instead of its text."""
+    return encode(value).decode() if isinstance(value, dict) else text_of(value)
+
+
+def ending_of(response: dict[str, Any], is_cut: bool, has_calls: bool) -> StopReason:
+    if not is_cut:
+        return StopReason.CALLS if has_calls else StopReason.END
+    reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
+    stop = stop_of(reason)
+    return stop if stop in (StopReason.FILTERED, StopReason.CONTEXT) else StopReason.LENGTH  # never a complete one
+
+
+def tokens_of(response: dict[str, Any]) -> Tokens | None:
+    usage = response.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    return Tokens(
+        input=number(usage.get("input_tokens")),
+        cached=part(usage, "input_tokens_details", "cached_tokens"),
+        written=part(usage, "input_tokens_details", "cache_write_tokens"),
+        output=number(usage.get("output_tokens")),
+        reasoning=part(usage, "output_tokens_details", "reasoning_tokens"),
+    )
+
+
+def id_of(item: dict[str, Any]) -> str:
+    return text_of(item.get("id")) or text_of(item.get("call_id"))

@@ -22,6 +22,7 @@ from stoker.domain.prompt import (
     AnswerFormat,
     Audio,
     Block,
+    Choice,
     Document,
     Image,
     Prompt,
@@ -32,6 +33,7 @@ from stoker.domain.prompt import (
     Thinking,
     Tool,
     ToolCall,
+    ToolChoice,
     ToolResult,
     Turn,
 )
@@ -39,14 +41,14 @@ from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
-from stoker.request.translate.responses.tools import qualified, read_choice, read_tools
+from stoker.request.translate.neutral.json_text import Raw, is_there, shaped, string, text_in
+from stoker.request.translate.neutral.turns import add_turn, error_text, results_first
 
 _NONE = Raw()
 
 
 class _Kind(msgspec.Struct):
-    """Read first: fields of vendors' items have shapes of their own."""
+    """Read first: fields of vendors' items and tools have shapes of their own."""
 
     type: str | None = None
     role: str | None = None
@@ -78,6 +80,15 @@ class _Thought(msgspec.Struct):
 
 class _Tools(msgspec.Struct):
     tools: list[Raw] = []
+
+
+class _Tool(msgspec.Struct):
+    name: str = ""
+    description: str | None = None
+    parameters: Raw = Raw()
+    strict: bool | None = None
+    format: dict[str, Any] | None = None
+    tools: list[Raw] | None = None
 
 
 class _Reasoning(msgspec.Struct):
@@ -159,6 +170,10 @@ STATEFUL = {
 """Fields that name what is kept at OpenAI, and what to do instead."""
 STORABLE = ("previous_response_id", "conversation")
 """Those that work where Stoker stores responses."""
+_TOOL_FIELDS = {"type", *(field.encode_name for field in msgspec.structs.fields(_Tool))}
+_CALLED = ("function", "custom")
+"""Kinds of tools that the client runs; a namespace holds such ones, and no other namespace."""
+_tool_item = msgspec.json.Decoder(_Tool)
 _KNOWN = {field.encode_name for field in msgspec.structs.fields(_Request)}
 _REASONING_FIELDS = ("effort", "summary", "generate_summary")
 _request = msgspec.json.Decoder(_Request)
@@ -168,7 +183,6 @@ _part = msgspec.json.Decoder(_Part)
 _reasoning_item = msgspec.json.Decoder(_Reasoning)
 _call_item = msgspec.json.Decoder(_Call)
 _tools_item = msgspec.json.Decoder(_Tools)
-_text = msgspec.json.Decoder(str)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 
@@ -252,8 +266,7 @@ class _Turns:
         else:
             for at, raw in enumerate(request.input):
                 self._item(raw, f"input[{at}]")
-        for turn in self._turns:
-            self._results_first(turn)
+        results_first(self._turns, self._losses)  # 4: items that go on with results behind a message tell them late
         return self._turns
 
     def _item(self, raw: Raw, where: str) -> None:
@@ -286,44 +299,24 @@ class _Turns:
     def _call(self, raw: Raw, where: str, custom: bool) -> ToolCall:
         call = shaped(_call_item, raw, where)
         name = qualified(call.namespace or "", call.name or "")
-        arguments = call.input or "" if custom else _arguments(call.arguments, f"{where}.arguments")
+        arguments = call.input or "" if custom else text_in(call.arguments, f"{where}.arguments")
         return ToolCall(read_id(call.call_id or call.id or ""), name, arguments, custom)
 
     def _result(self, raw: Raw, where: str, custom: bool) -> None:
         given = shaped(_call_item, raw, where)
         content = _content(given.output, f"{where}.output", self._losses)
-        first = content[0] if content else None
-        is_error = isinstance(first, Text) and bool(self._error_prefix) and first.text.startswith(self._error_prefix)
-        if is_error and isinstance(first, Text):
-            text = first.text[len(self._error_prefix) :]
-            content[:1] = [Text(text)] if text else []
-        self._add(Role.USER, [ToolResult(read_id(given.call_id or ""), content, is_error, custom)])
+        if (error := error_text(content, self._error_prefix)) is not None:
+            content[:1] = [Text(error)] if error else []
+        self._add(Role.USER, [ToolResult(read_id(given.call_id or ""), content, error is not None, custom)])
 
     def _add(self, role: Role, blocks: list[Block]) -> None:
-        last = self._turns[-1] if self._turns else None
-        if last is not None and last.role is role and role is not Role.SYSTEM:
-            last.blocks += blocks
-        else:
-            self._turns.append(Turn(role, blocks))  # 2
-
-    def _results_first(self, turn: Turn) -> None:
-        """4. Items that go on with results behind a message of the user tell them late."""
-        results = [block for block in turn.blocks if isinstance(block, ToolResult)]
-        if results != turn.blocks[: len(results)]:
-            self._losses.add("result_order")
-            turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, ToolResult))]
+        add_turn(self._turns, role, blocks)  # 2
 
 
 def _thinking(item: _Reasoning) -> Thinking:
     """Its own words, else their summary. What is sealed in `encrypted_content` is opened by whoever may."""
     thoughts = item.content or item.summary or []
     return Thinking("\n\n".join(thought.text for thought in thoughts), item.encrypted_content or "")
-
-
-def _arguments(raw: Raw, where: str) -> str:
-    """The text in the string; some clients send the object itself: its text then."""
-    text = bytes(raw)
-    return shaped(_text, text, where) if text[:1] == b'"' else text.decode()
 
 
 # -- parts --------------------------------------------------------------------------------------------------------
@@ -357,7 +350,7 @@ def _block(raw: Raw, where: str, losses: Losses) -> Block | None:
         case "input_audio":
             audio = part.input_audio or {}
             place = f"{where}.input_audio"
-            return Audio(_string(audio.get("format"), f"{place}.format"), _string(audio.get("data"), f"{place}.data"))
+            return Audio(string(audio.get("format"), f"{place}.format"), string(audio.get("data"), f"{place}.data"))
     losses.add("foreign_block")
     return None
 
@@ -367,7 +360,7 @@ def _image(part: _Part, where: str) -> Image:
     url = part.image_url.get("url") if isinstance(part.image_url, dict) else part.image_url
     if url is None and part.file_id is not None:
         raise _kept_elsewhere(where, "image_url")
-    picture = media.from_url(_string(url, f"{where}.image_url"), f"{where}.image_url")
+    picture = media.from_url(string(url, f"{where}.image_url"), f"{where}.image_url")
     picture.detail = part.detail
     return picture
 
@@ -386,6 +379,90 @@ def _file(part: _Part, where: str) -> Document:
 def _kept_elsewhere(where: str, field: str) -> ClientError:
     text = f"'{where}' refers to a file stored elsewhere: send it as '{field}'"
     return ClientError(text, code="bad_field", param=where)
+
+
+# -- tools: flat, with custom ones and those of the vendor between -------------------------------------------------
+
+
+def qualified(namespace: str, name: str) -> str:
+    """The name of a tool among all of them."""
+    return f"{namespace}.{name}" if namespace else name
+
+
+def read_tools(given: list[Raw], where: str, losses: Losses, namespace: str = "") -> list[Tool]:
+    """The tools that the client runs. `where`: their place in the request. Raises ClientError 400."""
+    kinds = _CALLED if namespace else (*_CALLED, "namespace")
+    tools: list[Tool] = []
+    for at, raw in enumerate(given):
+        place = f"{where}[{at}]"
+        kind = shaped(_kind, raw, place).type
+        if kind not in kinds:
+            losses.add("server_tools")  # the vendor runs it, or knows its schema by heart
+            continue
+        tool = shaped(_tool_item, raw, place)
+        if _has_more(raw, place):
+            losses.add("tool_fields")
+        if not tool.name:
+            raise ClientError(f"'{place}.name' is missing", code="bad_field", param=f"{place}.name")
+        name = qualified(namespace, tool.name)
+        if kind == "namespace":
+            tools += read_tools(tool.tools or [], f"{place}.tools", losses, tool.name)
+        elif kind == "custom":
+            grammar = _nested(tool.format)
+            tools.append(Tool(name, tool.description, custom=True, grammar=grammar, namespace=namespace))
+        else:
+            schema = tool.parameters if is_there(tool.parameters) else None
+            tools.append(Tool(name, tool.description, schema, tool.strict, namespace=namespace))
+    return tools
+
+
+def _has_more(raw: Raw, where: str) -> bool:
+    """Whether a tool has a field that exists nowhere else, and says something by it."""
+    fields = shaped(_fields, raw, where)
+    return any(
+        name not in _TOOL_FIELDS and is_there(value) and bytes(value) != b"false" for name, value in fields.items()
+    )
+
+
+def _nested(format: dict[str, Any] | None) -> dict[str, Any] | None:
+    if format is None or format.get("type") != "grammar":
+        return format
+    return {"type": "grammar", "grammar": {name: value for name, value in format.items() if name != "type"}}
+
+
+def read_choice(given: str | dict[str, Any] | None, losses: Losses) -> ToolChoice | None:
+    """none | auto | required | one by name | a list of allowed ones; a tool that the vendor runs cannot be had.
+
+    Raises ClientError 400.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given not in ("none", "auto", "required"):
+            text = f"'tool_choice' is {given[:40]!r}: none, auto, required or an object is expected"
+            raise ClientError(text, code="bad_field", param="tool_choice")
+        return ToolChoice(Choice(given))
+    kind = given.get("type")
+    if kind in _CALLED:
+        return ToolChoice(Choice.NAMED, name=string(given.get("name"), "tool_choice.name"))
+    if kind == "allowed_tools":
+        return _allowed(given, losses)
+    losses.add("server_tools")
+    return ToolChoice(Choice.AUTO)
+
+
+def _allowed(given: dict[str, Any], losses: Losses) -> ToolChoice:
+    tools = given.get("tools")
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        raise ClientError("'tool_choice.tools' must be a list of tools", code="bad_field", param="tool_choice.tools")
+    names = []
+    for at, tool in enumerate(tools):
+        if tool.get("type") in _CALLED:
+            names.append(string(tool.get("name"), f"tool_choice.tools[{at}].name"))
+        else:
+            losses.add("server_tools")
+    mode = Choice.REQUIRED if given.get("mode") == "required" else Choice.AUTO
+    return ToolChoice(mode, allowed=names)
 
 
 # -- settings -----------------------------------------------------------------------------------------------------
@@ -411,12 +488,6 @@ def _reasoning(given: dict[str, Any], losses: Losses) -> Reasoning | None:
         losses.add("unknown_field")
     effort = said.get("effort")
     if effort is not None:
-        effort = _string(effort, "reasoning.effort")
+        effort = string(effort, "reasoning.effort")
     shown = True if "summary" in said or "generate_summary" in said else None
     return None if effort is None and shown is None else Reasoning(effort=effort, shown=shown)
-
-
-def _string(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise ClientError(f"'{where}' must be a string", code="bad_field", param=where)
-    return value

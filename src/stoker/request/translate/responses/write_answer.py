@@ -31,13 +31,19 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.request.codec.own_replies import StreamPosition, error_event, ping
-from stoker.request.codec.response_object import response_object
+from stoker.request.codec.required_fields import response_object
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
 from stoker.request.translate.neutral.thinking import maker_of
-from stoker.request.translate.responses.tools import choice_of, own_name, tool_of
-from stoker.request.translate.responses.write_prompt import format_of, instructions_of, is_instructions
+from stoker.request.translate.responses.write_prompt import (
+    choice_of,
+    format_of,
+    instructions_of,
+    is_instructions,
+    own_name,
+    tool_of,
+)
 
 CUT = {
     StopReason.LENGTH: "max_output_tokens",

@@ -12,6 +12,7 @@ from stoker.domain.prompt import (
     AnswerFormat,
     Audio,
     Block,
+    Choice,
     Document,
     Image,
     Prompt,
@@ -27,13 +28,13 @@ from stoker.domain.prompt import (
     Turn,
 )
 from stoker.request.translate.neutral import media
+from stoker.request.translate.neutral.calls import INPUT, strict_of, typed
 from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.model_families import SAMPLING, takes_sampling
-from stoker.request.translate.neutral.schemas import INPUT, strict_of, typed
 from stoker.request.translate.neutral.thinking import OPENAI, effort_of, is_on, maker_of, note_effort
-from stoker.request.translate.responses.tools import choice_of, tool_of
+from stoker.request.translate.neutral.turns import note_custom, offered_tools
 
 LEAST_LIMIT = 16
 """OpenAI refuses a smaller `max_output_tokens`."""
@@ -210,17 +211,11 @@ def _message(role: str, content: str | list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _tools(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
-    choice = prompt.tool_choice
-    tools = prompt.tools
-    if choice is not None and choice.allowed is not None and traits.local:
-        losses.add("allowed_tools")
-        allowed = frozenset(choice.allowed)
-        tools = [tool for tool in tools if tool.name in allowed]
-        choice = ToolChoice(choice.mode)
+    tools, choice = offered_tools(prompt, losses, lists_allowed=not traits.local), prompt.tool_choice
     if not tools:
-        if prompt.parallel_calls is not None:
-            losses.add("parallel_calls")
         return
+    if choice is not None and choice.allowed is not None and traits.local:
+        choice = ToolChoice(choice.mode)
     strict = None if prompt.dialect is Dialect.RESPONSES else False
     written = [_tool(tool, strict, traits, losses) for tool in tools]
     out["tools"] = written
@@ -236,15 +231,50 @@ def _tool(tool: Tool, strict: bool | None, traits: Capabilities, losses: Losses)
     if tool.custom and traits.custom_tools:
         return tool_of(tool)
     if tool.custom:
-        losses.add("custom_tool")
-        if tool.grammar is not None:
-            losses.add("grammar")
+        note_custom(tool, losses)
     out: dict[str, Any] = {"type": "function", "name": tool.name}
     if tool.description is not None:
         out["description"] = tool.description
     out["parameters"] = INPUT if tool.custom else typed(tool.schema)
     strict = tool.strict if tool.strict is not None else strict
     return out if strict is None else out | {"strict": strict}
+
+
+def own_name(tool: Tool) -> str:
+    """Its name within its namespace."""
+    return tool.name.removeprefix(f"{tool.namespace}.") if tool.namespace else tool.name
+
+
+def tool_of(tool: Tool) -> dict[str, Any]:
+    """A tool as the client wrote it, but for its namespace."""
+    if not tool.custom:
+        return {
+            "type": "function",
+            "name": own_name(tool),
+            "description": tool.description,
+            "parameters": tool.schema,
+            "strict": tool.strict,
+        }
+    custom = {"type": "custom", "name": own_name(tool), "description": tool.description, "format": _flat(tool.grammar)}
+    return {name: value for name, value in custom.items() if value is not None}
+
+
+def _flat(format: Any) -> Any:
+    inner = format.get("grammar") if isinstance(format, dict) else None
+    return {"type": "grammar", **inner} if isinstance(inner, dict) else format
+
+
+def choice_of(choice: ToolChoice, customs: set[str]) -> str | dict[str, Any]:
+    """`customs`: names of the tools that take any text."""
+    if choice.allowed is not None:
+        mode = "required" if choice.mode is Choice.REQUIRED else "auto"
+        allowed = [_named(name, customs) for name in choice.allowed]
+        return {"type": "allowed_tools", "mode": mode, "tools": allowed}
+    return _named(choice.name, customs) if choice.mode is Choice.NAMED else choice.mode.value
+
+
+def _named(name: str, customs: set[str]) -> dict[str, Any]:
+    return {"type": "custom" if name in customs else "function", "name": name}
 
 
 # -- settings -----------------------------------------------------------------------------------------------------

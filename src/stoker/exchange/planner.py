@@ -1,0 +1,106 @@
+"""The seam for names that mean no serve: who answers a request whose `model` is such a name, and how.
+
+A request that names a serve asks no planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from stoker.access.caller import Caller
+from stoker.domain.dialect import Endpoint
+from stoker.domain.errors import StokerError
+from stoker.exchange.attempts import AttemptHooks
+from stoker.exchange.call import Call
+from stoker.request.codec.body_fields import BodyFields
+from stoker.request.decide.names import Names
+from stoker.request.decide.plan import Plan
+
+
+class PlannedRequest(NamedTuple):
+    """A request, as a planner sees it."""
+
+    call: Call
+    caller: Caller
+    endpoint: Endpoint
+    fields: BodyFields
+    body: bytes
+    names: Names
+    """Of serves."""
+    planners: Mapping[str, Planner]
+    """All of them, by the names that they answer to."""
+    model: str
+    """The name to answer to: what the request says, unless another planner asks."""
+    is_renamed: bool = False
+    """Another planner put this name in the place of one that the caller may use: it needs no permission of its own."""
+    route: Route | None = None
+    """What another planner has found out about it already."""
+
+
+class Candidates(NamedTuple):
+    """These are asked in order, until one answers."""
+
+    plan: Plan
+    hooks: AttemptHooks | None = None
+
+
+class Answer(NamedTuple):
+    """The planner writes the answer itself."""
+
+    write: Callable[[], Coroutine[Any, Any, None]]
+    """Returns when the answer has ended. Raises StokerError."""
+
+
+class Renamed(NamedTuple):
+    """The request is answered as if it had asked for this model, whether its caller may use that or not."""
+
+    model: str
+
+
+class CandidateHealth(Protocol):
+    """Learns from attempts how the serves do; by the `tier` of a candidate."""
+
+    def on_sent(self, tier: str) -> None: ...
+
+    def on_served(self, tier: str) -> None: ...
+
+    def on_error(self, tier: str, error: StokerError, retry_after: float | None = None) -> None: ...
+
+
+class Route(NamedTuple):
+    """The class of a request, and who may answer it."""
+
+    task: str
+    candidates: Plan
+    """In order; empty: nobody may."""
+    health: CandidateHealth | None = None
+
+
+class Planner:
+    """Answers to names of one configuration; a reload makes another planner. Override what is needed."""
+
+    names: Sequence[str] = ()
+    """Those that it answers to, exactly as clients write them."""
+
+    def means(self, model: str) -> bool:
+        """Whether it answers to a name that is not among `names`. Asked only if no serve has it."""
+        return False
+
+    def describe(self, model: str, caller: Caller) -> Mapping[str, Any] | None:
+        """What lists of models say of a name: its `state`, and more. None: it is no name that this caller may use."""
+        return None
+
+    def listed(self, caller: Caller, aliases: bool) -> Iterable[str]:
+        """The names that a list of models shows this caller. `aliases`: also those that stand for others."""
+        return ()
+
+    async def plan(self, request: PlannedRequest) -> Candidates | Answer | Renamed | None:
+        """How the request is answered; None: this caller may not use the name. Raises StokerError, and what ends a
+        request.
+        """
+        return None
+
+    async def route(self, request: PlannedRequest) -> Route | None:
+        """The class of a request that another planner answers; None: this one does not know of classes."""
+        return None

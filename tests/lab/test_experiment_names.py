@@ -1,0 +1,21 @@
+"""What a serve of `stoker serves experiment` is called."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker_lab.commands import serves_experiment
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/m/Llama-3.2-1B-Instruct-Q4_K_M.gguf", "llama-3.2-1b-instruct"),
+        ("big-IQ2_XS-00001-of-00003.gguf", "big"),
+        ("org/Model Name", "model-name"),
+        ("tiny.f16.gguf", "tiny"),
+        ("...gguf", "model"),
+    ],
+)
+def test_a_name_comes_from_the_model(path: str, name: str) -> None:
+    assert serves_experiment.slug(path) == name
