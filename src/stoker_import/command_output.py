@@ -149,7 +149,7 @@ def _say_result(imported: ImportedConfig, options: ImportOptions, end: ImportEnd
     serves = len(imported.document.get("serve", ()))
     models = counted(serves, "model")
     for problem in end.refusals:
-        terminal.note(f"stoker config check would refuse it: {problem}")
+        terminal.note(f"`stoker config check` would refuse it: {problem}")
     if imported.failed_models:
         terminal.note(f"could not be carried: {', '.join(imported.failed_models)}")
     if not end.files:

@@ -84,7 +84,7 @@ def _ollama(stores: list[Path]) -> Iterator[ModelFile | LeftOutModel]:
     for name, (store, manifest) in names.items():
         weights = read_model(store, name, manifest).of_kind("model")
         if len(weights) != 1:
-            yield LeftOutModel(str(name), "Ollama", f"it is no GGUF file: see `stoker import ollama {name}`")
+            yield LeftOutModel(str(name), "Ollama", f"it is no GGUF file: see `stoker import ollama {name} --check`")
             continue
         path = weights[0].path
         try:
@@ -93,10 +93,12 @@ def _ollama(stores: list[Path]) -> Iterator[ModelFile | LeftOutModel]:
             yield LeftOutModel(str(name), "Ollama", error.message)
             continue
         if foreign_layout(header):
-            reason = f"only Ollama's own llama-server loads it: see `stoker import ollama {name}`"
+            reason = f"only Ollama's own llama-server loads it: see `stoker import ollama {name} --check`"
             yield LeftOutModel(str(name), "Ollama", reason)
         elif is_embedding_model(header):
-            yield LeftOutModel(str(name), "Ollama", f"it answers with vectors: `stoker import ollama {name}` serves it")
+            yield LeftOutModel(
+                str(name), "Ollama", f"it answers with vectors: see `stoker import ollama {name} --check`"
+            )
         else:
             yield ModelFile(path, path.stat().st_size, name.short, f"Ollama ({name})")
 

@@ -131,7 +131,10 @@ def test_missing_weights_get_their_context_when_they_arrive(auto: Path, stoker: 
     ("keys", "advice"),
     [
         ('engine = "vllm"\nmodel = "/m"', 'leave `context` out, and set `extra_args = ["--max-model-len", "auto"]`'),
-        ('engine = "sglang"\nmodel = "/m"', "for SGLang give a number; `stoker fit other` says which fits"),
+        (
+            'engine = "sglang"\nmodel = "/m"',
+            "for SGLang give a number; with one, `stoker fit other` says whether it fits",
+        ),
         ('model = "m.gguf"\ncmd = "llama-server --port {port}"', "give the number that the command gives its engine"),
         ('base_url = "http://127.0.0.1:9/v1"', "its driver is external: give the number that its engine runs with"),
         ('model = "m.gguf"\ndriver = "systemd"\nport = 9', "its driver is systemd: give the number"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.docs.proposals import in_text
 from tests.ray.scripted_ray import TOKEN, ScriptedJob, ScriptedRay, ray_in_thread
 
 from stoker.cli.main import run
@@ -62,6 +63,13 @@ def test_a_cluster_that_does_not_answer_or_is_unknown_is_an_error_with_its_addre
     lab.write_text("")
     assert run(["cluster", "status", "lap"]) == 2
     assert "see stoker cluster up-example" in capsys.readouterr().err
+
+
+def test_what_a_cluster_that_is_not_known_proposes_is_typed(lab: Path, ray: ScriptedRay, capsys: Captured) -> None:
+    assert run(["cluster", "status", "lap"]) == 2
+    [proposed] = [one.text for one in in_text(capsys.readouterr().err)]
+    assert run(proposed.split()[1:]) == 0
+    assert f"lab: Ray 2.60.0 at {ray.cluster.address}" in capsys.readouterr().out
 
 
 def test_what_answers_there_but_is_not_ray_is_not_called_an_open_cluster(

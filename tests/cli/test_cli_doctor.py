@@ -86,7 +86,6 @@ def test_whatever_is_wrong_has_a_fix_and_a_next_command(plain: Path, port: int, 
         assert run(["doctor", "--json"]) == 1
     wrong = {part: f for part, f in findings(capsys).items() if f.health != "ok"}
     assert {part: str(f.health) for part, f in wrong.items()} == {
-        "configuration": "warn",  # weights are missing
         "state directory": "fail",
         "port": "fail",
         "weights of fast": "fail",
@@ -343,7 +342,7 @@ def test_a_model_that_ollama_removed_is_named_with_what_to_do(tmp_path: Path) ->
     finding = doctor_checks.weights(serve)
     assert finding.health is DoctorHealth.FAIL
     assert "is gone: Ollama removed the model (llama3.2:latest), or updated it" in finding.detail
-    assert finding.next == "stoker import ollama --force"
+    assert finding.next == "stoker import ollama --force --partial"
 
 
 @pytest.mark.parametrize(
@@ -430,3 +429,18 @@ def test_the_line_of_an_inherited_context_is_that_of_the_parent(plain: Path, cap
     line = text.splitlines().index("context = 8192") + 1
     assert run(["config", "check"]) == 0
     assert capsys.readouterr().err.count(f":{line}: key 'serve[fast].context': {CAPPED}") == 2
+
+
+def test_missing_weights_are_named_once_and_serves_that_lack_one_program_together(
+    config: Path, capsys: Captured
+) -> None:
+    (config.parent / "fast.gguf").unlink()
+    serve = '[[serve]]\nname = "{0}"\nengine = "vllm"\nmodel = "org/{0}"\nslot = "gpu0"\n'
+    config.write_text(config.read_text() + serve.format("a") + serve.format("b"))
+    assert run(["doctor", "--config", str(config)]) == 1
+    out = capsys.readouterr().out
+    assert out.count("fast.gguf does not exist") == 1
+    assert "fast.gguf do not exist" not in out
+    assert out.count("there is no `vllm` on PATH") == 1
+    assert "serves a, b: correct this; these serves cannot start" in out
+    assert f"next: stoker serves up a --dry-run --config {config}" in out

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.proposals import in_text
 
 from stoker import __version__
 
@@ -99,6 +100,8 @@ def test_a_command_that_cannot_be_imported_says_so_and_leaves_the_others(site: P
     torn = stoker(site, "torn")
     assert torn.returncode == 1
     assert torn.stderr.startswith("stoker: the command torn cannot be loaded (AttributeError: ")
+    [proposed] = [one.text for one in in_text(torn.stderr)]
+    assert "hello_stoker (hello_stoker 1.2)" in stoker(site, *proposed.split()[1:]).stdout
     (site / "leaving_stoker.py").write_text("raise SystemExit('no card')")
     assert "the command leaving cannot be loaded (SystemExit: no card)" in stoker(site, "leaving").stderr
     assert "the command number cannot be loaded (TypeError: " in stoker(site, "number").stderr

@@ -92,6 +92,25 @@ def test_other_unknown_options_of_keys_are_answered_as_everywhere(capsys: pytest
     assert "No such option: --tokens-per-dya" in capsys.readouterr().err
 
 
+def test_what_only_a_new_key_takes_is_answered_with_how_to_make_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["keys", "set", "alice", "--expires", "90d"]) == 2
+    assert "No such option: --expires. A key's end is set when it is made: stoker keys create NAME --expires 90d" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("words", [["config", "check"], ["serves", "status"]])
+def test_a_directory_that_is_given_as_the_configuration_is_said_to_be_one(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "stoker.toml"
+    assert run([*words, "--config", str(tmp_path)]) == 2
+    assert f"is a directory without a stoker.toml; `stoker init --path {file}` writes one" in capsys.readouterr().err
+    file.write_text("")
+    assert run([*words, "--config", str(tmp_path)]) == 2
+    assert f"is a directory: name the file in it, {file}" in capsys.readouterr().err
+
+
 def test_every_setting_of_keys_has_an_option_or_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     for name in SETTING_NAMES:
         run(["keys", "set", f"--{name.replace('_', '-')}"])

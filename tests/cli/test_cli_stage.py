@@ -100,6 +100,7 @@ def test_a_file_arrives_with_its_digest_the_lines_to_paste_and_the_next_command(
     assert out.splitlines()[0].startswith("vault:fast-8b.gguf is staged: 1 file, 195 KiB, after ")
     assert f"  {digest(MODEL)}  fast-8b.gguf" in out
     assert f"next: stoker fit {vault}/fast-8b.gguf\n" in out
+    assert "next: put these lines into stoker.toml, then stoker reload\n" in out
     assert "next: stoker gate fast-8b --for ALIAS, then stoker promote ALIAS fast-8b\n" in out
     assert (vault / "fast-8b.gguf").read_bytes() == MODEL
     assert left(vault) == ["fast-8b.gguf"]

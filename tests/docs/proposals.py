@@ -13,7 +13,7 @@ from tests.docs.commands import ROOT
 SOURCE = ROOT / "src"
 STATIC = SOURCE / "stoker" / "gateway" / "web" / "static"
 COMMAND = re.compile(r"(?<![\w/.-])(?<!--command )(?<!keys set )stoker (?=[a-z-])")
-END = re.compile(r"\n|[,;:.)] |[;:)]|,$|\.$| \(| - |`|, or | or (?=stoker)|<|\[|$")
+END = re.compile(r"\n|[,;:.)] |[;)]|:(?![/\d])|,$|\.$| \(| - |`|, or | or (?=stoker)|<|\[|$")
 NO_COMMAND = re.compile(r"stoker embedded engine")
 """What begins like a command and is none: the first word of a log line."""
 

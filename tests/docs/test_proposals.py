@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 
 import pytest
+from tests.docs.commands import ROOT
 from tests.docs.proposals import Proposal, in_source, in_text, on_the_page
 from tests.docs.test_commands import mistaken, refusal
+from tests.scenarios import proposing
 
 IN_SOURCE = list(in_source())
 ON_THE_PAGE = list(on_the_page())
@@ -37,6 +39,21 @@ def test_what_is_to_be_typed_as_it_stands_is_taken_as_it_stands() -> None:
     whole = [one for one in (*IN_SOURCE, *ON_THE_PAGE) if one.is_whole and "--help" not in one.text]
     found = [(*one, refusal(words(one))) for one in whole if "--install-completion" not in one.text]
     assert [one for one in found if one[-1]] == []
+
+
+def test_every_command_that_is_proposed_is_typed_in_the_situation_that_proposes_it() -> None:
+    """By tests/scenarios/test_proposals.py, or another test; or the table says why none can."""
+    collected = {one.text for one in (*IN_SOURCE, *ON_THE_PAGE)}
+    kinds = {"typed": proposing.TYPED, "elsewhere": set(proposing.ELSEWHERE), "not": set(proposing.NOT_TYPED)}
+    assert collected - set().union(*kinds.values()) == set()
+    assert {kind: texts - collected for kind, texts in kinds.items() if texts - collected} == {}
+    assert kinds["typed"] & (kinds["elsewhere"] | kinds["not"]) == kinds["elsewhere"] & kinds["not"] == set()
+
+
+@pytest.mark.parametrize("test", sorted(set(proposing.ELSEWHERE.values())))
+def test_the_test_that_types_it_exists(test: str) -> None:
+    path, _, name = test.partition("::")
+    assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

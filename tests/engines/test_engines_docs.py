@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoker.engines import failures, options
+from stoker.engines import embedded, failures, options
 from stoker.engines.record import Engine, FailureKind, MetricRow
 from stoker.engines.registry import ENGINES
 from stoker.engines.signals import Signals
@@ -71,6 +71,11 @@ def kinds() -> str:
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
     for made in (keys(), names(), kinds()):
         assert made in PAGE, f"docs/reference/engines.md is behind: put in\n{made}"
+
+
+def test_the_options_of_the_embedded_engine_are_on_the_page_and_found() -> None:
+    assert ", ".join(f"`{option}`" for option in embedded.taken_options()) in PAGE
+    assert "\n## Embedded engine options\n" in PAGE, "`stoker docs embedded engine options`, which a refusal proposes"
 
 
 @pytest.mark.parametrize("engine", STARTED, ids=lambda engine: engine.name)

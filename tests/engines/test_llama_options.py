@@ -76,7 +76,14 @@ def test_the_embedded_engine_takes_jinja_which_it_always_uses_and_cannot_switch_
     refused = embedded.refusal(["--no-jinja"])
     assert refused is not None
     assert "unrecognized arguments: --no-jinja" in refused
-    assert "--jinja, " not in refused, "no option to recommend"
+    assert "(it takes" not in refused, "no option to recommend"
+
+
+def test_the_embedded_engines_refusal_names_the_nearest_option_and_where_all_are() -> None:
+    refused = embedded.refusal(["--cache-typ-k", "q8_0"])
+    assert refused is not None
+    assert "(it takes --cache-type-k); what the embedded engine takes: stoker docs embedded engine options" in refused
+    assert "--ctx-size" not in refused
 
 
 def test_a_chat_template_of_ones_own_is_a_file(tmp_path: Path) -> None:

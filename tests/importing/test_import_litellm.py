@@ -227,6 +227,15 @@ def test_addresses_and_names_may_be_in_variables(home: Path, monkeypatch: pytest
     assert "the variable LOCAL_URL is not set" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("provider", ["azure", "azure_ai"])
+def test_azures_addresses_of_openais_api_are_carried(home: Path, provider: str) -> None:
+    address = "https://x.openai.azure.com/openai/v1/"
+    given = f"{{model: {provider}/my-deployment, api_base: {address}, api_key: os.environ/AZ, api_version: preview}}"
+    document = imported(home, f"{{model_name: a, litellm_params: {given}}}")
+    (serve,) = document["serve"]
+    assert (serve["base_url"], serve["served_name"], serve["key"]) == (address.rstrip("/"), "my-deployment", "env:AZ")
+
+
 def test_a_master_key_that_is_too_short_is_replaced(home: Path, capsys: Captured) -> None:
     general = "general_settings: {master_key: sk-1234}\n"
     document = imported(home, f"{{model_name: a, litellm_params: {{{LOCAL}}}}}", rest=general)
@@ -239,7 +248,7 @@ def test_a_master_key_that_is_too_short_is_replaced(home: Path, capsys: Captured
 
 def test_a_file_of_which_nothing_can_be_carried_writes_nothing(home: Path, capsys: Captured) -> None:
     path = home / "config.yaml"
-    path.write_text("model_list:\n  - {model_name: a, litellm_params: {model: azure/x}}\n")
+    path.write_text("model_list:\n  - {model_name: a, litellm_params: {model: bedrock/x}}\n")
     assert run(["import", "litellm", str(path), "--partial"]) == 2
     assert "no model can be carried" in capsys.readouterr().err
     assert not Path("stoker.toml").exists()
@@ -279,7 +288,9 @@ def test_everything_else_has_a_row(file: Path, capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ("{model: azure/gpt-4o, api_base: https://x.azure.com}", "Stoker does not speak the API of azure"),
+        ("{model: bedrock/x}", "Stoker does not speak the API of bedrock"),
+        ("{model: azure/gpt-4o, api_base: https://x.openai.azure.com}", "does not end in /openai/v1"),
+        ("{model: azure/gpt-4o}", "azure needs an api_base that ends in /openai/v1"),
         ("{model: openai/*}", "a wildcard stands for models"),
         ("{model: hosted_vllm/x}", "hosted_vllm needs an api_base"),
         ("{model: openai/x, api_base: http://h/other}", "does not end in /v1"),

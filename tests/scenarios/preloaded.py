@@ -77,8 +77,8 @@ class Command(Stoker):
         super().__init__(arguments, directory, environment, self._out, self._err)
 
     def printed(self) -> str:
-        """What it printed on stdout so far."""
-        return self._out.read_text() if self._out.exists() else ""
+        """What it printed so far: stdout, then stderr."""
+        return "".join(file.read_text() for file in (self._out, self._err) if file.exists())
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """Wait for its end; what it printed on stdout and stderr. Killed, and raises, at `timeout`."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.docs.proposals import in_text
 from tests.scenarios.caller import Talk, story
 from tests.scenarios.plane import Plane, poll, running
 from tests.scenarios.test_orchestrating import BLOCKS, BROKEN, WHOLE, coder, orchestrator
@@ -66,6 +67,9 @@ async def test_a_block_that_never_passes_ends_the_command_with_1(plane: Plane) -
     done = await asyncio.to_thread(lambda: ran(plane, "--model", "failing", "Write it", code=1))
     assert done.stdout.endswith(BLOCKS[1]), "what passed was shown, and nothing else"
     assert f"stoker run --resume {request_of(done.stderr)}" in done.stderr
+    proposed = next(one.text for one in in_text(done.stderr) if one.text.startswith("stoker orchestrator show"))
+    shown = await asyncio.to_thread(plane.run, *proposed.split()[1:])
+    assert "structure failed" in shown.stdout, f"{proposed}: {shown.stderr}"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

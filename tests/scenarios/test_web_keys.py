@@ -275,3 +275,11 @@ def test_failures_in_the_usage_lead_to_the_requests_that_failed(browser: Browser
     with opened(browser, plane, "keys/bot", before=with_failures) as page:
         tile = page.locator(".figures > div").filter(has_text="Failed").get_by_role("link")
         expect(tile).to_have_attribute("href", "#/requests?outcome=failed&last=604800&key=bot")
+
+
+def test_no_table_scrolls_sideways_on_a_phone(browser: Browser, plane: Plane) -> None:
+    with looking(browser, plane, look="phone") as page:
+        expect(page.get_by_role("region", name="Usage by model")).to_be_visible()
+        expect(page.get_by_role("region", name="All keys")).to_contain_text("bot")
+        wide = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)"
+        assert page.locator(".scroll").evaluate_all(wide) == []

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from tests.scenarios.plane import Plane, running, serve
+from tests.scenarios.plane import Plane, poll, running, serve
 from tests.scenarios.web_page import CHECKED, browsing, faults, needs_browser, opened
 
 from stoker.domain.decision import Decision
@@ -255,6 +255,37 @@ def test_the_page_comes_back_by_itself_after_stoker_was_killed(browser: Browser)
         plane.start()
         expect(page.locator(".link")).to_have_text("live")
         expect(page.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["app.js", "vendor/preact.js", "page.css"])
+def test_a_part_of_the_page_that_did_not_come_is_asked_for_again(browser: Browser, plane: Plane, path: str) -> None:
+    """As when the network of this machine changes: the browser then ends what is under way."""
+
+    def break_off_once(page: Page) -> None:
+        page.route(f"**/ui/{path}", lambda route: route.abort("connectionreset"), times=1)
+
+    with opened(browser, plane, "playground", before=break_off_once) as page:
+        expect(page.get_by_label("Model", exact=True)).to_be_visible()
+        expect(page.locator(".skip")).to_have_css("position", "absolute")
+
+
+@pytest.mark.parametrize("path", ["ui/session", "events?*", "v1/models"])
+def test_a_question_that_stays_without_an_answer_is_asked_again(browser: Browser, plane: Plane, path: str) -> None:
+    asked: list[Route] = []
+
+    def hold_first(page: Page) -> None:
+        page.clock.install()
+        page.route(f"**/{path}", lambda route: asked.append(route), times=1)
+
+    with opened(browser, plane, "playground", before=hold_first) as page:
+        poll(lambda: page.wait_for_timeout(20) or asked, "it asks")
+        choice = page.get_by_label("Model", exact=True)
+        assert choice.count() == 0
+        for _ in range(60):
+            page.clock.run_for(1000)
+            if choice.count():
+                break
+        expect(choice).to_be_visible()
 
 
 def test_who_signs_in_with_a_key_to_look_sees_everything_and_can_do_nothing(browser: Browser, guarded: Plane) -> None:

@@ -6,6 +6,7 @@ Imports little: a command that only asks a running Stoker needs no more of the c
 from __future__ import annotations
 
 import os
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -25,13 +26,23 @@ def find(explicit: str | None = None) -> Path:
         path = Path(os.path.expanduser(named))
         if not path.is_file():
             origin = "" if explicit else " (from $STOKER_CONFIG)"
-            raise ConfigError([f"{path}{origin}: there is no such file; {_NEXT}"])
+            raise ConfigError([f"{path}{origin}: {_absence(path)}"])
         return path
     here, *others = places = config_places()
     for path in places:
         if path.is_file():
             return path
     raise ConfigError([f"no configuration file: none of ./{here}, {', '.join(map(str, others))} exists; {_NEXT}"])
+
+
+def _absence(path: Path) -> str:
+    """Why there is no file at this path, and what to type."""
+    if not path.is_dir():
+        return f"there is no such file; `stoker init --path {shlex.quote(str(path))}` writes one"
+    inside = path / "stoker.toml"
+    if inside.is_file():
+        return f"is a directory: name the file in it, {shlex.quote(str(inside))}"
+    return f"is a directory without a stoker.toml; `stoker init --path {shlex.quote(str(inside))}` writes one"
 
 
 def state_directory(path: Path) -> Path | None:
@@ -54,7 +65,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError([f"{path}: there is no such file; {_NEXT}"]) from None
+        raise ConfigError([f"{path}: {_absence(path)}"]) from None
     except OSError as error:
         raise ConfigError([f"{path}: cannot be read: {error.strerror}; check its owner and mode"]) from None
     except UnicodeDecodeError as error:

@@ -43,7 +43,7 @@ def _prompt_text(doc: ConfigDocument, place: KeyPath, path: Path, key: str) -> s
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         doc.problem(
-            place, f"{path} cannot be read: {reason}; `stoker orchestrator prompts` shows the prompt that ships"
+            place, f"{path} cannot be read: {reason}; `stoker orchestrator prompts --ship` shows the prompt that ships"
         )
         return None
     missing = [placeholder for placeholder in PLACEHOLDERS[key] if placeholder not in text]

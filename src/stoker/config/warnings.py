@@ -39,7 +39,7 @@ def warnings(settings: Settings) -> list[str]:
     """One sentence for each finding, in the order of the file. None contains a secret."""
     found = [*settings.renamed_keys, *_door(settings), *_secret_files(settings), *_certificate(settings)]
     found += _slots(settings)
-    missing = _missing_weights(settings)
+    missing = missing_weights(settings)
     for serve in settings.serves:
         texts = [*([missing[serve.name]] if serve.name in missing else []), *_serve(serve)]
         found += [f"serve '{serve.name}': {text}" for text in texts]
@@ -268,7 +268,7 @@ def _fallbacks(settings: Settings) -> Iterator[str]:
             )
 
 
-def _missing_weights(settings: Settings) -> dict[str, str]:
+def missing_weights(settings: Settings) -> dict[str, str]:
     """Of each serve whose weights are not there, by name, what comes of it."""
     paths = {serve.name: Path(serve.model) for serve in serves_with_weights(settings)}
     looked = each_waited_for([(f"the folder {path.parent}", path.exists) for path in paths.values()], LOOKED_FOR)

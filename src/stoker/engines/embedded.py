@@ -51,12 +51,20 @@ def refusal(extra_args: Sequence[str]) -> str | None:
 
 
 def _advice(problem: str) -> str:
-    return f"{problem}; the embedded engine takes {_taken()}; a `llama-server` on PATH takes all of llama.cpp's options"
+    from stoker.domain.nearest import nearest
+
+    meant = [near for word in problem.split() if word.startswith("--") and (near := nearest(word, taken_options()))]
+    similar = f" (it takes {', '.join(dict.fromkeys(meant))})" if meant else ""
+    return (
+        f"{problem}{similar}; what the embedded engine takes: stoker docs embedded engine options; "
+        "a `llama-server` on PATH takes all of llama.cpp's options"
+    )
 
 
-def _taken() -> str:
+def taken_options() -> list[str]:
+    """Those that a serve may pass on, by their long names."""
     actions = option_parser()._actions
-    return ", ".join(action.option_strings[-1] for action in actions if action.option_strings and action.help)
+    return [action.option_strings[-1] for action in actions if action.option_strings and action.help]
 
 
 def option_parser() -> _Parser:

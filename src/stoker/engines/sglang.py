@@ -131,7 +131,7 @@ ENGINE: Engine = Engine(
     has_ranks=True,
     weights=Weights.FOLDER,
     refused_name=_refused_name,
-    context_advice="for SGLang give a number; `stoker fit {name}` says which fits",
+    context_advice="for SGLang give a number; with one, `stoker fit {name}` says whether it fits",
     stretches=r"--json-model-override-args|SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
     refuses_long_context=True,
     memory=EngineMemory(on_device=2 * GIB, on_host=2 * GIB, batch=8192, pages_cache=True),

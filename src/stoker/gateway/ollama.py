@@ -32,7 +32,7 @@ class OllamaEndpoints:
         setting = caller.key.ollama_api or default
         self._count(caller.key.name, path, "answered" if setting == "answer" else "refused")
         if setting != "answer":
-            text = f"{path} belongs to Ollama's API, which is refused here: use {REPLACEMENTS[path]} instead"
+            text = f"{path} belongs to Ollama's API, which is refused here; instead: {REPLACEMENTS[path]}"
             raise ClientError(text, code="legacy_refused", status=410)
 
     def handle(

@@ -53,15 +53,15 @@ def load(path: Path, helps: str = "`stoker eval bootstrap` writes one; or remove
         body = path.read_bytes()
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}; {helps}"]) from error
-    return parse(body, str(path))
+    if Path(f"{path}.d").is_dir():
+        helps = f"earlier ones are kept in {path}.d; put one back: stoker profile import --replace FILE"
+    return _parse(body, str(path), helps)
 
 
-def parse(body: bytes, shown: str) -> Rows:
-    """Raises ConfigError as `load` does."""
+def _parse(body: bytes, shown: str, helps: str) -> Rows:
     try:
         found = msgspec.json.decode(body, type=ProfileDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        helps = f"earlier ones are kept in {shown}.d; put one back: stoker profile import --replace FILE"
         raise ConfigError([f"{shown}: is not a quality profile: {error}; {helps}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{shown}: is a profile of version {found.version}; this Stoker reads version {VERSION}"])

@@ -53,9 +53,7 @@ def promote(
         if reset:
             answer = control.reset(alias)
         elif serve is None:
-            raise UsageError(
-                f"a serve is missing: type stoker promote {alias} SERVE, or stoker promote {alias} --reset"
-            )
+            raise UsageError(_missing_serve(control, alias))
         else:
             found = evidence or newest(installation.state, serve)
             answer = control.promote(alias, serve, found, reason, force)
@@ -119,13 +117,21 @@ def _time(at: float | None) -> str:
     return "as configured" if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
+def _missing_serve(control: Control, alias: str) -> str:
+    """What to type; to undo a promotion, only where there is one."""
+    aliases = control.document("/status").get("aliases", [])
+    is_promoted = any(one["alias"] == alias and one["promoted_at"] is not None for one in aliases)
+    text = f"a serve is missing: type stoker promote {alias} SERVE"
+    return text + (f"; or, to undo its promotion: stoker promote {alias} --reset" if is_promoted else "")
+
+
 def _wait(control: Control, alias: str, serve: str, quiet: bool) -> bool:
     """Wait until the promotion is no longer watched; whether the alias still points to `serve`."""
     while True:
         found = next((one for one in control.document("/status").get("aliases", []) if one["alias"] == alias), None)
         if found is None or found["serve"] != serve:
             if not quiet:
-                terminal.note(f"{alias} was rolled back; see why: stoker slot status")
+                terminal.note(f"{alias} was rolled back; see why: stoker results list --kind promotion")
             return False
         if found["watched_for"] is None:
             return True

@@ -35,6 +35,7 @@ _DROPPED = {
     "num_retries": "a request is not repeated; `fallback` answers instead",
     "drop_params": "`[serve.request] drop` removes fields that the server does not take",
     "additional_drop_params": "`[serve.request] drop` removes fields that the server does not take",
+    "api_version": "an address that ends in /v1 has none",
     "organization": "Stoker sends no header for it",
     "extra_headers": "Stoker sends no further headers",
     "tags": "use keys with `models`",
@@ -117,8 +118,9 @@ def _address(found: Deployment, model: str, params: Mapping[str, Any]) -> None:
         return
     url = base_url(provider, given if isinstance(given, str) else None)
     if url is None:
-        found.problem = f"its address {given} does not end in /v1, as that of an OpenAI-like API" if given else (
-            f"{provider} needs an api_base"
+        ends = PROVIDERS[provider].ends
+        found.problem = f"its address {given} does not end in {ends}, as that of an OpenAI-like API" if given else (
+            f"{provider} needs an api_base{f' that ends in {ends}' if ends != '/v1' else ''}"
         )  # fmt: skip
         return
     known = PROVIDERS[provider]

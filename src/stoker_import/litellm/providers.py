@@ -17,6 +17,8 @@ class Provider:
     """The variable in which LiteLLM looks for the key if the entry gives none."""
     dialects: tuple[str, ...] = ()
     """Empty: those of an OpenAI-like API."""
+    ends: str = "/v1"
+    """How an address ends at which it speaks OpenAI's API; it may have others, with paths of their own."""
     is_local: bool = False
     """Whether it usually runs on a machine of one's own, and needs no key."""
 
@@ -25,6 +27,8 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType({
     "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", ("chat", "completions", "responses")),
     "text-completion-openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", ("completions",)),
     "anthropic": Provider("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", ("messages",)),
+    "azure": Provider(key_variable="AZURE_API_KEY", ends="/openai/v1"),
+    "azure_ai": Provider(key_variable="AZURE_AI_API_KEY", ends="/openai/v1"),
     "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
     "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
@@ -63,13 +67,13 @@ def split_model(model: str, provider: str | None = None) -> tuple[str, str]:
 
 def base_url(provider: str, given: str | None) -> str | None:
     """The address that Stoker needs, which ends in `/v1`; None: the provider's paths are others."""
-    known = PROVIDERS.get(provider)
+    known = PROVIDERS.get(provider, Provider())
     if not given:
-        return known.base_url or None if known is not None else None
+        return known.base_url or None
     address = given.rstrip("/")
     for tail in ("/chat/completions", "/messages"):
         address = address.removesuffix(tail)
-    if address.endswith("/v1"):
+    if address.endswith(known.ends):
         return address
-    is_bare = not urlsplit(address).path
+    is_bare = not urlsplit(address).path and known.ends == "/v1"
     return f"{address}/v1" if is_bare else None

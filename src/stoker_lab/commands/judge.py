@@ -133,6 +133,7 @@ def judge_warnings(settings: Settings) -> list[str]:
     """Classes at which the grades of the configured judge do not count: a sentence for each kind of reason."""
     from stoker_lab.judge_trust import uncounted_classes
     from stoker_lab.judging import measure_command
+    from stoker_lab.validator import judge_cases
 
     router = settings.router
     if router is None or not router.shadow.rate:
@@ -147,8 +148,11 @@ def judge_warnings(settings: Settings) -> list[str]:
             "`classes`; one with `classes = []` only judges"
         )
     if unmeasured:
+        shipped = judge_cases.with_cases(unmeasured)
+        first = shipped[0] if shipped else unmeasured[0]
+        command = measure_command(name, first) + ("" if shipped else " --cases FILE")
         found.append(
             f"router.shadow: the judge '{name}' has not passed a measurement for {', '.join(unmeasured)}: its grades "
-            f"change nothing there: {unidentified or measure_command(name, unmeasured[0])}"
+            f"change nothing there: {unidentified or command}"
         )
     return found

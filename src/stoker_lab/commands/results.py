@@ -50,7 +50,9 @@ def _state_at_a_glance(context: typer.Context) -> Path:
     return default_state()
 
 
-_Id = Annotated[str, typer.Argument(metavar="ID", help="A result, or how its id begins.", autocompletion=result_ids)]
+_Id = Annotated[
+    str | None, typer.Argument(metavar="ID", help="A result, or how its id begins.", autocompletion=result_ids)
+]
 
 
 @app.command("list")
@@ -107,8 +109,12 @@ def _row(entry: ResultEntry) -> tuple[str, ...]:
 
 
 @app.command()
-def show(run_id: _Id, config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
+def show(
+    run_id: _Id = None, config: options.Config = None, state: options.State = None, json: options.Json = False
+) -> None:
     """One result: who was measured, what was found, the numbers. With --json the whole file."""
+    if run_id is None:
+        raise UsageError("which result? give its id; to list the newest: stoker results list")
     run = _one(_store(config, state), run_id)
     if json:
         import msgspec
@@ -141,8 +147,8 @@ def show_run(run: Run) -> None:
 
 @app.command()
 def compare(
-    before: _Id,
-    after: Annotated[str, typer.Argument(metavar="ID", help="The other one.", autocompletion=result_ids)],
+    before: _Id = None,
+    after: Annotated[str | None, typer.Argument(metavar="ID", help="The other one.", autocompletion=result_ids)] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every number, not only the twelve that matter.")] = False,
     config: options.Config = None,
     state: options.State = None,
@@ -152,6 +158,8 @@ def compare(
     differs is named."""
     from stoker_lab.comparison import runs
 
+    if before is None or after is None:
+        raise UsageError("which results? give the ids of two of one kind; to list the newest: stoker results list")
     store = _store(config, state)
     first, second = _one(store, before), _one(store, after)
     if first.kind is not second.kind:

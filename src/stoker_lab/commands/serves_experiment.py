@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from stoker.engines.masks import MachineCards
 
 
+CONTEXT, PARALLEL = 4096, 4
+
+
 def experiment(
     model: Annotated[
         str,
@@ -45,8 +48,8 @@ def experiment(
     served_name: Annotated[
         str | None, typer.Option("--served-name", help="Model name for clients. Default: derived from the model.")
     ] = None,
-    context: Annotated[int, typer.Option("--context", min=1, help="Tokens that one request may use.")] = 4096,
-    parallel: Annotated[int, typer.Option("--parallel", min=1, help="How many requests it runs at once.")] = 4,
+    context: Annotated[int, typer.Option("--context", min=1, help="Tokens that one request may use.")] = CONTEXT,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="How many requests it runs at once.")] = PARALLEL,
     cmd: Annotated[
         str | None,
         typer.Option("--cmd", help="Any server with an OpenAI-like API: 'vllm serve {model} --port {port}'."),
@@ -75,7 +78,11 @@ def experiment(
 
     state = Path(tempfile.mkdtemp(prefix="stoker-experiment-"))
     settings = settings_for(serve, port, gpu, state)
-    require_port(settings, f"stoker serves experiment --model {shlex.quote(model)}")
+    given = {"--model": model, "--engine": engine, "--container": container, "--gpu": gpu, "--served-name": served_name,
+             "--context": None if context == CONTEXT else str(context),
+             "--parallel": None if parallel == PARALLEL else str(parallel), "--cmd": cmd}  # fmt: skip
+    words = [word for option, value in given.items() if value is not None for word in (option, value)]
+    require_port(settings, shlex.join(["stoker", "serves", "experiment", *words]), ("--", *extra) if extra else ())
     code = 1
     try:
         code = run(

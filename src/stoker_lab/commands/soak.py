@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -85,7 +86,8 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
         )
     if any(one.reply.failure for one in kept.replies):
         raise RequestRefused(
-            f"'{found.serve.name}' does not answer the canary's questions: run stoker eval canary to see why"
+            f"'{found.serve.name}' does not answer the canary's questions; to see why: "
+            f"stoker eval canary {shlex.quote(found.serve.name)} --record"
         )
     began = time.time()
     run_id = result_file.new_id(RunKind.SOAK, found.serve.name, began)

@@ -42,7 +42,12 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
     if not saved:
         terminal.say("no requests are saved")
         known = installation.settings.orchestrators if installation.settings is not None else None
-        how = "configure one, see docs/guides/orchestrator.md" if known == () else 'try it: stoker run "PROMPT"'
+        if known == ():
+            how = "configure one, see docs/guides/orchestrator.md"
+        elif known is not None and len(known) > 1:
+            how = f'try it: stoker run --model {known[0].name} "PROMPT"'
+        else:
+            how = 'try it: stoker run "PROMPT"'
         terminal.note(f"only what an orchestrator writes, block by block, is saved; {how}")
         return
     rows = [

@@ -181,3 +181,10 @@ def test_links_of_a_documentation_page_lead_to_pages_here_and_those_to_other_fil
         "```sh\n[x](y.md)\n```"
     )
     assert told("docs_text.js", "it.anchor", "What `stoker` does, and why") == "what-stoker-does-and-why"
+
+
+def test_a_log_is_offered_only_where_something_was_started() -> None:
+    offers = "(serve) => it.hasLog(serve)"
+    assert told("problems.js", offers, {"cannot_load": None, "failed_start": None}) is True
+    assert told("problems.js", offers, {"cannot_load": "cut off", "failed_start": None}) is False
+    assert told("problems.js", offers, {"cannot_load": "cut off", "failed_start": "unsupported"}) is True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,7 +77,7 @@ def decisions(
         )
         right = ("STATUS", "WAITED", "FIRST TOKEN", "WHOLE", "IN", "OUT")
         terminal.table(columns, [_row(d) for d in found], right=right)
-        place = f" --state {shlex.quote(state)}" if state else f" --config {shlex.quote(config)}" if config else ""
+        place = options.same_place(config, state)
         terminal.note(f"one in full: stoker explain {found[0].id}{place}")
 
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from stoker.fleet.memory.devices import DeviceProbe
 
 
+_WITHOUT_CONFIG = ("init", "import", "up --demo", "cluster up-example")
+"""Commands that read no configuration file, or make one."""
+
+
 def doctor(
     gpu: Annotated[
         bool,
@@ -42,12 +46,13 @@ def doctor(
     if gpu:
         _prove_gpus(json)
         return
-    findings = examine(ReadOptions(config))
+    findings = [_at(finding, config) for finding in examine(ReadOptions(config))]
     if json:
         terminal.emit([dataclasses.asdict(finding) for finding in findings])
     else:
-        terminal.table(("", "PART", "FOUND"), [(f.health, f.part, f.detail) for f in findings])
-        _advise(findings)
+        shown = _together(findings)
+        terminal.table(("", "PART", "FOUND"), [(f.health, f.part, f.detail) for f in shown])
+        _advise(shown, options.same_place(config, None))
     if any(finding.health is DoctorHealth.FAIL for finding in findings):
         raise typer.Exit(FAILED)
 
@@ -189,6 +194,7 @@ def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
     from stoker.cli.console.installation import config_warnings, load_beside_running
     from stoker.cli.console.uncounted import uncounted_warnings
     from stoker.cli.console.unmeasured import unmeasured_warnings
+    from stoker.config.warnings import missing_weights
 
     part = "configuration"
     try:
@@ -202,7 +208,9 @@ def _configuration(given: ReadOptions) -> tuple[Settings | None, DoctorFinding]:
             )
         return None, found
     settings = overridden(settings, given)
-    said = missing + config_warnings(settings) + uncounted_warnings(settings)
+    of_weights = {f"serve '{name}': {text}" for name, text in missing_weights(settings).items()}
+    said = [text for text in missing + config_warnings(settings) if text not in of_weights]  # they have their own part
+    said += uncounted_warnings(settings)
     if not said and (unmeasured := unmeasured_warnings(settings)):
         return settings, DoctorFinding(
             part, DoctorHealth.WARN, f"{settings.source}: {unmeasured[0]}", "measure the tiers", "stoker eval bootstrap"
@@ -235,12 +243,38 @@ def _pid(running: StatusAnswer | None) -> int | None:
     return None if running is None else running.pid
 
 
-def _advise(findings: list[DoctorFinding]) -> None:
+def _at(finding: DoctorFinding, config: str | None) -> DoctorFinding:
+    """The next command is about the configuration that was named."""
+    program, _, command = finding.next.partition(" ")
+    if config is None or program != "stoker" or command.startswith(_WITHOUT_CONFIG):
+        return finding
+    return dataclasses.replace(finding, next=finding.next + options.same_place(config, None))
+
+
+def _together(findings: list[DoctorFinding]) -> list[DoctorFinding]:
+    """One finding for the serves of which the same is said: they lack one program, for example."""
+    alike: dict[tuple[str, ...], list[DoctorFinding]] = {}
+    for finding in findings:
+        kind, _, name = finding.part.partition(" ")
+        is_of_serve = kind == "serve" and bool(name)
+        alike.setdefault((kind, finding.health, finding.detail) if is_of_serve else (finding.part,), []).append(finding)
+    return [
+        same[0]
+        if len(same) == 1
+        else dataclasses.replace(
+            same[0], part=f"serves {', '.join(one.part.removeprefix('serve ') for one in same)}",
+            fix=same[0].fix.replace("the serve cannot start", "these serves cannot start"),
+        )
+        for same in alike.values()
+    ]  # fmt: skip
+
+
+def _advise(findings: list[DoctorFinding], place: str) -> None:
     from stoker.cli.commands.doctor_checks import DoctorHealth
 
     wrong = [finding for finding in findings if finding.health is not DoctorHealth.OK]
     for finding in wrong:
         terminal.say(f"\n{finding.health}: {finding.part}: {finding.fix}\n  next: {finding.next}")
     if not wrong:
-        following = next((finding.next for finding in findings if finding.next), "stoker up")
+        following = next((finding.next for finding in findings if finding.next), "stoker up" + place)
         terminal.say(f"\nno problems; next: {following}")

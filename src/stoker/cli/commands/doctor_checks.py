@@ -236,7 +236,7 @@ def weights(serve: Serve) -> DoctorFinding:
             f"{path} is gone: Ollama removed the model ({name}), or updated it",
             "take over what Ollama has now; if it was removed by mistake, `ollama pull` it first. With --link the file "
             "stays when Ollama removes it",
-            "stoker import ollama --force",
+            "stoker import ollama --force --partial",
         )
     if problem := model_file.problem_of(str(path)):
         what, _, remedy = problem.rpartition(": ")
@@ -486,8 +486,8 @@ def container(serve: Serve, paths: Paths) -> DoctorFinding | None:
 
 
 def _cannot_start(serve: Serve, problems: Sequence[str]) -> DoctorFinding:
-    own = f"serve '{serve.name}': "
-    detail = "; ".join(problem.removeprefix(own) for problem in problems)
+    own, of_it = f"serve '{serve.name}': ", f" of serve '{serve.name}'"
+    detail = "; ".join(problem.removeprefix(own).replace(of_it, "") for problem in problems)
     return DoctorFinding(
         f"serve {serve.name}",
         DoctorHealth.FAIL,

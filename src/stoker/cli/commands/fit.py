@@ -83,7 +83,7 @@ def fit(
         _show(
             [serve.name for serve, _ in subjects],
             judged,
-            partial(_start, path=str(target) if is_path else None, state=state),
+            partial(_start, path=str(target) if is_path else None, config=config, state=state),
         )
         for note in probe.notes() if given is None else ():
             terminal.note(f"stoker: {note}")
@@ -219,11 +219,11 @@ def _judge(serve: Serve, devices: list[Device], main: HostMemory, is_path: bool)
     return check.check_fit(serve, devices, main, shape)
 
 
-def _start(serve: str, path: str | None, state: str | None) -> str:
+def _start(serve: str, path: str | None, config: str | None, state: str | None) -> str:
     """The command that starts what fits."""
     if path:
         return f"stoker serves experiment --model {shlex.quote(path)} --port 8100"
-    return f"stoker serves up {serve}" + (f" --state {shlex.quote(state)}" if state else "")
+    return f"stoker serves up {serve}" + options.same_place(config, state)
 
 
 def _show(names: list[str], judged: list[FitReport | str], start: Callable[[str], str]) -> None:

@@ -70,7 +70,7 @@ def init(
         return
     default = path.name == "stoker.toml" and where.parent == Path.cwd()
     if any(model.origin.startswith("Ollama") for model in found.models):
-        terminal.say("with Ollama's own names and parameters: stoker import ollama --force")
+        terminal.say("with Ollama's own names and parameters: stoker import ollama --force --partial")
     terminal.say("next: stoker up" if default else f"next: stoker up --config {shlex.quote(str(where))}")
 
 

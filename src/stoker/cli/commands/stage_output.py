@@ -154,7 +154,8 @@ def _next(result: Prefetched, serves: Sequence[Serve]) -> list[str]:
     users = _users(result, serves)
     name = users[0] if users else _serve_name(result)
     fit = name if users else shlex.quote(str(result.path))
-    return [f"stoker fit {fit}", f"stoker gate {name} --for ALIAS, then stoker promote ALIAS {name}"]
+    added = [] if users else ["put these lines into stoker.toml, then stoker reload"]
+    return [f"stoker fit {fit}", *added, f"stoker gate {name} --for ALIAS, then stoker promote ALIAS {name}"]
 
 
 def _users(result: Prefetched, serves: Sequence[Serve]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -151,8 +152,10 @@ def require_none(settings: Settings, command: str, is_demo: bool = False, state_
     )
 
 
-def require_port(settings: Settings, command: str) -> None:
-    """Raises RequestRefused, naming who holds the front door's port and what to do, unless it is free."""
+def require_port(settings: Settings, command: str, rest: Sequence[str] = ()) -> None:
+    """Raises RequestRefused, naming who holds the front door's port and what to do, unless it is free. `command`: how
+    it was started, with `rest` behind all options.
+    """
     from stoker.cli.machine import ports
 
     host, port = settings.front_door.host, settings.front_door.port
@@ -167,7 +170,7 @@ def require_port(settings: Settings, command: str) -> None:
         ) from error
     raise RequestRefused(
         f"port {port} on {host} is in use by {ports.holder(port)}; "
-        f"stop it, or listen elsewhere: {command} --port {ports.another_port(host, port)}",
+        f"stop it, or listen elsewhere: {command} --port {ports.another_port(host, port)} {shlex.join(rest)}".rstrip(),
         code="port_in_use",
     )
 

@@ -30,7 +30,7 @@ _INSTEAD = {
     "chat": "stoker client NAME, for a client's settings; stoker client curl, for a first question",
     "ask": "stoker client curl, for a question in the shell",
     "check": "stoker config check",
-    "bench": "stoker eval benchmark",
+    "bench": "stoker eval benchmark SERVE",
     "help": "stoker --help",
 }
 
@@ -49,7 +49,7 @@ _INSTEAD_IN = {
         "switch": "stoker slot switch NAME",
     },
     "orchestrator": {"run": 'stoker run "PROMPT"'},
-    "eval": {"gate": "stoker gate SERVE"},
+    "eval": {"gate": "stoker gate SERVE --for ALIAS"},
     "keys": {
         "add": "stoker keys create NAME",
         "new": "stoker keys create NAME",
@@ -116,7 +116,9 @@ def _commands_called(name: str, root: TyperGroup) -> str | None:
 
 
 class CommandWithSettings(TyperCommand):
-    """A command with `--set SETTING=VALUE`. A setting that has no option of its own is answered with that form."""
+    """A command with `--set SETTING=VALUE`. A setting that has no option of its own is answered with that form, and
+    `--expires`, which only a new key takes, with how to make one.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         from stoker.domain.key import SETTING_NAMES
@@ -125,6 +127,9 @@ class CommandWithSettings(TyperCommand):
         given = args[: args.index("--")] if "--" in args else args
         for place, word in enumerate(given):
             option, equals, value = word.partition("=")
+            if option == "--expires" and option not in options:
+                text = "A key's end is set when it is made: stoker keys create NAME --expires 90d"
+                ctx.fail(f"No such option: --expires. {text}")
             setting = option.removeprefix("--").replace("-", "_")
             if option.startswith("--") and option not in options and setting in SETTING_NAMES:
                 following = given[place + 1 : place + 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,6 +45,11 @@ DrainTimeout = Annotated[
         show_default=False,
     ),
 ]
+
+
+def same_place(config: str | None, state: str | None) -> str:
+    """The options, behind a command that is proposed, that lead to the same Stoker as those that were given."""
+    return f" --state {shlex.quote(state)}" if state else f" --config {shlex.quote(config)}" if config else ""
 
 
 def serve_names(context: typer.Context, incomplete: str) -> list[str]:

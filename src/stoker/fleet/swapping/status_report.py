@@ -136,6 +136,7 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
         "min_tokens_per_second": serve.min_tokens_per_second,
         "parked": state.parked or None,
         "cannot_load": state.cannot_load.reason if state.cannot_load is not None else None,
+        "failed_start": (state.cannot_load.failure or None) if state.cannot_load is not None else None,
         "measured": state.measured if state.phase is not ServePhase.STOPPED else None,
     }
 

@@ -12,6 +12,9 @@ export class Refused extends Error {
   }
 }
 
+/** Stoker answers a question long before; after that, the connection is taken for lost. In milliseconds. */
+export const LONGEST_SILENCE = 40_000;
+
 let heardNoKey = () => {};
 
 /** `heard()` is called when a request is answered with 401: the key or the session behind the page counts no longer. */
@@ -30,17 +33,22 @@ export async function send(path, { method = "GET", body, key, signal, headers: m
   return reply;
 }
 
-/** The answer's JSON. Throws Refused. */
-export async function ask(path, options) {
-  let reply;
+/** The answer's JSON. Throws Refused. A question that stays without an answer is given up; what acts may take longer. */
+export async function ask(path, options = {}) {
+  const aborter = new AbortController();
+  options.signal?.addEventListener("abort", () => aborter.abort());
+  const isQuestion = (options.method ?? "GET") === "GET";
+  const timer = isQuestion ? setTimeout(() => aborter.abort(), LONGEST_SILENCE) : 0;
   try {
-    reply = await send(path, options);
+    const reply = await send(path, { ...options, signal: aborter.signal });
+    if (!reply.ok) throw await refusal(reply);
+    return await reply.json();
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (error instanceof Refused || error instanceof SyntaxError || options.signal?.aborted) throw error;
     throw new Refused(0, "no_answer", "Stoker does not answer. Is it still running? `stoker up` starts it.");
+  } finally {
+    clearTimeout(timer);
   }
-  if (!reply.ok) throw await refusal(reply);
-  return reply.json();
 }
 
 export async function refusal(reply) {

@@ -103,7 +103,7 @@ function KeyList({ found, used }) {
       <thead><tr><th scope="col">Key</th>${found && html`<th scope="col">Scope</th><th scope="col">State</th><th scope="col">Most used limit</th>`}
         <th scope="col" class="num">Requests</th><th scope="col" class="num">Prompt tokens</th><th scope="col" class="num">Answer tokens</th>${hasCost && html`<th scope="col" class="num">Cost</th>`}<th scope="col" class="num">Accelerator time</th></tr></thead>
       <tbody>${shown.map((one) => html`<tr key=${one.name}><th scope="row"><${Name} entry=${one} known=${known} /></th>
-        ${found && html`<td>${one.scope ?? "–"}</td><td>${one.state ? html`<${State} entry=${one} />` : html`<span class="dim">–</span>`}</td><td><${Tightest} limits=${one.limits ?? []} /></td>`}
+        ${found && html`<td data-head="Scope">${one.scope ?? "–"}</td><td data-head="State">${one.state ? html`<${State} entry=${one} />` : html`<span class="dim">–</span>`}</td><td data-head="Most used limit"><${Tightest} limits=${one.limits ?? []} /></td>`}
         <${UsageCells} row=${used.find((row) => row.key === one.name)} hasCost=${hasCost} /></tr>`)}</tbody></table></div>
     ${shown.length === 0 && html`<p class="dim">${text ? `No key contains “${text}”.` : "No key was used in this time."}</p>`}
     ${!found && html`<p class="dim small">What each key may use is shown to a key of scope admin.</p>`}

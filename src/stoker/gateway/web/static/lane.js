@@ -7,7 +7,7 @@ import { endOf, isFailed, outcomeOf } from "./outcomes.js";
 import { Places, State, STATES, Twin } from "./parts.js";
 import { address } from "./place.js";
 import { GONE } from "./plan.js";
-import { isBroken, problemOf } from "./problems.js";
+import { hasLog, isBroken, problemOf } from "./problems.js";
 import { mayAct } from "./session.js";
 import { waitingFor } from "./waiting.js";
 
@@ -43,7 +43,7 @@ export function Lane({ slot, members, minutes }) {
 
 function Broken({ serve }) {
   const { text } = problemOf(serve);
-  return html`<p class="wait broken"><span class="words">${text}</span> ${mayAct.value && html`<a href=${address("serves", [serve.name], { show: "log" })}>Its log</a>`}</p>`;
+  return html`<p class="wait broken"><span class="words">${text}</span> ${mayAct.value && hasLog(serve) && html`<a href=${address("serves", [serve.name], { show: "log" })}>Its log</a>`}</p>`;
 }
 
 /** Bars and ticks; the pointer is told what it is on, and a click opens the request. The table beside has it for everybody else. */

@@ -13,12 +13,15 @@ export const CHAT = ["chat", "messages", "responses"];
 
 const PAUSE = 3000;
 
-/** Ask for the list, and again after a failure, until `isOver()`. */
+/** Ask for the list, and again after a failure, until `isOver()`: then somebody else asks. */
 export async function look(isOver) {
   try {
-    listed.value = (await ask("v1/models")).data;
+    const { data } = await ask("v1/models");
+    if (isOver()) return;
+    listed.value = data;
     trouble.value = null;
   } catch (error) {
+    if (isOver()) return;
     trouble.value = error;
     setTimeout(() => { if (!isOver()) look(isOver); }, PAUSE);
   }

@@ -7,6 +7,11 @@ export function isBroken({ state }) {
   return BROKEN.includes(state);
 }
 
+/** Whether its log says more: of a serve that a check found wanting, nothing was started. */
+export function hasLog({ cannot_load: why, failed_start: failure }) {
+  return !why || Boolean(failure);
+}
+
 /** `{ title, text, next }`: what is wrong, why, and what follows; null: nothing is known to be wrong. */
 export function problemOf({ parked, cannot_load: why, last_error: last }) {
   if (parked) return { title: "Parked:", text: sentence(parked), next: "It is not started again before somebody loads it." };

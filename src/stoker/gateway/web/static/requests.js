@@ -62,7 +62,7 @@ function counted(shown, isFiltered) {
 }
 
 function Nothing() {
-  return html`<p>No request yet. Send one to <code>${status.value.frontdoor.base_url}</code>, or type <code>stoker run</code>.</p>`;
+  return html`<p>No request yet. Send one to <code>${status.value.frontdoor.base_url}</code>; <code>stoker client curl</code> prints how.</p>`;
 }
 
 function Filters({ filter, shows }) {

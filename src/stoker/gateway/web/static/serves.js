@@ -4,7 +4,7 @@ import { bytes, counted, number, rate, seconds } from "./format.js";
 import { serves, status } from "./live.js";
 import { Ago, Facts, Places, State } from "./parts.js";
 import { address, place } from "./place.js";
-import { problemOf } from "./problems.js";
+import { hasLog, problemOf } from "./problems.js";
 import { Actions } from "./actions.js";
 import { CHAT } from "./model_list.js";
 import { ServeLog } from "./serve_log.js";
@@ -47,7 +47,7 @@ function Row({ one }) {
       <td class="num">${one.queued || html`<span class="dim">0</span>`}</td><td class="num">${bytes(one.measured ?? one.memory)}</td>
       <td class="num">${rate(one.totals.tokens_per_second)}</td>
       <td>${one.watchdog.verified_at == null ? html`<span class="dim">–</span>` : html`<${Ago} at=${one.watchdog.verified_at} />`}</td></tr>
-    ${problem && html`<tr class="problem"><td colspan=${mayAct.value ? 11 : 10}><div><p><strong>${problem.title}</strong> ${problem.text}</p>${mayAct.value && html`<a href=${address("serves", [one.name], { show: "log" })}>Its log</a>`}</div></td></tr>`}`;
+    ${problem && html`<tr class="problem"><td colspan=${mayAct.value ? 11 : 10}><div><p><strong>${problem.title}</strong> ${problem.text}</p>${mayAct.value && hasLog(one) && html`<a href=${address("serves", [one.name], { show: "log" })}>Its log</a>`}</div></td></tr>`}`;
 }
 
 function engineOf({ engine, driver }) {
@@ -81,7 +81,7 @@ function One({ serve }) {
     <div class="head"><h1>${serve.name}</h1><${State} of=${serve.state} /></div>
     <${Actions} serve=${serve} status=${status.value} />
     ${mayCall.value && serve.dialects.some((one) => CHAT.includes(one)) && html`<p class="small"><a href=${`#/playground/${encodeURIComponent(serve.replica_of ?? serve.name)}`}>Try it in the playground</a></p>`}
-    ${problem && html`<p class="note bad"><strong>${problem.title}</strong> ${problem.text} ${problem.next}${mayAct.value && html` <a href=${address("serves", [serve.name], { show: "log" })} onClick=${toTheLog}>Its log</a>`}</p>`}
+    ${problem && html`<p class="note bad"><strong>${problem.title}</strong> ${problem.text} ${problem.next}${mayAct.value && hasLog(serve) && html` <a href=${address("serves", [serve.name], { show: "log" })} onClick=${toTheLog}>Its log</a>`}</p>`}
     ${serve.backoff != null && html`<p class="note warn">The next try is possible in ${seconds(serve.backoff)}.</p>`}
     ${serve.context_problem && html`<p class="note warn">${serve.context_problem}</p>`}
     <div class="columns"><section><h2>Now</h2><${Facts} rows=${rows} /></section>

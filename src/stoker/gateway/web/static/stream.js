@@ -1,8 +1,6 @@
 // GET /events, read by fetch: an EventSource cannot send the header that a session's cookie counts with.
-import { refusal, Refused, send } from "./api.js";
-
-/** Stoker sends something at least every 15 s. */
-const LONGEST_SILENCE = 40_000;
+// Stoker sends something at least every 15 s.
+import { LONGEST_SILENCE, refusal, Refused, send } from "./api.js";
 
 /**
  * Calls `heard([{ kind, data, id }])` for each piece that arrives, until the stream ends. Throws Refused; an

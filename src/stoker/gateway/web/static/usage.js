@@ -31,12 +31,16 @@ export function UsageTable({ label, head, rows, first }) {
       <td class="meter" aria-hidden="true"><i style=${{ width: `${(tokensOf(row) / most) * 100}%` }} /></td></tr>`)}</tbody></table></div>`;
 }
 
+/** `data-head`: what stands before a cell where the table is one column. */
 export function UsageCells({ row, hasCost }) {
-  if (!row) return html`<td class="num dim">–</td><td class="num dim">–</td><td class="num dim">–</td>${hasCost && html`<td class="num dim">–</td>`}<td class="num dim">–</td>`;
-  return html`<td class="num">${number(row.requests)}${row.failed > 0 && html`<br /><span class="small bad-text">${number(row.failed)} failed</span>`}</td>
-    <td class="num">${number(row.input_tokens)}${row.cached_tokens > 0 && html`<br /><span class="small dim">${number(row.cached_tokens)} cached</span>`}</td>
-    <td class="num">${number(row.output_tokens)}</td>${hasCost && html`<td class="num">${money(row.cost)}</td>`}
-    <td class="num">${row.accelerator_seconds ? seconds(row.accelerator_seconds) : "–"}</td>`;
+  const cells = {
+    Requests: row && html`${number(row.requests)}${row.failed > 0 && html`<br /><span class="small bad-text">${number(row.failed)} failed</span>`}`,
+    "Prompt tokens": row && html`${number(row.input_tokens)}${row.cached_tokens > 0 && html`<br /><span class="small dim">${number(row.cached_tokens)} cached</span>`}`,
+    "Answer tokens": row && number(row.output_tokens),
+    ...(hasCost && { Cost: row && money(row.cost) }),
+    "Accelerator time": row && (row.accelerator_seconds ? seconds(row.accelerator_seconds) : "–"),
+  };
+  return Object.entries(cells).map(([head, value]) => html`<td key=${head} class=${row ? "num" : "num dim"} data-head=${head}>${value ?? "–"}</td>`);
 }
 
 /** The totals of a time. `failed`: the address of the requests that failed. */

@@ -1,0 +1,307 @@
+"""Situations in which Stoker proposes a command, by where they come about, and what each command does there."""
+
+from __future__ import annotations
+
+from tests.scenarios.plane import MODELS
+from tests.scenarios.typed import Proposal, Situation
+
+SPARK = str(MODELS / "spark.gguf")
+SHOWN = "SERVE +STATE"
+STARTED = "listening on"
+
+STOPPED = [
+    Situation("stoker serves status", (Proposal("stoker up --config 1", STARTED),)),
+    Situation("stoker slot list", (Proposal("stoker up --config 1", STARTED),)),
+    Situation("stoker keys list", (Proposal("stoker up --config 1", STARTED),)),
+    Situation("stoker explain req_1", (Proposal("stoker decisions", "no requests are recorded"),)),
+    Situation("stoker config check", (Proposal("stoker up --config 1", STARTED),)),
+    Situation("stoker doctor", (Proposal("stoker up", STARTED), Proposal("stoker --install-completion", "installed"))),
+    Situation("stoker doctor --config missing.toml", (
+        Proposal("stoker fit 1", "gone.gguf does not exist", 1),
+        Proposal("stoker serves up 1 --dry-run", "nonesuch", 1), Proposal("stoker doctor", "nonesuch", 1),
+    )),
+    Situation("stoker doctor --config typo.toml", (Proposal("stoker config check", "keep_loaded includes preload"),)),
+    Situation("stoker slot list --state elsewhere", (Proposal("stoker up --config FILE", STARTED),)),
+    Situation("stoker config show --config gone.toml", (Proposal("stoker init --path 1", "wrote"),)),
+    Situation("stoker config show --config models", (Proposal("stoker init --path 1", "wrote"),)),
+    Situation("stoker config schema", (
+        Proposal("stoker usage", "nothing was used"), Proposal("stoker watchdog --once", "does not run", 1),
+    )),
+    Situation("stoker serves up a --dry-run --config embedded.toml", (
+        Proposal("stoker docs embedded engine options", "Embedded engine options"),
+    )),
+    Situation("stoker config check --config prompt.toml", (Proposal("stoker orchestrator prompts --ship", "block"),)),
+    Situation("stoker client aider --config small.toml", (
+        Proposal("stoker fit", "VERDICT", adds="a --config small.toml"),
+    )),
+    Situation("stoker fit --config none.toml", (Proposal("stoker fit PATH/TO/MODEL.gguf", "fits"),)),
+]  # fmt: skip
+
+RUNS = [
+    Situation("stoker help", (Proposal("stoker --help", "Commands"),)),
+    Situation("stoker chat", (
+        Proposal("stoker client NAME", "127.0.0.1", fills={"NAME": "aider"}),
+        Proposal("stoker client curl", "127.0.0.1"),
+    )),
+    Situation("stoker client env", (Proposal("stoker client env", "OPENAI_BASE_URL"),)),
+    Situation("stoker ask", (Proposal("stoker client curl", "127.0.0.1"),)),
+    Situation("stoker ps", (Proposal("stoker serves status", SHOWN),)),
+    Situation("stoker models", (Proposal("stoker serves status", SHOWN),)),
+    Situation("stoker logs", (Proposal("stoker serves logs NAME", "scripted model"),)),
+    Situation("stoker serves show", (
+        Proposal("stoker serves status", SHOWN), Proposal("stoker config show", r"\[\[serve\]\]"),
+    )),
+    Situation("stoker check", (Proposal("stoker config check", "stoker.toml"),)),
+    Situation("stoker config check", (Proposal("stoker reload", "nothing changed"),)),
+    Situation("stoker init", (Proposal("stoker config check --config 1", "5 serves"),)),
+    Situation("stoker load", (Proposal("stoker serves up NAME", "fast is already ready"),)),
+    Situation("stoker unload", (Proposal("stoker serves down NAME", "tiny is", fills={"NAME": "tiny"}),)),
+    Situation("stoker orchestrator prompts", (Proposal("stoker orchestrator prompts --ship", "block"),)),
+    Situation("stoker orchestrator show nothing", (Proposal("stoker orchestrator list", "no requests are saved"),)),
+    Situation("stoker run hello", (Proposal("stoker client curl", "127.0.0.1"),)),
+    Situation("stoker promote main", (Proposal("stoker promote 1 SERVE", "because|no gate", 1, {"SERVE": "slow"}),)),
+    Situation("stoker promote main slow", (
+        Proposal("stoker promote 1 1 --force --reason TEXT", "main points to slow now"),
+    )),
+    Situation("stoker promote main", (Proposal("stoker promote 1 --reset", "main points to fast now"),)),
+    Situation("stoker decisions --routes", (Proposal('stoker route "PROMPT"', "chat"),)),
+    Situation("stoker decisions", (Proposal("stoker explain 11", "served by fast|fast"),)),
+    Situation("stoker explain req_nothing", (Proposal("stoker decisions", "fast"),)),
+    Situation("stoker import llama-swap performance.yaml --check", (Proposal("stoker top", "fast"),)),
+    Situation("stoker results list", (Proposal("stoker eval canary SERVE --record", "canary"),)),
+    Situation("stoker eval canary slow", (
+        Proposal("stoker serves up 1", "slow is ready"),
+    )),
+    Situation("stoker eval canary fast --baseline x", (Proposal("stoker results list --kind canary", "canary +fast"),)),
+    Situation("stoker results show", (Proposal("stoker results list", "canary +fast"),)),
+    Situation("stoker results compare", (Proposal("stoker results list", "canary +fast"),)),
+    Situation("stoker results list --serve nothing", (Proposal("stoker results list", "canary +fast"),)),
+    Situation("stoker bench", (Proposal("stoker eval benchmark SERVE", until="of .*fast|c1"),)),
+    Situation("stoker eval benchmark --model x", (Proposal("stoker eval benchmark SERVE", until="of .*fast|c1"),)),
+    Situation("stoker profile show", (Proposal("stoker eval bootstrap", until="1 of|small"),)),
+    Situation("stoker profile diff", (
+        Proposal("stoker profile diff FILE", "nothing changed", 0, {"FILE": "mine.json"}),
+    )),
+    Situation("stoker profile diff none.json", (Proposal("stoker profile export", "version"),)),
+    Situation("stoker stage org/name", (Proposal("stoker stage hf:1", "org/name", 1),)),
+    Situation("stoker stage named", (Proposal("stoker stage SOURCE --as 1", "is staged"),)),
+    Situation(f"stoker stage {SPARK}", (
+        Proposal("stoker fit 1", "fits"), Proposal("stoker reload", "nothing changed"),
+    )),
+    Situation("stoker stage changed.gguf --as spark.gguf", (Proposal("stoker stage --remove 1", "spark.gguf"),)),
+    Situation("stoker stage changed.gguf --as other.gguf", ()),
+    Situation(f"stoker stage {SPARK} --quota 1KiB", (
+        Proposal("stoker stage --list", "vault:other.gguf"),
+        Proposal("stoker stage --remove NAME", "other.gguf", 0, {"NAME": "other.gguf"}),
+    )),
+    Situation("stoker pull", (Proposal("stoker stage SOURCE", "spark"),)),
+    Situation("stoker fit fast", (Proposal("stoker serves status", SHOWN),)),
+    Situation("stoker fit tiny", (Proposal("stoker serves up 1", "tiny is"),)),
+    Situation("stoker eval classifier", (
+        Proposal("stoker eval classifier SERVE", until="1 of|tiny", fills={"SERVE": "tiny"}),
+    )),
+    Situation("stoker fit changed.gguf", (
+        Proposal("stoker serves experiment --model 1 --port 8100", "listening on|stoker serves experiment"),
+    )),
+    Situation("stoker eval bootstrap critic", (Proposal("stoker eval validator 1 --class CLASS", "chat", 2),)),
+    Situation("stoker eval validator critic --class chat", (
+        Proposal("stoker eval validator 1 --class 1 --cases FILE", "stoker.toml, line 1: is no case", 1),
+    )),
+    Situation("stoker config check --config sglang.toml", (Proposal("stoker fit {name}", "there is no serve 'a'", 2),)),
+    Situation("stoker cluster status", (Proposal("stoker cluster up-example", "ray start"),)),
+    Situation("stoker docs xyzzy", (Proposal("stoker docs", "http"),)),
+    Situation("stoker serves drain fast", (Proposal("stoker serves undrain 1", "fast"),)),
+    Situation("stoker serves drain", (Proposal("stoker serves undrain", ""),)),
+    Situation("stoker swap", (Proposal("stoker slot switch NAME", "fast"),)),
+    Situation("stoker serves up odd", (Proposal("stoker slot switch 1 --force", "odd is ready"),)),
+    Situation("stoker serves up", ()),
+    Situation("stoker serves up", (Proposal("stoker slot switch SERVE", "fast is ready"),)),
+]  # fmt: skip
+
+KEYS = [
+    Situation("stoker keys add", (Proposal("stoker keys create NAME", "key 'fast' works now"),)),
+    Situation("stoker keys new", (Proposal("stoker keys create NAME", "works now", 0, {"NAME": "second"}),)),
+    Situation("stoker doctor --config nokeys.toml", (Proposal("stoker keys create", "works now", adds="fourth"),)),
+    Situation("stoker eval canary fast --record", (
+        Proposal("stoker keys create NAME --scope observe", "works now", 0, {"NAME": "fifth"}),
+    )),
+    Situation("stoker keys create fast", (Proposal("stoker keys rotate 1", "the new value of key 'fast'"),)),
+    Situation("stoker keys set fast --expires", (
+        Proposal("stoker keys create NAME --expires 90d", "works now", 0, {"NAME": "third"}),
+    )),
+    Situation("stoker keys set fast --context 32", (Proposal("stoker keys reset 11", "fast"),)),
+    Situation("stoker keys limit fast", (Proposal("stoker keys set NAME --requests-per-minute 60", "fast"),)),
+    Situation("stoker config show", (Proposal("stoker keys reset 1", "fast"),)),
+    Situation("stoker keys edit", (Proposal("stoker keys set NAME --set SETTING=VALUE", "fast"),)),
+    Situation("stoker keys set --help", (Proposal("stoker keys reset", "fast", adds="fast"),)),
+    Situation("stoker keys show nobody", (Proposal("stoker keys list", "fast"),)),
+    Situation("stoker keys usage", (Proposal("stoker usage --key NAME", "fast|no usage|nothing"),)),
+    Situation("stoker keys delete fixed", (Proposal("stoker keys disable 1", "fixed"),)),
+    Situation("stoker keys disable fixed", (Proposal("stoker keys enable 1", "fixed"),)),
+    Situation("stoker keys revoke", (
+        Proposal("stoker keys disable NAME", "fast"), Proposal("stoker keys delete NAME", "fast"),
+    )),
+]  # fmt: skip
+
+EMPTY = [
+    Situation("stoker --help", (Proposal("stoker init", "wrote", adds="--path zeroth.toml"),)),
+    Situation("stoker import folder", (
+        Proposal("stoker init", "wrote", adds="--path first.toml"),
+        Proposal("stoker import llama.cpp DIR", "wrote", 0, {"DIR": "models"}, "--path second.toml"),
+    )),
+    Situation("cat first.toml", (
+        Proposal("stoker config check", "first.toml", adds="--config first.toml"),
+        Proposal("stoker up --config THIS_FILE", STARTED, 0, {"THIS_FILE": "first.toml"}),
+    )),
+    Situation("stoker import llama-swap", (
+        Proposal("stoker import llama-swap config.yaml", "would write|a +", adds="--check"),
+    )),
+    Situation("stoker import llama-swap lite.yaml", (
+        Proposal("stoker import litellm FILE", "ollama|a +", 0, {"FILE": "lite.yaml"}, "--check"),
+    )),
+    Situation("stoker import litellm rich.yaml --check", (
+        Proposal("stoker keys create --help", "--cost-per-day"),
+    )),
+    Situation("stoker fit", (Proposal("stoker fit PATH/TO/MODEL.gguf", "fits"), Proposal("stoker init", "wrote"))),
+    Situation("stoker init", (Proposal("stoker config check --config 1", "no problems"),)),
+]  # fmt: skip
+
+
+PAGE = [
+    Situation("page about.js", (
+        Proposal("stoker COMMAND --help", "Usage", 0, {"COMMAND": "serves"}), Proposal("stoker docs WORDS", "memory"),
+    )),
+    Situation("page docs.js", (Proposal("stoker docs 1", "memory", 0, {"1": "memory"}),)),
+    Situation("page app.js", (Proposal("stoker serves undrain", ""),)),
+    Situation("page results.js", (
+        Proposal("stoker results list", ""), Proposal("stoker eval preflight SERVE", until="fast|1 of"),
+        Proposal("stoker eval benchmark SERVE", until="fast|c1"),
+    )),
+    Situation("page routing.js", (Proposal("stoker reload", "nothing changed"),)),
+    Situation("page requests.js", (Proposal("stoker client curl", "127.0.0.1"),)),
+]  # fmt: skip
+
+OF_KEYS_PAGE = [
+    Situation("page sign_in.js", (
+        Proposal("stoker keys create NAME --scope admin", "works now", 0, {"NAME": "sixth"}),
+    )),
+    Situation("page keys.js", (
+        Proposal("stoker keys create NAME --tokens-per-day 100000 --expires 90d", "works now", 0, {"NAME": "seventh"}),
+        Proposal("stoker keys create me --scope admin", "works now"),
+    )),
+    Situation("page key_limits.js", (
+        Proposal("stoker keys set NAME --tokens-per-day 100000", "is changed", 0, {"NAME": "sixth"}),
+    )),
+    Situation("page key_actions.js", (Proposal("stoker keys disable NAME", "is disabled", 0, {"NAME": "sixth"}),)),
+]  # fmt: skip
+
+QUALITY = [
+    Situation("stoker eval gate", (Proposal("stoker gate SERVE --for ALIAS", until="preflight|1 of"),)),
+    Situation("stoker promote main slow", (Proposal("stoker gate 1 --for 1", until="preflight|1 of"),)),
+    Situation("stoker profile show", (Proposal("stoker eval calibrate", until="small"),)),
+    Situation("stoker eval validator plain", (Proposal("stoker eval validator SERVE", until="fast|1 of"),)),
+    Situation("stoker config check", (
+        Proposal("stoker eval validator 1", until="1 of|slow"),
+        Proposal("stoker eval validator 1 --class 1", until="1 of|slow"),
+    )),
+    Situation("stoker eval classifier", (Proposal("stoker eval classifier 1", until="slow|1 of"),)),
+    Situation("stoker orchestrator list", (Proposal('stoker run --model 1 "PROMPT"', "tok"),)),
+    Situation("stoker run", (Proposal("stoker run --resume REQUEST", "list the requests", 2),)),
+    Situation("stoker orchestrator run", (Proposal('stoker run "PROMPT"', "which orchestrator", 2),)),
+    Situation("page gates.js", (
+        Proposal("stoker gate SERVE --gate 1", until="preflight|1 of", fills={"1": "default"}),
+    )),
+    Situation("stoker config schema", (Proposal("stoker eval validator", until="slow|1 of", adds="slow"),)),
+    Situation("stoker eval context fast", (Proposal("stoker serves down 1", "fast"),)),
+    Situation("stoker serves up crash", (Proposal("stoker serves logs 1", "out of luck"),)),
+]  # fmt: skip
+
+EXPERIMENT = (
+    Proposal("stoker serves status --state 1", SHOWN),
+    Proposal("stoker eval preflight --base-url 1 --model 1", until="1 of|stream"),
+)
+REPLACED = Proposal("stoker up --replace", STARTED)
+TAKEN = Proposal("stoker up --port 1", STARTED)
+STAGED = (
+    Proposal("stoker reload", "new"),
+    Proposal("stoker gate 1 --for ALIAS", until="preflight|1 of"),
+    Proposal("stoker promote ALIAS 1", "main points to new now"),
+    Proposal("stoker promote 1 --reset", "main points to fast now"),
+)
+WATCHED = (Proposal("stoker slot status", "slow"), Proposal("stoker serves status {name}", "slow"))
+LOOKED_INTO = (
+    Proposal("stoker results compare BASELINE THIS", "canary"),
+    Proposal("stoker serves logs SERVE", "scripted model"),
+    Proposal("stoker eval canary 1 --record", "failed +http_502", 1),
+)
+ROUTING = (
+    Proposal("stoker eval bootstrap 1 --class 1", until="small"),
+    Proposal("stoker eval calibrate 11", until="small"),
+    Proposal("stoker eval calibrate 1", until="small"),
+)
+ROLLED_BACK = Proposal("stoker results list --kind promotion", "promotion +new")
+OF_A_REQUEST = Proposal("stoker explain 1", "fast")
+VARIABLES = (Proposal("stoker import llama-swap", "a"), Proposal("stoker import litellm", "a"))
+OLLAMA = (
+    Proposal("stoker import ollama --force --partial", "wrote", 1),
+    Proposal("stoker import ollama 1 --check", "odd", 1),
+)
+BROKEN = Proposal("stoker profile import --replace FILE", "imported", fills={"FILE": "mine.json"})
+COMPARED = Proposal("stoker results compare 1 1 --all", "c8", adds="--state measured")
+CLIENTS = (
+    Proposal("stoker stage SOURCE", "spark"),
+    Proposal("stoker slot switch 1", "ready"),
+    Proposal("stoker stage", "spark", adds=SPARK),
+)
+
+_RESUMED = (
+    "tests/scenarios/test_orchestrating_command.py::test_a_stopped_request_ends_at_once_and_goes_on_after_its_blocks"
+)
+ELSEWHERE = {
+    "stoker up --demo": "tests/scenarios/test_real_models.py::test_ctrl_c_on_the_demo_leaves_no_process_behind",
+    "stoker run --resume 11": _RESUMED,
+    "stoker orchestrator show 1": "tests/scenarios/test_orchestrating_command.py::"
+    "test_a_block_that_never_passes_ends_the_command_with_1",
+    "stoker promote 1 1 --evidence 1": "tests/scenarios/test_gating.py::"
+    "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
+    "stoker cluster status 1": "tests/cli/test_cli_cluster.py::test_what_a_cluster_that_is_not_known_proposes_is_typed",
+    "stoker --version -v": "tests/cli/test_cli_extensions.py::"
+    "test_a_command_that_cannot_be_imported_says_so_and_leaves_the_others",
+}
+"""The test that types it where it is proposed."""
+
+NOT_TYPED = {
+    "stoker cluster status": "logged where a job of a cluster does not end",
+    "stoker explain": "an orchestrator without any tier that may work refuses the request",
+    "stoker gate SERVE --suites DIR": "it needs a suite of hundreds of fixtures",
+    "stoker import": "the search for models took too long",
+    "stoker init --force": "neither this machine nor the package has a model",
+    "stoker install systemd": "systemd refuses or does not know a unit",
+    "stoker install systemd --user": "systemd does not know a unit",
+    "stoker profile show": "grades of a judge that do not count were given to routed requests",
+    "stoker results show": "no answer of a comparison could be graded",
+    "stoker route-sync": "a help text: what an option installs, not what to type",
+    "stoker run": "a file was lost: what the command sent, not what to type",
+    "stoker run --file 1": "an orchestrator wrote where something else had written meanwhile",
+    "stoker run --project DIR": "a request over the network named a project",
+    "stoker serves down": "Stoker adopted a serve of an older configuration, or its units are removed",
+    "stoker serves down %s": "logged where a container drifted or was paused: needs Docker",
+    "stoker serves logs": "a benchmark was given up after many failures in a row",
+    "stoker up --port N": "the port was taken between the check and the start",
+}
+"""The situation that no test here brings about. The command exists and takes what is written: tests/docs."""
+
+TYPED = {
+    proposal.text
+    for table in (STOPPED, RUNS, KEYS, EMPTY, PAGE, OF_KEYS_PAGE, QUALITY)
+    for situation in table
+    for proposal in situation.proposes
+} | {
+    proposal.text
+    for proposals in (
+        EXPERIMENT, STAGED, WATCHED, LOOKED_INTO, ROUTING, VARIABLES, OLLAMA, CLIENTS,
+        (REPLACED, TAKEN, ROLLED_BACK, OF_A_REQUEST, BROKEN, COMPARED),
+    )
+    for proposal in proposals
+}  # fmt: skip
+"""All that tests/scenarios/test_proposals.py types."""
