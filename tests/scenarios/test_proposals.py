@@ -240,7 +240,7 @@ def test_a_staged_model_is_added_measured_and_promoted_as_proposed() -> None:
 
 def test_what_is_watched_no_longer_is_seen_as_proposed() -> None:
     slow = Script(ready_after=20.0, ignore_sigterm=True)
-    with running(serve("slow", slow, stop_grace="1s")) as plane:
+    with running(serve("slow", slow, stop_grace="5s")) as plane:
         begun = typed.began(plane, "stoker serves up slow")
         poll(lambda: plane.serve("slow")["state"] == "starting", "it loads")
         begun.send_signal(signal.SIGINT)
