@@ -15,7 +15,7 @@ import logging
 import resource
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -1033,13 +1033,29 @@ def _target(url: bytes) -> tuple[bytes, bytes]:
     return parsed.path or b"/", parsed.query or b""
 
 
-async def read_body(wire: Wire, limit: int) -> bytes:
+class BodySource(Protocol):
+    """The body of a request while it comes: see `Wire`."""
+
+    headers: dict[bytes, bytes]
+    received: int
+    is_whole: bool
+    is_lost: bool
+    body_error: StokerError | None
+
+    def expect(self, length: int) -> None: ...
+
+    def wait_for_more(self) -> Awaitable[None]: ...
+
+    def take_body(self) -> bytes: ...
+
+
+async def read_body(wire: BodySource, limit: int) -> bytes:
     """The whole body. Raises as `wait_for_body`."""
     await wait_for_body(wire, limit)
     return wire.take_body()
 
 
-async def wait_for_body(wire: Wire, limit: int) -> None:
+async def wait_for_body(wire: BodySource, limit: int) -> None:
     """Wait until the whole body has arrived. Raises
 
     ClientError 413    it is too large: before the first byte if its length is declared, else as soon as it is exceeded
