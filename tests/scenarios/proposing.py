@@ -228,7 +228,7 @@ STAGED = (
     Proposal("stoker promote ALIAS 1", "main points to new now"),
     Proposal("stoker promote 1 --reset", "main points to fast now"),
 )
-WATCHED = (Proposal("stoker slot status", "slow"), Proposal("stoker serves status {name}", "slow"))
+WATCHED = (Proposal("stoker slot status", "slow"), Proposal("stoker serves status {name}", "lasting"))
 LOOKED_INTO = (
     Proposal("stoker results compare BASELINE THIS", "canary"),
     Proposal("stoker serves logs SERVE", "scripted model"),

@@ -239,14 +239,15 @@ def test_a_staged_model_is_added_measured_and_promoted_as_proposed() -> None:
 
 
 def test_what_is_watched_no_longer_is_seen_as_proposed() -> None:
-    slow = Script(ready_after=20.0, ignore_sigterm=True)
-    with running(serve("slow", slow, stop_grace="5s")) as plane:
+    lasting = serve("lasting", Script(stop_after=3.0), slot=None, preload=True, stop_grace="10s")
+    with running(serve("slow", Script(ready_after=20.0)), lasting) as plane:
         begun = typed.began(plane, "stoker serves up slow")
         poll(lambda: plane.serve("slow")["state"] == "starting", "it loads")
         begun.send_signal(signal.SIGINT)
         typed.works(plane, "".join(begun.communicate(60)), WATCHED[0])
-        begun = typed.began(plane, "stoker serves down slow")
-        poll(lambda: "slow" in begun.printed() or plane.serve("slow")["state"] == "stopping", "it stops")
+        poll(lambda: plane.serve("lasting")["state"] == "ready", "the other one is ready")
+        begun = typed.began(plane, "stoker serves down lasting")
+        poll(lambda: plane.serve("lasting")["state"] == "stopping", "it stops")
         begun.send_signal(signal.SIGINT)
         typed.works(plane, "".join(begun.communicate(60)), WATCHED[1])
 
