@@ -158,7 +158,7 @@ def test_a_word_that_means_nothing_or_too_much_keeps_the_serve_from_starting(ser
 
 
 @pytest.mark.parametrize(
-    "machine", [MachineCards(), MachineCards(AMD, is_complete=False)], ids=["none", "perhaps more"]
+    "machine", [MachineCards(), MachineCards(AMD, frozenset(("nvidia",)))], ids=["none", "perhaps more"]
 )
 def test_where_a_device_may_be_that_is_not_shown_the_words_count_as_they_are_written(
     serve: Serve, machine: MachineCards
@@ -259,7 +259,7 @@ def test_a_driver_that_no_longer_answers_makes_no_other_launch_of_what_runs(serv
     up = ("docker", "run", "-d", "{devices}", "image")
     plain = replace(build(serve, "cuda", "vulkan"), driver=driver, up=up if driver is Driver.COMPOSE else None)
     slot = Slot("gpu", devices=("nvidia:0",))
-    seen_now, silent = masked(plain, slot, MIXED), masked(plain, slot, MachineCards(is_complete=False))
+    seen_now, silent = masked(plain, slot, MIXED), masked(plain, slot, MachineCards(unseen=frozenset(("nvidia",))))
     assert (seen_now.env, seen_now.up) != (silent.env, silent.up)
     assert silent.launches_like(seen_now)
     as_before = {

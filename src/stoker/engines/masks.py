@@ -54,10 +54,15 @@ class MachineCards:
     """The devices of this machine."""
 
     cards: tuple[Card, ...] = ()
-    is_complete: bool = True
-    """Whether no other device is there: False if a driver did not answer."""
+    unseen: frozenset[str] = frozenset()
+    """Vendors that may have further devices, since a driver or a device did not answer."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Stoker's own, of which children inherit a part."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no other device is there."""
+        return not self.unseen
 
 
 @dataclass(frozen=True, slots=True)

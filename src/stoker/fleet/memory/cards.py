@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stoker.engines.masks import NATIVE, Card, MachineCards
 from stoker.engines.record import Api
-from stoker.fleet.memory.devices import Amd, Device, DeviceProbe, Intel, Nvidia
+from stoker.fleet.memory.devices import Amd, Device, Intel, Nvidia
 
 _TOOL = "vulkaninfo"
 _ANSWERS_WITHIN = 10.0
@@ -27,20 +27,16 @@ def this_machine(with_vulkan: bool = True) -> MachineCards:
 
 
 def look(
-    probes: Sequence[DeviceProbe],
+    probes: Sequence[Nvidia | Amd | Intel],
     environment: Mapping[str, str],
     ask_vulkan: Callable[[], str],
     system: Path = Path("/sys"),
 ) -> MachineCards:
-    """The machine that the probes of all vendors show. `ask_vulkan`: what `vulkaninfo` prints; empty: it is not there.
-
-    A vendor's probe that shows nothing and says why may have missed devices.
-    """
-    shown = [(probe, probe.devices()) for probe in probes]
-    devices = [device for _, found in shown for device in found]
-    is_complete = all(found or not probe.notes() for probe, found in shown)
+    """The machine that the probes of all vendors show. `ask_vulkan`: what `vulkaninfo` prints; empty: it is not there."""
+    devices = [device for probe in probes for device in probe.devices()]
+    unseen = frozenset(probe.vendor for probe in probes if probe.misses())
     vulkan = vulkan_numbers(ask_vulkan()) if len(devices) > 1 else {}
-    return MachineCards(tuple(_card(device, vulkan, system) for device in devices), is_complete, environment)
+    return MachineCards(tuple(_card(device, vulkan, system) for device in devices), unseen, environment)
 
 
 def vulkan_numbers(said: str) -> dict[str, int]:
