@@ -32,7 +32,7 @@ def look(
     ask_vulkan: Callable[[], str],
     system: Path = Path("/sys"),
 ) -> MachineCards:
-    """The machine that the probes of all vendors show. `ask_vulkan`: what `vulkaninfo` prints; empty: it is not there."""
+    """The machine that the probes of all vendors show. `ask_vulkan`: what `vulkaninfo` prints; empty: nothing."""
     devices = [device for probe in probes for device in probe.devices()]
     unseen = frozenset(probe.vendor for probe in probes if probe.misses())
     vulkan = vulkan_numbers(ask_vulkan()) if len(devices) > 1 else {}

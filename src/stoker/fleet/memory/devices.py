@@ -195,7 +195,10 @@ class Nvidia:
     def misses(self) -> bool:
         """Whether devices may be there that `devices` does not show. On WSL only the library shows any."""
         self._handles()
-        return bool(self._why) or (self._nvml is None and (self._dev / "dxg").exists())
+        if self._nvml is not None:
+            return bool(self._why)
+        signs = (self._proc / "driver/nvidia", self._dev / "nvidiactl", self._dev / "dxg")
+        return any(sign.exists() for sign in signs)
 
     def by_process(self) -> Accounting | None:
         handles = self._handles()
