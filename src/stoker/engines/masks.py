@@ -27,7 +27,8 @@ VARIABLES: Mapping[Api, tuple[str, ...]] = {
 PLACEHOLDER = "{devices}"
 """A word of `up` that stands for the options that give a container the devices of its slot."""
 _ADDRESS = re.compile(r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
-_PARTITION = "MIG-"
+PARTITION = "MIG-"
+"""How the names of parts of NVIDIA devices begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,7 @@ def container_options(words: Sequence[str], machine: MachineCards, command: Sequ
     shown = ["all"] if shown and not words else shown
     of_nvidia = not machine.cards or "nvidia" in machine.unseen or any(c.vendor == "nvidia" for c in machine.cards)
     absent = [word for word, meant in _meant(words, machine).items() if not meant]
-    shown += [word for word in words if word.startswith(_PARTITION)]
+    shown += [word for word in words if word.startswith(PARTITION)]
     shown += [word.removeprefix("nvidia:") for word in absent if of_nvidia]  # its tool says what is wrong with it
     options: list[str] = []
     if has_cdi:
@@ -285,7 +286,7 @@ def _meant(
     """
     return {
         word: [None]
-        if word.startswith(_PARTITION)
+        if word.startswith(PARTITION)
         else [
             card
             for card in machine.cards
@@ -398,7 +399,7 @@ def _values(named: Sequence[tuple[str, Card | None]], api: Api, engine: Engine) 
     """What the variable of this interface calls these cards, each once; None: a number there is not known. CUDA takes
     ids or numbers, not both.
     """
-    are_ids = engine.takes_uuids and all(word.startswith(("GPU-", _PARTITION)) for word, _ in named)
+    are_ids = engine.takes_uuids and all(word.startswith(("GPU-", PARTITION)) for word, _ in named)
     values: dict[str, str | None] = {}
     for word, card in named:
         values.setdefault(word if card is None else card.uuid, _value(word, card, api, engine, are_ids))
@@ -465,7 +466,7 @@ def _inherited_problem(
     ]
     if not hidden:
         return ""
-    choice = _list(shown) or ", ".join(word for word in allowed if word.startswith(_PARTITION))
+    choice = _list(shown) or ", ".join(word for word in allowed if word.startswith(PARTITION))
     return (
         f"{name}={ours[name]} in Stoker's own environment hides {', '.join(hidden)}: "
         + (f"name one of {choice} in `devices` of its slot, or " if choice else "")
@@ -475,7 +476,7 @@ def _inherited_problem(
 
 def _is_part_shown(word: str, allowed: Sequence[str], shown: Sequence[Card], same: Sequence[Card]) -> bool:
     """Only some names of parts hold that of their card."""
-    parent = any(word.startswith(f"{_PARTITION}{card.uuid}") for card in shown)
+    parent = any(word.startswith(f"{PARTITION}{card.uuid}") for card in shown)
     return word in allowed or parent or len(shown) == len(same)
 
 

@@ -10,7 +10,7 @@ from tests.fleet.memory.test_memory_probes import AMD
 
 from stoker.engines.masks import MachineCards
 from stoker.engines.record import Api
-from stoker.fleet.memory.cards import look, vulkan_numbers
+from stoker.fleet.memory.cards import look, vulkan_numbers, vulkan_text
 from stoker.fleet.memory.devices import Amd, Intel, Nvidia
 
 VULKANINFO = """\
@@ -110,3 +110,13 @@ def test_without_the_library_nvidia_devices_may_be_there_wherever_their_driver_i
 ) -> None:
     dev = write(tmp_path / "dev", {name: ""})
     assert look((Nvidia(missing, tmp_path, dev),), {}, lambda: "").unseen == unseen
+
+
+def test_vulkan_counts_for_the_environment_that_engines_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "vulkaninfo"
+    tool.write_text('#!/bin/sh\necho "$VK_INSTANCE_LAYERS $DISPLAY"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for name in ("DISPLAY", "VK_INSTANCE_LAYERS"):
+        monkeypatch.setenv(name, "VK_LAYER_that_sorts")
+    assert vulkan_text().split() == []

@@ -12,13 +12,12 @@ from pathlib import Path
 from stoker.engines.masks import NATIVE, Card, MachineCards
 from stoker.engines.record import Api
 from stoker.fleet.memory.devices import Amd, Device, Intel, Nvidia
+from stoker.fleet.process.environment import child_environment
 
 _TOOL = "vulkaninfo"
 _ANSWERS_WITHIN = 10.0
 _DEVICE = re.compile(r"GPU(\d+):\s*$")
 _PLACE = re.compile(r"\s*pci(Domain|Bus|Device|Function)\s*=\s*(0x[0-9a-fA-F]+|\d+)")
-_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
-"""Variables that no engine has, and by which Mesa puts the card of the screen first."""
 
 
 def this_machine(with_vulkan: bool = True) -> MachineCards:
@@ -56,14 +55,16 @@ def vulkan_numbers(said: str) -> dict[str, int]:
 
 
 def vulkan_text() -> str:
+    """What `vulkaninfo` prints in the environment that engines get: variables of the screen, loader and driver change
+    the order.
+    """
     program = shutil.which(_TOOL)
     if program is None:
         return ""
-    environment = {name: value for name, value in os.environ.items() if name not in _SCREENS}
     try:
         done = subprocess.run(
-            [program], env=environment, capture_output=True, timeout=_ANSWERS_WITHIN, check=False, text=True,
-            errors="replace",
+            [program], env=child_environment(os.environ, {}, {}), capture_output=True, timeout=_ANSWERS_WITHIN,
+            check=False, text=True, errors="replace",
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""
