@@ -206,6 +206,19 @@ def test_where_a_driver_is_silent_a_number_may_mean_its_device_and_no_other_is_t
     assert seen(replace(serve, engine=engine), SILENT, word) == expected
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("0", "0"), ("7", "7"), ("GPU-11aa 7", "0,7"), ("GPU-11aa GPU-9", "GPU-11aa,GPU-9"), ("nvidia:0 0", "0"),
+    ],
+)  # fmt: skip
+def test_a_lost_device_takes_none_of_the_others_from_a_slot(serve: Serve, words: str, expected: str) -> None:
+    machine = MachineCards(NVIDIA, frozenset(("nvidia",)))
+    build(serve, "cuda")
+    told = seen(serve, machine, *words.split())
+    assert f"CUDA_VISIBLE_DEVICES={expected}" in told.split()
+
+
 def test_without_any_known_card_words_of_stokers_own_are_translated_or_refused(serve: Serve) -> None:
     assert seen(serve, MachineCards(), "nvidia:0") == f"{PCI} CUDA_VISIBLE_DEVICES=0"
     assert seen(serve, MachineCards(), "amd:1") == "HIP_VISIBLE_DEVICES=1"

@@ -118,7 +118,7 @@ def mask(words: Sequence[str], engine: Engine, apis: frozenset[Api] | None, mach
         return Mask()  # 1
     meant = _meant(words, machine, apis)
     unseen = _unseen(machine, apis)
-    passed_on = [word for word, cards in meant.items() if unseen and (not cards or _is_number(word))]  # 2
+    passed_on = [word for word, cards in meant.items() if _may_mean_more(word, cards, unseen)]  # 2
     certain = {word: cards for word, cards in _meant(words, machine).items() if word not in passed_on}
     problem = (
         _unusable(certain, engine, apis, machine)
@@ -127,9 +127,11 @@ def mask(words: Sequence[str], engine: Engine, apis: frozenset[Api] | None, mach
     )
     if problem or (problem := _unmixable({word: cards for word, cards in meant.items() if cards}, engine)):
         return Mask(problem=problem)  # 3, 4
-    guessed = _passed_on(passed_on, unseen)
-    if passed_on and not engine.masks_below_hip:  # AMD's and NVIDIA's variables have to be equal
-        return Mask(_passed_on([_counted(word, certain.get(word, ())) for word in meant], unseen))
+    are_ids = engine.takes_uuids and all(word.startswith(("GPU-", PARTITION)) for word in meant)
+    written = {word: word if word in passed_on or are_ids else _counted(word, cards) for word, cards in meant.items()}
+    guessed = _passed_on(list(written.values()), unseen) if passed_on else {}
+    if guessed and not engine.masks_below_hip:
+        return Mask(guessed)  # AMD's and NVIDIA's variables have to be equal
     by_api: dict[Api, list[tuple[str, Card | None]]] = {}
     for word, cards in meant.items():
         for card in cards:
@@ -307,11 +309,19 @@ def _unseen(machine: MachineCards, apis: frozenset[Api] | None) -> frozenset[str
     return frozenset(vendor for vendor in vendors if apis is None or NATIVE[vendor] in apis or not machine.cards)
 
 
+def _may_mean_more(word: str, cards: Sequence[Card | None], unseen: frozenset[str]) -> bool:
+    """Whether it may mean a device that is not shown; of a number each vendor may have one."""
+    if _is_number(word):
+        return bool(unseen - {card.vendor for card in cards if card})
+    return bool(unseen) and not cards
+
+
 def _passed_on(words: Sequence[str], vendors: Iterable[str]) -> dict[str, str]:
     """Words that may mean devices which are not shown, as their engines take them."""
     found: dict[str, str] = {}
     for vendor, of_another in (("nvidia", "amd:"), ("amd", "nvidia:")):
-        listed = ",".join(word.removeprefix(f"{vendor}:") for word in words if not word.startswith(of_another))
+        values = [word.removeprefix(f"{vendor}:") for word in words if not word.startswith(of_another)]
+        listed = ",".join(dict.fromkeys(values))
         if listed and (vendor in vendors or vendor == "amd"):
             found["CUDA_VISIBLE_DEVICES" if vendor == "nvidia" else "HIP_VISIBLE_DEVICES"] = listed
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | found if "CUDA_VISIBLE_DEVICES" in found else found
@@ -375,7 +385,7 @@ def _unmixable(meant: Mapping[str, list[Card | None]], engine: Engine) -> str:
     if engine.device_names or engine.launch is None:
         return ""
     vendors = [{card.vendor if card else "nvidia" for card in cards} for cards in meant.values()]
-    if set.intersection(*vendors):
+    if not vendors or set.intersection(*vendors):
         return ""
     cards = [card for found in meant.values() for card in found if card]
     return (
