@@ -8,6 +8,7 @@ import sys
 import tomllib
 import types
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from tests.docs.commands import BLOCK
 
 from stoker.app import server_parts
 from stoker.app.configuration import Configuration
+from stoker.app.decision_observer import DecisionObserver
 from stoker.app.reload import Reloader
 from stoker.app.server_parts import RunningServer, ServerAccess, ServerPart, ServerParts
 from stoker.domain.access import Settings
@@ -29,6 +31,7 @@ from stoker.domain.trace import RequestTrace
 from stoker.exchange.planner import Planner
 from stoker.extensions import Extension, InstalledExtension, load
 from stoker.gateway.operations import Operation, PageRequest
+from stoker.store.decisions import DecisionLog
 from stoker.store.exposition import expose
 from stoker.store.metrics import Metrics
 
@@ -113,10 +116,8 @@ def test_a_method_that_raises_is_named_once_and_the_other_parts_go_on(
     parts = ServerParts({"broken": faulty, "good": recorder})
     call(parts)
     call(parts)
-    assert len(faulty.calls) == 1
-    assert [record.message for record in caplog.records] == [
-        f"extension broken: {faulty.calls[0]} failed, and is not called again"
-    ]
+    assert len(faulty.calls) == 2, "the next call may go well"
+    assert [record.message for record in caplog.records] == [f"extension broken: {faulty.calls[0]} failed"]
     assert parts.status() == {"seen": len(recorder.seen)}
 
 
@@ -181,8 +182,8 @@ def test_an_answer_that_cannot_be_used_is_a_failure_too(
         assert parts.status() == {"seen": 0}
         assert parts.metrics() == []
     assert [record.message for record in caplog.records] == [
-        "extension odd: status failed, and is not called again",
-        "extension odd: metrics failed, and is not called again",
+        "extension odd: status failed",
+        "extension odd: metrics failed",
     ]
 
 
@@ -200,8 +201,8 @@ def test_a_part_that_is_called_wrongly_or_does_not_end_holds_nobody_up(
 
     asyncio.run(main())
     assert [record.message for record in caplog.records] == [
-        "extension odd: run failed, and is not called again",
-        "extension odd: close failed, and is not called again",
+        "extension odd: run failed",
+        "extension odd: close failed",
     ]
 
 
@@ -238,7 +239,7 @@ def test_a_part_plans_answers_pages_moves_aliases_and_is_told_of_reloads(
 ) -> None:
     module = types.ModuleType("planning_extension")
     module.build = lambda context: Planning()  # type: ignore[attr-defined]
-    module.PAGES = (Operation("GET", "/admin/plans/{name}", "One plan."),)  # type: ignore[attr-defined]
+    module.PAGES = PLANS  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "planning_extension", module)
     extension = Extension("", server="planning_extension:build", pages="planning_extension:PAGES")
     monkeypatch.setattr(server_parts, "installed_extensions", lambda: (InstalledExtension("p", "p 1", extension, ""),))
@@ -259,15 +260,85 @@ def test_a_part_plans_answers_pages_moves_aliases_and_is_told_of_reloads(
     asyncio.run(main())
 
 
+class Observing(Planning):
+    """Says whether it observes by what `connect` has made."""
+
+    @property
+    def is_observing(self) -> bool:  # type: ignore[override]
+        return self.server is not None
+
+
+PLANS = (Operation("GET", "/admin/plans/{name}", "One plan."),)
+
+
 def test_a_part_that_cannot_be_connected_is_asked_nothing_any_more(caplog: pytest.LogCaptureFixture) -> None:
-    part = Planning("no card")
-    parts = ServerParts({"torn": part})
+    part, recorder, metrics = Observing("no card"), Recorder(), Metrics()
+    parts = ServerParts({"good": recorder, "torn": part}, {"torn": PLANS})
     parts.connect(cast(ServerAccess, None))
     assert parts.planners(cast(Configuration, None), ()) == ()
-    assert (parts.status(), parts.moved_aliases()) == ({}, {})
+    assert (parts.status(), parts.moved_aliases(), parts.pages) == ({"seen": 0}, {}, {})
+    DecisionObserver(cast(DecisionLog, Kept()), metrics, parts).on_decision(DECISION)
     asyncio.run(parts.close())
-    assert part.seen == []
-    assert [record.message for record in caplog.records] == ["extension torn: connect failed, and is not called again"]
+    assert (part.seen, recorder.seen) == ([], [DECISION, "closed"])
+    assert parts.problems == {"torn": "connect failed: RuntimeError: no card"}
+    assert [record.message for record in caplog.records] == ["extension torn: connect failed, so it is not used"]
+
+
+def test_a_part_that_cannot_say_whether_it_observes_costs_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    parts = ServerParts({"broken": Observing(), "good": recorder})  # `connect` was not called
+    DecisionObserver(cast(DecisionLog, Kept()), Metrics(), parts).on_decision(DECISION)
+    assert recorder.seen == [DECISION]
+    assert [record.message for record in caplog.records] == ["extension broken: on_decision failed"]
+
+
+def test_a_part_that_does_not_observe_gets_no_decision() -> None:
+    asleep, recorder = Recorder(), Recorder()
+    asleep.is_observing = False
+    DecisionObserver(cast(DecisionLog, Kept()), Metrics(), ServerParts({"a": asleep, "b": recorder})).on_decision(
+        DECISION
+    )
+    assert (asleep.seen, recorder.seen) == ([], [DECISION])
+
+
+class Kept:
+    """A decision log that keeps nothing."""
+
+    def record(self, decision: Decision) -> None: ...
+
+
+class PlanningOnce(Planning):
+    """Cannot plan with another configuration than the first."""
+
+    first: Configuration | None = None
+
+    def plan(self, configuration: Configuration, before: Collection[Serve]) -> Planner | None:
+        self.first = self.first or configuration
+        if configuration is not self.first:
+            raise BrokenPipeError("nobody reads")
+        return super().plan(configuration, before)
+
+
+def test_a_reload_with_which_a_part_cannot_plan_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("planning_once")
+    module.build = lambda context: PlanningOnce()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "planning_once", module)
+    extension = Extension("", server="planning_once:build")
+    monkeypatch.setattr(server_parts, "installed_extensions", lambda: (InstalledExtension("p", "p 1", extension, ""),))
+
+    async def main() -> None:
+        async with Assembly(tmp_path) as program:
+            before = program.active.current
+            program.next_settings = replace(program.settings, aliases=())
+            for _ in range(2):
+                with pytest.raises(BrokenPipeError):
+                    await Reloader(program.active, program.read, program.parts).reload()
+                assert program.active.current is before
+                assert program.parts.gateway.flow.settings.planner_of("own") is not None
+
+    asyncio.run(main())
 
 
 def test_what_cannot_be_used_is_left_out_with_a_line(

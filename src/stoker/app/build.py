@@ -16,7 +16,7 @@ from stoker.access.key_admin import KeyAdmin
 from stoker.app.access_parts import AccessParts, build_access
 from stoker.app.clock import SystemClock
 from stoker.app.configuration import ActiveConfiguration
-from stoker.app.context import BuildContext, RunOptions
+from stoker.app.context import BuildContext, RunOptions, if_anybody_reads
 from stoker.app.decision_observer import DecisionObserver
 from stoker.app.event_bus import EventBus
 from stoker.app.event_parts import build_events
@@ -86,7 +86,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     parts = ProgramParts(store, access, fleet, gateway, watchdog, extensions)
     swaps = SwapHistory(context.clock.wall)
     front = _build_front(context, parts, swaps)
-    bus.subscribe(Observer(parts, active, options.announce).on_event)
+    bus.subscribe(Observer(parts, active, if_anybody_reads(options.announce)).on_event)
     bus.subscribe(swaps.on_event)
     bus.subscribe(extensions.on_event)
     return Program(parts, front)

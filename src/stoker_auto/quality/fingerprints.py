@@ -54,7 +54,7 @@ class FingerprintStore:
     def _read(self) -> dict[str, LastFingerprint]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, LastFingerprint])
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return {}  # each serve is identified again when it is loaded
 
     def _write(self, body: bytes) -> None:
