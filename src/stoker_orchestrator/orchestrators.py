@@ -48,7 +48,7 @@ from stoker_orchestrator.request import OrchestratorContext
 from stoker_orchestrator.runner import OrchestratedRun, RunParts
 from stoker_orchestrator.worker import Worker
 
-log = logging.getLogger("stoker_orchestrator")
+log = logging.getLogger("stoker.orchestrator")
 REPLY_HEADER = b"x-stoker-orchestrator"
 POLICY_HEADER = b"x-stoker-policy"
 RESUME_HEADER = b"x-stoker-resume"

@@ -15,7 +15,7 @@ from stoker.domain.serve import Serve
 from stoker.store.files import atomic
 from stoker_lab.identify import identify
 
-log = logging.getLogger("stoker_auto.routing")
+log = logging.getLogger("stoker.routing")
 
 
 class LastFingerprint(msgspec.Struct, frozen=True):
