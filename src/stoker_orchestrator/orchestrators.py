@@ -121,6 +121,8 @@ class Orchestrators(Planner):
         route, router = request.route, request.planners.get(AUTO)
         if route is None and router is not None:
             route = await router.route(request)
+        if route is None and orchestrator.worker == AUTO:
+            return Renamed(AUTO)  # who answers to that name says why nothing is routed
         task = route.task if route is not None else await self._class_of(call, endpoint, body)
         workers = self._workers(orchestrator, names, route)
         if chosen.needs_class:

@@ -12,10 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from tests.app.program import Assembly, settings_in
 from tests.docs.commands import BLOCK
 
+from stoker import extensions
 from stoker.app import server_parts
 from stoker.app.configuration import Configuration
 from stoker.app.decision_observer import DecisionObserver
@@ -118,7 +120,7 @@ def test_a_method_that_raises_is_named_once_and_the_other_parts_go_on(
     call(parts)
     assert len(faulty.calls) == 2, "the next call may go well"
     assert [record.message for record in caplog.records] == [f"extension broken: {faulty.calls[0]} failed"]
-    assert parts.status() == {"seen": len(recorder.seen)}
+    assert parts.status() == {"extensions": {}, "seen": len(recorder.seen)}
 
 
 def test_a_tracer_that_raises_costs_no_request(caplog: pytest.LogCaptureFixture) -> None:
@@ -179,7 +181,7 @@ def test_an_answer_that_cannot_be_used_is_a_failure_too(
 ) -> None:
     parts = ServerParts({"odd": Odd(status, metrics), "good": Recorder()})
     for _ in range(2):
-        assert parts.status() == {"seen": 0}
+        assert parts.status() == {"extensions": {}, "seen": 0}
         assert parts.metrics() == []
     assert [record.message for record in caplog.records] == [
         "extension odd: status failed",
@@ -276,11 +278,11 @@ def test_a_part_that_cannot_be_connected_is_asked_nothing_any_more(caplog: pytes
     parts = ServerParts({"good": recorder, "torn": part}, {"torn": PLANS})
     parts.connect(cast(ServerAccess, None))
     assert parts.planners(cast(Configuration, None), ()) == ()
-    assert (parts.status(), parts.moved_aliases(), parts.pages) == ({"seen": 0}, {}, {})
+    problems = {"torn": "connect failed: RuntimeError: no card"}
+    assert (parts.status(), parts.moved_aliases(), parts.pages) == ({"extensions": problems, "seen": 0}, {}, {})
     DecisionObserver(cast(DecisionLog, Kept()), metrics, parts).on_decision(DECISION)
     asyncio.run(parts.close())
     assert (part.seen, recorder.seen) == ([], [DECISION, "closed"])
-    assert parts.problems == {"torn": "connect failed: RuntimeError: no card"}
     assert [record.message for record in caplog.records] == ["extension torn: connect failed, so it is not used"]
 
 
@@ -372,6 +374,31 @@ def test_what_cannot_be_used_is_left_out_with_a_line(
     ]
 
 
+@pytest.mark.parametrize("installed", [(), (InstalledExtension("auto", "s 1", None, "ImportError: x"),)])
+def test_without_routing_the_status_says_so_and_which_promotions_have_no_effect(
+    installed: tuple[InstalledExtension, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (server_parts, extensions):
+        monkeypatch.setattr(module, "installed_extensions", lambda: installed)
+    (tmp_path / "state").mkdir(mode=0o700)
+    promoted = [Override(name, "clever", "fast", 7.0) for name in ("coder", "gone")]
+    (tmp_path / "state" / "overrides.json").write_bytes(msgspec.json.encode(promoted))
+    reason = "cannot be used (ImportError: x): see" if installed else "is not installed:"
+
+    async def main() -> None:
+        async with Assembly(tmp_path) as program:
+            assert program.parts.extensions.status() == {"extensions": {one.name: one.problem for one in installed}}
+            ((kind, serve, text),) = program.notes
+            assert (kind, serve) == ("warned", "clever")
+            begin = (
+                "alias coder was promoted to clever and points to fast, as configured: promotions need the extension"
+            )
+            assert text.startswith(f"{begin} auto, which {reason}")
+            assert program.announced == [f"warning: {text}"]
+
+    asyncio.run(main())
+
+
 def test_the_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = {match[3]: match[4] for match in BLOCK.finditer(PAGE.read_text(encoding="utf-8"))}
     (tmp_path / "stoker_tally.py").write_text(blocks["python"])
@@ -384,7 +411,7 @@ def test_the_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Monke
         async with Assembly(tmp_path) as program:
             extensions = program.parts.extensions
             extensions.on_decision(DECISION)
-            assert extensions.status() == {"tally": {"alice": 1}}
+            assert extensions.status()["tally"] == {"alice": 1}
             text = expose(Metrics(), {}, extensions.metrics()).decode()
             assert 'stoker_tally_total{key="alice"} 1.0' in text
 

@@ -229,6 +229,7 @@ async def test_looking_at_decisions_models_and_status(stage: Office) -> None:
     status = (await client.ask("GET", "/status")).json()
     assert [(s["name"], s["state"]) for s in status["serves"]] == [("a", "stopped"), ("b", "stopped")]
     assert (status["frontdoor"]["auth"], status["frontdoor"]["in_flight"], status["draining"]) == ("none", 0, False)
+    assert status["routing"] is None
     models = (await client.ask("GET", "/v1/models")).json()["data"]
     assert [m["id"] for m in models] == ["a", "engine", "al", "b", "other"]
     assert models[0]["stoker"]["state"] == "stopped"

@@ -22,6 +22,7 @@ from stoker.app.event_bus import EventBus
 from stoker.app.event_parts import build_events
 from stoker.app.fleet_parts import FleetParts, build_fleet
 from stoker.app.flow_setup import FlowSetup
+from stoker.app.missing_extensions import ROUTING, ignored_promotions
 from stoker.app.observers import Observer
 from stoker.app.parts import GatewayParts, ProgramParts
 from stoker.app.reload import Reloader
@@ -86,6 +87,11 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     parts = ProgramParts(store, access, fleet, gateway, watchdog, extensions)
     swaps = SwapHistory(context.clock.wall)
     front = _build_front(context, parts, swaps)
+    if not extensions.is_used(ROUTING):
+        for serve, text in ignored_promotions(context.settings):
+            log.warning("%s", text)
+            store.events.note("warned", serve, text)
+            if_anybody_reads(options.announce)(f"warning: {text}")
     bus.subscribe(Observer(parts, active, if_anybody_reads(options.announce)).on_event)
     bus.subscribe(swaps.on_event)
     bus.subscribe(extensions.on_event)

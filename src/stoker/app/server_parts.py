@@ -237,6 +237,10 @@ class ServerParts:
                 self.pages.setdefault((operation.method, operation.verb), Page(operation, one.part.answer))
         self._use(connected)
 
+    def is_used(self, extension: str) -> bool:
+        """Whether it has a part that was built and connected."""
+        return any(one.name == extension for one in self._parts)
+
     def planners(
         self, configuration: Configuration, before: Collection[Serve], must_succeed: bool = False
     ) -> tuple[Planner, ...]:
@@ -274,7 +278,11 @@ class ServerParts:
                 one.on_failure("on_decision")
 
     def status(self) -> dict[str, object]:
-        return {name: value for found in self._ask("status", use=_checked_status) for name, value in found.items()}
+        """With `extensions`: the problem of each that is not used, by name."""
+        own: dict[str, object] = {"extensions": self.problems}
+        return own | {
+            name: value for found in self._ask("status", use=_checked_status) for name, value in found.items()
+        }
 
     def metrics(self) -> list[Metric]:
         return [family for found in self._ask("metrics", use=_checked_families) for family in found]
