@@ -179,6 +179,13 @@ class _Part:
         if self.failing:
             self.failing.discard(method)
 
+    async def answer(self, page: PageRequest) -> Mapping[str, object]:
+        """See `ServerPart.answer`."""
+        try:
+            return await self.part.answer(page)
+        except SystemExit as error:
+            raise RuntimeError(f"extension {self.name}: {page.operation.path} ended with SystemExit") from error
+
     def on_failure(self, method: str) -> None:
         """Called while the error is handled."""
         if method not in self.failing:
@@ -234,7 +241,7 @@ class ServerParts:
                 continue
             connected.append(one)
             for operation in self._operations.get(one.name, ()):
-                self.pages.setdefault((operation.method, operation.verb), Page(operation, one.part.answer))
+                self.pages.setdefault((operation.method, operation.verb), Page(operation, one.answer))
         self._use(connected)
 
     def is_used(self, extension: str) -> bool:
