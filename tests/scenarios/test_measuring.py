@@ -172,7 +172,7 @@ def test_a_serve_that_is_down_is_told_with_the_command_that_starts_it(plane: Pla
         (("a", "--replay", "missing.jsonl"), "No such file"),
         (("a", "--replay", "missing.jsonl", "--rate", "1"), "uses the recorded times"),
         (("a", "--prompt-tokens", "4000", "--output-tokens", "500"), "context of 4096"),
-        (("a", "--prompt-tokens", "0"), "greater than or equal to 1"),
+        (("a", "--prompt-tokens", "0"), "x>=1"),
     ],
 )
 def test_wrong_input_says_what_to_change(plane: Plane, words: tuple[str, ...], says: str) -> None:

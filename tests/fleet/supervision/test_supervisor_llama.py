@@ -115,10 +115,10 @@ def test_a_gguf_that_is_cut_short_is_found_before_a_start_and_refused_by_the_eng
         with pytest.raises(StartFailed) as failure:
             await fleet.start(serve, workshop.on_exit)
         assert "exited with code 1" in failure.value.message
-        assert failure.value.code == "bad_weights"
+        assert failure.value.code == "unsupported_architecture"
         assert "stoker serves logs" in failure.value.remedy
         assert "llama" not in failure.value.remedy, "nothing that the engine printed"
-        assert "download them again" in failure.value.message
+        assert "update the engine" in failure.value.message
         assert len(failure.value.message) < 1200
         await fleet.close(False)
 

@@ -9,7 +9,5 @@ vendor_rules   what Anthropic and OpenAI refuse for one of their models, put rig
 pass_through   the few changes to a request that otherwise passes through
 checked_reply  a reply that passes through while a check reads it
 restore        an answer with the client's own tool names and arguments
-refusal        a serve's 4xx in the client's dialect
-on_demand      imports the readers and writers of a dialect with the first request that needs them
 translate      one request's translation: puts the dialects together
 """

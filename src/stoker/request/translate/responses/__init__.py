@@ -4,6 +4,4 @@ read_prompt    a client's request -> Prompt
 write_prompt   Prompt -> a serve's request
 read_answer    a serve's answer -> events, or Answer
 write_answer   events, or Answer -> a client's answer
-whole_answer   items, usage and stop reason of an answer that was not streamed
-tools          tools, and the choice among them, read and written
 """
