@@ -225,6 +225,11 @@ def test_without_any_known_card_words_of_stokers_own_are_translated_or_refused(s
     assert "`pip install nvidia-ml-py`" in seen(serve, MachineCards(), "0000:41:00.0")
 
 
+def test_a_build_for_cuda_alone_is_not_started_for_a_device_of_amd_that_nobody_sees(serve: Serve) -> None:
+    build(serve, "cuda")
+    assert "no device is amd:1" in seen(serve, MachineCards(), "amd:1"), "it would see all of NVIDIA's"
+
+
 def test_a_container_is_given_words_that_may_mean_a_silent_device_or_is_refused(serve: Serve) -> None:
     boxed = replace(serve, driver=Driver.COMPOSE, container="a", up=("docker", "run", "-d", "{devices}", "image"))
     for word, options in (("9", "--gpus device=9"), ("nvidia:0", "--gpus device=0"), ("GPU-9", "--gpus device=GPU-9")):

@@ -305,8 +305,10 @@ def _reaches(card: Card | None, apis: frozenset[Api] | None) -> bool:
 
 def _unseen(machine: MachineCards, apis: frozenset[Api] | None) -> frozenset[str]:
     """Vendors whose devices are not all shown, and that the engine may use."""
-    vendors = machine.unseen if machine.cards else frozenset(("nvidia", "amd"))
-    return frozenset(vendor for vendor in vendors if apis is None or NATIVE[vendor] in apis or not machine.cards)
+    if machine.cards:
+        return frozenset(vendor for vendor in machine.unseen if apis is None or NATIVE[vendor] in apis)
+    usable = frozenset(vendor for vendor in ("nvidia", "amd") if apis is None or apis & {NATIVE[vendor], Api.VULKAN})
+    return usable or frozenset(("nvidia", "amd"))
 
 
 def _may_mean_more(word: str, cards: Sequence[Card | None], unseen: frozenset[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -76,17 +77,16 @@ def _from_nvml() -> list[Gpu]:
     except pynvml.NVMLError:
         return []  # the package is there and the driver is not
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return [
-            Gpu(
-                index,
-                str(pynvml.nvmlDeviceGetUUID(handle)),
-                str(pynvml.nvmlDeviceGetName(handle)),
-                int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-                "nvidia",
-            )
-            for index, handle in enumerate(handles)
-        ]
+        found = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            with contextlib.suppress(pynvml.NVMLError):  # one that fell off the bus
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+                names = str(pynvml.nvmlDeviceGetUUID(handle)), str(pynvml.nvmlDeviceGetName(handle))
+                found.append(Gpu(index, *names, memory, "nvidia"))
+        return found
+    except pynvml.NVMLError:
+        return []
     finally:
         pynvml.nvmlShutdown()
 
