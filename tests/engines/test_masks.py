@@ -11,6 +11,7 @@ from stoker.domain.serve import Driver, Serve, Slot
 from stoker.engines import masks
 from stoker.engines.masks import Card, MachineCards, masked
 from stoker.engines.record import Api
+from stoker.fleet.process.identity import KeySigner, fingerprint
 
 NVIDIA = (
     Card("nvidia", 0, "GPU-11aa", "0000:01:00.0", "RTX 4090", numbers={Api.VULKAN: 1}, node="/dev/dri/renderD128"),
@@ -249,3 +250,23 @@ def test_a_container_gets_its_devices_and_counts_them_from_zero(
 ) -> None:
     assert " ".join(masks.container_options(words, MIXED, (command, "run"))) == expected
     assert masks.container_options(["0", "1"], MachineCards(NVIDIA)) == ["--gpus", '"device=GPU-11aa,GPU-22bb"']
+
+
+@pytest.mark.parametrize("driver", [Driver.PROCESS, Driver.COMPOSE])
+def test_a_driver_that_no_longer_answers_makes_no_other_launch_of_what_runs(serve: Serve, driver: Driver) -> None:
+    """Its engine stays at a reload, and is adopted by a restart; so are those of versions without masks."""
+    signer = KeySigner(lambda: bytes(32))
+    up = ("docker", "run", "-d", "{devices}", "image")
+    plain = replace(build(serve, "cuda", "vulkan"), driver=driver, up=up if driver is Driver.COMPOSE else None)
+    slot = Slot("gpu", devices=("nvidia:0",))
+    seen_now, silent = masked(plain, slot, MIXED), masked(plain, slot, MachineCards(is_complete=False))
+    assert (seen_now.env, seen_now.up) != (silent.env, silent.up)
+    assert silent.launches_like(seen_now)
+    as_before = {
+        PCI.partition("=")[0]: "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "nvidia:0",
+        "HIP_VISIBLE_DEVICES": "nvidia:0",
+    }
+    earlier = replace(plain, env={**as_before, **plain.env})
+    assert fingerprint(seen_now, signer) == fingerprint(silent, signer) == fingerprint(earlier, signer)
+    assert not masked(plain, Slot("gpu", devices=("nvidia:1",)), MIXED).launches_like(seen_now), "another device"

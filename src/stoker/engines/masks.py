@@ -138,6 +138,12 @@ def masked(serve: Serve, slot: Slot | None, machine: MachineCards) -> Serve:
     the words themselves, which it may pass on.
     """
     words = slot.devices if slot is not None else ()
+    found = _masked(serve, words, machine)
+    before = {"env": {**_as_written(words), **serve.env}, "extra_args": serve.extra_args, "up": serve.up}
+    return replace(found, before_mask=before) if words and serve.driver is not Driver.EXTERNAL else found
+
+
+def _masked(serve: Serve, words: Sequence[str], machine: MachineCards) -> Serve:
     if serve.driver is Driver.COMPOSE:
         env = {**_as_written(words), **serve.env} if words else serve.env
         if PLACEHOLDER not in (serve.up or ()):

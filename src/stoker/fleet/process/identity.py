@@ -19,7 +19,7 @@ import msgspec
 
 from stoker.domain.host_port import reachable
 from stoker.domain.lease import Target
-from stoker.domain.serve import IN_PLACE, Secret, Serve
+from stoker.domain.serve import Secret, Serve
 from stoker.store.files import atomic
 
 
@@ -218,7 +218,7 @@ def fingerprint(serve: Serve, signer: KeySigner) -> str:
 
     Only what differs from the defaults goes in: a setting that a later version adds changes nothing by itself.
     """
-    launch = {f.name: getattr(serve, f.name) for f in fields(serve) if f.name not in IN_PLACE}
+    launch = serve.launch_settings()
     defaults = {f.name: f.default_factory() if f.default_factory is not MISSING else f.default for f in fields(serve)}
     chosen = {name: value for name, value in launch.items() if value != defaults[name]}
     return signer.digest("launch", json.dumps(chosen, sort_keys=True, default=_plain))
