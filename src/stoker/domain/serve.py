@@ -504,8 +504,8 @@ IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "replicas", "min_replicas", "max_active", "queue", "queue_timeout", "idle_unload",
      "first_byte_timeout", "keep_loaded", "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts",
      "modalities", "fallback", "fallback_on", "warm", "source", "sha256", "min_tokens_per_second", "translation",
-     "from_tier", "auto_context", "context_problem", "device_problem", "before_mask", "title", "description", "metadata",
-     "listed", "preload", "evict_cost", "request", "variants", "is_served_name_public")
+     "from_tier", "auto_context", "context_problem", "device_problem", "before_mask", "title", "description",
+     "metadata", "listed", "preload", "evict_cost", "request", "variants", "is_served_name_public")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
