@@ -36,10 +36,12 @@ _RUNS_ON = re.compile(
     r".{0,2000}?(\bfall(ing|s)? ?back\b|\busing .{1,80} instead\b|[;,] using \w|\bset(ting)? cudagraph_mode\b"
     r"|\b(disabling|skipping|ignore|ignoring|ignored|skipped|retracting|retracted|padding|padded)"
     r"|\b(is|are|was|be|it|and|automatically|so) disabled\b|Consider (increas|decreas|reduc|lower)"
-    r"|Failed to import from vllm|failed to mu?n?lock|of pinned memory|\bUserWarning: |\{%|raise_exception\()",
+    r"|Failed to import from vllm|failed to mu?n?lock|of pinned memory|\bUserWarning: |\{[%{]|raise_exception\()",
     re.IGNORECASE,
 )
 """Lines that say how it goes on: what was tried is not needed. An exception's own line is none of them."""
+_STARTED = re.compile(r"Application startup complete|\"(GET|POST) /\S{0,200} HTTP/1")
+"""An engine that printed this takes requests: what it refuses is in one of them."""
 NO_CAUSE = (_BELOW_ERROR, _RUNS_ON)
 """Lines that no failure is found in."""
 
@@ -314,7 +316,8 @@ TABLE: tuple[FailurePattern, ...] = (
         r"failed to open GGUF file|Repository Not Found|gated repo"
         r"|is not a local folder and is not a valid model identifier|Repo id must"
         r"|Cannot find any model weights|does not appear to have a file named"
-        r"|Invalid repository ID or local directory|LocalEntryNotFoundError|HEAD invalid http status code"
+        r"|Invalid repository ID or local directory|LocalEntryNotFoundError: (?!.{0,400}your connection)"
+        r"|HEAD invalid http status code.{0,20} 4\d\d"
         r"|failed to download model from Hugging ?Face",
     ),
     FailurePattern(
@@ -333,10 +336,14 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|cannot be used (together|with)|mutually exclusive|error while handling argument"
         r"|mismatch between text model .{0,40}and mmproj"
         r"|max_num_(batched_tokens|seqs)\b.{0,40}(smaller|less|greater|larger) than"
-        r"|(AssertionError|ValueError): (?!" + _OF_A_REQUEST + ")"
-        r".{0,80}(must be|should be|can only be|is not compatible with|requires --)"
-        r"|exec: .{0,100}(executable file not found|no such file)|bind source path does not exist"
+        r"|executable file .{0,100}not found|exec: .{0,100}no such file|bind source path does not exist"
         r"|error mounting|cannot mount|statfs .{0,200}no such file",
+    ),
+    FailurePattern(
+        FailureKind.BAD_OPTION,
+        r"(AssertionError|ValueError): (?!" + _OF_A_REQUEST + ")"
+        r".{0,80}(must be|should be|can only be|is not compatible with|requires --)",
+        only_at_start=True,
     ),
     # a user may lack a file that the engine does not need, and an engine may go on without its template
     FailurePattern(
@@ -444,7 +451,10 @@ def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | Non
         )
     lines = [line for raw in said.splitlines()[-_LINES:] if (line := _telling(raw[:_WIDTH]))]
     whole = "\n".join(lines).lower()
+    has_started = _STARTED.search(said) is not None
     for row in _rows(engine):  # 2
+        if row.only_at_start and has_started:
+            continue
         patterns = [pattern for text, pattern in alternatives(row.pattern) if text in whole]
         for line in lines if patterns else ():
             for pattern in patterns:
