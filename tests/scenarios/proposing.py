@@ -243,8 +243,9 @@ ROLLED_BACK = Proposal("stoker results list --kind promotion", "promotion +new")
 OF_A_REQUEST = Proposal("stoker explain 1", "fast")
 VARIABLES = (Proposal("stoker import llama-swap", "a"), Proposal("stoker import litellm", "a"))
 OLLAMA = (
-    Proposal("stoker import ollama --force --partial", "wrote", 1),
+    Proposal("stoker import ollama --force --partial", "wrote .*try.toml", 1),
     Proposal("stoker import ollama 1 --check", "odd", 1),
+    Proposal("stoker import ollama --check", "odd", 1),
 )
 BROKEN = Proposal("stoker profile import --replace FILE", "imported", fills={"FILE": "mine.json"})
 COMPARED = Proposal("stoker results compare 1 1 --all", "c8", adds="--state measured")
