@@ -305,7 +305,8 @@ def judge(running: StatusAnswer | None) -> DoctorFinding | None:
         return None
     detail = "; ".join(f"tier {one['tier']} at {one['class']}: {one['why']}" for one in found)
     tiers = " ".join(dict.fromkeys(str(one["tier"]) for one in found))
-    fix = "measure the tier again, and the judge (`stoker eval validator`); until then the suite's verdict stands"
+    fix = "measure the tier again, and the judge (`stoker eval validator JUDGE --class CLASS`); until then "
+    fix += "the suite's verdict stands"
     return DoctorFinding("judge", DoctorHealth.WARN, detail, fix, f"stoker eval calibrate {tiers}")
 
 

@@ -71,7 +71,9 @@ def init(
     is_default = path.name == "stoker.toml" and where.parent == Path.cwd()
     there = "" if is_default else f" --path {shlex.quote(str(where))}"
     if not found.models:
-        terminal.say(f"next: put a GGUF file into {vault}, then stoker init --force{there}; or try stoker up --demo")
+        terminal.say(
+            f"next: put a GGUF file into {vault}, then stoker init --force" + there + "; or try stoker up --demo"
+        )
         return
     if any(model.origin.startswith("Ollama") for model in found.models):
         terminal.say("with Ollama's own names and parameters: stoker import ollama --force --partial" + there)
