@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -19,15 +20,18 @@ from stoker.fleet.conversations.keeper import ConversationStatistics
 from stoker.fleet.warm import pool as warm
 from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
-from stoker.gateway.doctor import DoctorPages
+from stoker.gateway.doctor import CHECKED_WITHIN, DoctorPages
 from stoker.gateway.front import Endpoints
 from stoker.gateway.models import ModelList
 from stoker.gateway.operations import Operation, Page, PageRequest
 from stoker.gateway.status import StatusReport, StatusSources
+from stoker.gateway.web import files
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 from stoker_lab.testing.client import RawReply
 from stoker_lab.testing.fleet import FakeFleet
+
+API_JS = Path(files.__file__).with_name("static") / "api.js"
 
 SLOTS = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
 SERVES = (a_serve("a", slot="gpu", aliases=("al",)), a_serve("b", slot="gpu", served_name="other"))
@@ -188,6 +192,9 @@ async def test_what_is_wrong_is_examined_beside_the_requests_for_administrators(
     pages = DoctorPages(settings, lambda: {"main": threading.current_thread() is threading.main_thread()})
     found = await pages.document()
     assert (found["main"], found["state"]) == (False, "/state")
+    given_up = re.search(r"LONGEST_SILENCE = ([\d_]+);", API_JS.read_text())
+    assert given_up is not None
+    assert int(given_up[1]) > CHECKED_WITHIN * 1000
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,10 @@ class FlowSettings:
         """Who answers to a name; None: nobody, so it has to be that of a serve."""
         planner = self.planner_by_name.get(model)
         if planner is None and self.planners and not self.names.has(model):
-            planner = next((one for one in self.planners if _asked(False, one.means, model)), None)
+            try:
+                planner = next((one for one in self.planners if one.means(model)), None)
+            except FAILURES:
+                planner = next((one for one in self.planners if _asked(False, one.means, model)), None)
         return planner
 
     def concerns_planner(self, model: str, caller: Caller) -> bool | None:

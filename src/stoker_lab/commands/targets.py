@@ -162,7 +162,7 @@ def _engine_key(serve: ServeStatus, installation: Installation) -> str | None:
     path = StateDir(installation.state).serves_path / f"{serve.name}.json"
     try:
         record = msgspec.json.decode(path.read_bytes(), type=StartRecord)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None  # then it has no key, or says that it wants one
     if not record.takes_key:
         return None

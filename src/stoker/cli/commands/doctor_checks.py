@@ -234,9 +234,10 @@ def weights(serve: Serve) -> DoctorFinding:
             part,
             DoctorHealth.FAIL,
             f"{path} is gone: Ollama removed the model ({name}), or updated it",
-            "take over what Ollama has now; if it was removed by mistake, `ollama pull` it first. With --link the file "
+            "look at what Ollama has now; with --path NEW_FILE --partial instead of --check it is written to another "
+            "file, to copy the serve from. If it was removed by mistake, `ollama pull` it first. With --link the file "
             "stays when Ollama removes it",
-            "stoker import ollama --force --partial",
+            "stoker import ollama --check",
         )
     if problem := model_file.problem_of(str(path)):
         what, _, remedy = problem.rpartition(": ")
@@ -304,7 +305,8 @@ def judge(running: StatusAnswer | None) -> DoctorFinding | None:
         return None
     detail = "; ".join(f"tier {one['tier']} at {one['class']}: {one['why']}" for one in found)
     tiers = " ".join(dict.fromkeys(str(one["tier"]) for one in found))
-    fix = "measure the tier again, and the judge (`stoker eval validator`); until then the suite's verdict stands"
+    fix = "measure the tier again, and the judge (`stoker eval validator JUDGE --class CLASS`); until then "
+    fix += "the suite's verdict stands"
     return DoctorFinding("judge", DoctorHealth.WARN, detail, fix, f"stoker eval calibrate {tiers}")
 
 

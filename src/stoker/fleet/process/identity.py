@@ -121,7 +121,7 @@ class StartRecords:
     def _read(self, path: Path) -> StartRecord | None:
         try:
             return msgspec.json.decode(path.read_bytes(), type=StartRecord)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
     def _path(self, name: str) -> Path:
