@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stoker.cli.console import options as every_command
 from stoker.cli.console import terminal
 from stoker.cli.console.errors import FAILED, UsageError
 from stoker.domain.figures import counted
@@ -30,7 +31,7 @@ _KEY_OF_SERVE = re.compile(r"\S+: key 'serve\[(.+)\]\.key': (.+)")
 """What `stoker config check` says of a serve's key: line, serve, problem."""
 MAX_NAMES = 3
 """Models named together that lack the same."""
-Overwrite = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Overwrite = Annotated[bool, typer.Option("--force", help=every_command.OVERWRITES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,12 @@ def finish(imported: ImportedConfig, options: ImportOptions) -> None:
     if not (options.check or verdict.refusals or is_empty) and (not failed or options.partial):
         files += vault_links.make_links(imported.links)
         try:
-            files += write.write(imported, options.path)
+            written, kept = write.write(imported, options.path)
         except OSError as error:
             raise UsageError(str(error)) from error
+        files += written
+        if kept is not None:
+            terminal.note(every_command.kept_text(options.path, kept))
     end = _end(verdict, files, options)
     if options.json:
         terminal.emit(_document(imported, options, end))

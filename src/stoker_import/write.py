@@ -65,15 +65,16 @@ def _as_named(problems: Sequence[str], name: str) -> tuple[str, ...]:
     return tuple(problem.replace(name, "stoker.toml") for problem in problems)
 
 
-def write(imported: ImportedConfig, path: Path) -> list[Path]:
-    """Write the secrets, then the configuration, each complete or not at all. Returns the files, configuration last.
+def write(imported: ImportedConfig, path: Path) -> tuple[list[Path], Path | None]:
+    """Write the secrets, then the configuration, each complete or not at all. Returns the files, configuration last,
+    and where what the configuration held before is kept.
 
     A secret's file is readable by its owner only. Raises FileExistsError if a secret's file exists with other content,
     and OSError as `open` does.
     """
     written = [_write_secret(secret, path.parent) for secret in imported.secrets]
-    atomic.write(path, config_text(imported).encode(), mode=0o644)
-    return [*written, path]
+    kept = atomic.replace_text(path, config_text(imported))
+    return [*written, path], kept
 
 
 def _write_secret(secret: SecretFile, directory: Path) -> Path:

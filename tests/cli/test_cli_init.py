@@ -216,6 +216,11 @@ def test_a_file_that_is_there_is_kept_unless_forced(home: Path, capsys: Captured
     assert Path("stoker.toml").read_text() == "mine"
     assert run(["init", "--yes", "--force"]) == 0
     assert Path("stoker.toml").read_text() != "mine"
+    assert Path("stoker.toml.bak").read_text() == "mine"
+    assert f"what {home / 'work' / 'stoker.toml'} held is kept: " in capsys.readouterr().err
+    Path("stoker.toml").write_text("mine, too")
+    assert run(["init", "--yes", "--force"]) == 0
+    assert [Path(name).read_text() for name in ("stoker.toml.bak", "stoker.toml.bak2")] == ["mine", "mine, too"]
     assert run(["init", "--yes", "--path", "no/such/dir.toml"]) == 2
 
 
@@ -223,6 +228,15 @@ def test_another_path_is_named_in_the_next_command(home: Path, capsys: Captured)
     Path("a.gguf").write_bytes(SPARK.read_bytes())
     assert run(["init", "--yes", "--path", "other file.toml"]) == 0
     assert capsys.readouterr().out.endswith(f"next: stoker up --config '{home / 'work' / 'other file.toml'}'\n")
+
+
+def test_a_command_that_writes_the_file_anew_names_the_one_that_was_written(home: Path, capsys: Captured) -> None:
+    written = home / "work" / "try.toml"
+    assert run(["init", "--yes", "--path", "try.toml"]) == 0
+    assert f"stoker init --force --path {written};" in capsys.readouterr().out
+    OllamaHome(home / ".ollama" / "models").model("llama3.2/latest", SPARK.read_bytes())
+    assert run(["init", "--yes", "--force", "--path", "try.toml"]) == 0
+    assert f"stoker import ollama --force --partial --path {written}\n" in capsys.readouterr().out
 
 
 def test_without_any_model_the_next_step_is_to_get_one(home: Path, capsys: Captured) -> None:

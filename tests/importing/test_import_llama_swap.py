@@ -455,6 +455,10 @@ def test_an_existing_file_is_not_overwritten(here: Path, capsys: Captured) -> No
     assert "--force" in capsys.readouterr().err
     assert (here / "stoker.toml").read_text() == "mine"
     assert run(["import", "llama-swap", "config.yaml", "--force"]) == 0
+    assert (here / "stoker.toml.bak").read_text() == "mine"
+    assert f"is kept: {here / 'stoker.toml.bak'}" in capsys.readouterr().err
+    assert run(["import", "llama-swap", "config.yaml", "--force"]) == 0
+    assert not (here / "stoker.toml.bak2").exists(), "nothing is lost where nothing changes"
 
 
 # -- wrong input --------------------------------------------------------------------------------------------------

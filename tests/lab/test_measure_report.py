@@ -120,6 +120,7 @@ def test_a_server_that_dies_meanwhile_is_given_up_and_the_rest_is_kept() -> None
     found = result(made)
     assert found.numbers["requests_ok"] == 5
     assert "given up" in found.findings[0].cause
+    assert found.findings[0].fix.endswith(f"stoker serves logs {SUBJECT.serve}")
 
 
 def test_a_server_that_refuses_full_length_is_asked_without() -> None:

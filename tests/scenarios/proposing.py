@@ -243,8 +243,9 @@ ROLLED_BACK = Proposal("stoker results list --kind promotion", "promotion +new")
 OF_A_REQUEST = Proposal("stoker explain 1", "fast")
 VARIABLES = (Proposal("stoker import llama-swap", "a"), Proposal("stoker import litellm", "a"))
 OLLAMA = (
-    Proposal("stoker import ollama --force --partial", "wrote", 1),
+    Proposal("stoker import ollama --force --partial", "wrote .*try.toml", 1),
     Proposal("stoker import ollama 1 --check", "odd", 1),
+    Proposal("stoker import ollama --check", "odd", 1),
 )
 BROKEN = Proposal("stoker profile import --replace FILE", "imported", fills={"FILE": "mine.json"})
 COMPARED = Proposal("stoker results compare 1 1 --all", "c8", adds="--state measured")
@@ -272,6 +273,7 @@ ELSEWHERE = {
 
 NOT_TYPED = {
     "stoker cluster status": "logged where a job of a cluster does not end",
+    "stoker eval validator JUDGE --class CLASS": "a judge contradicts a suite: its grades come one in hundreds",
     "stoker explain": "an orchestrator without any tier that may work refuses the request",
     "stoker gate SERVE --suites DIR": "it needs a suite of hundreds of fixtures",
     "stoker import": "the search for models took too long",
@@ -279,14 +281,14 @@ NOT_TYPED = {
     "stoker install systemd": "systemd refuses or does not know a unit",
     "stoker install systemd --user": "systemd does not know a unit",
     "stoker profile show": "grades of a judge that do not count were given to routed requests",
-    "stoker results show": "no answer of a comparison could be graded",
+    "stoker results show 1": "no answer of a comparison could be graded, of an engine that counts tokens and works",
     "stoker route-sync": "a help text: what an option installs, not what to type",
     "stoker run": "a file was lost: what the command sent, not what to type",
     "stoker run --file 1": "an orchestrator wrote where something else had written meanwhile",
     "stoker run --project DIR": "a request over the network named a project",
-    "stoker serves down": "Stoker adopted a serve of an older configuration, or its units are removed",
+    "stoker serves down": "units of systemd are removed: it needs a systemd",
     "stoker serves down %s": "logged where a container drifted or was paused: needs Docker",
-    "stoker serves logs": "a benchmark was given up after many failures in a row",
+    "stoker serves up %s": "logged where a container drifted: needs Docker",
     "stoker up --port N": "the port was taken between the check and the start",
 }
 """The situation that no test here brings about. The command exists and takes what is written: tests/docs."""

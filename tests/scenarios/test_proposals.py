@@ -287,9 +287,13 @@ def test_ollamas_models_are_taken_over_as_proposed(empty: typed.Folder) -> None:
     store.model("spark/latest", SPARK.read_bytes())
     store.model("odd/latest", None)
     place = typed.Folder(home, {**empty.environment, "HOME": str(home)})
-    said = typed.typed(place, "stoker init")[1]
+    (home / "stoker.toml").write_text("# mine\n" + ALONE)
+    said = typed.typed(place, "stoker init --path try.toml")[1]
     typed.works(place, said, OLLAMA[1])
     typed.works(place, said, OLLAMA[0])
+    store.file(store.blob(SPARK.read_bytes())).unlink()
+    typed.works(place, typed.typed(place, "stoker doctor --config try.toml")[1], OLLAMA[2])
+    assert (home / "stoker.toml").read_text() == "# mine\n" + ALONE
 
 
 def test_all_numbers_of_two_results_are_compared_as_proposed(stopped: Plane) -> None:

@@ -269,6 +269,45 @@ def test_a_part_of_the_page_that_did_not_come_is_asked_for_again(browser: Browse
         expect(page.locator(".skip")).to_have_css("position", "absolute")
 
 
+def test_a_module_that_never_comes_is_named_after_a_few_tries(browser: Browser, plane: Plane) -> None:
+    asked: list[str] = []
+
+    def refuse(page: Page) -> None:
+        page.clock.install()
+        page.route("**/ui/app.js", lambda route: (asked.append("app.js"), route.fulfill(status=404)))
+
+    with opened(browser, plane, before=refuse, may_say="404") as page:
+        note = page.locator(".boot")
+        for _ in range(200):
+            if "do not come" in (note.text_content() or ""):
+                break
+            page.clock.run_for(1000)
+            page.wait_for_load_state()
+        expect(note).to_contain_text("Files of this page do not come: app.js")
+        page.clock.run_for(300_000)
+        assert len(asked) == 6
+
+
+def test_a_stylesheet_that_never_comes_is_named_and_the_page_goes_on(browser: Browser, plane: Plane) -> None:
+    asked: list[str] = []
+
+    def refuse(page: Page) -> None:
+        page.clock.install()
+        page.route("**/ui/results.css", lambda route: (asked.append("results.css"), route.fulfill(status=404)))
+
+    with opened(browser, plane, "playground", before=refuse, may_say="404") as page:
+        page.evaluate("window.isTheSame = true")
+        for _ in range(100):
+            page.clock.run_for(1000)
+            page.wait_for_timeout(10)
+            if page.locator("#missing").count():
+                break
+        expect(page.locator("#missing")).to_contain_text("results.css")
+        expect(page.get_by_label("Model", exact=True)).to_be_visible()
+        assert page.evaluate("window.isTheSame")
+        assert len(asked) == 6
+
+
 @pytest.mark.parametrize("path", ["ui/session", "events?*", "v1/models"])
 def test_a_question_that_stays_without_an_answer_is_asked_again(browser: Browser, plane: Plane, path: str) -> None:
     asked: list[Route] = []

@@ -61,9 +61,9 @@ class Situation(NamedTuple):
 
 def shape(collected: str) -> re.Pattern[str]:
     """What a text of the source looks like when it is printed: `1`, `%s` and `{name}` stand for anything. The options
-    that lead to the same Stoker may follow.
+    that lead to the same Stoker, or to the file that was named, may follow.
     """
-    return re.compile(re.sub(r"1+|%s|\\\{\w+\\\}", ".+?", re.escape(collected)) + r"( --(config|state) \S+)?")
+    return re.compile(re.sub(r"1+|%s|\\\{\w+\\\}", ".+?", re.escape(collected)) + r"( --(config|state|path) \S+)?")
 
 
 def printed(said: str) -> list[str]:

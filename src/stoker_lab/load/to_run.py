@@ -42,7 +42,7 @@ def run_of_route(
     """What one route came to. Plain names in `numbers` are the first step's; every step's have its name before."""
     rows = [one for one in bench.measured if one.route == route and one.repeats]
     every = [timed for row in rows for repeat in row.repeats for timed in repeat.requests]
-    findings = [_finding(bench, row) for row in rows]
+    findings = [_finding(bench, row, subject.serve) for row in rows]
     numbers: dict[str, Number] = dict(findings[0].numbers) if findings else {}
     for finding in findings:
         numbers |= {f"{finding.name}.{name}": value for name, value in finding.numbers.items()}
@@ -82,7 +82,7 @@ def _settings(bench: Benchmark) -> dict[str, Any]:
     }
 
 
-def _finding(bench: Benchmark, row: MeasuredStep) -> Finding:
+def _finding(bench: Benchmark, row: MeasuredStep, serve: str) -> Finding:
     step = row.step
     found = figures(row.samples(bench.clock.now()), bench.slo, from_schedule=step.is_open)
     found = {"clients": None if step.is_open else step.clients, "rate": step.rate, "repeats": len(row.repeats), **found}
@@ -97,7 +97,7 @@ def _finding(bench: Benchmark, row: MeasuredStep) -> Finding:
             fix = "run the benchmark from another machine, or ask for a lower --rate"
     if any(repeat.has_given_up for repeat in row.repeats):
         cause = "given up: too many requests failed in a row"
-        fix = "check whether the serve still runs: stoker serves status, stoker serves logs"
+        fix = f"check whether the serve still runs: stoker serves status, or stoker serves logs {serve}"
     return Finding(step.name, outcome, seen, cause, fix, found, found.get("seconds"))
 
 

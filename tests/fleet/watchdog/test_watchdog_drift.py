@@ -26,11 +26,12 @@ def test_each_difference_is_named_and_no_value_of_the_environment_is() -> None:
     changed = ENVIRONMENT | {"MODE": "slow", "TOKEN": "another-secret"}
     found = differences(RECORD, "other", "otherwise", changed, SERVE)
     assert found is not None
-    assert [phrase.split(":")[0] for phrase in found] == [
+    assert [phrase.split(";")[0] for phrase in found] == [
         "it runs with an older configuration",
         "its command line has changed since it was started",
         "its environment differs in MODE, TOKEN",
     ]
+    assert "`stoker serves down a`, then `stoker serves up a`" in found[0], "without a name, down stops every serve"
     assert "secret" not in "".join(found)
 
 

@@ -234,9 +234,10 @@ def weights(serve: Serve) -> DoctorFinding:
             part,
             DoctorHealth.FAIL,
             f"{path} is gone: Ollama removed the model ({name}), or updated it",
-            "take over what Ollama has now; if it was removed by mistake, `ollama pull` it first. With --link the file "
+            "look at what Ollama has now; with --path NEW_FILE --partial instead of --check it is written to another "
+            "file, to copy the serve from. If it was removed by mistake, `ollama pull` it first. With --link the file "
             "stays when Ollama removes it",
-            "stoker import ollama --force --partial",
+            "stoker import ollama --check",
         )
     if problem := model_file.problem_of(str(path)):
         what, _, remedy = problem.rpartition(": ")
@@ -304,7 +305,8 @@ def judge(running: StatusAnswer | None) -> DoctorFinding | None:
         return None
     detail = "; ".join(f"tier {one['tier']} at {one['class']}: {one['why']}" for one in found)
     tiers = " ".join(dict.fromkeys(str(one["tier"]) for one in found))
-    fix = "measure the tier again, and the judge (`stoker eval validator`); until then the suite's verdict stands"
+    fix = "measure the tier again, and the judge (`stoker eval validator JUDGE --class CLASS`); until then "
+    fix += "the suite's verdict stands"
     return DoctorFinding("judge", DoctorHealth.WARN, detail, fix, f"stoker eval calibrate {tiers}")
 
 
@@ -319,13 +321,22 @@ def stored_responses(storage: ResponseStorage) -> DoctorFinding:
 
 
 def devices(settings: Settings, found: Sequence[discover.Gpu], machine: MachineCards = MachineCards()) -> DoctorFinding:  # noqa: B008
-    """Slots with devices that do not exist, or whose numbers mean devices of several vendors; slots without serves."""
-    from stoker.domain.serve import slots_of
+    """Serves that cannot be restricted to the devices of their slot; slots with devices that do not exist, or whose
+    numbers mean devices of several vendors; slots without serves.
+    """
+    from stoker.domain.serve import replicas_of, slots_of
 
+    local = [(one, settings.slot(one.slot)) for serve in settings.serves for one in replicas_of(serve)]
+    placed = [masks.masked(one, slot, machine) for one, slot in local if slot is not None and slot.cluster is None]
+    if problems := [one.device_problem for one in placed if one.device_problem]:
+        return DoctorFinding(
+            "slots", DoctorHealth.FAIL, "; ".join(problems), "see the details, then look again", "stoker doctor"
+        )  # fmt: skip
     known = [(card.vendor, card.index, card.uuid, card.address) for card in machine.cards]
     known += [(gpu.vendor, gpu.index, gpu.uuid, "") for gpu in found]
     seen = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in found or machine.cards) or "no GPU"
-    wanted = [(slot.name, word) for slot in settings.slots for word in slot.devices]
+    words = [(slot.name, word) for slot in settings.slots for word in slot.devices]
+    wanted = [(slot, word) for slot, word in words if not word.startswith(masks.PARTITION)]
     absent = [f"{slot}: {word}" for slot, word in wanted if not any(names_device(word, *one) for one in known)]
     if absent:
         return DoctorFinding(

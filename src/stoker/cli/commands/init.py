@@ -26,7 +26,7 @@ MAX_MODELS = 4
 def init(
     path: Annotated[Path, typer.Option("--path", metavar="FILE", help="Where to write.")] = Path("stoker.toml"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; take every default.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help=options.OVERWRITES)] = False,
     json: options.Json = False,
 ) -> None:
     """Write a first stoker.toml. Looks for GPUs, GGUF files and engines, and explains each choice in a comment."""
@@ -40,6 +40,7 @@ def init(
     from stoker.cli.machine import discover, serve_plan
     from stoker.config.paths import default_vault
     from stoker.engines.registry import DEFAULT
+    from stoker.store.files import atomic
 
     asks = not (yes or json)
     if asks and not sys.stdin.isatty():
@@ -53,7 +54,9 @@ def init(
     chosen = ask_models(found.models) if asks and not found.demo else list(found.models[:MAX_MODELS])
     wanted = serve_plan.MachineInventory(found.gpus, chosen, found.engines, vault, found.demo)
     planned = serve_plan.plan_serves(wanted)
-    path.write_text(init_config.config_text(wanted, port, planned), encoding="utf-8")
+    kept = atomic.replace_text(path, init_config.config_text(wanted, port, planned))
+    if kept is not None:
+        terminal.note(options.kept_text(path, kept))
     problems = _problems(path)
     where = path.absolute()
     if json:
@@ -65,13 +68,16 @@ def init(
         terminal.note(f"to fix before it runs: {problem}")
     if not discover.has_default(found.engines):
         terminal.say(f"first: {DEFAULT.install}   (or put {DEFAULT.program} on PATH)")
+    is_default = path.name == "stoker.toml" and where.parent == Path.cwd()
+    there = "" if is_default else f" --path {shlex.quote(str(where))}"
     if not found.models:
-        terminal.say(f"next: put a GGUF file into {vault}, then stoker init --force; or try stoker up --demo")
+        terminal.say(
+            f"next: put a GGUF file into {vault}, then stoker init --force" + there + "; or try stoker up --demo"
+        )
         return
-    default = path.name == "stoker.toml" and where.parent == Path.cwd()
     if any(model.origin.startswith("Ollama") for model in found.models):
-        terminal.say("with Ollama's own names and parameters: stoker import ollama --force --partial")
-    terminal.say("next: stoker up" if default else f"next: stoker up --config {shlex.quote(str(where))}")
+        terminal.say("with Ollama's own names and parameters: stoker import ollama --force --partial" + there)
+    terminal.say("next: stoker up" if is_default else f"next: stoker up --config {shlex.quote(str(where))}")
 
 
 def take_inventory(vault: Path) -> MachineInventory:

@@ -47,6 +47,14 @@ DrainTimeout = Annotated[
 ]
 
 
+OVERWRITES = "Overwrite an existing file; what it held is kept in FILE.bak."
+
+
+def kept_text(path: Path, kept: Path) -> str:
+    """What is said where `OVERWRITES` was done."""
+    return f"what {path.absolute()} held is kept: {kept.absolute()}"
+
+
 def same_place(config: str | None, state: str | None) -> str:
     """The options, behind a command that is proposed, that lead to the same Stoker as those that were given."""
     return f" --state {shlex.quote(state)}" if state else f" --config {shlex.quote(config)}" if config else ""

@@ -175,8 +175,8 @@ class ContainerDriver:
             raise StartFailed(f"{text}{why}; see `docker inspect {container.name}`", code="cannot_start")
         if inspection.why and inspection.action is ContainerAction.LEAVE:
             self._log.warning(
-                "serve %s: container %s runs already, and %s; to recreate it, type stoker serves down %s, then up",
-                serve.name, container.name, inspection.why, serve.name,
+                "serve %s: container %s runs already, and %s; to recreate it, type stoker serves down %s, then stoker "
+                "serves up %s", serve.name, container.name, inspection.why, serve.name, serve.name,
             )  # fmt: skip
         if warning := restarts_by_itself(container):
             self._log.warning("serve %s: %s", serve.name, warning)

@@ -122,7 +122,11 @@ def differences(
     """
     found = []
     if fingerprint != record.fingerprint:
-        found.append("it runs with an older configuration: `stoker serves down` and `up` start it with this one")
+        name = serve.replica_of or serve.name
+        found.append(
+            f"it runs with an older configuration; to start it with this one: `stoker serves down {name}`, then "
+            f"`stoker serves up {name}`"
+        )
     if command and record.command and command != record.command:
         found.append("its command line has changed since it was started")
     if environment is None or environment.get(MARK_VARIABLE) != record.nonce:

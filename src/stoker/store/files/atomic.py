@@ -24,6 +24,21 @@ def write(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = Tr
         sync(path.parent)
 
 
+def replace_text(path: Path, text: str) -> Path | None:
+    """Write a file that people edit. What it held before, if that is lost otherwise, is kept beside it, in FILE.bak or
+    the first of FILE.bak2, FILE.bak3 ... that is free; returns that file. Raises OSError; nothing is lost then.
+    """
+    content, kept = text.encode(), None
+    if path.exists() and (before := path.read_bytes()) != content:
+        free = (path.with_name(f"{path.name}.bak{number}") for number in ("", *map(str, range(2, 1000))))
+        kept = next((backup for backup in free if not backup.exists()), None)
+        if kept is None:
+            raise FileExistsError(f"{path}.bak to {path}.bak999 exist: remove those that you do not need")
+        write(kept, before, mode=path.stat().st_mode & 0o777)
+    write(path, content, mode=0o644)
+    return kept
+
+
 def write_draft(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True) -> Path:
     """Write a new hidden file beside `path`, complete, for the caller to rename or link there. Raises OSError."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")

@@ -38,13 +38,19 @@ export async function ask(path, options = {}) {
   const aborter = new AbortController();
   options.signal?.addEventListener("abort", () => aborter.abort());
   const isQuestion = (options.method ?? "GET") === "GET";
-  const timer = isQuestion ? setTimeout(() => aborter.abort(), LONGEST_SILENCE) : 0;
+  let isLate = false;
+  const giveUp = () => {
+    isLate = true;
+    aborter.abort();
+  };
+  const timer = isQuestion ? setTimeout(giveUp, LONGEST_SILENCE) : 0;
   try {
     const reply = await send(path, { ...options, signal: aborter.signal });
     if (!reply.ok) throw await refusal(reply);
     return await reply.json();
   } catch (error) {
     if (error instanceof Refused || error instanceof SyntaxError || options.signal?.aborted) throw error;
+    if (isLate) throw new Refused(0, "no_answer", `There was no answer for ${LONGEST_SILENCE / 1000} s.`);
     throw new Refused(0, "no_answer", "Stoker does not answer. Is it still running? `stoker up` starts it.");
   } finally {
     clearTimeout(timer);
