@@ -36,7 +36,8 @@ _RUNS_ON = re.compile(
     r".{0,2000}?(\bfall(ing|s)? ?back\b|\busing .{1,80} instead\b|[;,] using \w|\bset(ting)? cudagraph_mode\b"
     r"|\b(disabling|skipping|ignore|ignoring|ignored|skipped|retracting|retracted|padding|padded)"
     r"|\b(is|are|was|be|it|and|automatically|so) disabled\b|Consider (increas|decreas|reduc|lower)"
-    r"|Failed to import from \w{1,20}\._|failed to mu?n?lock|of pinned memory|\bUserWarning: |\{[%{]|raise_exception\()",
+    r"|Failed to import from \w{1,20}\._|failed to mu?n?lock|of pinned memory"
+    r"|\bUserWarning: |\{[%{]|raise_exception\()",
     re.IGNORECASE,
 )
 """Lines that say how it goes on: what was tried is not needed. An exception's own line is none of them."""
