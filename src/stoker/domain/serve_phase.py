@@ -112,7 +112,9 @@ TABLE: Mapping[ServePhase, Mapping[ServeEvent, ServePhase]] = {
 
 def next_phase(phase: ServePhase, event: ServeEvent, events: frozenset[ServeEvent]) -> ServePhase:
     """The phase after `event`. `events`: those of the side that holds the phase. Raises IllegalEvent."""
-    following = TABLE[phase].get(event) if event in events else None
+    is_unasked = phase in (ServePhase.STARTING, ServePhase.READY) and event is ServeEvent.STOP_BEGUN
+    may_happen = event in events and not (is_unasked and ServeEvent.STOP_DECIDED in events)  # decides before it stops
+    following = TABLE[phase].get(event) if may_happen else None
     if following is None:
         raise IllegalEvent(phase, event)
     return following

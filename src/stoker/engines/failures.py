@@ -36,7 +36,8 @@ _RUNS_ON = re.compile(
     r".{0,2000}?(\bfall(ing|s)? ?back\b|\busing .{1,80} instead\b|[;,] using \w|\bset(ting)? cudagraph_mode\b"
     r"|\b(disabling|skipping|ignore|ignoring|ignored|skipped|retracting|retracted|padding|padded)"
     r"|\b(is|are|was|be|it|and|automatically|so) disabled\b|Consider (increas|decreas|reduc|lower)"
-    r"|Failed to import from vllm|failed to mu?n?lock|of pinned memory|\bUserWarning: |\{[%{]|raise_exception\()",
+    r"|Failed to import from \w{1,20}\._|failed to mu?n?lock|of pinned memory"
+    r"|\bUserWarning: |\{[%{]|raise_exception\()",
     re.IGNORECASE,
 )
 """Lines that say how it goes on: what was tried is not needed. An exception's own line is none of them."""
@@ -74,6 +75,8 @@ PROPOSED: Mapping[FailureKind, Status] = {
 """The status that a validation proposes: `rejected` blames the serve, `blocked` the machine or the weights."""
 
 
+_IN_AN_ERROR = r"^(?=.{0,200}?(error|exception)\b).{0,2000}?"
+"""Of what engines also say as they go on to another way."""
 _OF_A_REQUEST = (
     r".{0,40}\b(temperature|top_?[pk]|min_p|max_tokens|max_completion_tokens|max_output_tokens|min_tokens|max_new_tokens"
     r"|logprobs|(presence|frequency|repetition)_penalty|stop|seed|messages?|prompts?|roles?|tools?|n must)\b"
@@ -200,7 +203,7 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|only supports? (Ampere|Hopper|Ada|Turing|Volta|Blackwell|CUDA|newer|sm_?\d{2,3})\b"
         r"|no device code compatible with|requires? SM ?>=? ?\d|requested functionality is not supported"
         r"|16-bit storage\b"
-        r"|device \S{1,20} does not support|requires? (compute|CUDA) capability"
+        r"|device \S{1,20} does not support|" + _IN_AN_ERROR + r"requires? (compute|CUDA) capability"
         r"|has compute capability [\d.]{1,6}.{0,80}requires"
         r"|(architecture|GPU|device|hardware) (is|are) not supported"
         r"|create(ComputePipelines?|ShaderModule): Error(?!OutOf)|(Feature|Extension|Format|Layer)NotPresent"
@@ -237,19 +240,21 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|argument --attention-backend: invalid choice|backend is not supported|does not support .{0,60}backend"
         r"|V cache (quantization )?requires flash.?att|requires? device(s)? with (compute )?capability"
         r"|cache type .{0,40} does not divide|only supported on .{0,30}(GPUs|devices|hardware|capability|sm_?\d)"
-        r"|(attention|backend|kernel).{0,80}(not supported|unsupported|requires|not available) (on|by|for"
+        r"|" + _IN_AN_ERROR + r"(attention|backend|kernel)"
+        r".{0,80}(not supported|unsupported|requires|not available) (on|by|for"
         r"|with) (this|your|the|compute|SM|GPU)"
         r"|No valid attention backend"
-        r"|compute capability .{0,40}(required|or (higher|newer)|is not supported|too low)"
+        r"|" + _IN_AN_ERROR + r"compute capability .{0,40}(required|or (higher|newer)|is not supported|too low)"
         # with another last digit it runs code for a lower one
         r"|CUDA capability sm_\d{1,2}0 is not compatible",
     ),
     FailurePattern(
         FailureKind.UNSUPPORTED_QUANTIZATION,
-        r"(quant\w{0,10}|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|int8|awq|gptq|marlin|machete|bitsandbytes"
+        _IN_AN_ERROR + r"(quant\w{0,10}|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|int8|awq|gptq|marlin|machete|bitsandbytes"
         r"|bnb)\b.{0,80}(not supported|unsupported|only support|not implemented|does not support"
         r"|requires? (compute|device|sm|gpu))"
-        r"|(not supported|unsupported|does not support|no) .{0,40}\b(quantization|fp8|nvfp4|mxfp4|awq|gptq"
+        r"|" + _IN_AN_ERROR + r"(not supported|unsupported|does not support|no)"
+        r" .{0,40}\b(quantization|fp8|nvfp4|mxfp4|awq|gptq"
         r"|bitsandbytes)\b.{0,20}(type|format|kernel|weights|on)",
     ),
     FailurePattern(
