@@ -1,6 +1,7 @@
 """What a message proposes is typed where it was proposed, as it stands, and does what was promised.
 
-`proposing` has the situations; tests/docs/test_proposals.py holds that every proposal of the program is in one of them.
+`proposing` has the situations; tests/docs/test_proposals.py holds that each distinct command that the program proposes
+is in one of them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.fleet.memory.model_files import gguf
 from tests.importing.ollama_home import SPARK, OllamaHome
@@ -26,6 +28,7 @@ from tests.scenarios.proposing import (
     LOOKED_INTO,
     OF_A_REQUEST,
     OLLAMA,
+    PROJECT,
     REPLACED,
     ROLLED_BACK,
     ROUTING,
@@ -338,6 +341,15 @@ def test_a_tier_that_may_not_answer_or_may_have_changed_is_measured_as_proposed(
     text = routed.config.read_text()
     routed.write(text.replace('served_name = "fast"', 'served_name = "fast"\nenv = { SPEED = "1" }'))
     typed.works(routed, typed.typed(routed, "stoker reload")[1], ROUTING[2])
+
+
+def test_a_project_is_given_on_the_machine_itself_as_proposed(routed: Plane) -> None:
+    (routed.directory / "project").mkdir()
+    asked = {"model": "plain", "messages": [{"role": "user", "content": "hello"}]}
+    address = f"http://127.0.0.1:{routed.port}/v1/chat/completions"
+    reply = httpx.post(address, json=asked, headers={"x-stoker-project": str(routed.directory)}, timeout=30)
+    assert reply.status_code == 403
+    typed.works(routed, reply.json()["error"]["message"], PROJECT)
 
 
 def test_a_broken_quality_profile_is_put_back_as_proposed(routed: Plane) -> None:
