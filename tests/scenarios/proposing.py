@@ -197,6 +197,9 @@ OF_KEYS_PAGE = [
 
 QUALITY = [
     Situation("stoker eval gate", (Proposal("stoker gate SERVE --for ALIAS", until="preflight|1 of"),)),
+    Situation("stoker gate fast --gate strict", (
+        Proposal("stoker gate SERVE --suites DIR", until="of 120", fills={"DIR": "suites"}, adds="--gate strict"),
+    )),
     Situation("stoker promote main slow", (Proposal("stoker gate 1 --for 1", until="preflight|1 of"),)),
     Situation("stoker profile show", (Proposal("stoker eval calibrate", until="small"),)),
     Situation("stoker eval validator plain", (Proposal("stoker eval validator SERVE", until="fast|1 of"),)),
@@ -276,7 +279,6 @@ NOT_TYPED = {
     "stoker cluster status": "logged where a job of a Ray cluster does not end: it needs Ray",
     "stoker eval validator JUDGE --class CLASS": "a judge contradicts a suite: its grades come one in hundreds",
     "stoker explain": "no tier may work for an orchestrator: routes that only a real classifier makes",
-    "stoker gate SERVE --suites DIR": "to type it, a suite of hundreds of fixtures has to be written",
     "stoker import": "the search for models took too long: it needs a disk that hangs",
     "stoker init --force": "the package has no models either: one that was installed in part",
     "stoker install systemd": "systemd refuses or does not know a unit: it needs a systemd, and root",

@@ -40,6 +40,7 @@ from tests.scenarios.proposing import (
 )  # fmt: skip
 from tests.scenarios.test_promotion import evidence
 
+from stoker_lab.suites import fixture
 from stoker_lab.testing.script.script import Script
 
 ROUTED = """
@@ -67,6 +68,9 @@ conditions = ["preflight"]
 [alias.main]
 serve = "fast"
 gate = "default"
+
+[gate.strict]
+conditions = ["math-short.lower >= 0.96"]
 
 [orchestrator.plain]
 worker = "fast"
@@ -149,6 +153,13 @@ def keyed() -> Iterator[Plane]:
         yield plane
 
 
+def put_a_larger_suite(folder: Path) -> None:
+    """Twice the fixtures of math-short that ship."""
+    folder.mkdir()
+    shipped = (Path(fixture.__file__).parent / "data" / "math-short.jsonl").read_text()
+    (folder / "math-short.jsonl").write_text(shipped + shipped.replace("math-short-", "math-short-again-"))
+
+
 @pytest.fixture(scope="module")
 def routed() -> Iterator[Plane]:
     """`small` was measured at chat, as another model."""
@@ -157,6 +168,7 @@ def routed() -> Iterator[Plane]:
     crash = serve("crash", Script(exit_code=3, last_words="out of luck"), slot=None)
     with running(local, cloud, crash, ROUTED, GATED, started=False) as plane:
         (plane.directory / "weights").mkdir()
+        put_a_larger_suite(plane.directory / "suites")
         for name in ("model.gguf", "chat_template.jinja"):  # so that its fingerprint can be known
             (plane.directory / "weights" / name).write_text(name)
         plane.start()
@@ -396,5 +408,8 @@ def test_a_serve_that_cannot_load_is_tried_again_as_proposed(tmp_path: Path) -> 
         for line in ("stoker serves status", "stoker watchdog --once"):
             assert "stoker serves up cut" in typed.printed(typed.typed(plane, line)[1])
         model.write_bytes((MODELS / "spark.gguf").read_bytes())
-        said = typed.typed(plane, "stoker serves status")[1]
+        said = typed.typed(plane, "stoker serves status --config stoker.toml")[1]
+        assert "stoker serves up cut --config stoker.toml" in typed.printed(said)
         typed.works(plane, said, typed.Proposal("stoker serves up 1", "cut is ready"))
+        said = typed.typed(plane, "stoker serves drain cut --state state")[1]
+        assert "stoker serves undrain cut --state state" in typed.printed(said)
