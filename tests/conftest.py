@@ -58,6 +58,8 @@ def pytest_collection_finish() -> None:
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """With `--workers`, several processes run the tests."""
     count: int = session.config.getoption("workers")
+    if count < 0:
+        raise pytest.UsageError("--workers must be at least 0")
     if not count or session.testsfailed or session.config.option.collectonly:
         return None
     run(session, count)

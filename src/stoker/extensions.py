@@ -103,6 +103,21 @@ def usable_extensions() -> tuple[Extension, ...]:
     return tuple(one.extension for one in installed_extensions() if one.extension is not None)
 
 
+def missing_because(name: str) -> str:
+    """Why nobody does what this extension is for, in half a sentence that says where to read more."""
+    installed = next((one for one in installed_extensions() if one.name == name), None)
+    if installed is None:
+        return "which is not installed: `stoker --version -v` lists those that are"
+    if installed.problem:
+        return f"which cannot be used ({installed.problem}): see `stoker --version -v`"
+    return "which failed: see LOGS/stoker.log"
+
+
+def is_usable(name: str) -> bool:
+    """Whether an extension is installed and can be imported."""
+    return any(one.name == name and one.extension is not None for one in installed_extensions())
+
+
 def offered(name: str) -> Any:
     """What an extension offers other extensions by this name; None: none does. Raises what `load` raises."""
     return _first(name, (offer for extension in usable_extensions() for offer in extension.offers))

@@ -48,7 +48,7 @@ from stoker_orchestrator.request import OrchestratorContext
 from stoker_orchestrator.runner import OrchestratedRun, RunParts
 from stoker_orchestrator.worker import Worker
 
-log = logging.getLogger("stoker_orchestrator")
+log = logging.getLogger("stoker.orchestrator")
 REPLY_HEADER = b"x-stoker-orchestrator"
 POLICY_HEADER = b"x-stoker-policy"
 RESUME_HEADER = b"x-stoker-resume"
@@ -121,6 +121,8 @@ class Orchestrators(Planner):
         route, router = request.route, request.planners.get(AUTO)
         if route is None and router is not None:
             route = await router.route(request)
+        if route is None and orchestrator.worker == AUTO:
+            return Renamed(AUTO)  # who answers to that name says why nothing is routed
         task = route.task if route is not None else await self._class_of(call, endpoint, body)
         workers = self._workers(orchestrator, names, route)
         if chosen.needs_class:

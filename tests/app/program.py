@@ -37,20 +37,27 @@ class Assembly:
         self.settings = settings_in(directory, **fields)
         self.next_settings: Settings | None = self.settings
         self.announced: list[str] = []
+        self.nobody_reads = False
+        """stdout was closed."""
 
     async def __aenter__(self) -> Self:
         self.state = StateDir(Path(self.settings.paths.state))
         self.state.lock()
         self.active = ActiveConfiguration(first_configuration(self.settings))
-        options = RunOptions(self.announced.append, self.read)
+        options = RunOptions(self._announce, self.read)
         self.parts, self.front = build(self.active, self.state, options)
-        self.on_event = Observer(self.parts, self.active, self.announced.append).on_event
+        self.on_event = Observer(self.parts, self.active, self._announce).on_event
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.parts.fleet.conductor.shut_down(0.0)
         await close_parts(self.parts, leave_running=False)
         self.state.close()
+
+    def _announce(self, line: str) -> None:
+        if self.nobody_reads:
+            raise BrokenPipeError
+        self.announced.append(line)
 
     def read(self, old: Settings) -> tuple[Settings, list[str]]:
         if self.next_settings is None:

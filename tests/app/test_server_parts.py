@@ -8,15 +8,19 @@ import sys
 import tomllib
 import types
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from tests.app.program import Assembly, settings_in
 from tests.docs.commands import BLOCK
 
+from stoker import extensions
 from stoker.app import server_parts
 from stoker.app.configuration import Configuration
+from stoker.app.decision_observer import DecisionObserver
 from stoker.app.reload import Reloader
 from stoker.app.server_parts import RunningServer, ServerAccess, ServerPart, ServerParts
 from stoker.domain.access import Settings
@@ -29,6 +33,7 @@ from stoker.domain.trace import RequestTrace
 from stoker.exchange.planner import Planner
 from stoker.extensions import Extension, InstalledExtension, load
 from stoker.gateway.operations import Operation, PageRequest
+from stoker.store.decisions import DecisionLog
 from stoker.store.exposition import expose
 from stoker.store.metrics import Metrics
 
@@ -113,11 +118,9 @@ def test_a_method_that_raises_is_named_once_and_the_other_parts_go_on(
     parts = ServerParts({"broken": faulty, "good": recorder})
     call(parts)
     call(parts)
-    assert len(faulty.calls) == 1
-    assert [record.message for record in caplog.records] == [
-        f"extension broken: {faulty.calls[0]} failed, and is not called again"
-    ]
-    assert parts.status() == {"seen": len(recorder.seen)}
+    assert len(faulty.calls) == 2, "the next call may go well"
+    assert [record.message for record in caplog.records] == [f"extension broken: {faulty.calls[0]} failed"]
+    assert parts.status() == {"extensions": {}, "seen": len(recorder.seen)}
 
 
 def test_a_tracer_that_raises_costs_no_request(caplog: pytest.LogCaptureFixture) -> None:
@@ -178,11 +181,11 @@ def test_an_answer_that_cannot_be_used_is_a_failure_too(
 ) -> None:
     parts = ServerParts({"odd": Odd(status, metrics), "good": Recorder()})
     for _ in range(2):
-        assert parts.status() == {"seen": 0}
+        assert parts.status() == {"extensions": {}, "seen": 0}
         assert parts.metrics() == []
     assert [record.message for record in caplog.records] == [
-        "extension odd: status failed, and is not called again",
-        "extension odd: metrics failed, and is not called again",
+        "extension odd: status failed",
+        "extension odd: metrics failed",
     ]
 
 
@@ -200,8 +203,8 @@ def test_a_part_that_is_called_wrongly_or_does_not_end_holds_nobody_up(
 
     asyncio.run(main())
     assert [record.message for record in caplog.records] == [
-        "extension odd: run failed, and is not called again",
-        "extension odd: close failed, and is not called again",
+        "extension odd: run failed",
+        "extension odd: close failed",
     ]
 
 
@@ -238,7 +241,7 @@ def test_a_part_plans_answers_pages_moves_aliases_and_is_told_of_reloads(
 ) -> None:
     module = types.ModuleType("planning_extension")
     module.build = lambda context: Planning()  # type: ignore[attr-defined]
-    module.PAGES = (Operation("GET", "/admin/plans/{name}", "One plan."),)  # type: ignore[attr-defined]
+    module.PAGES = PLANS  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "planning_extension", module)
     extension = Extension("", server="planning_extension:build", pages="planning_extension:PAGES")
     monkeypatch.setattr(server_parts, "installed_extensions", lambda: (InstalledExtension("p", "p 1", extension, ""),))
@@ -259,15 +262,85 @@ def test_a_part_plans_answers_pages_moves_aliases_and_is_told_of_reloads(
     asyncio.run(main())
 
 
+class Observing(Planning):
+    """Says whether it observes by what `connect` has made."""
+
+    @property
+    def is_observing(self) -> bool:  # type: ignore[override]
+        return self.server is not None
+
+
+PLANS = (Operation("GET", "/admin/plans/{name}", "One plan."),)
+
+
 def test_a_part_that_cannot_be_connected_is_asked_nothing_any_more(caplog: pytest.LogCaptureFixture) -> None:
-    part = Planning("no card")
-    parts = ServerParts({"torn": part})
+    part, recorder, metrics = Observing("no card"), Recorder(), Metrics()
+    parts = ServerParts({"good": recorder, "torn": part}, {"torn": PLANS})
     parts.connect(cast(ServerAccess, None))
     assert parts.planners(cast(Configuration, None), ()) == ()
-    assert (parts.status(), parts.moved_aliases()) == ({}, {})
+    problems = {"torn": "connect failed: RuntimeError: no card"}
+    assert (parts.status(), parts.moved_aliases(), parts.pages) == ({"extensions": problems, "seen": 0}, {}, {})
+    DecisionObserver(cast(DecisionLog, Kept()), metrics, parts).on_decision(DECISION)
     asyncio.run(parts.close())
-    assert part.seen == []
-    assert [record.message for record in caplog.records] == ["extension torn: connect failed, and is not called again"]
+    assert (part.seen, recorder.seen) == ([], [DECISION, "closed"])
+    assert [record.message for record in caplog.records] == ["extension torn: connect failed, so it is not used"]
+
+
+def test_a_part_that_cannot_say_whether_it_observes_costs_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    parts = ServerParts({"broken": Observing(), "good": recorder})  # `connect` was not called
+    DecisionObserver(cast(DecisionLog, Kept()), Metrics(), parts).on_decision(DECISION)
+    assert recorder.seen == [DECISION]
+    assert [record.message for record in caplog.records] == ["extension broken: on_decision failed"]
+
+
+def test_a_part_that_does_not_observe_gets_no_decision() -> None:
+    asleep, recorder = Recorder(), Recorder()
+    asleep.is_observing = False
+    DecisionObserver(cast(DecisionLog, Kept()), Metrics(), ServerParts({"a": asleep, "b": recorder})).on_decision(
+        DECISION
+    )
+    assert (asleep.seen, recorder.seen) == ([], [DECISION])
+
+
+class Kept:
+    """A decision log that keeps nothing."""
+
+    def record(self, decision: Decision) -> None: ...
+
+
+class PlanningOnce(Planning):
+    """Cannot plan with another configuration than the first."""
+
+    first: Configuration | None = None
+
+    def plan(self, configuration: Configuration, before: Collection[Serve]) -> Planner | None:
+        self.first = self.first or configuration
+        if configuration is not self.first:
+            raise BrokenPipeError("nobody reads")
+        return super().plan(configuration, before)
+
+
+def test_a_reload_with_which_a_part_cannot_plan_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("planning_once")
+    module.build = lambda context: PlanningOnce()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "planning_once", module)
+    extension = Extension("", server="planning_once:build")
+    monkeypatch.setattr(server_parts, "installed_extensions", lambda: (InstalledExtension("p", "p 1", extension, ""),))
+
+    async def main() -> None:
+        async with Assembly(tmp_path) as program:
+            before = program.active.current
+            program.next_settings = replace(program.settings, aliases=())
+            for _ in range(2):
+                with pytest.raises(BrokenPipeError):
+                    await Reloader(program.active, program.read, program.parts).reload()
+                assert program.active.current is before
+                assert program.parts.gateway.flow.settings.planner_of("own") is not None
+
+    asyncio.run(main())
 
 
 def test_what_cannot_be_used_is_left_out_with_a_line(
@@ -301,6 +374,31 @@ def test_what_cannot_be_used_is_left_out_with_a_line(
     ]
 
 
+@pytest.mark.parametrize("installed", [(), (InstalledExtension("auto", "s 1", None, "ImportError: x"),)])
+def test_without_routing_the_status_says_so_and_which_promotions_have_no_effect(
+    installed: tuple[InstalledExtension, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (server_parts, extensions):
+        monkeypatch.setattr(module, "installed_extensions", lambda: installed)
+    (tmp_path / "state").mkdir(mode=0o700)
+    promoted = [Override(name, "clever", "fast", 7.0) for name in ("coder", "gone")]
+    (tmp_path / "state" / "overrides.json").write_bytes(msgspec.json.encode(promoted))
+    reason = "cannot be used (ImportError: x): see" if installed else "is not installed:"
+
+    async def main() -> None:
+        async with Assembly(tmp_path) as program:
+            assert program.parts.extensions.status() == {"extensions": {one.name: one.problem for one in installed}}
+            ((kind, serve, text),) = program.notes
+            assert (kind, serve) == ("warned", "clever")
+            begin = (
+                "alias coder was promoted to clever and points to fast, as configured: promotions need the extension"
+            )
+            assert text.startswith(f"{begin} auto, which {reason}")
+            assert program.announced == [f"warning: {text}"]
+
+    asyncio.run(main())
+
+
 def test_the_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = {match[3]: match[4] for match in BLOCK.finditer(PAGE.read_text(encoding="utf-8"))}
     (tmp_path / "stoker_tally.py").write_text(blocks["python"])
@@ -313,7 +411,7 @@ def test_the_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Monke
         async with Assembly(tmp_path) as program:
             extensions = program.parts.extensions
             extensions.on_decision(DECISION)
-            assert extensions.status() == {"tally": {"alice": 1}}
+            assert extensions.status()["tally"] == {"alice": 1}
             text = expose(Metrics(), {}, extensions.metrics()).decode()
             assert 'stoker_tally_total{key="alice"} 1.0' in text
 

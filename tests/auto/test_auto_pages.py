@@ -55,3 +55,12 @@ async def test_an_alias_is_reset_and_the_old_name_of_the_verb_says_that_it_goes_
     assert (old.header("deprecation"), old.header("link")) == ("true", '</admin/reset>; rel="successor-version"')
     logging.getLogger("stoker.admin").removeFilter(keep)
     assert logged == ["/admin/demote is deprecated and goes away in 0.2.0: use /admin/reset"]
+
+
+@office(AutoOffice)
+async def test_a_field_of_another_verb_is_ignored_and_one_that_none_has_is_refused(stage: Office) -> None:
+    assert (await stage.say("reset", {"alias": "al", "serve": "a", "drain_timeout": 5, "prompt": "x"})).status == 200
+    assert (await stage.say("drain", {"serve": "a", "reason": "tidying", "task": None})).status == 200
+    for verb in ("reset", "drain"):
+        reply = await stage.say(verb, {"alias": "al", "server": "a"})
+        assert (reply.status, "`server`" in reply.json()["error"]["message"]) == (400, True)

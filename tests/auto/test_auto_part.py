@@ -11,7 +11,7 @@ from tests.app.program import Assembly, assembled
 from stoker.app.reload import Reloader
 from stoker.domain.events import PromotionWatchEnded
 from stoker.domain.gate import Override
-from stoker.domain.routing import RouterSettings
+from stoker.domain.routing import ClassifierModelSettings, RouterSettings
 from stoker.domain.run import Finding, Outcome, RunKind
 from stoker.domain.tier import Tier
 from stoker_auto.server import AutoPart
@@ -57,6 +57,28 @@ def test_the_end_of_a_watch_is_a_stored_result(outcome: Outcome, tmp_path: Path)
         assert (run.subject.serve, run.setting("previous")) == ("clever", "fast")
 
     story(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["fingerprints.json", "overrides.json"])
+def test_a_file_of_the_state_that_is_no_text_does_not_turn_routing_off(name: str, tmp_path: Path) -> None:
+    @assembled(router=RouterSettings((Tier("cheap", "fast"),)))
+    async def story(program: Assembly) -> None:
+        assert program.parts.extensions.problems == {}
+        assert program.parts.gateway.flow.settings.planner_of("auto") is auto_of(program).dispatcher
+
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / name).write_bytes(b'[{"alias":"\xff"}]' if name == "overrides.json" else b'{"\xff":{}}')
+    story(tmp_path)
+
+
+@assembled()
+async def test_a_reload_has_its_effect_though_nobody_reads_what_is_announced(program: Assembly) -> None:
+    program.nobody_reads = True
+    router = RouterSettings((Tier("cheap", "fast"),), classifier=ClassifierModelSettings("fast"))
+    program.next_settings = replace(program.settings, router=router)
+    await reloader(program).reload()
+    assert program.parts.gateway.flow.settings.planner_of("auto") is auto_of(program).dispatcher
+    assert auto_of(program).classifier_model.problem, "it is not measured, and that was to be announced"
 
 
 @assembled()

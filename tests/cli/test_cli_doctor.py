@@ -274,6 +274,22 @@ def test_a_number_that_means_a_card_of_each_vendor_is_a_warning_that_names_the_o
     assert "gpu: 7" in found_for("7").detail
 
 
+def test_a_serve_that_its_devices_keep_from_starting_fails_and_parts_of_a_device_are_none_that_is_absent(
+    tmp_path: Path,
+) -> None:
+    machine = masks.MachineCards((Card("nvidia", 0, "GPU-a"), Card("amd", 0, "b1")))
+    settings = demo(tmp_path, 1)
+    serve = replace(settings.serves[0], slot="gpu", engine="vllm", cmd=None, base_url=None)
+
+    def found_for(*words: str) -> DoctorFinding:
+        changed = replace(settings, slots=(Slot("gpu", devices=words),), serves=(serve,))
+        return doctor_checks.devices(changed, [], machine)
+
+    found = found_for("nvidia:0", "amd:0")
+    assert (found.health, "vLLM uses devices of one vendor only" in found.detail) == (DoctorHealth.FAIL, True)
+    assert found_for("MIG-7").health is DoctorHealth.OK
+
+
 def test_accelerators_are_shown_with_memory_and_driver_and_who_holds_them_unknown_is_a_warning() -> None:
     main = HostMemory(2**34, 2**33)
     assert doctor_checks.accelerators(Machine(()), main).detail.startswith("none found")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.fake_stoker import FakeStoker, error, serve_status
 
+from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import find_installation
 from stoker.cli.main import run
 from stoker.domain.run import Subject
@@ -146,3 +147,9 @@ def test_a_dry_run_lists_the_variants_and_touches_nothing(
     assert run(["eval", "sweep", "slow", "--vary", "parallel=4,8", "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"parallel": "4"}, {"parallel": "8"}]
     assert stoker.posts() == []
+
+
+def test_an_engine_that_cannot_be_kept_to_its_devices_is_not_started(tmp_path: Path) -> None:
+    serve = Serve("a", engine="openai", cmd=SCRIPTED, device_problem="no device is 7")
+    with pytest.raises(UsageError, match="no device is 7"):
+        OwnEngine(serve, tmp_path / "log", 1)

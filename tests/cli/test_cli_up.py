@@ -436,6 +436,15 @@ def test_an_experiment_with_a_model_of_the_hub_needs_only_its_engine(
     assert serve.ready_timeout > 3600, "its weights are downloaded first"
 
 
+def test_an_experiment_in_a_container_gets_the_gpu_that_was_named_or_is_refused(
+    programs: Path, ran: list[Ran], capsys: Captured
+) -> None:
+    words = ("--model", "org/x", "--engine", "vllm", "--container", "image")
+    assert "--gpus device=9 " in shown(capsys, *words, "--gpu", "9")
+    assert run(["serves", "experiment", "--dry-run", *words, "--gpu", "0000:41:00.0"]) == 2
+    assert "--gpu 0000:41:00.0: nobody knows which device" in capsys.readouterr().err
+
+
 def test_an_experiment_in_a_container_publishes_its_port_and_is_removed_at_the_end(
     programs: Path, ran: list[Ran], monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

@@ -299,7 +299,8 @@ class TestShow:
         follow = {
             Serve: {
                 "alias_patterns", "directory", "die_with_parent", "asks_dialects", "from_tier", "is_served_name_public",
-                "auto_context", "context_problem", "device_problem", "replica_of", "job_place", "min_replicas",
+                "auto_context", "context_problem", "device_problem",
+                "before_mask", "replica_of", "job_place", "min_replicas",
             },
             KeySettings: set(),
             FrontDoor: set(),

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.app.program import settings_in
 
+from stoker import extensions
+from stoker.cli.console.unmeasured import unmeasured_warnings
 from stoker.config import warnings
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
@@ -21,10 +23,19 @@ def test_the_extension_that_is_missing_is_named(tmp_path: Path, monkeypatch: pyt
     auto = InstalledExtension("auto", "stoker 1.0", Extension("Routes."), "")
 
     def missing(*installed: InstalledExtension) -> list[str]:
-        monkeypatch.setattr(warnings, "installed_extensions", lambda: installed)
-        return [text.split(",")[0] for text in warnings.warnings(settings) if "is not installed" in text]
+        monkeypatch.setattr(extensions, "installed_extensions", lambda: installed)
+        return [text.partition(": it ")[2] for text in warnings.warnings(settings) if "needs the extension" in text]
 
-    both = ["[[tier]]: needs the extension auto", "[orchestrator.NAME]: needs the extension orchestrator"]
+    lists = "`stoker --version -v` lists those that are"
+    both = [f"needs the extension {name}, which is not installed: {lists}" for name in ("auto", "orchestrator")]
     assert missing() == both
-    assert missing(auto, torn) == both[1:]
+    reason = "which cannot be used (ImportError: jedi): see `stoker --version -v`"
+    assert missing(auto, torn) == [f"needs the extension orchestrator, {reason}"]
     assert missing(auto, torn._replace(extension=Extension("Writes."))) == []
+
+
+def test_nobody_is_told_to_measure_tiers_that_have_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_in(tmp_path, router=RouterSettings((Tier("cheap", "fast"),)))
+    for installed, warned in ((InstalledExtension("auto", "stoker 1.0", Extension("Routes."), ""),), 1), ((), 0):
+        monkeypatch.setattr(extensions, "installed_extensions", lambda installed=installed: installed)
+        assert len(unmeasured_warnings(settings)) == warned

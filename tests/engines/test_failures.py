@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stoker.domain.serve import Status
 from stoker.engines import failures
 from stoker.engines.failures import EVIDENCE, classify
+from stoker.engines.last_output import from_text
 from stoker.engines.record import FailureKind as Kind
 from stoker.engines.registry import ENGINES
 
@@ -104,7 +105,7 @@ RECORDED = [line.split("\t") for line in (HERE / "last_words.tsv").read_text().s
 
 @pytest.mark.parametrize(("kind", "engine", "line"), [row[:3] for row in RECORDED])
 def test_last_words_of_bug_reports_are_known(kind: str, engine: str, line: str) -> None:
-    found = classify(engine, 1, f"all is well\n{line}\nshutting down\n")
+    found = from_text(f"all is well\n{line}\nshutting down\n", engine=engine, code=1).failure
     assert found is not None
     assert found.kind == kind
 
@@ -113,7 +114,9 @@ def test_lines_of_an_engine_in_good_order_mean_nothing() -> None:
     lines = [line for line in (HERE / "harmless_lines.txt").read_text().splitlines() if not line.startswith("# ")]
     assert len(lines) >= 200
     for engine in ("llama.cpp", "vllm", "sglang", ""):
-        misjudged = {line: found.kind for line in lines if (found := classify(engine, 1, line)) is not None}
+        misjudged = {
+            line: found.kind for line in lines if (found := from_text(line, engine=engine, code=1).failure) is not None
+        }
         assert misjudged == {}
 
 
@@ -129,18 +132,37 @@ def test_lines_of_an_engine_in_good_order_mean_nothing() -> None:
         ("CUDA error: invalid argument", Kind.DEVICE_FAULT),
         ("ggml_cuda_host_malloc: failed to allocate 512.00 MiB of pinned memory: falling back to pageable", None),
         ("out of resource: shared memory, Required: 147456", Kind.UNSUPPORTED_BACKEND),
+        ("NCCL error: remote process exited or there was a network error\nCUDA out of memory", Kind.OUT_OF_MEMORY),
+        ("gloo/transport/tcp/pair.cc:534] Connection closed by peer\nCUDA out of memory", Kind.OUT_OF_MEMORY),
+        ("NCCL watchdog thread terminated with exception: x\nCUDA error: an illegal memory access", Kind.DEVICE_FAULT),
+        ("Total number of heads (28) must be divisible by (3)\n[c10d] TCPStore: recvValue failed", Kind.BAD_PARALLEL),
+        ("NCCL error: unhandled system error\nNCCL error: remote process exited", Kind.INTERCONNECT),
+        ("nvidia-container-cli: info: driver error path\nCUDA out of memory", Kind.OUT_OF_MEMORY),
+        ("INFO 11-21 10:26:22 [w.py:1] keep it: increase --gpu-memory-utilization to 0.8352\n"
+         "CUDA error: no kernel image is available", Kind.UNSUPPORTED_BACKEND),
+        ("WARNING 11-21 10:26:22 [s.py:1] Consider to increase gpu_memory_utilization\n"
+         "CUDA error: an illegal memory access was encountered", Kind.DEVICE_FAULT),
+        ("ggml_vulkan: No devices found.\nerror loading model: unknown model architecture: 'zeta'",
+         Kind.UNSUPPORTED_ARCHITECTURE),
+        ("ValueError: page_size must be 1", Kind.BAD_OPTION),
+        ("INFO:     Application startup complete.\nValueError: The image must be RGB", None),
+        ('INFO: 127.0.0.1:4 - "POST /v1/completions HTTP/1.1" 500\nValueError: length must be less', None),
+        ("LocalEntryNotFoundError: not in the cache. Please check your connection and try again", None),
+        ("error: invalid argument: --old is ignored, using --new instead", Kind.BAD_OPTION),
+        ("ValueError: fp8 is not supported here; use --dtype instead", Kind.UNSUPPORTED_QUANTIZATION),
     ],
 )  # fmt: skip
 def test_of_several_lines_the_cause_wins_and_what_ends_nothing_is_no_cause(said: str, kind: Kind | None) -> None:
-    found = classify("", 1, said)
+    found = from_text(said, code=1).failure
     assert (found.kind if found else None) is kind
 
 
 def test_hostile_output_costs_linear_time() -> None:
     """Every repetition in a pattern is bounded, so a line costs at most its length times that bound."""
-    for row in (*failures.TABLE, *(row for engine in ENGINES.values() for row in engine.failures)):
-        outside_classes = re.sub(r"\\.|\[[^\]]*\]", "", row.pattern)
-        assert not set("*+") & set(outside_classes), row.pattern
+    rows = (*failures.TABLE, *(row for engine in ENGINES.values() for row in engine.failures))
+    for pattern in (*(row.pattern for row in rows), *(pattern.pattern for pattern in failures.NO_CAUSE)):
+        outside_classes = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "", pattern)
+        assert not set("*+") & set(outside_classes), pattern
 
 
 def test_looking_for_a_text_first_overlooks_nothing() -> None:

@@ -11,6 +11,7 @@ from stoker.domain.serve import Driver, Serve, Slot
 from stoker.engines import masks
 from stoker.engines.masks import Card, MachineCards, masked
 from stoker.engines.record import Api
+from stoker.fleet.process.identity import KeySigner, fingerprint
 
 NVIDIA = (
     Card("nvidia", 0, "GPU-11aa", "0000:01:00.0", "RTX 4090", numbers={Api.VULKAN: 1}, node="/dev/dri/renderD128"),
@@ -97,15 +98,21 @@ MIXED = MachineCards((
     [
         ("cuda", "0000:01:00.0", f"{PCI} CUDA_VISIBLE_DEVICES=0"),
         ("cuda vulkan", "nvidia:0", f"{PCI} CUDA_VISIBLE_DEVICES=0 GGML_VK_VISIBLE_DEVICES= --device CUDA0"),
-        ("cuda vulkan", "amd:0", "GGML_VK_VISIBLE_DEVICES=1 --device Vulkan0"),
+        ("cuda vulkan", "amd:0", "CUDA_VISIBLE_DEVICES= GGML_VK_VISIBLE_DEVICES=1 --device Vulkan0"),
         ("cuda vulkan", "nvidia:0 intel:0",
          f"{PCI} CUDA_VISIBLE_DEVICES=0 GGML_VK_VISIBLE_DEVICES=2 --device CUDA0,Vulkan0"),
-        ("cuda hip", "03:00.0", "ROCR_VISIBLE_DEVICES=GPU-a1b2 --device ROCm0"),
+        ("cuda hip", "03:00.0", "CUDA_VISIBLE_DEVICES= ROCR_VISIBLE_DEVICES=GPU-a1b2 --device ROCm0"),
         ("vulkan", "amd:0 intel:0", "GGML_VK_VISIBLE_DEVICES=1,2"),
         ("sycl", "intel:0", "ZE_AFFINITY_MASK=0 ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"),
-        # a number means the card of each vendor, as it always did: each interface gets its own
-        ("cuda", "0", f"{PCI} CUDA_VISIBLE_DEVICES=0 ROCR_VISIBLE_DEVICES=GPU-a1b2 ZE_AFFINITY_MASK=0 "
-         "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"),
+        # a number means the card of each vendor that the build can use: each interface gets its own
+        ("cuda", "0", f"{PCI} CUDA_VISIBLE_DEVICES=0"),
+        ("", "0", f"{PCI} CUDA_VISIBLE_DEVICES=0 HIP_VISIBLE_DEVICES=0 ROCR_VISIBLE_DEVICES=GPU-a1b2 "
+         "ZE_AFFINITY_MASK=0 ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"),
+        ("cuda", "amd:0", "serve 'a': llama.cpp as it is built here (CUDA) cannot use amd:0: name one of nvidia:0 "
+         "(0000:01:00.0) in `devices` of its slot, or install a build for that device"),
+        ("hip vulkan", "MIG-1", "serve 'a': llama.cpp as it is built here (HIP, Vulkan) cannot use MIG-1: name one of "
+         "nvidia:0 (0000:01:00.0), amd:0 (0000:03:00.0), intel:0 (0000:04:00.0) in `devices` of its slot, or install "
+         "a build for that device"),
     ],
 )  # fmt: skip
 def test_on_a_machine_with_cards_of_all_vendors_the_build_decides(
@@ -129,7 +136,8 @@ def test_one_engine_of_one_vendor_is_not_given_cards_of_two(serve: Serve) -> Non
         (("GPU-22bb",), "GPU-22bb", "1"),
         (("GPU-2",), "GPU-2", "1"),
         (("1", "0"), "1,0", "1,0"),
-        (("1", "GPU-22bb"), "1,GPU-22bb", "1"),
+        (("GPU-11aa", "1"), "0,1", "0,1"),  # CUDA takes no mixture
+        (("1", "GPU-22bb", "nvidia:1"), "1", "1"),
         (("nvidia:1",), "1", "1"),
         (("41:00.0",), "1", "1"),
         (("MIG-377e/3/0",), "MIG-377e/3/0", "MIG-377e/3/0"),
@@ -157,13 +165,75 @@ def test_a_word_that_means_nothing_or_too_much_keeps_the_serve_from_starting(ser
 
 
 @pytest.mark.parametrize(
-    "machine", [MachineCards(), MachineCards(AMD, is_complete=False)], ids=["none", "perhaps more"]
+    "machine", [MachineCards(), MachineCards(AMD, frozenset(("nvidia",)))], ids=["none", "perhaps more"]
 )
 def test_where_a_device_may_be_that_is_not_shown_the_words_count_as_they_are_written(
     serve: Serve, machine: MachineCards
 ) -> None:
     assert seen(serve, machine, "7") == f"{PCI} CUDA_VISIBLE_DEVICES=7 HIP_VISIBLE_DEVICES=7"
     assert masks.container_options(["GPU-9"], MachineCards()) == ["--gpus", "device=GPU-9"]
+
+
+SILENT = MachineCards(AMD, frozenset(("nvidia",)))
+"""NVIDIA's driver does not answer."""
+
+
+@pytest.mark.parametrize(
+    ("engine", "builds", "word", "expected"),
+    [
+        ("llama.cpp", "cuda", "0", f"{PCI} CUDA_VISIBLE_DEVICES=0 HIP_VISIBLE_DEVICES=0"),
+        ("llama.cpp", "cuda vulkan", "1",
+         f"{PCI} CUDA_VISIBLE_DEVICES=1 GGML_VK_VISIBLE_DEVICES=1 HIP_VISIBLE_DEVICES=1"),
+        ("llama.cpp", "cuda vulkan", "GPU-9",
+         f"{PCI} CUDA_VISIBLE_DEVICES=GPU-9 GGML_VK_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES=GPU-9"),
+        ("llama.cpp", "hip", "1", "ROCR_VISIBLE_DEVICES=GPU-c3d4"),
+        ("llama.cpp", "", "1",
+         f"{PCI} CUDA_VISIBLE_DEVICES=1 HIP_VISIBLE_DEVICES=0 ROCR_VISIBLE_DEVICES=GPU-c3d4"),
+        ("llama.cpp", "cuda", "nvidia:0", f"{PCI} CUDA_VISIBLE_DEVICES=0"),
+        ("llama.cpp", "cuda", "0000:41:00.0", "serve 'a': nobody knows which device is 0000:41:00.0, since no driver "
+         "shows it: type `pip install nvidia-ml-py` for NVIDIA's, or write its number or id into `devices` of its "
+         "slot"),
+        ("llama.cpp", "hip", "amd:7", "serve 'a': no device is amd:7: there are amd:0 (0000:03:00.0), amd:1 "
+         "(0000:0c:00.0): correct `devices` of its slot; `stoker doctor` shows every device"),
+        ("vllm", "", "0", f"{PCI} CUDA_VISIBLE_DEVICES=0 HIP_VISIBLE_DEVICES=0"),
+        ("vllm", "", "amd:0", "CUDA_VISIBLE_DEVICES=1 HIP_VISIBLE_DEVICES=1"),
+    ],
+)  # fmt: skip
+def test_where_a_driver_is_silent_a_number_may_mean_its_device_and_no_other_is_taken_for_it(
+    serve: Serve, engine: str, builds: str, word: str, expected: str
+) -> None:
+    build(serve, *builds.split())
+    assert seen(replace(serve, engine=engine), SILENT, word) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("0", "0"), ("7", "7"), ("GPU-11aa 7", "0,7"), ("GPU-11aa GPU-9", "GPU-11aa,GPU-9"), ("nvidia:0 0", "0"),
+    ],
+)  # fmt: skip
+def test_a_lost_device_takes_none_of_the_others_from_a_slot(serve: Serve, words: str, expected: str) -> None:
+    machine = MachineCards(NVIDIA, frozenset(("nvidia",)))
+    build(serve, "cuda")
+    told = seen(serve, machine, *words.split())
+    assert f"CUDA_VISIBLE_DEVICES={expected}" in told.split()
+
+
+def test_without_any_known_card_words_of_stokers_own_are_translated_or_refused(serve: Serve) -> None:
+    assert seen(serve, MachineCards(), "nvidia:0") == f"{PCI} CUDA_VISIBLE_DEVICES=0"
+    assert seen(serve, MachineCards(), "amd:1") == "HIP_VISIBLE_DEVICES=1"
+    assert "`pip install nvidia-ml-py`" in seen(serve, MachineCards(), "0000:41:00.0")
+
+
+def test_a_container_is_given_words_that_may_mean_a_silent_device_or_is_refused(serve: Serve) -> None:
+    boxed = replace(serve, driver=Driver.COMPOSE, container="a", up=("docker", "run", "-d", "{devices}", "image"))
+    for word, options in (("9", "--gpus device=9"), ("nvidia:0", "--gpus device=0"), ("GPU-9", "--gpus device=GPU-9")):
+        found = masked(boxed, Slot("gpu", devices=(word,)), SILENT)
+        assert (found.device_problem, " ".join((found.up or ())[3:-1])) == ("", options)
+        assert " ".join(masks.container_options([word], SILENT)) == options
+    assert masks.container_options(["9"], MachineCards(NVIDIA)) == ["--gpus", "device=9"]
+    told = masked(boxed, Slot("gpu", devices=("0000:41:00.0",)), SILENT).device_problem
+    assert "`pip install nvidia-ml-py`" in told
 
 
 @pytest.mark.parametrize(
@@ -182,6 +252,12 @@ def test_a_serve_that_chooses_its_devices_by_its_own_environment_is_left_alone(
     assert not {"ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"} & set(found)
     wrong = masked(replace(serve, env={**serve.env, **own}), Slot("gpu", devices=("7",)), MachineCards(machine))
     assert wrong.device_problem == "", "what `devices` says does not count then"
+
+
+@pytest.mark.parametrize("own", ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"])
+def test_an_own_choice_for_amd_is_left_alone_as_a_whole(serve: Serve, own: str) -> None:
+    env = {**serve.env, own: "0"}
+    assert masked(replace(serve, engine="vllm", env=env), Slot("gpu", devices=("1",)), MachineCards(AMD)).env == env
 
 
 def test_a_serve_that_chooses_by_the_engines_option_keeps_it(serve: Serve) -> None:
@@ -216,6 +292,33 @@ def test_a_mask_that_stoker_inherited_is_kept_within_or_refused_with_the_reason(
     assert seen(replace(serve, engine=engine), MachineCards(machine, environment=inherited), "0") == expected
 
 
+@pytest.mark.parametrize(
+    ("machine", "inherited", "word", "hidden"),
+    [
+        (NVIDIA, "GPU-22bb", "0", "nvidia:0 (0000:01:00.0)"),  # unequal cards, but ids do not depend on their order
+        (NVIDIA, "-1", "0", "nvidia:0 (0000:01:00.0)"),
+        (NVIDIA[:1], "", "0", "nvidia:0 (0000:01:00.0)"),
+        (NVIDIA[:1], "NoDevFiles", "0", "nvidia:0 (0000:01:00.0)"),
+        (NVIDIA, "MIG-7", "0", "nvidia:0 (0000:01:00.0)"),
+        (NVIDIA, "MIG-7", "MIG-8", "MIG-8"),
+        (NVIDIA, "GPU-11aa", "MIG-8", "MIG-8"),
+        (NVIDIA, "GPU-11aa", "MIG-GPU-11aa/1/0", ""),
+        (NVIDIA, "MIG-7", "MIG-7", ""),
+        (INTEL, "1.0", "0", "intel:0 (0000:04:00.0)"),
+    ],
+)
+def test_an_inherited_mask_of_any_form_is_kept_within(
+    serve: Serve, machine: tuple[Card, ...], inherited: str, word: str, hidden: str
+) -> None:
+    name = "ZE_AFFINITY_MASK" if machine is INTEL else "CUDA_VISIBLE_DEVICES"
+    told = seen(serve, MachineCards(machine, environment={name: inherited}), word)
+    assert f"own environment hides {hidden}:" in told if hidden else "hides" not in told
+
+
+def test_a_number_is_written_in_ascii() -> None:
+    assert not masks.names_device("²", "nvidia", 2, "GPU-1")
+
+
 def test_vulkan_without_numbers_restricts_nothing_and_says_so(serve: Serve) -> None:
     cards = tuple(replace(card, numbers={}) for card in AMD)
     build(serve, "vulkan")
@@ -248,4 +351,26 @@ def test_a_container_gets_its_devices_and_counts_them_from_zero(
     words: tuple[str, ...], command: str, expected: str
 ) -> None:
     assert " ".join(masks.container_options(words, MIXED, (command, "run"))) == expected
+    sudo = masks.container_options(["nvidia:0"], MIXED, ("sudo", "-n", "podman", "run"))
+    assert sudo == ["--device", "nvidia.com/gpu=GPU-11aa"]
     assert masks.container_options(["0", "1"], MachineCards(NVIDIA)) == ["--gpus", '"device=GPU-11aa,GPU-22bb"']
+
+
+@pytest.mark.parametrize("driver", [Driver.PROCESS, Driver.COMPOSE])
+def test_a_driver_that_no_longer_answers_makes_no_other_launch_of_what_runs(serve: Serve, driver: Driver) -> None:
+    """Its engine stays at a reload, and is adopted by a restart; so are those of versions without masks."""
+    signer = KeySigner(lambda: bytes(32))
+    up = ("docker", "run", "-d", "{devices}", "image")
+    plain = replace(build(serve, "cuda", "vulkan"), driver=driver, up=up if driver is Driver.COMPOSE else None)
+    slot = Slot("gpu", devices=("nvidia:0",))
+    seen_now, silent = masked(plain, slot, MIXED), masked(plain, slot, MachineCards(unseen=frozenset(("nvidia",))))
+    assert (seen_now.extra_args, seen_now.up) != (silent.extra_args, silent.up)
+    assert silent.launches_like(seen_now)
+    as_before = {
+        PCI.partition("=")[0]: "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "nvidia:0",
+        "HIP_VISIBLE_DEVICES": "nvidia:0",
+    }
+    earlier = replace(plain, env={**as_before, **plain.env})
+    assert fingerprint(seen_now, signer) == fingerprint(silent, signer) == fingerprint(earlier, signer)
+    assert not masked(plain, Slot("gpu", devices=("nvidia:1",)), MIXED).launches_like(seen_now), "another device"

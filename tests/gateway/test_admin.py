@@ -23,7 +23,7 @@ from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.doctor import CHECKED_WITHIN, DoctorPages
 from stoker.gateway.front import Endpoints
 from stoker.gateway.models import ModelList
-from stoker.gateway.operations import Page
+from stoker.gateway.operations import Operation, Page, PageRequest
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.gateway.web import files
 from stoker.store.decisions import DecisionLog
@@ -236,6 +236,7 @@ async def test_looking_at_decisions_models_and_status(stage: Office) -> None:
     status = (await client.ask("GET", "/status")).json()
     assert [(s["name"], s["state"]) for s in status["serves"]] == [("a", "stopped"), ("b", "stopped")]
     assert (status["frontdoor"]["auth"], status["frontdoor"]["in_flight"], status["draining"]) == ("none", 0, False)
+    assert status["routing"] is None
     models = (await client.ask("GET", "/v1/models")).json()["data"]
     assert [m["id"] for m in models] == ["a", "engine", "al", "b", "other"]
     assert models[0]["stoker"]["state"] == "stopped"
@@ -252,3 +253,34 @@ async def test_what_is_warm_says_why_it_is_kept(stage: Office) -> None:
         ("a", "warm", "rule"),
         ("b", "warm", None),
     ]
+
+
+class Taking(Office):
+    """An extension has a page for a verb of Stoker's own."""
+
+    def pages(self) -> Iterator[Page]:
+        async def answer(request: PageRequest) -> dict[str, object]:
+            return {"taken": request.operation.verb}
+
+        for verb in ("drain", "keys", "own"):
+            yield Page(Operation("POST", f"/admin/{verb}", "Its own."), answer)
+
+
+@office(Taking)
+async def test_a_page_of_an_extension_takes_no_verb_of_stokers_own(stage: Office) -> None:
+    assert (await stage.say("drain", {"serve": "a"})).json() == {"serve": "a", "draining": True}
+    assert "taken" not in (await stage.say("keys", {})).json()
+    assert (await stage.say("own", {})).json() == {"taken": "own"}
+
+
+@pytest.mark.parametrize("body", [b'{"serve": "\xff"}', b'{"\xff": 1}'])
+def test_a_body_that_is_no_text_is_refused(body: bytes, tmp_path: Path) -> None:
+    @office()
+    async def tell(stage: Office) -> None:
+        client = await stage.client()
+        head = b"POST /admin/drain HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        await client.send(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        reply = await client.reply()
+        assert (reply.status, reply.json()["error"]["code"]) == (400, "bad_json")
+
+    tell(tmp_path)

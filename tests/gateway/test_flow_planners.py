@@ -7,15 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.app.program import settings_in
 from tests.gateway.flow_stage import Stage, a_serve, ask, story
 
+from stoker import extensions
 from stoker.access.caller import Caller
 from stoker.app.missing_extensions import planners_of_missing
+from stoker.domain.key import Key, RequestDefaults
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
+from stoker.domain.serve import Secret
 from stoker.domain.tier import Tier
 from stoker.exchange.planner import Answer, Candidates, PlannedRequest, Planner, Renamed, Route
+from stoker.extensions import Extension, InstalledExtension
 from stoker.request.decide.plan import PlanCandidate
 
 TWO = a_serve("a"), a_serve("b")
@@ -120,16 +125,103 @@ async def test_a_name_that_its_caller_may_not_use_is_unknown_and_near_ones_are_s
     assert (status, "did you mean 'own'?" in message) == (404, True)
 
 
-@story(*TWO)
-async def test_names_of_an_extension_that_is_missing_say_which(stage: Stage) -> None:
+def without(stage: Stage, monkeypatch: pytest.MonkeyPatch, *installed: InstalledExtension) -> None:
+    """The tables of auto and orchestrator are there, and none of these two answers."""
+    monkeypatch.setattr(extensions, "installed_extensions", lambda: installed)
     router = RouterSettings((Tier("cheap", "a"),))
-    settings = replace(
-        settings_in(Path("/nowhere")), router=router, orchestrators=(Orchestrator(name="pair", worker="a"),)
-    )
+    pair = Orchestrator(name="pair", worker="a")
+    settings = replace(settings_in(Path("/nowhere")), router=router, orchestrators=(pair,))
     plan_with(stage, *planners_of_missing(settings, ()))
-    for model in ("auto", "auto:chat", "auto:nonsense", "pair"):
-        extension = "orchestrator" if model == "pair" else "auto"
-        status, message = await said(stage, model)
-        assert status == 503
-        assert f"the extension {extension}, which is not installed" in message
+
+
+@pytest.mark.parametrize(
+    ("installed", "reason"),
+    [((), "which is not installed"),
+     ((InstalledExtension("auto", "s 1", None, "ImportError: x"),), "which cannot be used (ImportError: x)"),
+     ((InstalledExtension("auto", "s 1", Extension(""), ""),), "which failed: see LOGS/stoker.log")],
+)  # fmt: skip
+def test_names_of_an_extension_that_does_not_answer_say_which_and_why(
+    installed: tuple[InstalledExtension, ...], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @story(*TWO)
+    async def tell(stage: Stage) -> None:
+        without(stage, monkeypatch, *installed)
+        for model in ("auto", "auto:chat", "auto:nonsense", "AUTO", " Auto : chat"):
+            status, message = await said(stage, model)
+            assert (status, f"the extension auto, {reason}" in message) == (503, True), message
+        status, message = await said(stage, "pair")
+        assert (status, "the extension orchestrator, which is not installed" in message) == (503, True)
+
+    tell()
+
+
+@pytest.mark.parametrize(
+    ("models", "model", "status"),
+    [(("auto", "a"), "auto", 503), (("auto", "a"), "AUTO", 503), (("auto:chat", "a"), "auto: chat", 503),
+     (("pair", "a"), "pair", 503), (("a",), "auto", 200), (("auto", "a"), "pair", 200), (("a",), "nonsense", 200)],
+)  # fmt: skip
+def test_the_default_model_of_a_key_does_not_answer_for_an_extension_that_is_missing(
+    models: tuple[str, ...], model: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = Key("narrow", Secret("k", "env:K"), models=models, defaults=RequestDefaults(model="a"))
+
+    @story(*TWO, keys=(key,))
+    async def tell(stage: Stage) -> None:
+        without(stage, monkeypatch)
+        client = await stage.client()
+        await client.send(ask(model, headers=(("authorization", "Bearer k"),)))
+        if status == 200:
+            (await stage.asked()).reply({})
+        assert (await client.reply()).status == status
+
+    tell()
+
+
+def test_nothing_is_missing_where_no_table_needs_it() -> None:
     assert planners_of_missing(settings_in(Path("/nowhere")), ()) == []
+
+
+@story(*TWO)
+async def test_planners_that_rename_to_each_other_end_the_request(stage: Stage) -> None:
+    other = Recorded(Renamed("own"))
+    other.names = ("other",)
+    plan_with(stage, Recorded(Renamed("other")), other)
+    status, message = await said(stage, "own")
+    assert (status, message) == (500, "model 'own' has no end: 'own' stands for 'other', which stands for 'own'")
+
+
+class Torn(Planner):
+    """Fails at everything."""
+
+    names = ("torn",)
+
+    def means(self, model: str) -> bool:
+        raise RuntimeError("means")
+
+    def describe(self, model: str, caller: Caller) -> Mapping[str, Any] | None:
+        raise RuntimeError("describe")
+
+    def listed(self, caller: Caller, aliases: bool) -> list[str]:
+        raise RuntimeError("listed")
+
+    async def plan(self, request: PlannedRequest) -> Candidates | None:
+        raise SystemExit("plan")
+
+
+def test_a_planner_that_fails_costs_only_its_own_names() -> None:
+    @story(*TWO)
+    async def tell(stage: Stage) -> None:
+        plan_with(stage, Torn(), Recorded(Renamed("b")))
+        settings, caller = stage.flow.settings, Caller(Key("anybody", Secret("k", "env:K")))
+        assert settings.listed(caller, aliases=True) == ["own"]
+        assert settings.describe("torn", caller) is None
+        client = await stage.client()
+        await client.send(ask("own:x"))
+        (await stage.asked()).reply({})
+        assert (await client.reply()).header("x-stoker-serve") == "b"
+        assert (await said(stage, "nonsense"))[0] == 404
+        status, message = await said(stage, "torn")
+        assert (status, "its log has the details" in message) == (500, True)
+        stage.complaints.clear()
+
+    tell()

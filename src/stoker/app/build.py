@@ -16,12 +16,13 @@ from stoker.access.key_admin import KeyAdmin
 from stoker.app.access_parts import AccessParts, build_access
 from stoker.app.clock import SystemClock
 from stoker.app.configuration import ActiveConfiguration
-from stoker.app.context import BuildContext, RunOptions
+from stoker.app.context import BuildContext, RunOptions, if_anybody_reads
 from stoker.app.decision_observer import DecisionObserver
 from stoker.app.event_bus import EventBus
 from stoker.app.event_parts import build_events
 from stoker.app.fleet_parts import FleetParts, build_fleet
 from stoker.app.flow_setup import FlowSetup
+from stoker.app.missing_extensions import ROUTING, ignored_promotions
 from stoker.app.observers import Observer
 from stoker.app.parts import GatewayParts, ProgramParts
 from stoker.app.reload import Reloader
@@ -86,7 +87,12 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     parts = ProgramParts(store, access, fleet, gateway, watchdog, extensions)
     swaps = SwapHistory(context.clock.wall)
     front = _build_front(context, parts, swaps)
-    bus.subscribe(Observer(parts, active, options.announce).on_event)
+    if not extensions.is_used(ROUTING):
+        for serve, text in ignored_promotions(context.settings):
+            log.warning("%s", text)
+            store.events.note("warned", serve, text)
+            if_anybody_reads(options.announce)(f"warning: {text}")
+    bus.subscribe(Observer(parts, active, if_anybody_reads(options.announce)).on_event)
     bus.subscribe(swaps.on_event)
     bus.subscribe(extensions.on_event)
     return Program(parts, front)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,16 @@ Announce = Callable[[str], None]
 """Shows a line to the person who started the program."""
 Welcome = Callable[[bool], str]
 """The text to announce once Stoker listens, given whether requests need a key; empty: none."""
+
+
+def if_anybody_reads(announce: Announce) -> Announce:
+    """The same, but nothing is raised if stdout was closed: a running server does not depend on who reads it."""
+
+    def announce_safely(line: str) -> None:
+        with contextlib.suppress(OSError):
+            announce(line)
+
+    return announce_safely
 
 
 @dataclass(frozen=True, slots=True)

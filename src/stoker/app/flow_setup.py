@@ -28,13 +28,16 @@ class FlowSetup:
         self._extensions = extensions
         self._memory = memory
 
-    def settings_for(self, new: Configuration, before: Collection[Serve] = ()) -> FlowSettings:
+    def settings_for(
+        self, new: Configuration, before: Collection[Serve] = (), must_succeed: bool = False
+    ) -> FlowSettings:
         """Make all planners use this configuration; the result is for `Flow.configure`.
 
-        `before`: the serves that were configured until now.
+        `before`: the serves that were configured until now. `must_succeed`: what an extension raises that cannot plan
+        with it is raised; else its names are refused.
         """
         settings = new.settings
-        planners = self._extensions.planners(new, before)
+        planners = self._extensions.planners(new, before, must_succeed)
         # `settings.serves` has every cloud, allowed or not: their keys are secrets, too.
         secrets = [secret for serve in settings.serves for secret in secrets_of(serve)]
         return FlowSettings(

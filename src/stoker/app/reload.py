@@ -108,19 +108,19 @@ class Reloader:
     def _replace(self, old: Configuration, new: Configuration, changes: ConfigurationChanges) -> None:
         """After an error, the old configuration counts."""
         try:
-            self._apply(new, changes)
+            self._apply(new, changes, must_succeed=True)
         except Exception:
-            self._apply(old, compare(new, old))
+            self._apply(old, compare(new, old), must_succeed=False)
             raise
 
-    def _apply(self, new: Configuration, changes: ConfigurationChanges) -> None:
+    def _apply(self, new: Configuration, changes: ConfigurationChanges, must_succeed: bool) -> None:
         settings, parts = new.settings, self._parts
         fleet, gateway = parts.fleet, parts.gateway
         serves = placed_serves(settings, new.machine)
         parts.store.responses.configure(settings.responses)
         fleet.conductor.reload(placed_slots(settings), serves)
         fleet.supervisor.conversations.reload(settings.conversations, serves)
-        gateway.flow.configure(gateway.setup.settings_for(new, self._active.settings.serves))
+        gateway.flow.configure(gateway.setup.settings_for(new, self._active.settings.serves, must_succeed))
         parts.access.store.usage.configure(cloud_prices(settings.router))
         parts.access.control.configure(settings.front_door, settings.apps)
         for name in changes.changed:

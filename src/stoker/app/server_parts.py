@@ -1,7 +1,7 @@
 """What extensions do inside a running server: the part that each of them offers, and how all of them are called.
 
-A part that raises is named in the log with the method that failed, and that method is not called again: an extension
-never ends the server, nor a request.
+A part that raises is named in the log with the method that failed, and called again the next time; a part that cannot
+be connected is not used. An extension never ends the server, nor a request.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from stoker.app.configuration import Configuration
-from stoker.app.context import BuildContext
+from stoker.app.context import BuildContext, if_anybody_reads
 from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, Notify
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("stoker.extensions")
 _METHODS = (
-    "connect", "plan", "configure", "on_event", "on_decision", "reloaded", "moved_aliases", "grade_of", "status",
+    "plan", "configure", "on_event", "on_decision", "reloaded", "moved_aliases", "grade_of", "status",
     "metrics", "closing",
 )  # fmt: skip
 CLOSE_WITHIN = 5.0
@@ -67,7 +67,7 @@ class ServerContext:
     note: Callable[[str, str, str], None] = lambda kind, serve, text: None
     """Puts a line among the events of /status: its kind, the serve that it is about, and a text."""
     announce: Callable[[str], None] = lambda line: None
-    """Shows a line to the person who started the server."""
+    """Shows a line to the person who started the server, if that person still reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,11 @@ class ServerPart:
     """Whether it looks at decisions now; asked for each of them."""
 
     def connect(self, server: ServerAccess) -> None:
-        """Called once, before `plan` and `configure`."""
+        """Called once, before `plan` and `configure`. A part that raises here is asked nothing any more."""
 
     def plan(self, configuration: Configuration, before: Collection[Serve]) -> Planner | None:
         """Who answers to names that mean no serve, by this configuration; None: nobody. Called at the start and by each
-        reload. `before`: the serves that were configured until now.
+        reload. `before`: the serves that were configured until now. If it raises, the reload changes nothing.
         """
         return None
 
@@ -172,44 +172,87 @@ class ServerPart:
 class _Part:
     name: str
     part: ServerPart
-    failed: set[str]
-    """Methods that raised."""
+    failing: set[str] = field(default_factory=set)
+    """Methods whose last call raised: the first of them is in the log."""
+
+    def on_answer(self, method: str) -> None:
+        if self.failing:
+            self.failing.discard(method)
+
+    async def answer(self, page: PageRequest) -> Mapping[str, object]:
+        """See `ServerPart.answer`."""
+        try:
+            return await self.part.answer(page)
+        except SystemExit as error:
+            raise RuntimeError(f"extension {self.name}: {page.operation.path} ended with SystemExit") from error
+
+    def on_failure(self, method: str) -> None:
+        """Called while the error is handled."""
+        if method not in self.failing:
+            self.failing.add(method)
+            log.exception("extension %s: %s failed", self.name, method)
 
 
 class ServerParts:
     """The parts of all extensions."""
 
-    def __init__(self, parts: Mapping[str, ServerPart]) -> None:
+    def __init__(
+        self,
+        parts: Mapping[str, ServerPart],
+        operations: Mapping[str, Sequence[Operation]] | None = None,
+        problems: Mapping[str, str] | None = None,
+    ) -> None:
+        """`operations`: the paths that parts answer. `problems`: why extensions have no part. Both by the extension's
+        name.
+        """
         self.by_name = parts
-        self._parts = [_Part(name, part, set()) for name, part in parts.items()]
-        self._overriding = {
-            method: [one for one in self._parts if getattr(type(one.part), method) is not getattr(ServerPart, method)]
-            for method in _METHODS
-        }
-        self.observers = [one.part for one in self._overriding["on_decision"]]
-        """A request costs nothing where no part looks at its decision."""
+        self.problems = dict(problems or {})
+        """Of the extensions that are not used, by name."""
+        self._operations = operations or {}
         self.pages: dict[tuple[str, str], Page] = {}
-        """By method and verb."""
-        tracers = [(one, one.part.tracer) for one in self._parts if one.part.tracer is not None]
-        self.tracer: Tracer | None = _GuardedTracer(*tracers[0]) if tracers else None
+        """By method and verb, once `connect` was called."""
+        self._use([_Part(name, part) for name, part in parts.items()])
         self.edge_targets = next((one for part in parts.values() if (one := part.edge_targets) is not None), None)
         predictions = (part.predictions for part in parts.values() if part.predictions is not None)
         self.predictions: Callable[[], Sequence[Prediction]] = next(predictions, tuple)
 
+    def _use(self, parts: list[_Part]) -> None:
+        self._parts = parts
+        self._overriding = {
+            method: [one for one in parts if getattr(type(one.part), method) is not getattr(ServerPart, method)]
+            for method in _METHODS
+        }
+        self.observers = [one.part for one in self._overriding["on_decision"]]
+        """A request costs nothing where no part looks at its decision."""
+        tracers = [(one, one.part.tracer) for one in parts if one.part.tracer is not None]
+        self.tracer: Tracer | None = _GuardedTracer(*tracers[0]) if tracers else None
+
     def connect(self, server: ServerAccess) -> None:
-        """A part that fails is asked nothing any more."""
-        self._tell("connect", server)
+        """A part that fails is asked nothing any more, and answers no path. A path that two of them answer is left to
+        the first.
+        """
+        connected = []
         for one in self._parts:
-            if "connect" in one.failed:
-                one.failed |= {*_METHODS, "run", "drained", "close"}
+            try:
+                one.part.connect(server)
+            except FAILURES as error:
+                self.problems[one.name] = f"connect failed: {type(error).__name__}: {error}"
+                log.exception("extension %s: connect failed, so it is not used", one.name)
+                continue
+            connected.append(one)
+            for operation in self._operations.get(one.name, ()):
+                self.pages.setdefault((operation.method, operation.verb), Page(operation, one.answer))
+        self._use(connected)
 
-    def add_pages(self, part: ServerPart, operations: Iterable[Operation]) -> None:
-        """The paths that a part answers. One that another part answers already is left to that."""
-        for operation in operations:
-            self.pages.setdefault((operation.method, operation.verb), Page(operation, part.answer))
+    def is_used(self, extension: str) -> bool:
+        """Whether it has a part that was built and connected."""
+        return any(one.name == extension for one in self._parts)
 
-    def planners(self, configuration: Configuration, before: Collection[Serve]) -> tuple[Planner, ...]:
-        planners = self._ask("plan", configuration, before, use=_checked_planner)
+    def planners(
+        self, configuration: Configuration, before: Collection[Serve], must_succeed: bool = False
+    ) -> tuple[Planner, ...]:
+        """`must_succeed`: what a part raises is raised; else that part has no planner."""
+        planners = self._ask("plan", configuration, before, use=_checked_planner, must_succeed=must_succeed)
         return tuple(planner for planner in planners if planner is not None)
 
     async def reloaded(self, settings: Settings, dry_run: bool) -> dict[str, object]:
@@ -232,10 +275,21 @@ class ServerParts:
         self._tell("on_event", event)
 
     def on_decision(self, decision: Decision) -> None:
-        self._tell("on_decision", decision)
+        """To the parts that observe."""
+        for one in self._overriding["on_decision"]:
+            try:
+                if one.part.is_observing:
+                    one.part.on_decision(decision)
+                one.on_answer("on_decision")
+            except FAILURES:
+                one.on_failure("on_decision")
 
     def status(self) -> dict[str, object]:
-        return {name: value for found in self._ask("status", use=_checked_status) for name, value in found.items()}
+        """With `extensions`: the problem of each that is not used, by name."""
+        own: dict[str, object] = {"extensions": self.problems}
+        return own | {
+            name: value for found in self._ask("status", use=_checked_status) for name, value in found.items()
+        }
 
     def metrics(self) -> list[Metric]:
         return [family for found in self._ask("metrics", use=_checked_families) for family in found]
@@ -261,16 +315,20 @@ class ServerParts:
         for _ in self._ask(method, *arguments):
             pass
 
-    def _ask(self, method: str, *arguments: object, use: Callable[[Any], Any] = lambda answer: answer) -> Iterator[Any]:
+    def _ask(
+        self, method: str, *arguments: object, use: Callable[[Any], Any] = lambda answer: answer,
+        must_succeed: bool = False,
+    ) -> Iterator[Any]:  # fmt: skip
         """`use`: makes what is taken of an answer, and raises if it cannot be taken."""
         for one in self._overriding[method]:
-            if method in one.failed:
-                continue
             try:
                 answer = use(getattr(one.part, method)(*arguments))
             except FAILURES:
-                _note_failure(one, method)
+                one.on_failure(method)
+                if must_succeed:
+                    raise
             else:
+                one.on_answer(method)
                 yield answer
 
 
@@ -286,7 +344,7 @@ class _GuardedTracer:
             if self._tracer is not None:
                 return self._tracer.begin(method, scheme, headers, now)
         except FAILURES:
-            _note_failure(self._part, "tracer.begin")
+            self._part.on_failure("tracer.begin")
             self._tracer = None
         return RequestTrace(0, 0, False, now, method, scheme, None)
 
@@ -295,7 +353,7 @@ class _GuardedTracer:
             if self._tracer is not None:
                 self._tracer.finish(trace, decision)
         except FAILURES:
-            _note_failure(self._part, "tracer.finish")
+            self._part.on_failure("tracer.finish")
             self._tracer = None
 
 
@@ -303,10 +361,11 @@ def build_server_parts(context: BuildContext, metrics: Metrics, note: Callable[[
     """The parts of all installed extensions. One that cannot be built is left out, with a line in the log."""
     given = ServerContext(
         lambda: context.active.settings, context.directory, context.clock, context.notify, metrics, note,
-        context.options.announce,
+        if_anybody_reads(context.options.announce),
     )  # fmt: skip
     parts: dict[str, ServerPart] = {}
-    pages: list[tuple[ServerPart, tuple[Operation, ...]]] = []
+    operations: dict[str, Sequence[Operation]] = {}
+    problems: dict[str, str] = {}
     for installed in installed_extensions():
         problem = installed.problem
         if installed.extension is not None and installed.extension.server:
@@ -314,35 +373,34 @@ def build_server_parts(context: BuildContext, metrics: Metrics, note: Callable[[
                 part = load(installed.extension.server)(given)
                 if not isinstance(part, ServerPart):
                     raise TypeError(f"{installed.extension.server} gave no ServerPart")
-                parts[installed.name] = part
                 if installed.extension.pages:
-                    pages.append((part, load(installed.extension.pages)))
+                    operations[installed.name] = load(installed.extension.pages)
+                parts[installed.name] = part
             except FAILURES as error:
                 problem = f"{type(error).__name__}: {error}"
                 log.debug("extension %s", installed.name, exc_info=True)
         if problem:
+            problems.setdefault(installed.name, problem)
             log.warning("extension %s (%s) is not used: %s", installed.name, installed.package, problem)
-    built = ServerParts(parts)
-    for part, operations in pages:
-        built.add_pages(part, operations)
-    return built
+    return ServerParts(parts, operations, problems)
 
 
 async def _guarded(one: _Part, method: str, *arguments: object, within: float | None = None) -> object:
-    """What the method returned; None: it failed, now or before."""
-    if method in one.failed:
-        return None
+    """What the method returned; None: it failed."""
     try:
         async with asyncio.timeout(within):
-            return await getattr(one.part, method)(*arguments)
+            answer: object = await getattr(one.part, method)(*arguments)
     except FAILURES:
-        _note_failure(one, method)
+        one.on_failure(method)
+        return None
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        _note_failure(one, method)  # its own
-    return None
+        one.on_failure(method)  # its own
+        return None
+    one.on_answer(method)
+    return answer
 
 
 def _checked_planner(planner: Planner | None) -> Planner | None:
@@ -364,8 +422,3 @@ def _checked_families(answer: Iterable[Metric]) -> list[Metric]:
         if not isinstance(family, Metric):
             raise TypeError(f"{family!r} is not a prometheus_client Metric")
     return families
-
-
-def _note_failure(one: _Part, method: str) -> None:
-    one.failed.add(method)
-    log.exception("extension %s: %s failed, and is not called again", one.name, method)

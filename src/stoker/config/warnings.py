@@ -25,7 +25,7 @@ from stoker.domain.tier import Cost, Tier
 from stoker.domain.units import show_size
 from stoker.engines.record import Weights
 from stoker.engines.registry import GENERIC, engine_of
-from stoker.extensions import installed_extensions
+from stoker.extensions import is_usable, missing_because
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
 
 _SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
@@ -54,17 +54,15 @@ def warnings(settings: Settings) -> list[str]:
 
 
 def _missing_extensions(settings: Settings) -> Iterator[str]:
-    """Tables that an extension reads which is not there."""
+    """Tables that an extension reads which cannot be used."""
     tables = (
         ("[[tier]]", "auto", settings.router), ("[orchestrator.NAME]", "orchestrator", settings.orchestrators),
         ("[edge.NAME]", "edge", settings.edges), ("[cluster.NAME]", "ray", settings.clusters),
         ("[telemetry]", "otel", settings.telemetry),
     )  # fmt: skip
-    usable = {one.name for one in installed_extensions() if one.extension is not None}
     for table, extension, value in tables:
-        if value and extension not in usable:
-            text = f"{table}: needs the extension {extension}, which is not installed, so it has no effect"
-            yield f"{text}: `stoker --version -v` lists those that are"
+        if value and not is_usable(extension):
+            yield f"{table} has no effect: it needs the extension {extension}, {missing_because(extension)}"
 
 
 def is_secret_variable(name: str) -> bool:

@@ -504,8 +504,8 @@ IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "replicas", "min_replicas", "max_active", "queue", "queue_timeout", "idle_unload",
      "first_byte_timeout", "keep_loaded", "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts",
      "modalities", "fallback", "fallback_on", "warm", "source", "sha256", "min_tokens_per_second", "translation",
-     "from_tier", "auto_context", "context_problem", "device_problem", "title", "description", "metadata", "listed",
-     "preload", "evict_cost", "request", "variants", "is_served_name_public")
+     "from_tier", "auto_context", "context_problem", "device_problem", "before_mask", "title", "description",
+     "metadata", "listed", "preload", "evict_cost", "request", "variants", "is_served_name_public")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -856,6 +856,10 @@ class Serve:
     """Why no context could be chosen, and what to do; empty: no problem."""
     device_problem: str = ""
     """Why it cannot be restricted to the devices of its slot, and what to do; empty: no problem."""
+    before_mask: Mapping[str, object] = field(default_factory=dict, repr=False)
+    """What its fields were before the devices of its slot were looked up, for those that this changed. Launches are
+    compared by them: a driver that does not answer at a reload is no reason to restart what runs.
+    """
     asks_dialects: bool = False
     """The file does not say which dialects the serve speaks: `dialects` is the usual set of its engine, and a ready
     serve is tested for them.
@@ -907,7 +911,11 @@ class Serve:
         return self._launches_like(other)
 
     def _launches_like(self, other: Serve) -> bool:
-        return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in IN_PLACE)
+        return self.launch_settings() == other.launch_settings()
+
+    def launch_settings(self) -> dict[str, object]:
+        """What makes a launch of the serve another one, by field."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in IN_PLACE} | dict(self.before_mask)
 
     @property
     def longest_stop(self) -> float:

@@ -4,8 +4,8 @@ The scheduler and the fleet both hold a serve's phase by this table: the schedul
 what was decided and reported; the fleet that of the process. Only the scheduler lets a serve drain. One that sleeps, or
 whose remains are swept away, holds nothing of its slot: for the scheduler it is stopped.
 
-Two rules. A phase changes only through `next_phase`. An event that the table does not list for a phase is illegal: it
-raises, and nothing changes.
+Two rules. A phase changes only through `next_phase`. An event that the table does not list for a phase, or that is
+none of the side that holds the phase, is illegal: it raises, and nothing changes.
 """
 
 from __future__ import annotations
@@ -50,6 +50,16 @@ class ServeEvent(Enum):
     """Nothing of it is left: it was stopped, exited, or did not start."""
     RELEASED = "released"
     """Stoker no longer watches it; it goes on running."""
+
+
+SCHEDULER_EVENTS = frozenset((
+    ServeEvent.STARTED, ServeEvent.PROVED, ServeEvent.STOP_DECIDED, ServeEvent.CALLED_OFF, ServeEvent.STOP_BEGUN,
+    ServeEvent.GONE,
+))  # fmt: skip
+FLEET_EVENTS = frozenset((
+    ServeEvent.STARTED, ServeEvent.PROVED, ServeEvent.SLEPT, ServeEvent.WOKEN, ServeEvent.STOP_BEGUN,
+    ServeEvent.EXITED, ServeEvent.GONE, ServeEvent.RELEASED,
+))  # fmt: skip
 
 
 class IllegalEvent(ValueError):
@@ -100,9 +110,9 @@ TABLE: Mapping[ServePhase, Mapping[ServeEvent, ServePhase]] = {
 }
 
 
-def next_phase(phase: ServePhase, event: ServeEvent) -> ServePhase:
-    """The phase after `event`. Raises IllegalEvent."""
-    try:
-        return TABLE[phase][event]
-    except KeyError:
-        raise IllegalEvent(phase, event) from None
+def next_phase(phase: ServePhase, event: ServeEvent, events: frozenset[ServeEvent]) -> ServePhase:
+    """The phase after `event`. `events`: those of the side that holds the phase. Raises IllegalEvent."""
+    following = TABLE[phase].get(event) if event in events else None
+    if following is None:
+        raise IllegalEvent(phase, event)
+    return following

@@ -19,10 +19,31 @@ EVIDENCE = 200
 """Characters shown of the line that matched."""
 _LINES, _WIDTH = 400, 2000
 _SIGKILL = frozenset((-9, 137))
-_INFORMATION = re.compile(
-    r"\bNCCL (INFO|TRACE)\b|\blevel=(INFO|DEBUG)\b|failed to mlock|^\d+\.\d\d\.\d{3}\.\d{3} [ID] "
+LOG_HEAD = re.compile(
+    r"^(\([\w-]{1,40}[\w=, .-]{0,60} pid=\d{1,10}\) ?)?([A-Z]{1,8} \d\d-\d\d [\d:]{8} \[[^]]{0,200}\] ?)?"
 )
-"""Lines that no engine ends with: they may speak of what was tried and is not needed."""
+"""vLLM's prefix of a line: process, level, time, position in its source."""
+_BELOW_ERROR = re.compile(
+    r"^(\([^)]{1,80}\) ?)?(\[[^]]{1,60}\] ?)?(INFO|WARNING|DEBUG)\b"
+    r"|\d,\d{3} - (\S{1,60} - )?(INFO|WARNING|DEBUG) - |\"level\": \"(INFO|WARNING|DEBUG)\""
+    r"|\b[Ll]evel=([Ii][Nn][Ff][Oo]|[Dd][Ee][Bb][Uu][Gg]|[Ww][Aa][Rr][Nn])"
+    r"|^(\[rank\d{1,5}\]:)?\[?[IW](\d{3,4} [\d:]{8}| \w{1,60}\.cpp:)|\bNCCL (INFO|TRACE)\b"
+    r"|^\d{1,6}\.\d\d\.\d{3}\.\d{3} [IDW] |^nvidia-container-cli: (info|warn)|^libEGL (warning|info|debug)"
+)
+"""Lines that their writer puts below an error. No engine ends with one: where it ends, an error follows."""
+_RUNS_ON = re.compile(
+    r"^(?!(\[[^]]{1,60}\] ?)?([\w.]{1,80}(Error|Exception)\b|what\(\): |error: ))"
+    r".{0,2000}?(\bfall(ing|s)? ?back\b|\busing .{1,80} instead\b|[;,] using \w|\bset(ting)? cudagraph_mode\b"
+    r"|\b(disabling|skipping|ignore|ignoring|ignored|skipped|retracting|retracted|padding|padded)"
+    r"|\b(is|are|was|be|it|and|automatically|so) disabled\b|Consider (increas|decreas|reduc|lower)"
+    r"|Failed to import from vllm|failed to mu?n?lock|of pinned memory|\bUserWarning: |\{[%{]|raise_exception\()",
+    re.IGNORECASE,
+)
+"""Lines that say how it goes on: what was tried is not needed. An exception's own line is none of them."""
+_STARTED = re.compile(r"Application startup complete|\"(GET|POST) /\S{0,200} HTTP/1")
+"""An engine that printed this takes requests: what it refuses is in one of them."""
+NO_CAUSE = (_BELOW_ERROR, _RUNS_ON)
+"""Lines that no failure is found in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +74,12 @@ PROPOSED: Mapping[FailureKind, Status] = {
 """The status that a validation proposes: `rejected` blames the serve, `blocked` the machine or the weights."""
 
 
+_OF_A_REQUEST = (
+    r".{0,40}\b(temperature|top_?[pk]|min_p|max_tokens|max_completion_tokens|max_output_tokens|min_tokens|max_new_tokens"
+    r"|logprobs|(presence|frequency|repetition)_penalty|stop|seed|messages?|prompts?|roles?|tools?|n must)\b"
+)
+"""What an engine refuses in a request, not in its options."""
+
 TABLE: tuple[FailurePattern, ...] = (
     # what the machine lacks explains most of what follows from it
     FailurePattern(
@@ -65,19 +92,18 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|kernel module version .{0,60}(differ|not match)"
         r"|(driver|runtime) version mismatch|driver.{0,40} (is|are) (too old|outdated|not supported)"
         r"|(update|upgrade) your (\w{1,12} )?driver"
-        r"|compat_?not_?supported_?on_?device",
+        r"|compat_?not_?supported_?on_?device|driver is a stub library|StubLibrary",
     ),
     FailurePattern(
         FailureKind.CONTAINER_RUNTIME,
-        r"could not select device driver|nvidia-container-(cli|runtime)\b.{0,40}(error|path|:)"
+        r"could not select device driver|nvidia-container-(cli|runtime)\b.{0,60}(error|path|fail)"
         r"|\bnvidia-(ctk|cdi-hook)\b.{0,60}(error|fail)"
         r"|Additional properties are not allowed \('devices'|Compose file .{0,80} invalid"
         r"|\bCDI\b.{0,40}(device|vendor|spec|registry)"
-        r"|(invalid|unknown) runtime|set_mempolicy: |OCI runtime|\brunc\b.{0,60}(fail|error|unable)"
-        r"|crun: .{0,80}(device|/dev/)"
+        r"|(invalid|unknown) runtime|set_mempolicy: "
+        r"|crun: (?!.{0,120}permission denied).{0,80}(device\b|/dev/)"
         r"|adding custom device|stat /dev/(kfd|dri|nvidia)\S{0,20}: no such|stat (nvidia|amd|intel)\.com/gpu"
-        r"|(nvidia|amd|intel)\.com/gpu=\S{1,60}.{0,40}(not found|unresolvable|no such)"
-        r"|Error response from daemon: .{0,200}(device|gpu|nvidia|cdi\b|runtime)",
+        r"|(nvidia|amd|intel)\.com/gpu=\S{1,60}.{0,40}(not found|unresolvable|no such)",
     ),
     FailurePattern(
         FailureKind.PERMISSION,
@@ -86,7 +112,7 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|EPERM)"
         r"|is not (a )?member of .{0,20}(video|render)|permission denied while trying to connect"
         r"|NVML_?ERROR_?NO_?PERMISSION|not in the .{0,12}(render|video).{0,4} group"
-        r"|Insufficient Permissions",
+        r"|Insufficient.Permissions",
     ),
     FailurePattern(
         FailureKind.SHARED_MEMORY,
@@ -96,7 +122,8 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|\bBus error\b|\bSIGBUS\b"
         r"|(unable|failed) to (open|allocate|resize|create|mmap) (\w{1,12} )?shared.memory"
         r"|shm_open.{0,60}(fail|error|:)"
-        r"|unable to mmap \d{1,20} bytes from file <\S{0,5}/?torch",
+        r"|unable to mmap \d{1,20} bytes from file <\S{0,5}/?torch"
+        r"|No space left on device.{0,8}'/?(psm|nccl|torch|sem\.|mp-)",
     ),
     FailurePattern(
         FailureKind.DISK_FULL,
@@ -112,20 +139,15 @@ TABLE: tuple[FailurePattern, ...] = (
     ),
     FailurePattern(
         FailureKind.INTERCONNECT,
-        r"\bnccl(System|UnhandledCuda|Internal|Remote|InvalidUsage|InvalidArgument)?\s?Error\b"
-        r"|\b[rx]ccl.{0,20}\berror\b"
-        r"|NCCL WARN .{0,120}(fail|error|peer access|unable|mismatch|timed out)"
+        r"\bnccl(System|Internal|InvalidUsage|InvalidArgument)\s?Error\b"
+        r"|\bncclInvalid(Usage|Argument)\b|Duplicate GPU detected"
+        r"|NCCL error.{0,120}(unhandled system error|invalid usage|invalid argument|internal error)"
+        r"|NCCL WARN .{0,120}peer access"
         r"|peer.?access.{0,20}(not supported|is not|unsupported|fail)"
         r"|cudaErrorPeerAccess|PEER_ACCESS_(UN|NOT_)|custom_all_reduce\.cu|onecclError"
         r"|(one)?ccl: .{0,120}(EXCEPTION|error|fail)"
-        r"|\bCCL_ERROR\b|collective operation timeout"
-        r"|NCCL (operations?|watchdog|communicator)\b.{0,60}(fail|timed out|terminated|abort)|gloo/\w{1,20}"
-        r"|Gloo connect|DistNetworkError|DistStoreError"
-        r"|DistBackendError"
-        r"|setting up \w{1,6} communicator|waiting for clients|(hip|cuda)Ipc(Open|Get)|(Open|Get|Put)IpcHandle"
-        r"|TCPStore.{0,80}(fail|error|tim)"
-        r"|Rendezvous\w{0,20}Error"
-        r"|client socket has (failed|timed out)|nvshmem.{0,60}(fail|error)|ibv_\w{1,30}.{0,40}(fail|error)"
+        r"|\bCCL_ERROR\b|(hip|cuda)Ipc(Open|Get)|(Open|Get|Put)IpcHandle"
+        r"|nvshmem.{0,60}(fail|error)|ibv_\w{1,30}.{0,40}(fail|error)"
         r"|NVLink.{0,40}(error|inactive)",
     ),
     FailurePattern(
@@ -133,7 +155,7 @@ TABLE: tuple[FailurePattern, ...] = (
         r"GPU is lost|fallen off the bus|uncorrectable ECC|ECCUncorrectable|Device_?Lost"
         r"|\bdevice (was |is |has been )?lost\b"
         r"|context is (lost|destroyed)|ContextIsDestroyed|requires? (a )?(GPU )?reset|GPU (hang|reset)\b"
-        r"|ring \w{1,20} timeout"
+        r"|ring [\w.]{1,20} timeout"
         r"|no CUDA-capable device|no ROCm-capable device|busy or unavailable|(cuda|hip)ErrorNoDevice"
         r"|CUDA_ERROR_NO_DEVICE"
         r"|No (HIP|CUDA|XPU) (GPUs|devices|accelerators) (are|is|were|found)|devices? ?unavailable"
@@ -164,21 +186,24 @@ TABLE: tuple[FailurePattern, ...] = (
         FailureKind.STARTUP_MEMORY,
         r"Capture (cuda|hip|device)?\s?graphs? failed: .{0,80}out of memory|memory capacity is unbalanced"
         r"|Error in memory profiling"
-        r"|(?<!automatically )(increas|decreas|reduc|lower)\w{0,4} "
+        r"|(Error|Exception): .{0,300}(increas|decreas|reduc|lower)\w{0,4} "
         r".{0,40}(gpu.memory.utilization|mem.fraction.static|kv.cache.memory)",
     ),
     FailurePattern(
         FailureKind.UNSUPPORTED_BACKEND,
         r"out of resource: shared memory|TensileLibrary|for GPU arch|NoBinaryForGpu"
         r"|Invalid(Image|KernelFile|DeviceFunction)"
-        r"|invalid device function|device kernel image is invalid|is not compatible with the current"
+        r"|invalid device function|device kernel image is invalid"
         r"|too old to be supported"
         r"|support querying the available free memory|(BUILD_PROGRAM|PROGRAM_BUILD|MODULE_BUILD)_FAILURE"
-        r"|that cannot run the operation|only supports? (Ampere|Hopper|Ada|Turing|Volta|Blackwell|CUDA|newer)\b"
+        r"|that cannot run the operation"
+        r"|only supports? (Ampere|Hopper|Ada|Turing|Volta|Blackwell|CUDA|newer|sm_?\d{2,3})\b"
+        r"|no device code compatible with|requires? SM ?>=? ?\d|requested functionality is not supported"
+        r"|16-bit storage\b"
         r"|device \S{1,20} does not support|requires? (compute|CUDA) capability"
         r"|has compute capability [\d.]{1,6}.{0,80}requires"
         r"|(architecture|GPU|device|hardware) (is|are) not supported"
-        r"|create(ComputePipelines?|ShaderModule): Error(?!OutOf)|(Feature|Extension|Format)NotPresent"
+        r"|create(ComputePipelines?|ShaderModule): Error(?!OutOf)|(Feature|Extension|Format|Layer)NotPresent"
         r"|ERROR_(INVALID_BINARY|UNSUPPORTED_\w{1,20})"
         r"|UNSUPPORTED_FEATURE|STATUS_(NOT_SUPPORTED|ARCH_MISMATCH)|signal: illegal instruction"
         r"|Illegal instruction \(core|\bSIGILL\b"
@@ -215,7 +240,9 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|(attention|backend|kernel).{0,80}(not supported|unsupported|requires|not available) (on|by|for"
         r"|with) (this|your|the|compute|SM|GPU)"
         r"|No valid attention backend"
-        r"|compute capability .{0,40}(required|or (higher|newer)|is not supported|too low)",
+        r"|compute capability .{0,40}(required|or (higher|newer)|is not supported|too low)"
+        # with another last digit it runs code for a lower one
+        r"|CUDA capability sm_\d{1,2}0 is not compatible",
     ),
     FailurePattern(
         FailureKind.UNSUPPORTED_QUANTIZATION,
@@ -246,13 +273,14 @@ TABLE: tuple[FailurePattern, ...] = (
     ),
     FailurePattern(
         FailureKind.UNSUPPORTED_ARCHITECTURE,
-        r"unknown model architecture|unsupported model|unsupported architecture|not supported for now"
+        r"unknown model architecture|unsupported model|unsupported architecture"
+        r"|architectures .{0,400}not supported for now"
         r"|Unrecognized (model|configuration class)"
         r"|does not recognize this architecture|Model architectures .{0,80} failed to be inspected"
         r"|is not a supported model|unknown model type"
         r"|unknown (pre-tokenizer|tokenizer|projector|vision)"
         r"|error loading model (hyperparameters|vocabulary|architecture)|architecture \S{1,40} is not supported"
-        r"|is not supported yet|KeyError: '[\w.]{1,80}(weight|layers|proj|experts|scale)"
+        r"|(Error|Exception): .{0,200}is not supported yet|KeyError: '[\w.]{1,80}(weight|layers|proj|experts|scale)"
         r"|unsupported (projector|tokenizer)"
         r"|wrong number of tensors|has wrong (shape|size)"
         r"|size mismatch for|tensor '[^']{1,120}' (not found|is missing)|missing tensor|key not found in model"
@@ -276,14 +304,21 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|no (C|C\+\+|host) compiler"
         r"|CUDA_HOME .{0,40}(not set|not found)|(cc1|cc1plus|as|ld|collect2): No such file"
         r"|fatal error: [\w./+-]{1,80}\.h(pp)?: No such file"
-        r"|\bld: cannot find -l|not compiled with (CUDA|XPU|ROCm|HIP)",
+        r"|\bld: cannot find -l|not compiled with (CUDA|XPU|ROCm|HIP)|Ninja build failed"
+        r"|Command .{0,3}'[^']{0,100}(gcc|g\+\+|\bcc|clang|clang\+\+|nvcc|ninja|cmake)'.{0,1500}non-zero exit status"
+        # packages that do not fit together
+        r"|module '(torch|transformers|triton|numpy|flashinfer)[\w.]{0,80}' has no attribute"
+        r"|has no attribute '(infer_schema|all_special_tokens_extended)'"
+        r"|'_OpNamespace' '\w{1,40}' object has no attribute",
     ),
     FailurePattern(
         FailureKind.MISSING_WEIGHTS,
         r"failed to open GGUF file|Repository Not Found|gated repo"
         r"|is not a local folder and is not a valid model identifier|Repo id must"
         r"|Cannot find any model weights|does not appear to have a file named"
-        r"|Invalid repository ID or local directory",
+        r"|Invalid repository ID or local directory|LocalEntryNotFoundError: (?!.{0,400}your connection)"
+        r"|HEAD invalid http status code.{0,20} 4\d\d"
+        r"|failed to download model from Hugging ?Face",
     ),
     FailurePattern(
         FailureKind.BAD_WEIGHTS,
@@ -291,15 +326,24 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|failed to read"
         r"|(file|model|weights?|shards?|data|tensors?|gguf|is|are|be) .{0,20}corrupt|SafetensorError"
         r"|deserializing header|failed reading zip archive|Unable to load weights from|Consistency check failed"
-        r"|invalid load key|unexpected (EOF|end of file)",
+        r"|invalid load key|unexpected (EOF|end of file)(?!.{0,40}(request|body|client|connection|stream))",
     ),
     FailurePattern(
         FailureKind.BAD_OPTION,
         r"unrecognized arguments?|error: invalid argument|invalid argument: -|unknown (argument|flag|option)"
         r"|no such option|unexpected argument"
         r"|invalid choice:|expected one argument|unexpected keyword argument|error: argument "
-        r"|cannot be used (together|with)|mutually exclusive"
-        r"|(AssertionError|ValueError): .{0,80}(must be|should be|can only be|is not compatible with|requires --)",
+        r"|cannot be used (together|with)|mutually exclusive|error while handling argument"
+        r"|mismatch between text model .{0,40}and mmproj"
+        r"|max_num_(batched_tokens|seqs)\b.{0,40}(smaller|less|greater|larger) than"
+        r"|executable file .{0,100}not found|exec: .{0,100}no such file|bind source path does not exist"
+        r"|error mounting|cannot mount|statfs .{0,200}no such file",
+    ),
+    FailurePattern(
+        FailureKind.BAD_OPTION,
+        r"(AssertionError|ValueError): (?!" + _OF_A_REQUEST + ")"
+        r".{0,80}(must be|should be|can only be|is not compatible with|requires --)",
+        only_at_start=True,
     ),
     # a user may lack a file that the engine does not need, and an engine may go on without its template
     FailurePattern(
@@ -311,9 +355,27 @@ TABLE: tuple[FailurePattern, ...] = (
         r"failed to (parse|apply|render|load|compile) .{0,20}template"
         r"|must provide a chat template|chat template .{0,80}(failed to be opened|is not (a |supported|valid))"
         r"|chat.?template.{0,60}(is invalid|invalid|could not|cannot be|syntax error|no longer)"
-        r"|jinja2?\.exceptions|Template(Syntax)?Error|UndefinedError"
-        r"|\bat row \d{1,6}, column \d",
+        r"|TemplateSyntaxError|what\(\): .{0,400}\bat row \d{1,6}, column \d",
     ),
+    # what other processes see of one that ended comes after all that it may have ended of
+    FailurePattern(
+        FailureKind.INTERCONNECT,
+        r"\bnccl(UnhandledCuda|Remote)?\s?Error\b|\b[rx]ccl.{0,20}\berror\b"
+        r"|NCCL WARN .{0,120}(fail|error|unable|mismatch|timed out)"
+        r"|collective operation timeout"
+        r"|NCCL (operations?|watchdog|communicator)\b.{0,60}(fail|timed out|terminated|abort)|gloo/\w{1,20}"
+        r"|Gloo connect|Dist(Network|Store|Backend)Error"
+        r"|setting up \w{1,6} communicator|waiting for clients|TCPStore.{0,80}(fail|error|tim)"
+        r"|Rendezvous\w{0,20}Error|client socket has (failed|timed out)",
+    ),
+    FailurePattern(
+        FailureKind.CONTAINER_RUNTIME,
+        r"OCI runtime|\b(runc|crun)\b.{0,60}(fail|error|unable)|Error response from daemon: "
+        r"|Cannot connect to (the Docker daemon|Podman)|pull access denied|manifest unknown"
+        r"|short-name .{0,200}did not resolve"
+        r"|container name .{0,200}is already in use",
+    ),
+    FailurePattern(FailureKind.DEVICE_LOST, r"ggml_vulkan: No devices found"),
     FailurePattern(
         FailureKind.BAD_WEIGHTS,
         r"error loading model",
@@ -333,7 +395,8 @@ _ADVICE: Mapping[FailureKind, str] = {
     "`quantization`",
     FailureKind.UNSUPPORTED_BACKEND: "this attention backend, or KV cache type, cannot run here: use another, or "
     "remove `attention_backend` and `kv_cache_type`",
-    FailureKind.UNSUPPORTED_ARCHITECTURE: "this engine does not know the model's architecture: update the engine",
+    FailureKind.UNSUPPORTED_ARCHITECTURE: "this engine does not know the model's architecture, "
+    "or not this file of it: update the engine, or take another conversion of the file",
     FailureKind.CONTEXT_TOO_LONG: "the model does not support so long a context: lower `context`",
     FailureKind.PORT_TAKEN: "its port is taken: find the process with `ss -ltnp`, or remove `port` so that a free one "
     "is picked",
@@ -354,7 +417,8 @@ _ADVICE: Mapping[FailureKind, str] = {
     "`vault` in [paths], or `env.HF_HOME`",
     FailureKind.BAD_PARALLEL: "the model cannot be divided among so many devices: `tensor_parallel` must divide the "
     "number in this line, like 1, 2 or 4",
-    FailureKind.CONTAINER_RUNTIME: "containers get no devices: install the NVIDIA Container Toolkit and type `sudo "
+    FailureKind.CONTAINER_RUNTIME: "its container did not start: correct the image and name in its command, and "
+    "look at `docker info`; if it gets no devices, install the NVIDIA Container Toolkit and type `sudo "
     "nvidia-ctk runtime configure && sudo systemctl restart docker` (podman: `sudo nvidia-ctk cdi generate "
     "--output=/etc/cdi/nvidia.yaml`), or correct the `--device` and `--gpus` of its `up`",
     FailureKind.PERMISSION: "this user may not open a device or a file: type `sudo usermod -aG render,video $(id -un)` "
@@ -385,9 +449,12 @@ def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | Non
         return EngineFailure(
             FailureKind.OUT_OF_MEMORY, f"the kernel killed {oom_kills} of its processes", advice(_KILLED, engine)
         )
-    lines = [line[:_WIDTH] for line in said.splitlines()[-_LINES:] if _INFORMATION.search(line[:_WIDTH]) is None]
+    lines = [line for raw in said.splitlines()[-_LINES:] if (line := _telling(raw[:_WIDTH]))]
     whole = "\n".join(lines).lower()
+    has_started = _STARTED.search(said) is not None
     for row in _rows(engine):  # 2
+        if row.only_at_start and has_started:
+            continue
         patterns = [pattern for text, pattern in alternatives(row.pattern) if text in whole]
         for line in lines if patterns else ():
             for pattern in patterns:
@@ -399,6 +466,12 @@ def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | Non
 
 
 _KILLED = FailureKind.OUT_OF_MEMORY
+
+
+def _telling(raw: str) -> str:
+    """The line without vLLM's prefix; empty if no engine ends with it."""
+    line = LOG_HEAD.sub("", raw)
+    return "" if _BELOW_ERROR.search(raw) or _RUNS_ON.search(line) else line
 
 
 def _rows(engine: str) -> tuple[FailurePattern, ...]:

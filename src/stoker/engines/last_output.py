@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker.engines.failures import EngineFailure, classify
+from stoker.engines.failures import LOG_HEAD, EngineFailure, classify
 
 LINES = 5
 LENGTH = 800
@@ -19,8 +19,6 @@ _NOISE = re.compile(r"^\s*(Traceback \(most recent|[\^~\s]+$|at .*:\d+$)|cleanin
 _FRAME = re.compile(r"^\s*File \".*\", line \d+")
 _SOURCE = " " * 4
 """Indents the source code that a traceback shows below a frame."""
-_LOG_HEAD = re.compile(r"^(\([\w-]+ pid=\d+\) ?)?([A-Z]+ \d\d-\d\d [\d:]{8} \[[^]]*\] ?)?")
-"""vLLM's prefix of a line: process, level, time, position in its source."""
 _EXCEPTION = re.compile(r"^([\w.]*(Error|Exception): |what\(\): )")
 """Python's, and that of a C++ program that was aborted."""
 _CAUSE = 400
@@ -48,8 +46,9 @@ def last_output(
 
 def from_text(said: str, secrets: Iterable[str] = (), engine: str = "", code: int | None = None) -> LastOutput:
     """As `last_output`, for output that was read elsewhere."""
-    lines = _telling_lines(redact(said, secrets))
-    failure = classify(engine, code, "\n".join(lines[-_HINT_LINES:]))
+    telling = _telling_lines(redact(said, secrets))
+    failure = classify(engine, code, "\n".join(f"{head}{line}" for head, line in telling[-_HINT_LINES:]))
+    lines = [line for _, line in telling]
     kept = lines[-LINES:]
     # the last line often says only that the engine ended, so the line that says why is shown first
     why = failure.evidence if failure is not None else _first_exception(lines)
@@ -60,17 +59,18 @@ def from_text(said: str, secrets: Iterable[str] = (), engine: str = "", code: in
     return LastOutput(text, failure.advice if failure is not None else "", failure)
 
 
-def _telling_lines(said: str) -> list[str]:
-    """The lines without escapes, vLLM's prefixes, frames of tracebacks, and repetitions."""
-    lines: list[str] = []
+def _telling_lines(said: str) -> list[tuple[str, str]]:
+    """vLLM's prefix and the rest of the lines, without escapes, frames of tracebacks, and repetitions."""
+    lines: list[tuple[str, str]] = []
     in_frame = False
     for raw in _ESCAPE.sub("", said).splitlines():
-        text = _LOG_HEAD.sub("", _CONTROL.sub("", raw.expandtabs(1)))
+        whole = _CONTROL.sub("", raw.expandtabs(1))
+        text = LOG_HEAD.sub("", whole)
         in_frame = _FRAME.match(text) is not None or (in_frame and text.startswith(_SOURCE))
         line = text.strip()
         is_telling = not in_frame and any(c.isalnum() for c in line) and not _NOISE.search(line)
-        if is_telling and line not in lines[-LINES:]:
-            lines.append(line)
+        if is_telling and all(line != shown for _, shown in lines[-LINES:]):
+            lines.append((whole[: len(whole) - len(text)], line))
     return lines
 
 

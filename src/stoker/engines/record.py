@@ -112,6 +112,8 @@ class FailurePattern(NamedTuple):
 
     kind: FailureKind
     pattern: str
+    only_at_start: bool = False
+    """Of an engine that took requests already, such a line speaks of one of them."""
 
 
 Step = tuple[str, dict[str, Any]]

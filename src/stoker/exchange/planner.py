@@ -91,6 +91,12 @@ class Planner:
         """What lists of models say of a name: its `state`, and more. None: it is no name that this caller may use."""
         return None
 
+    def concerns(self, model: str, caller: Caller) -> bool:
+        """Whether this planner answers, or refuses, what this caller asks of a name that it means; if not, the default
+        model of the caller's key answers.
+        """
+        return self.describe(model, caller) is not None
+
     def listed(self, caller: Caller, aliases: bool) -> Iterable[str]:
         """The names that a list of models shows this caller. `aliases`: also those that stand for others."""
         return ()

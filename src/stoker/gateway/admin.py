@@ -19,8 +19,10 @@ from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.doctor import DoctorPages
 from stoker.gateway.flow import Flow
+from stoker.gateway.keys import OPERATIONS as KEY_OPERATIONS
 from stoker.gateway.keys import KeyPages
 from stoker.gateway.operations import Operation, Page, PageRequest
+from stoker.gateway.results import OPERATIONS as RESULT_OPERATIONS
 from stoker.gateway.results import ResultPages
 from stoker.request.accept.routes import wrong_method
 
@@ -59,6 +61,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/admin/decisions/{request}", "One decision with its explanation.", Scope.OBSERVE),
 )  # fmt: skip
 """What is answered here; keys, results and extensions have their own."""
+OWN_VERBS = frozenset(one.verb for one in (*OPERATIONS, *KEY_OPERATIONS, *RESULT_OPERATIONS))
+"""No page of an extension has one of these."""
 _S = TypeVar("_S", bound=msgspec.Struct)
 
 
@@ -91,7 +95,12 @@ class Admin:
         self._keys = keys
         self._results = results
         self._doctor = doctor
-        self._pages = pages or {}
+        self._pages = {place: page for place, page in (pages or {}).items() if place[1] not in OWN_VERBS}
+        for method, verb in (pages or {}).keys() - self._pages.keys():
+            log.warning("%s /admin/%s of an extension is not used: Stoker itself answers to this verb", method, verb)
+        bodies = [one.body for one in (*OPERATIONS, *(page.operation for page in self._pages.values()))]
+        self._fields = frozenset(name for kind in bodies if kind is not None for name in _fields_of(kind))
+        """Of all verbs."""
         self._verbs: dict[str, Callable[[AdminRequest], Awaitable[dict[str, Any]]]] = {
             "switch": self._switch, "preview": self._preview, "unload": self._unload,
             "drain": self._drain, "undrain": self._undrain, "reload": self._reload_configuration,
@@ -113,7 +122,9 @@ class Admin:
         if page is not None and bool(rest) is page.operation.takes_rest:
             require(caller, page.operation.scope)
             kind = page.operation.body
-            request = PageRequest(page.operation, rest, query, None if kind is None else _decoded(head, body, kind))
+            request = PageRequest(
+                page.operation, rest, query, None if kind is None else self._decoded(head, body, kind)
+            )
             return AdminReply(dict(await page.answer(request)), _deprecation(head) if head in DEPRECATED else ())
         require(caller, Scope.ADMIN)
         if verb == "doctor" and method == "GET" and self._doctor is not None:
@@ -126,7 +137,19 @@ class Admin:
             raise ClientError(f"there is no admin verb {verb[:60]!r}; the verbs are {known}", status=404)
         if method != "POST":
             raise wrong_method(f"/admin/{head} does not accept {method}: use POST", "POST")
-        return AdminReply(await self._verbs[name](_decoded(head, body, AdminRequest)))
+        return AdminReply(await self._verbs[name](self._decoded(head, body, AdminRequest)))
+
+    def _decoded(self, verb: str, body: bytes, kind: type[_S]) -> _S:
+        """The body of a request. Fields of other verbs are ignored; one that no verb has is an error."""
+        try:
+            try:
+                return msgspec.json.decode(body or b"{}", type=kind)
+            except msgspec.ValidationError:
+                others = self._fields.difference(_fields_of(kind))
+                document = msgspec.json.decode(body, type=dict[str, Any])
+                return msgspec.convert({name: document[name] for name in document if name not in others}, kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ClientError(f"the body of /admin/{verb} is invalid: {error}", code="bad_json") from None
 
     # -- serves --------------------------------------------------------------------------------------------------------
 
@@ -201,8 +224,5 @@ def _deprecation(old: str) -> tuple[tuple[bytes, bytes], ...]:
     return (b"deprecation", b"true"), (b"link", f'</admin/{new}>; rel="successor-version"'.encode())
 
 
-def _decoded(verb: str, body: bytes, kind: type[_S]) -> _S:
-    try:
-        return msgspec.json.decode(body or b"{}", type=kind)
-    except msgspec.DecodeError as error:
-        raise ClientError(f"the body of /admin/{verb} is invalid: {error}", code="bad_json") from None
+def _fields_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    return kind.__struct_encode_fields__

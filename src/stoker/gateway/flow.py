@@ -18,7 +18,7 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from stoker.access.caller import Caller
@@ -225,8 +225,12 @@ class Flow:
         model, planners = fields.model, settings.planner_by_name
         request = PlannedRequest(call, caller, endpoint, fields, body, settings.names, planners, model)
         planner = settings.planner_of(model)
+        asked = {planner: model}
         while planner is not None:
-            planned = await planner.plan(request)
+            try:
+                planned = await planner.plan(request)
+            except SystemExit as error:
+                raise RuntimeError(f"the planner of {request.model[:100]!r} ended with SystemExit") from error
             if planned is None:
                 break
             if not isinstance(planned, Renamed):
@@ -234,7 +238,10 @@ class Flow:
             fields.model = planned.model
             request = request._replace(model=planned.model, is_renamed=True)
             following = settings.planner_of(fields.model)
+            if following is not None and following is not planner and following in asked:
+                raise _endless(model, [*asked.values(), fields.model])
             planner = None if following is planner else following
+            asked[planner] = fields.model
         may_use: Callable[[Serve], bool] = _any_serve if request.is_renamed else caller.may_use
         return settings.names.resolve(fields.model, may_use, settings.listed(caller, aliases=True))
 
@@ -349,10 +356,9 @@ class Flow:
     def _has_meaning(self, model: str, caller: Caller) -> bool:
         """Whether a name in `model` means anything to this caller."""
         settings = self.settings
-        if self._has_planners and settings.describe(model, caller) is not None:
-            return True
-        is_unknown_class = is_reserved(model) and model not in settings.planner_by_name
-        return is_unknown_class or settings.names.means(model, caller.may_use)
+        concerns = settings.concerns_planner(model, caller) if self._has_planners else None
+        is_unknown_class = concerns is None and is_reserved(model)
+        return concerns or is_unknown_class or settings.names.means(model, caller.may_use)
 
     def _finish(self, call: Call) -> None:
         reply, decision = call.reply, call.decision
@@ -362,6 +368,12 @@ class Flow:
         self._seal(decision)
         if call.trace is not None and self._tracer is not None:
             self._tracer.finish(call.trace, decision)
+
+
+def _endless(model: str, names: Sequence[str]) -> OurBug:
+    """Two planners, or more, rename to each other."""
+    first, *others = [repr(name[:100]) for name in names]
+    return OurBug(f"model {model[:100]!r} has no end: {first} stands for {', which stands for '.join(others)}")
 
 
 def _any_serve(serve: Serve) -> bool:

@@ -73,7 +73,7 @@ class KeyPages:
             raise wrong_method(f"/admin/{kind}s does not accept {method}: use GET or POST", "GET, POST")
         try:
             request = msgspec.json.decode(body or b"{}", type=KeyRequest)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ClientError(f"the body of /admin/{kind}s is invalid: {error}", code="bad_json") from None
         if not name and kind == "key":
             return await self._keys.create(request.name, request.app, request.settings, request.expires_in)

@@ -189,12 +189,12 @@ def openapi_document() -> dict[str, Any]:
 
 
 def _of_extensions() -> list[Operation]:
-    """Those that can be imported."""
+    """Those that can be imported, and have no verb of Stoker's own."""
     operations: list[Operation] = []
     for extension in usable_extensions():
         if extension.pages:
             try:
-                operations += load(extension.pages)
+                operations += [one for one in load(extension.pages) if one.verb not in admin.OWN_VERBS]
             except FAILURES:
                 continue
     return operations

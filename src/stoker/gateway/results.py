@@ -19,7 +19,7 @@ from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.gate import Gate, has_gate_changed
 from stoker.domain.key import Scope
 from stoker.domain.run import Outcome, Run, RunKind
-from stoker.extensions import offered
+from stoker.extensions import missing_because, offered
 from stoker.gateway.operations import Operation
 from stoker.request.accept.routes import wrong_method
 from stoker.store.results import ResultEntry, Results
@@ -92,7 +92,9 @@ class ResultPages:
             raise ClientError(text, code="different_kinds", param="b")
         comparison_document = offered("comparison")
         if comparison_document is None:
-            raise ClientError("results are compared by the extension lab, which is not installed", code="not_installed")
+            raise ClientError(
+                f"results are compared by the extension lab, {missing_because('lab')}", code="not_installed"
+            )
         document: dict[str, Any] = comparison_document(before, after)
         if not is_admin:
             parts = document["different"].items()

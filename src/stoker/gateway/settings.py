@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from stoker.access.caller import Caller
 from stoker.domain.access import CompatPaths, FrontDoor, Media
 from stoker.domain.serve import Serve
 from stoker.exchange.planner import Planner
+from stoker.extensions import FAILURES
 from stoker.request.accept.bodies import MIN_BUDGET
 from stoker.request.decide.names import Names
 from stoker.request.relay.image_fetcher import ImageFetcher
+
+log = logging.getLogger("stoker.extensions")
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +58,38 @@ class FlowSettings:
         """Who answers to a name; None: nobody, so it has to be that of a serve."""
         planner = self.planner_by_name.get(model)
         if planner is None and self.planners and not self.names.has(model):
-            planner = next((one for one in self.planners if one.means(model)), None)
+            try:
+                planner = next((one for one in self.planners if one.means(model)), None)
+            except FAILURES:
+                planner = next((one for one in self.planners if _asked(False, one.means, model)), None)
         return planner
+
+    def concerns_planner(self, model: str, caller: Caller) -> bool | None:
+        """See `Planner.concerns`; None: no planner means the name."""
+        planner = self.planner_of(model)
+        return None if planner is None else _asked(False, planner.concerns, model, caller)
 
     def listed(self, caller: Caller, aliases: bool) -> list[str]:
         """See `Planner.listed`."""
-        return [name for planner in self.planners for name in planner.listed(caller, aliases)]
+        return [name for planner in self.planners for name in _asked((), _listed, planner, caller, aliases)]
 
     def describe(self, model: str, caller: Caller) -> Mapping[str, Any] | None:
         """See `Planner.describe`."""
         planner = self.planner_of(model)
-        return None if planner is None else planner.describe(model, caller)
+        return None if planner is None else _asked(None, planner.describe, model, caller)
+
+
+def _listed(planner: Planner, caller: Caller, aliases: bool) -> Sequence[str]:
+    return tuple(planner.listed(caller, aliases))
+
+
+def _asked(otherwise: T, question: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """What a planner answers; `otherwise`, if it fails."""
+    try:
+        return question(*arguments, **named)
+    except FAILURES:
+        log.exception("a planner failed")
+        return otherwise
 
 
 def keys_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:

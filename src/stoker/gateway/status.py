@@ -102,7 +102,7 @@ class StatusReport:
                 "problem": decisions.problem or None,
             },
         }  # fmt: skip
-        return {**self._sources.extensions(), **document}
+        return {"routing": None, **self._sources.extensions(), **document}
 
     def metrics(self, document: Mapping[str, Any]) -> bytes:
         """Prometheus text. May run in a thread: the first call takes about 70 ms, for imports."""

@@ -32,7 +32,7 @@ class ActiveResidents:
         except OSError as error:
             log.warning("%s cannot be read (%s): nothing is resumed; check its owner", self._path, error.strerror)
             return {}
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             aside = self._path.with_name(f"{self._path.name}.unreadable")
             self._path.replace(aside)
             log.warning("%s is not a valid list: moved to %s, and nothing is resumed", self._path, aside)

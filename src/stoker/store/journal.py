@@ -66,7 +66,7 @@ class SwapJournal:
     def _read(self, path: Path) -> SwapEntry | None:
         try:
             return msgspec.json.decode(path.read_bytes(), type=SwapEntry)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
     def _path(self, slot: str) -> Path:

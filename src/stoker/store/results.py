@@ -242,11 +242,11 @@ def _load(path: Path) -> Run:
 def _decode(body: bytes, path: Path) -> Run:
     try:
         return msgspec.json.decode(body, type=Run)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: OSError | msgspec.DecodeError) -> StokerError:
+def _unreadable(path: Path, error: OSError | msgspec.DecodeError | UnicodeDecodeError) -> StokerError:
     why = error.strerror if isinstance(error, OSError) else str(error)
     return StokerError(f"the result {path} cannot be read ({why})", code="no_result")
 

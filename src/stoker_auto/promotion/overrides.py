@@ -30,7 +30,7 @@ class Overrides:
         except OSError as error:
             log.warning("%s cannot be read (%s): aliases are as configured", self._path, error.strerror)
             return {}
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             aside = self._path.with_name(f"{self._path.name}.unreadable")
             self._path.replace(aside)
             log.warning("%s is not valid: moved to %s, and aliases are as configured", self._path, aside)

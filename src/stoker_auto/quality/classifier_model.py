@@ -47,7 +47,7 @@ from stoker_auto.classifier.question import (
 from stoker_auto.decide.breaker import Breaker
 from stoker_auto.routing.router import TierRouter
 
-log = logging.getLogger("stoker_auto.routing")
+log = logging.getLogger("stoker.routing")
 OUTCOMES = ("answered", "unclear", "timed_out", "busy", "not_loaded", "failed", "resting", "not_permitted")
 """The outcomes of asking the model."""
 

@@ -34,7 +34,7 @@ from stoker_auto.routing.router import TierRouter
 from stoker_auto.routing.tier_quality import TierQuality
 from stoker_lab.artifacts import result_file
 
-log = logging.getLogger("stoker_auto.routing")
+log = logging.getLogger("stoker.routing")
 _NOT_DEMOTED = {
     DemotionOutcome.PASSED: "the preflight passes",
     DemotionOutcome.UNDECIDED: "the preflight was interrupted each time",

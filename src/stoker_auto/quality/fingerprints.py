@@ -15,7 +15,7 @@ from stoker.domain.serve import Serve
 from stoker.store.files import atomic
 from stoker_lab.identify import identify
 
-log = logging.getLogger("stoker_auto.routing")
+log = logging.getLogger("stoker.routing")
 
 
 class LastFingerprint(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class FingerprintStore:
     def _read(self) -> dict[str, LastFingerprint]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, LastFingerprint])
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return {}  # each serve is identified again when it is loaded
 
     def _write(self, body: bytes) -> None:

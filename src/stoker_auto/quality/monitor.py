@@ -21,7 +21,7 @@ from stoker_lab.artifacts.fingerprint import difference
 from stoker_lab.identify import KeyRejected
 from stoker_lab.statistics.drift import DriftDetector
 
-log = logging.getLogger("stoker_auto.routing")
+log = logging.getLogger("stoker.routing")
 
 
 class QualityMonitor:

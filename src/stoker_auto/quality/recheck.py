@@ -16,7 +16,7 @@ from stoker.domain.run import Finding, Outcome, Subject
 from stoker.domain.serve import Serve, ServeIdentity
 from stoker_auto.decide.demotion import failures
 
-log = logging.getLogger("stoker_auto.routing")
+log = logging.getLogger("stoker.routing")
 RECHECK_COOLDOWN = 900.0
 """Seconds until an alarm about the same tier and class may start a preflight again: a suspect keeps failing."""
 LEFT_OUT = (

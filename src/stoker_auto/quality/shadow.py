@@ -35,7 +35,7 @@ from stoker_lab import judge_prompt
 from stoker_lab.judge_prompt import MAX_TEXT
 from stoker_lab.judge_trust import JudgedByClass, judging_of, read_judged
 
-log = logging.getLogger("stoker_auto.routing")
+log = logging.getLogger("stoker.routing")
 REMEMBERED = 1000
 """Number of graded requests whose grade `stoker explain` can show."""
 MAX_BODY = 8 * MAX_TEXT

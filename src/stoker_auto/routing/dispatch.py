@@ -64,6 +64,11 @@ class Dispatcher(Planner):
         name = self.router.classes.task_name(model)
         return {"state": "routed"} if name is not None and caller.may_use_task(name) else None
 
+    def concerns(self, model: str, caller: Caller) -> bool:
+        """Also the name of a class that does not exist: it is refused."""
+        name = self.router.classes.task_name(model)
+        return name is None or caller.may_use_task(name)
+
     def listed(self, caller: Caller, aliases: bool) -> list[str]:
         listed = self.router.settings.listed
         return [name for name in listed if (aliases or is_reserved(name)) and caller.may_use_task(name)]

@@ -50,7 +50,7 @@ def load(path: Path) -> Run:
     """Raises StokerError `no_result`."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Run)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise StokerError(f"the result {path} cannot be read ({why})", code="no_result") from error
 

@@ -189,7 +189,10 @@ def _stale(installation: Installation, tier: Tier) -> list[str]:
     with installation.control() as control:
         control.switch(tier.serve)
         while True:
-            routing = control.document("/status")["routing"]
+            routing = control.document("/status").get("routing")
+            if routing is None:
+                text = "the Stoker that runs has no tiers: `stoker reload`, if the configuration has some"
+                raise UsageError(f"{text}; else LOGS/stoker.log says why it does not use the extension auto")
             known = next((one["known"] for one in routing["tiers"] if one["tier"] == tier.name), True)
             if known or tier.cloud or time.monotonic() > deadline:
                 return to_measure_again(routing, tier.name)

@@ -52,7 +52,7 @@ class OwnEngine:
                 f"'{serve.name}' is not a process that Stoker starts ({serve.driver.value}): set its context "
                 "where it is started"
             )
-        if missing := problems(serve):
+        if missing := [*([serve.device_problem] if serve.device_problem else []), *problems(serve)]:
             raise UsageError("; ".join(missing), code="not_startable")
         self._serve = serve
         self._concurrency = concurrency

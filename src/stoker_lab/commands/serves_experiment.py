@@ -116,7 +116,7 @@ def serve_for(
     not go together.
     """
     from stoker.domain.serve import Serve, Status
-    from stoker.engines.masks import container_options
+    from stoker.engines.masks import container_options, container_problem
     from stoker.engines.registry import DEFAULT, GENERIC, engine_of
     from stoker_lab.commands import serves_experiment_engine as engines
 
@@ -130,7 +130,10 @@ def serve_for(
     if cmd is not None:
         how = engines.ExperimentCommand(tuple(shlex.split(cmd)))
     else:
-        devices = container_options((gpu,) if gpu else (), _machine()) if image is not None else ()
+        machine, words = _machine() if image is not None else None, (gpu,) if gpu else ()
+        if machine is not None and (problem := container_problem(words, machine)):
+            raise UsageError(f"--gpu {gpu}: {problem}")
+        devices = container_options(words, machine) if machine is not None else ()
         how = engines.command(kind, model, name, slug(name), context, parallel, image, devices)
     is_fetched = image is not None or (cmd is None and not os.path.isabs(model))
     return Serve(
@@ -171,9 +174,12 @@ def _machine(with_vulkan: bool = False) -> MachineCards:
     from stoker.fleet.memory.cards import this_machine
 
     machine = this_machine(with_vulkan)
-    if machine.cards:
+    if machine.cards and machine.is_complete:
         return machine
-    return replace(machine, cards=tuple(Card(gpu.vendor, gpu.index, gpu.uuid) for gpu in discover.gpus()))
+    seen = {card.vendor for card in machine.cards}
+    others = [Card(gpu.vendor, gpu.index, gpu.uuid) for gpu in discover.gpus() if gpu.vendor not in seen]
+    unseen = machine.unseen - {card.vendor for card in others}
+    return replace(machine, cards=(*machine.cards, *others), unseen=unseen)
 
 
 def settings_for(serve: Serve, port: int, gpu: str | None, state: Path) -> Settings:

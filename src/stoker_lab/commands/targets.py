@@ -15,7 +15,7 @@ from stoker.domain.errors import ConfigError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.nearest import did_you_mean, nearest
 from stoker.domain.run import Fingerprint, Subject
-from stoker.extensions import offered
+from stoker.extensions import missing_because, offered
 from stoker_lab.commands.running_serve import RunningServe, running_at, serve_behind
 from stoker_lab.requests.endpoint import ListedModel, MeasuredEndpoint, list_models, target_at
 
@@ -100,7 +100,7 @@ def find_routed(edge_name: str, config: str | None, state: str | None) -> Measur
     """
     both_targets = offered("edge-targets")
     if both_targets is None:
-        raise UsageError("--through needs the extension `edge`, which is not installed: see stoker --version -v")
+        raise UsageError(f"--through needs the extension edge, {missing_because('edge')}")
     installation = find_installation(config, state)
     edges = {edge.name: edge for edge in (installation.settings.edges if installation.settings else ())}
     edge = edges.get(edge_name)
@@ -162,7 +162,7 @@ def _engine_key(serve: ServeStatus, installation: Installation) -> str | None:
     path = StateDir(installation.state).serves_path / f"{serve.name}.json"
     try:
         record = msgspec.json.decode(path.read_bytes(), type=StartRecord)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None  # then it has no key, or says that it wants one
     if not record.takes_key:
         return None

@@ -12,7 +12,7 @@ from stoker_orchestrator.memory import records
 from stoker_orchestrator.memory.records import MarkdownRecord
 from stoker_orchestrator.memory.scratchpad import RunHead, SavedRun, Scratchpad, read_scratchpad
 
-log = logging.getLogger("stoker_orchestrator")
+log = logging.getLogger("stoker.orchestrator")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}\Z")
 _CLEAN_EVERY = 3600.0
 REQUEST_SUFFIX = ".request.json"

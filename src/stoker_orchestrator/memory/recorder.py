@@ -12,7 +12,7 @@ from stoker_orchestrator.loop.messages import Commit, Fail, Finish, RecordBlock,
 from stoker_orchestrator.memory.project import ProjectFiles
 from stoker_orchestrator.memory.scratchpad import Scratchpad
 
-log = logging.getLogger("stoker_orchestrator")
+log = logging.getLogger("stoker.orchestrator")
 
 
 class RunFiles:

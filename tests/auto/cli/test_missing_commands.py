@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stoker import extensions
 from stoker.cli import main
 from stoker.cli.console.hints import SHIPPED
 from stoker.extensions import installed_extensions
@@ -23,7 +24,8 @@ def test_a_command_whose_extension_is_missing_names_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(main, "usable_extensions", tuple)
+    monkeypatch.setattr(extensions, "installed_extensions", tuple)
     main.command_tree.cache_clear()
     assert main.run(["route", "x"]) == 2
     main.command_tree.cache_clear()
-    assert "the extension auto is not installed" in capsys.readouterr().err
+    assert "it needs the extension auto, which is not installed" in capsys.readouterr().err

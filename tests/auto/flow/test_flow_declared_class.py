@@ -6,7 +6,9 @@ import pytest
 from tests.auto.flow.test_flow_routing import LARGE, SMALL, route, sealed, whole
 from tests.gateway.flow_stage import Stage, ask, story
 
+from stoker.domain.key import Key, RequestDefaults
 from stoker.domain.routing import TaskClass
+from stoker.domain.serve import Secret
 
 NOTE = "x-stoker-class-unknown"
 
@@ -100,3 +102,25 @@ async def test_a_model_name_of_an_unknown_class_is_refused_with_the_nearest_one(
     assert (reply.status, reply.json()["error"]["code"]) == (404, "unknown_model")
     assert reply.json()["error"]["message"] == "there is no class 'Reveiw'; did you mean 'auto:review'?"
     assert (await sealed(stage)).outcome == "refused"
+
+
+@pytest.mark.parametrize(
+    ("models", "model", "status"),
+    [(("small",), "auto:CHAT", 200), (("small",), "auto: chat", 200), (("small",), "auto:Reveiw", 404),
+     (("small", "auto"), "auto:Reveiw", 404)],
+)  # fmt: skip
+def test_a_key_with_a_default_model_gets_it_for_a_class_that_it_may_not_ask_for(
+    models: tuple[str, ...], model: str, status: int
+) -> None:
+    key = Key("narrow", Secret("k", "env:K"), models=models, defaults=RequestDefaults(model="small"))
+
+    @story(SMALL, LARGE, keys=(key,))
+    async def tell(stage: Stage) -> None:
+        route(stage)
+        client = await stage.client()
+        await client.send(ask(model, headers=(("authorization", "Bearer k"),)))
+        if status == 200:
+            (await stage.asked()).reply(whole())
+        assert (await client.reply()).status == status
+
+    tell()

@@ -417,7 +417,10 @@ def blocks_of(path: Path) -> Iterator[WorkerBlock]:
 
 ROOT = Path(__file__).parents[3]
 STANDARD = Path(os.__file__).parent
-OWN = [ROOT / "src/stoker" / name for name in ("domain/nearest.py", "store/files/atomic.py", "orchestrate/runner.py")]
+OWN = [
+    ROOT / "src" / name
+    for name in ("stoker/domain/nearest.py", "stoker/store/files/atomic.py", "stoker_orchestrator/runner.py")
+]
 OF_PYTHON = [STANDARD / name for name in ("textwrap.py", "json/decoder.py", "queue.py")]
 
 

@@ -10,7 +10,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation, find_running
-from stoker.extensions import offered
+from stoker.extensions import missing_because, offered
 
 if TYPE_CHECKING:
     from stoker.domain.decision import Decision
@@ -99,10 +99,10 @@ def _follow(installation: Installation, limit: int, json: bool) -> None:
 
 
 def _ask_lab(offer: str, option: str) -> Callable[..., None]:
-    """Raises UsageError: the extension is not installed."""
+    """Raises UsageError: the extension cannot be used."""
     ask: Callable[..., None] | None = offered(offer)
     if ask is None:
-        raise UsageError(f"{option} needs the extension lab, which is not installed: see stoker --version -v")
+        raise UsageError(f"{option} needs the extension lab, {missing_because('lab')}")
     return ask
 
 

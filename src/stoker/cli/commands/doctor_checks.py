@@ -321,13 +321,22 @@ def stored_responses(storage: ResponseStorage) -> DoctorFinding:
 
 
 def devices(settings: Settings, found: Sequence[discover.Gpu], machine: MachineCards = MachineCards()) -> DoctorFinding:  # noqa: B008
-    """Slots with devices that do not exist, or whose numbers mean devices of several vendors; slots without serves."""
-    from stoker.domain.serve import slots_of
+    """Serves that cannot be restricted to the devices of their slot; slots with devices that do not exist, or whose
+    numbers mean devices of several vendors; slots without serves.
+    """
+    from stoker.domain.serve import replicas_of, slots_of
 
+    local = [(one, settings.slot(one.slot)) for serve in settings.serves for one in replicas_of(serve)]
+    placed = [masks.masked(one, slot, machine) for one, slot in local if slot is not None and slot.cluster is None]
+    if problems := [one.device_problem for one in placed if one.device_problem]:
+        return DoctorFinding(
+            "slots", DoctorHealth.FAIL, "; ".join(problems), "see the details, then look again", "stoker doctor"
+        )  # fmt: skip
     known = [(card.vendor, card.index, card.uuid, card.address) for card in machine.cards]
     known += [(gpu.vendor, gpu.index, gpu.uuid, "") for gpu in found]
     seen = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in found or machine.cards) or "no GPU"
-    wanted = [(slot.name, word) for slot in settings.slots for word in slot.devices]
+    words = [(slot.name, word) for slot in settings.slots for word in slot.devices]
+    wanted = [(slot, word) for slot, word in words if not word.startswith(masks.PARTITION)]
     absent = [f"{slot}: {word}" for slot, word in wanted if not any(names_device(word, *one) for one in known)]
     if absent:
         return DoctorFinding(

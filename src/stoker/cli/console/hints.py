@@ -8,6 +8,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from stoker.extensions import missing_because
+
 _INSTEAD = {
     "status": "stoker serves status",
     "ps": "stoker serves status",
@@ -94,8 +96,8 @@ class CommandsWithHints(TyperGroup):
         if args and ctx.parent is None and self.get_command(ctx, args[0]) is None:
             for extension, commands in SHIPPED.items():
                 if args[0] in commands:
-                    text = f"No such command '{args[0]}': the extension {extension} is not installed."
-                    ctx.fail(f"{text} `stoker --version -v` lists those that are.")
+                    text = f"No such command '{args[0]}': it needs the extension {extension}"
+                    ctx.fail(f"{text}, {missing_because(extension)}.")
         return super().resolve_command(ctx, args)
 
     def _instead(self, ctx: Any, name: str) -> str | None:

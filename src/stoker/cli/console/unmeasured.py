@@ -12,11 +12,12 @@ def unmeasured_warnings(settings: Settings) -> list[str]:
     """One sentence if there are local tiers and none of them was measured at any class."""
     from stoker.domain.errors import ConfigError
     from stoker.domain.routing import Unmeasured
+    from stoker.extensions import is_usable
     from stoker.store.profile import configured_rows
 
     router = settings.router
     local = [] if router is None else router.local_tiers
-    if router is None or not local:
+    if router is None or not local or not is_usable("auto"):
         return []
     try:
         measured = {tier for tier, _ in configured_rows(router, settings.paths.state)}

@@ -40,7 +40,7 @@ class ContainerRecords:
         """None: no record of a container of this name, or an unreadable one."""
         try:
             return msgspec.json.decode(self._path(container).read_bytes(), type=ContainerRecord)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
     def write(self, container: str, made: ContainerRecord) -> None:

@@ -11,14 +11,13 @@ from pathlib import Path
 
 from stoker.engines.masks import NATIVE, Card, MachineCards
 from stoker.engines.record import Api
-from stoker.fleet.memory.devices import Amd, Device, DeviceProbe, Intel, Nvidia
+from stoker.fleet.memory.devices import Amd, Device, Intel, Nvidia
+from stoker.fleet.process.environment import child_environment
 
 _TOOL = "vulkaninfo"
 _ANSWERS_WITHIN = 10.0
 _DEVICE = re.compile(r"GPU(\d+):\s*$")
 _PLACE = re.compile(r"\s*pci(Domain|Bus|Device|Function)\s*=\s*(0x[0-9a-fA-F]+|\d+)")
-_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
-"""Variables that no engine has, and by which Mesa puts the card of the screen first."""
 
 
 def this_machine(with_vulkan: bool = True) -> MachineCards:
@@ -27,20 +26,16 @@ def this_machine(with_vulkan: bool = True) -> MachineCards:
 
 
 def look(
-    probes: Sequence[DeviceProbe],
+    probes: Sequence[Nvidia | Amd | Intel],
     environment: Mapping[str, str],
     ask_vulkan: Callable[[], str],
     system: Path = Path("/sys"),
 ) -> MachineCards:
-    """The machine that the probes of all vendors show. `ask_vulkan`: what `vulkaninfo` prints; empty: it is not there.
-
-    A vendor's probe that shows nothing and says why may have missed devices.
-    """
-    shown = [(probe, probe.devices()) for probe in probes]
-    devices = [device for _, found in shown for device in found]
-    is_complete = all(found or not probe.notes() for probe, found in shown)
+    """The machine that the probes of all vendors show. `ask_vulkan`: what `vulkaninfo` prints; empty: nothing."""
+    devices = [device for probe in probes for device in probe.devices()]
+    unseen = frozenset(probe.vendor for probe in probes if probe.misses())
     vulkan = vulkan_numbers(ask_vulkan()) if len(devices) > 1 else {}
-    return MachineCards(tuple(_card(device, vulkan, system) for device in devices), is_complete, environment)
+    return MachineCards(tuple(_card(device, vulkan, system) for device in devices), unseen, environment)
 
 
 def vulkan_numbers(said: str) -> dict[str, int]:
@@ -60,14 +55,16 @@ def vulkan_numbers(said: str) -> dict[str, int]:
 
 
 def vulkan_text() -> str:
+    """What `vulkaninfo` prints in the environment that engines get: variables of the screen, loader and driver change
+    the order.
+    """
     program = shutil.which(_TOOL)
     if program is None:
         return ""
-    environment = {name: value for name, value in os.environ.items() if name not in _SCREENS}
     try:
         done = subprocess.run(
-            [program], env=environment, capture_output=True, timeout=_ANSWERS_WITHIN, check=False, text=True,
-            errors="replace",
+            [program], env=child_environment(os.environ, {}, {}), capture_output=True, timeout=_ANSWERS_WITHIN,
+            check=False, text=True, errors="replace",
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -176,27 +176,36 @@ def _import() -> Any:
 class Nvidia:
     """A `DeviceProbe`. NVML is loaded and initialised at the first question; without it there are no devices.
 
-    `load` returns the module `pynvml`; `proc` is where the kernel shows processes.
+    `load` returns the module `pynvml`; `proc` is where the kernel shows processes, `dev` where it shows devices.
     """
 
     source = "NVML"
+    vendor = "nvidia"
 
-    def __init__(self, load: Callable[[], Any] = _import, proc: Path = Path("/proc")) -> None:
+    def __init__(self, load: Callable[[], Any] = _import, proc: Path = Path("/proc"), dev: Path = Path("/dev")) -> None:
         self._load = load
         self._proc = proc
+        self._dev = dev
         self._nvml: Any = None
         self._why = ""
 
     def devices(self) -> list[Device]:
-        return [self._device(index, handle) for index, handle in enumerate(self._handles())]
+        return [self._device(index, uuid, handle) for index, uuid, handle in self._handles()]
+
+    def misses(self) -> bool:
+        """Whether devices may be there that `devices` does not show. On WSL only the library shows any."""
+        self._handles()
+        if self._nvml is not None:
+            return bool(self._why)
+        signs = (self._proc / "driver/nvidia", self._dev / "nvidiactl", self._dev / "dxg")
+        return any(sign.exists() for sign in signs)
 
     def by_process(self) -> Accounting | None:
         handles = self._handles()
         if self._nvml is None or not self._counts_our_numbers():
             return None
         held: dict[int, dict[str, int | None]] = {}
-        for handle in handles:
-            uuid = _text(self._nvml.nvmlDeviceGetUUID(handle))
+        for _, uuid, handle in handles:
             lists = [self._ask(name, handle) for name in ("nvmlDeviceGetComputeRunningProcesses",
                                                           "nvmlDeviceGetGraphicsRunningProcesses")]  # fmt: skip
             if all(found is None for found in lists):
@@ -217,24 +226,39 @@ class Nvidia:
             ]
         return []
 
-    def _handles(self) -> list[Any]:
+    def _handles(self) -> list[tuple[int, str, Any]]:
+        """Index, uuid and handle of each device that answers."""
         if self._nvml is None:
             self._connect()
         if self._nvml is None:
             return []
+        found: list[tuple[int, str, Any]] = []
+        errors: dict[int | None, Exception] = {}
         try:
-            count = self._nvml.nvmlDeviceGetCount()
-            return [self._nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+            indices = range(self._nvml.nvmlDeviceGetCount())
         except self._nvml.NVMLError as error:
-            self._why = f"nvidia: the driver stopped answering ({error}): see `nvidia-smi`, and `dmesg` for Xid errors"
+            indices, errors = range(0), {None: error}
+        for index in indices:
+            try:
+                handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
+                found.append((index, _text(self._nvml.nvmlDeviceGetUUID(handle)), handle))
+            except self._nvml.NVMLError as error:  # it fell off the bus; the others work on
+                errors[index] = error
+        who = f"device {', '.join(map(str, errors))}" if found else "the driver"
+        what = "does not answer" if found else "stopped answering"
+        self._why = "".join(
+            f"nvidia: {who} {what} ({error}): see `nvidia-smi`, and `dmesg` for Xid errors"
+            for error in list(errors.values())[:1]
+        )
+        if errors and not found:
             self._nvml = None  # finds a driver that was reloaded since the last call
-            return []
+        return found
 
     def _connect(self) -> None:
         try:
             nvml = self._load()
         except ImportError:
-            if (self._proc / "driver/nvidia").exists():
+            if (self._proc / "driver/nvidia").exists() or (self._dev / "nvidiactl").exists():
                 self._why = (
                     "nvidia: GPUs cannot be seen, because a library is not installed: type `pip install nvidia-ml-py`"
                 )
@@ -246,14 +270,15 @@ class Nvidia:
             return
         self._nvml, self._why = nvml, ""
 
-    def _device(self, index: int, handle: Any) -> Device:
+    def _device(self, index: int, uuid: str, handle: Any) -> Device:
+        name = self._ask("nvmlDeviceGetName", handle)
         memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
         capability = self._ask("nvmlDeviceGetCudaComputeCapability", handle)
         driver = self._ask("nvmlSystemGetDriverVersion")
         return Device(
             index=index,
-            uuid=_text(self._nvml.nvmlDeviceGetUUID(handle)),
-            name=_text(self._nvml.nvmlDeviceGetName(handle)),
+            uuid=uuid,
+            name=_text(name) if name is not None else "NVIDIA GPU",
             vendor="nvidia",
             total=_bytes(memory.total) if memory is not None else None,
             free=_bytes(memory.free) if memory is not None else None,
@@ -297,6 +322,7 @@ class Amd:
     """A `DeviceProbe`. `system` is /sys, `proc` is /proc."""
 
     source = "fdinfo"
+    vendor = "amd"
 
     def __init__(self, system: Path = Path("/sys"), proc: Path = Path("/proc")) -> None:
         self._system = system
@@ -310,6 +336,9 @@ class Amd:
             self._device(index, card, archs.get(card.address), numbers.get(card.address))
             for index, card in enumerate(self._cards())
         ]
+
+    def misses(self) -> bool:
+        return False  # the kernel shows them all
 
     def by_process(self) -> Accounting | None:
         cards = {card.address: _uuid(card) for card in self._cards()}
@@ -373,6 +402,7 @@ class Intel:
     """A `DeviceProbe`. `system` is /sys, `proc` is /proc. Drivers that do not show a card's size leave it unknown."""
 
     source = "fdinfo"
+    vendor = "intel"
 
     def __init__(self, system: Path = Path("/sys"), proc: Path = Path("/proc")) -> None:
         self._system = system
@@ -394,6 +424,9 @@ class Intel:
             )
             for index, card in enumerate(self._cards())
         ]
+
+    def misses(self) -> bool:
+        return False  # the kernel shows them all
 
     def by_process(self) -> Accounting | None:
         addresses = {card.address for card in self._cards()}

@@ -19,7 +19,7 @@ import msgspec
 
 from stoker.domain.host_port import reachable
 from stoker.domain.lease import Target
-from stoker.domain.serve import IN_PLACE, Secret, Serve
+from stoker.domain.serve import Secret, Serve
 from stoker.store.files import atomic
 
 
@@ -121,7 +121,7 @@ class StartRecords:
     def _read(self, path: Path) -> StartRecord | None:
         try:
             return msgspec.json.decode(path.read_bytes(), type=StartRecord)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
     def _path(self, name: str) -> Path:
@@ -218,7 +218,7 @@ def fingerprint(serve: Serve, signer: KeySigner) -> str:
 
     Only what differs from the defaults goes in: a setting that a later version adds changes nothing by itself.
     """
-    launch = {f.name: getattr(serve, f.name) for f in fields(serve) if f.name not in IN_PLACE}
+    launch = serve.launch_settings()
     defaults = {f.name: f.default_factory() if f.default_factory is not MISSING else f.default for f in fields(serve)}
     chosen = {name: value for name, value in launch.items() if value != defaults[name]}
     return signer.digest("launch", json.dumps(chosen, sort_keys=True, default=_plain))

@@ -14,7 +14,7 @@ from stoker.domain.errors import StartFailed, did_not_start
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
-from stoker.domain.serve_phase import ServeEvent, ServePhase, next_phase
+from stoker.domain.serve_phase import FLEET_EVENTS, ServeEvent, ServePhase, next_phase
 from stoker.engines.last_output import LastOutput, from_text, last_output, redact
 from stoker.engines.readiness import CORRECT
 from stoker.fleet.drivers.external import ExternalWatch
@@ -65,7 +65,7 @@ class ManagedServe:
 
     def apply(self, event: ServeEvent) -> None:
         """Change the phase. Raises IllegalEvent; then nothing has changed."""
-        self.phase = next_phase(self.phase, event)
+        self.phase = next_phase(self.phase, event, FLEET_EVENTS)
 
     def running(self, facts: dict[str, str | int | float]) -> Running:
         target = replace(

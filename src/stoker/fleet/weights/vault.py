@@ -61,7 +61,7 @@ class StagingArea:
     def note(self) -> StagingNote | None:
         try:
             return msgspec.json.decode(self._note.read_bytes(), type=StagingNote)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
     def write(self, note: StagingNote) -> None:

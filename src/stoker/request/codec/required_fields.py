@@ -58,8 +58,6 @@ _NULL = msgspec.Raw(b"null")
 _EMPTY = msgspec.Raw(b"{}")
 TOOL_USE = b'"tool_use"'
 """Without it an event of Messages lacks nothing that is known."""
-TOOL_USE = b'"tool_use"'
-"""Without it an event of Messages lacks nothing that is known."""
 _FILLED = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in RESPONSE_DEFAULTS.items()}
 
 

@@ -16,7 +16,7 @@ from stoker.domain.lease import FairShare, Lease
 from stoker.domain.protocols import FileMarks
 from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Driver, Serve, Slot
-from stoker.domain.serve_phase import ServeEvent, ServePhase, next_phase
+from stoker.domain.serve_phase import SCHEDULER_EVENTS, ServeEvent, ServePhase, next_phase
 from stoker.domain.usage import ServeUsage
 from stoker.request.lease.fair_queue import FairQueue, LearnedCosts, used_tokens
 from stoker.request.lease.waiter import Waiter
@@ -290,7 +290,7 @@ class ServeState:
 
     def apply(self, event: ServeEvent) -> None:
         """Raises IllegalEvent."""
-        before, self.phase = self.phase, next_phase(self.phase, event)
+        before, self.phase = self.phase, next_phase(self.phase, event, SCHEDULER_EVENTS)
         if self.replica_set is not None:
             self.replica_set.ready += (self.phase is ServePhase.READY) - (before is ServePhase.READY)
         self.join_live()

@@ -270,7 +270,7 @@ class Relay:
         self._timer: asyncio.TimerHandle | None = None
 
     def refuse_empty(self) -> None:
-        """An empty answer is a failure: see `codec.empty_answer`."""
+        """An empty answer is a failure: see `codec.endings.refuse_empty`."""
         self._refuses_empty = True
 
     def send(

@@ -220,7 +220,7 @@ class AnswerTranslator:
         self._refuses_empty = False
 
     def refuse_empty(self) -> None:
-        """Take an empty answer for a failure: see `codec.empty_answer`."""
+        """Take an empty answer for a failure: see `codec.endings.refuse_empty`."""
         self._refuses_empty = True
 
     @property

@@ -86,7 +86,7 @@ class HashCache:
             if now != self._loaded:
                 self._hashed = msgspec.json.decode(self._path.read_bytes(), type=dict[str, HashedFile])
                 self._loaded = now
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             pass  # go on with what is known
         return self._hashed
 
