@@ -42,7 +42,9 @@ def test_what_is_to_be_typed_as_it_stands_is_taken_as_it_stands() -> None:
 
 
 def test_every_command_that_is_proposed_is_typed_in_the_situation_that_proposes_it() -> None:
-    """By tests/scenarios/test_proposals.py, or another test; or the table says why none can."""
+    """By tests/scenarios/test_proposals.py, or another test; or the table says why none can. Each distinct command is
+    typed once: where two places propose the same words, it is in one of their situations.
+    """
     collected = {one.text for one in (*IN_SOURCE, *ON_THE_PAGE)}
     kinds = {"typed": proposing.TYPED, "elsewhere": set(proposing.ELSEWHERE), "not": set(proposing.NOT_TYPED)}
     assert collected - set().union(*kinds.values()) == set()

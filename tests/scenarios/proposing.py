@@ -197,6 +197,9 @@ OF_KEYS_PAGE = [
 
 QUALITY = [
     Situation("stoker eval gate", (Proposal("stoker gate SERVE --for ALIAS", until="preflight|1 of"),)),
+    Situation("stoker gate fast --gate strict", (
+        Proposal("stoker gate SERVE --suites DIR", until="of 120", fills={"DIR": "suites"}, adds="--gate strict"),
+    )),
     Situation("stoker promote main slow", (Proposal("stoker gate 1 --for 1", until="preflight|1 of"),)),
     Situation("stoker profile show", (Proposal("stoker eval calibrate", until="small"),)),
     Situation("stoker eval validator plain", (Proposal("stoker eval validator SERVE", until="fast|1 of"),)),
@@ -247,6 +250,7 @@ OLLAMA = (
     Proposal("stoker import ollama 1 --check", "odd", 1),
     Proposal("stoker import ollama --check", "odd", 1),
 )
+PROJECT = Proposal("stoker run --project DIR", "tok", fills={"DIR": "project"}, adds="--model plain hello")
 BROKEN = Proposal("stoker profile import --replace FILE", "imported", fills={"FILE": "mine.json"})
 COMPARED = Proposal("stoker results compare 1 1 --all", "c8", adds="--state measured")
 CLIENTS = (
@@ -272,24 +276,22 @@ ELSEWHERE = {
 """The test that types it where it is proposed."""
 
 NOT_TYPED = {
-    "stoker cluster status": "logged where a job of a cluster does not end",
+    "stoker cluster status": "logged where a job of a Ray cluster does not end: it needs Ray",
     "stoker eval validator JUDGE --class CLASS": "a judge contradicts a suite: its grades come one in hundreds",
-    "stoker explain": "an orchestrator without any tier that may work refuses the request",
-    "stoker gate SERVE --suites DIR": "it needs a suite of hundreds of fixtures",
-    "stoker import": "the search for models took too long",
-    "stoker init --force": "neither this machine nor the package has a model",
-    "stoker install systemd": "systemd refuses or does not know a unit",
-    "stoker install systemd --user": "systemd does not know a unit",
-    "stoker profile show": "grades of a judge that do not count were given to routed requests",
+    "stoker explain": "no tier may work for an orchestrator: routes that only a real classifier makes",
+    "stoker import": "the search for models took too long: it needs a disk that hangs",
+    "stoker init --force": "the package has no models either: one that was installed in part",
+    "stoker install systemd": "systemd refuses or does not know a unit: it needs a systemd, and root",
+    "stoker install systemd --user": "systemd does not know a unit: it needs a systemd",
+    "stoker profile show": "grades that do not count were given to routed requests: a judge grades one in hundreds",
     "stoker results show 1": "no answer of a comparison could be graded, of an engine that counts tokens and works",
     "stoker route-sync": "a help text: what an option installs, not what to type",
     "stoker run": "a file was lost: what the command sent, not what to type",
-    "stoker run --file 1": "an orchestrator wrote where something else had written meanwhile",
-    "stoker run --project DIR": "a request over the network named a project",
+    "stoker run --file 1": "something else wrote a file while an orchestrator worked on it: a race",
     "stoker serves down": "units of systemd are removed: it needs a systemd",
     "stoker serves down %s": "logged where a container drifted or was paused: needs Docker",
     "stoker serves up %s": "logged where a container drifted: needs Docker",
-    "stoker up --port N": "the port was taken between the check and the start",
+    "stoker up --port N": "the port was taken between the check and the start: a race",
 }
 """The situation that no test here brings about. The command exists and takes what is written: tests/docs."""
 
@@ -302,7 +304,7 @@ TYPED = {
     proposal.text
     for proposals in (
         EXPERIMENT, STAGED, WATCHED, LOOKED_INTO, ROUTING, VARIABLES, OLLAMA, CLIENTS,
-        (REPLACED, TAKEN, ROLLED_BACK, OF_A_REQUEST, BROKEN, COMPARED),
+        (REPLACED, TAKEN, ROLLED_BACK, OF_A_REQUEST, BROKEN, COMPARED, PROJECT),
     )
     for proposal in proposals
 }  # fmt: skip

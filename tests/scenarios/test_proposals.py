@@ -1,6 +1,7 @@
 """What a message proposes is typed where it was proposed, as it stands, and does what was promised.
 
-`proposing` has the situations; tests/docs/test_proposals.py holds that every proposal of the program is in one of them.
+`proposing` has the situations; tests/docs/test_proposals.py holds that each distinct command that the program proposes
+is in one of them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.fleet.memory.model_files import gguf
 from tests.importing.ollama_home import SPARK, OllamaHome
@@ -26,6 +28,7 @@ from tests.scenarios.proposing import (
     LOOKED_INTO,
     OF_A_REQUEST,
     OLLAMA,
+    PROJECT,
     REPLACED,
     ROLLED_BACK,
     ROUTING,
@@ -37,6 +40,7 @@ from tests.scenarios.proposing import (
 )  # fmt: skip
 from tests.scenarios.test_promotion import evidence
 
+from stoker_lab.suites import fixture
 from stoker_lab.testing.script.script import Script
 
 ROUTED = """
@@ -64,6 +68,9 @@ conditions = ["preflight"]
 [alias.main]
 serve = "fast"
 gate = "default"
+
+[gate.strict]
+conditions = ["math-short.lower >= 0.96"]
 
 [orchestrator.plain]
 worker = "fast"
@@ -146,6 +153,13 @@ def keyed() -> Iterator[Plane]:
         yield plane
 
 
+def put_a_larger_suite(folder: Path) -> None:
+    """Twice the fixtures of math-short that ship."""
+    folder.mkdir()
+    shipped = (Path(fixture.__file__).parent / "data" / "math-short.jsonl").read_text()
+    (folder / "math-short.jsonl").write_text(shipped + shipped.replace("math-short-", "math-short-again-"))
+
+
 @pytest.fixture(scope="module")
 def routed() -> Iterator[Plane]:
     """`small` was measured at chat, as another model."""
@@ -154,6 +168,7 @@ def routed() -> Iterator[Plane]:
     crash = serve("crash", Script(exit_code=3, last_words="out of luck"), slot=None)
     with running(local, cloud, crash, ROUTED, GATED, started=False) as plane:
         (plane.directory / "weights").mkdir()
+        put_a_larger_suite(plane.directory / "suites")
         for name in ("model.gguf", "chat_template.jinja"):  # so that its fingerprint can be known
             (plane.directory / "weights" / name).write_text(name)
         plane.start()
@@ -340,6 +355,15 @@ def test_a_tier_that_may_not_answer_or_may_have_changed_is_measured_as_proposed(
     typed.works(routed, typed.typed(routed, "stoker reload")[1], ROUTING[2])
 
 
+def test_a_project_is_given_on_the_machine_itself_as_proposed(routed: Plane) -> None:
+    (routed.directory / "project").mkdir()
+    asked = {"model": "plain", "messages": [{"role": "user", "content": "hello"}]}
+    address = f"http://127.0.0.1:{routed.port}/v1/chat/completions"
+    reply = httpx.post(address, json=asked, headers={"x-stoker-project": str(routed.directory)}, timeout=30)
+    assert reply.status_code == 403
+    typed.works(routed, reply.json()["error"]["message"], PROJECT)
+
+
 def test_a_broken_quality_profile_is_put_back_as_proposed(routed: Plane) -> None:
     (routed.directory / "mine.json").write_text(FILES["mine.json"])
     (routed.state / "profile.json.d").mkdir(exist_ok=True)
@@ -384,5 +408,8 @@ def test_a_serve_that_cannot_load_is_tried_again_as_proposed(tmp_path: Path) -> 
         for line in ("stoker serves status", "stoker watchdog --once"):
             assert "stoker serves up cut" in typed.printed(typed.typed(plane, line)[1])
         model.write_bytes((MODELS / "spark.gguf").read_bytes())
-        said = typed.typed(plane, "stoker serves status")[1]
+        said = typed.typed(plane, "stoker serves status --config stoker.toml")[1]
+        assert "stoker serves up cut --config stoker.toml" in typed.printed(said)
         typed.works(plane, said, typed.Proposal("stoker serves up 1", "cut is ready"))
+        said = typed.typed(plane, "stoker serves drain cut --state state")[1]
+        assert "stoker serves undrain cut --state state" in typed.printed(said)

@@ -51,7 +51,8 @@ def status(
     for serve in serves:
         if serve.cannot_load:
             terminal.say(f"\n{serve.name} cannot load: {serve.cannot_load}")
-            terminal.say(f"after fixing it: stoker serves up {serve.replica_of or serve.name}")
+            again = f"stoker serves up {serve.replica_of or serve.name}" + options.same_place(config, state)
+            terminal.say(f"after fixing it: {again}")
         elif serve.last_error:
             again = f" (next attempt in {figures.seconds(serve.backoff)})" if serve.backoff else ""
             terminal.say(f"\n{serve.name}, last failure{again}: {serve.last_error}")
@@ -150,7 +151,7 @@ def drain(
     serve = installation.running_name(name) if name is not None else None
     with installation.control() as control:
         answer = control.drain(serve)
-    undo = f"stoker serves undrain {serve or ''}".rstrip()
+    undo = f"stoker serves undrain {serve or ''}".rstrip() + options.same_place(config, state)
     if json:
         terminal.emit(answer)
     else:
