@@ -279,11 +279,11 @@ def test_a_module_that_never_comes_is_named_after_a_few_tries(browser: Browser, 
     with opened(browser, plane, before=refuse, may_say="404") as page:
         note = page.locator(".boot")
         for _ in range(200):
-            if "do not come" in (note.text_content() or ""):
+            if "do not load" in (note.text_content() or ""):
                 break
             page.clock.run_for(1000)
             page.wait_for_load_state()
-        expect(note).to_contain_text("Files of this page do not come: app.js")
+        expect(note).to_contain_text("Some files of this page do not load: app.js")
         page.clock.run_for(300_000)
         assert len(asked) == 6
 

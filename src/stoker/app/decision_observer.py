@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from stoker.app.server_parts import ServerParts
 from stoker.domain.decision import Decision
-from stoker.extensions import FAILURES
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 
@@ -25,10 +24,5 @@ class DecisionObserver:
     def on_decision(self, decision: Decision) -> None:
         self._decisions.record(decision)
         self._metrics.observe(decision)
-        try:
-            for part in self._extensions.observers:
-                if part.is_observing:
-                    self._extensions.on_decision(decision)
-                    break
-        except FAILURES:
-            self._extensions.on_decision(decision)  # it says whose `is_observing` failed
+        if self._extensions.observers:
+            self._extensions.on_decision(decision)

@@ -280,7 +280,7 @@ class ServerParts:
             try:
                 if one.part.is_observing:
                     one.part.on_decision(decision)
-                one.on_answer("on_decision")
+                    one.on_answer("on_decision")
             except FAILURES:
                 one.on_failure("on_decision")
 

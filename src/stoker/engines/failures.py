@@ -194,7 +194,7 @@ TABLE: tuple[FailurePattern, ...] = (
     ),
     FailurePattern(
         FailureKind.UNSUPPORTED_BACKEND,
-        r"out of resource: shared memory|TensileLibrary|for GPU arch|NoBinaryForGpu"
+        r"out of resource: shared memory|TensileLibrary|for GPU arch|NoBinaryForGpu|No kernel named"
         r"|Invalid(Image|KernelFile|DeviceFunction)"
         r"|invalid device function|device kernel image is invalid"
         r"|too old to be supported"
@@ -322,7 +322,6 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|is not a local folder and is not a valid model identifier|Repo id must"
         r"|Cannot find any model weights|does not appear to have a file named"
         r"|Invalid repository ID or local directory|LocalEntryNotFoundError: (?!.{0,400}your connection)"
-        r"|HEAD invalid http status code.{0,20} 4\d\d"
         r"|failed to download model from Hugging ?Face",
     ),
     FailurePattern(

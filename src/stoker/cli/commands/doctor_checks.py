@@ -562,5 +562,5 @@ def completion(home: Path) -> DoctorFinding:
     """Information only: whether the shell completes stoker's commands."""
     places = (".bash_completions/stoker.sh", ".zfunc/_stoker", ".config/fish/completions/stoker.fish")
     there = next((place for place in places if (home / place).exists()), None)
-    words = f"installed (~/{there})" if there else "not installed; if you want it: stoker --install-completion"
+    words = f"installed (~/{there})" if there else "not installed; for bash, zsh and fish: stoker --install-completion"
     return DoctorFinding("shell completion", DoctorHealth.OK, words)

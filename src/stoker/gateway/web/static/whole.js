@@ -1,4 +1,4 @@
-// Asks again for a part of the page that did not come. No module: it has to run where one of them is missing.
+// Asks again for files of the page that did not load. Not a module: it has to run where one of those is missing.
 (() => {
   const FIRST_PAUSE = 2000, LONGEST_PAUSE = 32_000, TRIES = 5, SILENCE = 40_000, ANSWERS_WITHIN = 10_000;
   const COUNT = "stoker-reloads";
@@ -22,7 +22,7 @@
 
   function askForStyle(link) {
     const tries = Number(link.dataset.tries ?? 0);
-    if (tries >= TRIES) return give(nameOf(link));
+    if (tries >= TRIES) return giveUp(nameOf(link));
     const next = link.cloneNode();
     next.dataset.tries = tries + 1;
     setTimeout(() => link.replaceWith(next), pause(tries));
@@ -34,9 +34,9 @@
     const tries = count();
     if (tries >= TRIES) {
       count(0);
-      return give(which);
+      return giveUp(which);
     }
-    say("A part of this page did not come. It is loaded again …");
+    say("Part of this page did not load. Trying again …");
     setTimeout(() => again(tries, 0), pause(tries));
   }
 
@@ -61,8 +61,8 @@
     }
   }
 
-  function give(which) {
-    say(`Files of this page do not come: ${which}. If a proxy is in front, look at its log and at the headers that it adds; else at the terminal of Stoker. Then load this page again.`);
+  function giveUp(which) {
+    say(`Some files of this page do not load: ${which}. If a proxy stands in front of Stoker, check its log and the headers that it adds; otherwise check the terminal in which Stoker runs. Then reload this page.`);
   }
 
   function say(text) {
