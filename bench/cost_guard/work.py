@@ -16,17 +16,17 @@ from typing import NamedTuple
 from bench.cost_guard.in_memory import InMemoryLoop, MemoryTransport
 from bench.exchange import Ask, ending, event, opening, plain_reply, request
 from stoker.access.access_control import AccessControl
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.decision import Decision
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Serve, Slot
 from stoker.domain.trace import Tracer
-from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
+from stoker.exchange.upstream_client import UpstreamClient
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Endpoints, Front
+from stoker.gateway.http_api import Endpoints, HttpApi
 from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.connection import ServerState, WireProtocol
 from stoker.request.decide.names import Names
@@ -145,19 +145,19 @@ async def _protocol(decisions: DecisionLog, tracer: Tracer | None) -> WireProtoc
         "engine", slot="gpu0", served_name="bench-engine", aliases=("alias",), max_active=8,
         dialects=frozenset((Dialect.CHAT,)),
     )  # fmt: skip
-    front_door = FrontDoor(keys=(Key("team", Secret(KEY, "env:KEY")),))
+    front_door = ListenSettings(keys=(Key("team", Secret(KEY, "env:KEY")),))
     metrics = Metrics()
     pool = ConnectionPool()
     clock = _Clock()
     conductor = Conductor((slot,), (serve,), FakeFleet({"engine": 1}), clock)
-    carrier = Carrier(conductor, pool, Formatter(ThinkingSigner((b"k" * 32,)), clock.wall), clock)
+    carrier = UpstreamClient(conductor, pool, Formatter(ThinkingSigner((b"k" * 32,)), clock.wall), clock)
 
     def seal(decision: Decision) -> None:
         decisions.record(decision)
         metrics.observe(decision)
 
     flow = Flow(FlowSettings(front_door, Names((serve,))), carrier, clock, seal, tracer=tracer)
-    front = Front(flow, AccessControl(front_door), Endpoints(None, None, None))  # type: ignore[arg-type]  # not asked
+    front = HttpApi(flow, AccessControl(front_door), Endpoints(None, None, None))  # type: ignore[arg-type]  # not asked
     return WireProtocol(front, ServerState())
 
 

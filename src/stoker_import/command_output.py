@@ -19,7 +19,7 @@ from stoker.domain.host_port import host_port
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stoker.domain.access import FrontDoor
+    from stoker.domain.access import ListenSettings
     from stoker_import.imported import ImportedConfig
     from stoker_import.write import ConfigVerdict
 
@@ -131,7 +131,7 @@ def _end(verdict: ConfigVerdict, files: Sequence[Path], options: ImportOptions) 
     return ImportEnd(verdict.refusals, tuple(files), tuple(not_ready), holder, following if files else "")
 
 
-def _port_problem(door: FrontDoor) -> str:
+def _port_problem(door: ListenSettings) -> str:
     """Why the front door cannot listen, and what to do; empty: it can."""
     from stoker.cli.machine import ports
 

@@ -24,8 +24,8 @@ from stoker.domain.routing import AUTO
 from stoker.domain.serve import Serve, share_slot, slots_of
 from stoker.domain.task import CLASSES
 from stoker.domain.usage import ServeUsage
-from stoker.exchange.call import Call
 from stoker.exchange.planner import Answer, CandidateHealth, PlannedRequest, Planner, Renamed, Route
+from stoker.exchange.request_context import RequestContext
 from stoker.request.codec.outline import outline
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.names import Names
@@ -114,7 +114,7 @@ class Orchestrators(Planner):
             return self._leave_to_worker(call, orchestrator, ChosenPolicy(Policy.SIMPLE, "endpoint"))
         prompt, _ = await call.process(read_prompt, endpoint.dialect, body)
         prompt.stream = bool(fields.stream) and endpoint.streams
-        header = call.wire.headers.get(POLICY_HEADER)
+        header = call.exchange.headers.get(POLICY_HEADER)
         chosen = policies.choose(orchestrator.policy, prompt, None if header is None else header.decode("latin-1"))
         if chosen.policy is Policy.SIMPLE:
             return self._leave_to_worker(call, orchestrator, chosen)
@@ -136,7 +136,7 @@ class Orchestrators(Planner):
         serves = self._together(workers, self._validator(orchestrator, names))
         head = self._head(orchestrator, call, workers[0].serve, task, hashlib.sha256(body).hexdigest())
         memory, earlier = await call.run_cancellable(
-            asyncio.to_thread(self._open_memory, orchestrator, head, call.wire.headers)
+            asyncio.to_thread(self._open_memory, orchestrator, head, call.exchange.headers)
         )
         call.raise_if_ended()
         worker = self._writer(call, serves, None if route is None else route.health)
@@ -147,14 +147,14 @@ class Orchestrators(Planner):
 
     # -- what is asked of whom -----------------------------------------------------------------------------------------
 
-    def _leave_to_worker(self, call: Call, orchestrator: Orchestrator, chosen: ChosenPolicy) -> Renamed:
-        call.reply.set_header(POLICY_HEADER, f"{chosen.policy.value}; {chosen.why}".encode())
-        call.decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
+    def _leave_to_worker(self, context: RequestContext, orchestrator: Orchestrator, chosen: ChosenPolicy) -> Renamed:
+        context.reply.set_header(POLICY_HEADER, f"{chosen.policy.value}; {chosen.why}".encode())
+        context.decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
         return Renamed(orchestrator.worker)
 
-    async def _class_of(self, call: Call, endpoint: Endpoint, body: bytes) -> str:
+    async def _class_of(self, context: RequestContext, endpoint: Endpoint, body: bytes) -> str:
         """The class of a request where nothing is routed."""
-        seen, declared = await call.process(outline, endpoint.dialect, body)
+        seen, declared = await context.process(outline, endpoint.dialect, body)
         return self._context.classify(seen, declared, CLASSES).name
 
     def _workers(self, orchestrator: Orchestrator, names: Names, route: Route | None) -> Plan:
@@ -171,7 +171,7 @@ class Orchestrators(Planner):
         fit = (one for one in workers if first or not self._must_swap(one.serve, validator))
         return ChosenServes(tuple(fit), validator)
 
-    def _writer(self, call: Call, serves: ChosenServes, health: CandidateHealth | None) -> Worker:
+    def _writer(self, call: RequestContext, serves: ChosenServes, health: CandidateHealth | None) -> Worker:
         context = self._context
         return Worker(context.leases, context.client, serves.workers, context.now, health, call.usages.append)
 
@@ -183,8 +183,10 @@ class Orchestrators(Planner):
         serve = context.tiers.get(name, name)
         return context.serves.get(serve) or names.resolve(serve, lambda serve: True)
 
-    def _head(self, orchestrator: Orchestrator, call: Call, serve: Serve, task: str, prompt_hash: str) -> RunHead:
-        decision = call.decision
+    def _head(
+        self, orchestrator: Orchestrator, context: RequestContext, serve: Serve, task: str, prompt_hash: str
+    ) -> RunHead:
+        decision = context.decision
         return RunHead(
             request=decision.id,
             orchestrator=orchestrator.name,
@@ -194,7 +196,7 @@ class Orchestrators(Planner):
             task=task,
             at=self._context.wall(),
             prompt_hash=prompt_hash,
-            idempotency=_idempotency(decision.key, call.wire.headers.get(IDEMPOTENCY_HEADER)),
+            idempotency=_idempotency(decision.key, context.exchange.headers.get(IDEMPOTENCY_HEADER)),
             key=decision.key,
         )
 
@@ -223,7 +225,7 @@ class Orchestrators(Planner):
     def _run(
         self,
         orchestrator: Orchestrator,
-        call: Call,
+        call: RequestContext,
         prompt: Prompt,
         task: str,
         serves: ChosenServes,
@@ -295,21 +297,25 @@ class Orchestrators(Planner):
         slots = [self._context.slots.get(name) for name in shared]
         return any(slot is None or not slot.can_hold({worker.name, validator.name}) for slot in slots)
 
-    def _checker(self, orchestrator: Orchestrator, call: Call, asked: Asked, serve: Serve | None) -> LayeredChecker:
+    def _checker(
+        self, orchestrator: Orchestrator, context: RequestContext, asked: Asked, serve: Serve | None
+    ) -> LayeredChecker:
         validator = None
         if serve is not None:
             rules = orchestrator.validator_prompt or VALIDATOR_PROMPT
             settings = ValidatorSettings(serve, rules, asked.task, orchestrator.validator_timeout)
-            validator = Validator(self._context.leases, self._context.client, settings, call.usages.append)
+            validator = Validator(self._context.leases, self._context.client, settings, context.usages.append)
         return build_checker(orchestrator, asked, validator)
 
     # -- the run -------------------------------------------------------------------------------------------------------
 
-    async def _follow(self, run: OrchestratedRun, call: Call, worker: Worker, record: OrchestratedRecord) -> None:
-        decision = call.decision
+    async def _follow(
+        self, run: OrchestratedRun, context: RequestContext, worker: Worker, record: OrchestratedRecord
+    ) -> None:
+        decision = context.decision
         decision.serve, outcome = worker.serve.name, "left"
         try:
-            await call.run_cancellable(run.run())
+            await context.run_cancellable(run.run())
             outcome = "served"
         except StokerError as error:
             outcome = recorded_code(error)
@@ -329,10 +335,10 @@ class Orchestrators(Planner):
             decision.tokens_estimated = usage.is_estimated
             total = ServeUsage(worker.serve.name, usage.input, usage.output, usage.cached)
             total.cache_written, total.is_estimated = usage.cache_written or None, usage.is_estimated
-            call.usages.append(total)
+            context.usages.append(total)
             if usage.validator:
                 asked = usage.validator - usage.validator_output
-                call.usages.append(ServeUsage(record.validator, asked, usage.validator_output))
+                context.usages.append(ServeUsage(record.validator, asked, usage.validator_output))
 
 
 def _idempotency(key: str, given: bytes | None) -> str:
@@ -344,15 +350,15 @@ def _read_files(given: bytes | None) -> dict[str, str]:
     return {unquote(path): digest.lower() for path, _, digest in pairs if path}
 
 
-def _with_project(orchestrator: Orchestrator, call: Call) -> Orchestrator:
+def _with_project(orchestrator: Orchestrator, context: RequestContext) -> Orchestrator:
     """With the project that the request names, if it names one. Raises ClientError: a client that comes over the
     network may not choose where files are written.
     """
-    given = call.wire.headers.get(PROJECT_HEADER)
+    given = context.exchange.headers.get(PROJECT_HEADER)
     if given is None:
         return orchestrator
     name = PROJECT_HEADER.decode()
-    if not call.wire.is_local:
+    if not context.exchange.is_local:
         text = f"{name} is accepted over the control socket only: use `stoker run --project DIR` on that machine"
         raise ClientError(text, code="project_refused", status=403, param=name)
     directory = Path(unquote(given.decode("latin-1")))

@@ -87,7 +87,7 @@ class ReplyWriter:
         self._reply.begin()
 
     def _write(self, events: list[Event]) -> None:
-        self._reply.wire.write(b"".join(self._writer.write(event) for event in events))
+        self._reply.exchange.write(b"".join(self._writer.write(event) for event in events))
 
     def _arm(self) -> None:
         self.close()

@@ -10,7 +10,7 @@ import pytest
 from stoker.access.access_control import MAX_KNOWN_HOSTS, AccessControl, refuse_repeated
 from stoker.access.caller import Caller, require
 from stoker.access.refusals import BadKey
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Serve, Translation
@@ -23,7 +23,7 @@ def key(name: str = "team", value: str = "k-1", **fields: Any) -> Key:
 
 
 def door(*keys: Key, **fields: Any) -> AccessControl:
-    return AccessControl(FrontDoor(keys=keys, **fields))
+    return AccessControl(ListenSettings(keys=keys, **fields))
 
 
 def refused(door: AccessControl, **headers: str) -> ClientError:

@@ -115,7 +115,7 @@ def test_addresses_are_not_remembered_without_end(scene: Scene) -> None:
 def test_the_log_has_the_address_and_four_characters_and_is_not_flooded(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "stoker.gateway.front"):
+    with caplog.at_level(logging.WARNING, "stoker.gateway.http_api"):
         for _ in range(50):
             scene.wrong(key="sk-secret")
         assert [record.getMessage() for record in caplog.records] == [
@@ -131,6 +131,6 @@ def test_the_log_has_the_address_and_four_characters_and_is_not_flooded(
 
 
 def test_a_key_cannot_write_a_line_of_its_own(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "stoker.gateway.front"):
+    with caplog.at_level(logging.WARNING, "stoker.gateway.http_api"):
         scene.wrong(key="\x1b[\n\x9b")
     assert caplog.messages[0].endswith("'\\u001b[\\u000a\\u009b'")

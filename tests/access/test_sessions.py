@@ -7,7 +7,7 @@ import pytest
 from stoker.access.access_control import AccessControl
 from stoker.access.refusals import BadKey
 from stoker.access.sessions import LASTS, MAX_SESSIONS, Sessions, cookie
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret
@@ -17,7 +17,7 @@ OTHER = Key("other", Secret("k-2", "env:Y"))
 
 
 def door(*keys: Key) -> AccessControl:
-    return AccessControl(FrontDoor(keys=keys or (KEY,)))
+    return AccessControl(ListenSettings(keys=keys or (KEY,)))
 
 
 def headers(token: str, **more: bytes) -> dict[bytes, bytes]:
@@ -65,7 +65,7 @@ def test_a_page_of_another_origin_is_refused_with_the_cookie_too() -> None:
 def test_a_session_ends_with_its_key() -> None:
     control = door(KEY, OTHER)
     token = signed_in(control)
-    control.configure(FrontDoor(keys=(OTHER,)))
+    control.configure(ListenSettings(keys=(OTHER,)))
     with pytest.raises(BadKey):
         control.admit(headers(token), False)
 

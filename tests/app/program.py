@@ -12,7 +12,7 @@ from stoker.app.configuration import ActiveConfiguration, first_configuration
 from stoker.app.context import RunOptions
 from stoker.app.observers import Observer
 from stoker.config.changes import changes_in_effect
-from stoker.domain.access import FrontDoor, Paths, Settings
+from stoker.domain.access import ListenSettings, Paths, Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.gate import Alias
 from stoker.domain.serve import Serve, Slot
@@ -27,7 +27,7 @@ SERVES = (
 def settings_in(directory: Path, **fields: Any) -> Settings:
     paths = Paths(str(directory / "state"), str(directory / "logs"), str(directory / "vault"))
     given: dict[str, Any] = {"serves": SERVES, "aliases": (Alias("coder", "fast"),), **fields}
-    return Settings(front_door=FrontDoor(), paths=paths, slots=(Slot("gpu"),), **given)
+    return Settings(front_door=ListenSettings(), paths=paths, slots=(Slot("gpu"),), **given)
 
 
 class Assembly:

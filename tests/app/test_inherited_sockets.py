@@ -14,14 +14,14 @@ import pytest
 READER = """
 import json, os, subprocess, sys
 from stoker.app.inherited_sockets import inherited_socket
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.errors import StokerError
 
 environment = dict(json.loads(sys.argv[2]))
 if environment.get("LISTEN_PID") == "own":
     environment["LISTEN_PID"] = str(os.getpid())
 try:
-    found = inherited_socket(FrontDoor(port=int(sys.argv[1])), environment)
+    found = inherited_socket(ListenSettings(port=int(sys.argv[1])), environment)
     answer = None if found is None else found.getsockname()[1]
 except StokerError as error:
     answer = str(error)

@@ -13,7 +13,7 @@ from tests.app.program import SERVES, Assembly, assembled, settings_in
 from stoker.app.configuration import Configuration
 from stoker.app.reload import ConfigurationChanges, Reloader, compare
 from stoker.config.changes import changed_settings
-from stoker.domain.access import FrontDoor, Settings, WarmPool
+from stoker.domain.access import ListenSettings, Settings, WarmPool
 from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.gate import Alias
 from stoker.domain.key import Key, Scope
@@ -40,7 +40,7 @@ OLD = settings_in(HERE)
             replace(OLD, serves=(replace(SERVES[0], port=9), SERVES[1])),
             replace(NOTHING, changed=("fast",), settings=("serve[fast].port",)),
         ),
-        (replace(OLD, front_door=FrontDoor(port=1)), replace(NOTHING, settings=("front_door.port",))),
+        (replace(OLD, front_door=ListenSettings(port=1)), replace(NOTHING, settings=("front_door.port",))),
     ],
     ids=["nothing", "removed", "added", "changed", "port"],
 )

@@ -22,7 +22,7 @@ from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine
 from stoker.cli.main import run
 from stoker.config.demo import demo
-from stoker.domain.access import FrontDoor, Media
+from stoker.domain.access import ListenSettings, Media
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Serve, Slot
 from stoker.engines import masks
@@ -162,19 +162,19 @@ def test_a_lock_without_an_answer_is_told(tmp_path: Path) -> None:
 
 def test_who_can_reach_the_port_needs_a_key() -> None:
     key = Key("me", Secret("marker-secret", "env:X"))
-    everybody = doctor_checks.access(FrontDoor(host="0.0.0.0", auth=False, keys=(key,)))
+    everybody = doctor_checks.access(ListenSettings(host="0.0.0.0", auth=False, keys=(key,)))
     assert everybody.health is DoctorHealth.WARN
-    assert doctor_checks.access(FrontDoor(host="0.0.0.0", keys=(key,))).health is DoctorHealth.OK
-    assert "no key is needed" in doctor_checks.access(FrontDoor()).detail
-    assert doctor_checks.access(FrontDoor(host="0.0.0.0", auth=True)).health is DoctorHealth.OK
+    assert doctor_checks.access(ListenSettings(host="0.0.0.0", keys=(key,))).health is DoctorHealth.OK
+    assert "no key is needed" in doctor_checks.access(ListenSettings()).detail
+    assert doctor_checks.access(ListenSettings(host="0.0.0.0", auth=True)).health is DoctorHealth.OK
     assert "marker-secret" not in repr(everybody)
 
 
 def test_keys_that_were_made_while_stoker_runs_count() -> None:
     made = "a key that `stoker keys create` made"
-    assert made in doctor_checks.access(FrontDoor(), asks_for_keys=True).detail
-    assert made in doctor_checks.access(FrontDoor(host="0.0.0.0"), asks_for_keys=True).detail
-    assert doctor_checks.access(FrontDoor(host="0.0.0.0"), asks_for_keys=False).health is DoctorHealth.WARN
+    assert made in doctor_checks.access(ListenSettings(), asks_for_keys=True).detail
+    assert made in doctor_checks.access(ListenSettings(host="0.0.0.0"), asks_for_keys=True).detail
+    assert doctor_checks.access(ListenSettings(host="0.0.0.0"), asks_for_keys=False).health is DoctorHealth.WARN
 
 
 @pytest.mark.parametrize(

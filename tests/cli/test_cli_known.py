@@ -13,7 +13,7 @@ from stoker.cli.console.answers import FrontDoorStatus, StatusAnswer
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation
 from stoker.cli.main import run
-from stoker.domain.access import FrontDoor, Paths, Settings
+from stoker.domain.access import ListenSettings, Paths, Settings
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Serve
 from stoker_lab.commands import running_serve
@@ -28,7 +28,7 @@ def key(name: str, scope: Scope = Scope.OBSERVE, **more: Any) -> Key:
 
 
 def place(*keys: Key) -> Installation:
-    settings = Settings(FrontDoor(keys=keys), Paths("/s", "/l", "/v"), (), (FAST,), "/etc/stoker.toml")
+    settings = Settings(ListenSettings(keys=keys), Paths("/s", "/l", "/v"), (), (FAST,), "/etc/stoker.toml")
     return Installation(Path("/s"), Path("/l"), "stoker up", settings)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from stoker.cli.console.unmeasured import unmeasured_warnings
-from stoker.domain.access import FrontDoor, Paths, Settings
+from stoker.domain.access import ListenSettings, Paths, Settings
 from stoker.domain.routing import RouterSettings, Unmeasured
 from stoker.domain.serve import Serve
 from stoker.domain.tier import ProfileRow, Tier, Verdict
@@ -19,7 +19,7 @@ NEAR, FAR = Tier("near", "a"), Tier("far", "b", cloud=True)
 def settings(state: Path, *tiers: Tier, **router: object) -> Settings:
     configured = RouterSettings(tiers, **router) if tiers else None  # type: ignore[arg-type]
     paths = Paths(str(state), str(state), str(state))
-    return Settings(FrontDoor(), paths, (), (Serve("a"), Serve("b")), router=configured)
+    return Settings(ListenSettings(), paths, (), (Serve("a"), Serve("b")), router=configured)
 
 
 def test_one_line_says_who_is_asked_and_what_measures(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from stoker.config.effective import schema, show, to_toml
 from stoker.config.load import load
 from stoker.config.toml_writer import render
 from stoker.config.warnings import warnings
-from stoker.domain.access import FrontDoor, Paths, Settings
+from stoker.domain.access import ListenSettings, Paths, Settings
 from stoker.domain.dialect import MEDIA
 from stoker.domain.errors import ConfigError
 from stoker.domain.key import KeySettings
@@ -303,7 +303,7 @@ class TestShow:
                 "before_mask", "replica_of", "job_place", "min_replicas",
             },
             KeySettings: set(),
-            FrontDoor: set(),
+            ListenSettings: set(),
             Paths: set(),
             Slot: {"name"},
             RouterSettings: {"tiers", "aliases"},
@@ -329,7 +329,7 @@ class TestShow:
             ("router", "classifier"): "ClassifierModelSettings",
         }.items():
             assert set(reduce(getitem, path, shown)) == known[table], path
-        assert known["FrontDoor"] - set(shown["front_door"]) == {"tls"}, "it needs real files"
+        assert known["ListenSettings"] - set(shown["front_door"]) == {"tls"}, "it needs real files"
         assert {key for tier in shown["tier"] for key in tier} == known["TierTable"]
         in_any = {key for serve in shown["serve"] for key in serve}
         assert known["ServeRow"] - in_any == {"extends", "abstract"}
@@ -354,7 +354,7 @@ def test_any_plain_table_is_rendered_so_that_it_reads_back(table: dict[str, Any]
 KEYS = [
     (section, key)
     for section, table in {
-        "[front_door]": "FrontDoor",
+        "[front_door]": "ListenSettings",
         "[[front_door.keys]]": "Key",
         "[app.agents]": "App",
         "[paths]": "Paths",
@@ -504,7 +504,7 @@ class TestInStep:
     @pytest.mark.parametrize(
         ("heading", "table"),
         [
-            ("## [front_door]", "FrontDoor"),
+            ("## [front_door]", "ListenSettings"),
             ("### Each of `front_door.keys`", "Key"),
             ("## [app.NAME]", "App"),
             ("## [paths]", "Paths"),

@@ -10,7 +10,7 @@ import pytest
 
 from stoker.config.find import find, state_directory
 from stoker.config.load import load
-from stoker.domain.access import CompatPaths, FrontDoor, Media, Settings
+from stoker.domain.access import CompatPaths, ListenSettings, Media, Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ConfigError
 from stoker.domain.key import Scope
@@ -21,7 +21,7 @@ Loaded = Callable[[str], Settings]
 
 def test_an_empty_file_is_a_front_door_with_defaults(loaded: Loaded, tmp_path: Path) -> None:
     settings = loaded("")
-    assert settings.front_door == FrontDoor()
+    assert settings.front_door == ListenSettings()
     assert settings.compat == CompatPaths(llama_swap=True, llama_cpp=True)
     assert settings.serves == ()
     assert settings.slots == ()

@@ -15,7 +15,7 @@ from stoker.domain.serve import Slot, SwapPolicy
 from stoker.gateway.admin import Admin
 from stoker.gateway.compat.endpoints import CompatEndpoints
 from stoker.gateway.decisions import DecisionPages
-from stoker.gateway.front import Endpoints
+from stoker.gateway.http_api import Endpoints
 from stoker.gateway.models import ModelList
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.gateway.upstream import UpstreamRequests

@@ -20,7 +20,7 @@ from stoker.domain.swap import SwapReport
 from stoker.gateway.events.log_topic import LogTopic
 from stoker.gateway.events.streams import EventStreams, Patience
 from stoker.gateway.events.topics import DecisionTopic, DocumentTopic, ResultTopic, SwapTopic
-from stoker.gateway.front import Endpoints
+from stoker.gateway.http_api import Endpoints
 from stoker.gateway.requests import RequestsInFlight
 from stoker.store.decisions import DecisionLog
 from stoker.store.swap_history import SwapHistory

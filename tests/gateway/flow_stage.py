@@ -20,16 +20,16 @@ import uvloop
 
 from stoker.access.access_control import AccessControl
 from stoker.access.usage import UsageTotals
-from stoker.domain.access import FrontDoor, ResponseStorage
+from stoker.domain.access import ListenSettings, ResponseStorage
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, Notify, ServeDisconnected
 from stoker.domain.serve import Serve, Slot, replicas_of
-from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
+from stoker.exchange.upstream_client import UpstreamClient
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.admin import AdminReply
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Endpoints, Front
+from stoker.gateway.http_api import Endpoints, HttpApi
 from stoker.gateway.response_turns import ResponseTurns, SummarySeals
 from stoker.gateway.responses import StoredResponses
 from stoker.gateway.settings import FlowSettings
@@ -206,7 +206,7 @@ class Stage:
         self._directory = tempfile.TemporaryDirectory()
         self.responses = ResponseStore(Path(self._directory.name), LoopClock().wall)
         self.responses.configure(ResponseStorage(store=stores))
-        self.front_door = FrontDoor(**front)
+        self.front_door = ListenSettings(**front)
         self.serves = serves
         self.slots = slots
         self.fleet = fleet
@@ -240,7 +240,7 @@ class Stage:
         names = Names(self.serves)
         signer = ThinkingSigner((b"key" * 11,))
         formatter = Formatter(signer, LoopClock().wall)
-        self.carrier = Carrier(
+        self.upstream_client = UpstreamClient(
             self.conductor,
             self.pool,
             formatter,
@@ -251,9 +251,9 @@ class Stage:
         settings = FlowSettings(self.front_door, names)
         turns = ResponseTurns(self.responses, LoopClock().wall, SummarySeals(signer))
         self.usage = UsageTotals(LoopClock().wall)
-        self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append, self.usage, turns)
+        self.flow = Flow(settings, self.upstream_client, LoopClock(), self.decisions.append, self.usage, turns)
         self.door = AccessControl(self.front_door)
-        front = Front(self.flow, self.door, self.endpoints(), self._count)
+        front = HttpApi(self.flow, self.door, self.endpoints(), self._count)
         self.state = ServerState()
         self._server = await loop.create_server(
             lambda: WireProtocol(front, self.state, self.pace, self.lingering), "127.0.0.1", 0

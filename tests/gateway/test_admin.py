@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import LoopClock, Stage, a_serve, ask
 
-from stoker.domain.access import FrontDoor, Paths, Settings
+from stoker.domain.access import ListenSettings, Paths, Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Slot, SwapPolicy
@@ -21,7 +21,7 @@ from stoker.fleet.warm import pool as warm
 from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.doctor import CHECKED_WITHIN, DoctorPages
-from stoker.gateway.front import Endpoints
+from stoker.gateway.http_api import Endpoints
 from stoker.gateway.models import ModelList
 from stoker.gateway.operations import Operation, Page, PageRequest
 from stoker.gateway.status import StatusReport, StatusSources
@@ -40,7 +40,7 @@ KEYS = (Key("boss", Secret("k-boss", "env:A"), Scope.ADMIN), Key("eye", Secret("
 
 
 def settings() -> Settings:
-    return Settings(FrontDoor(), Paths("/state", "/state/logs", "/vault"), (), ())
+    return Settings(ListenSettings(), Paths("/state", "/state/logs", "/vault"), (), ())
 
 
 class Office(Stage):

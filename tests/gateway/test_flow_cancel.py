@@ -11,17 +11,17 @@ from tests.gateway.flow_stage import LoopClock, Talk, a_serve, delta, dropping_f
 
 from stoker.access.access_control import OPEN
 from stoker.access.caller import Caller
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.decision import Decision
 from stoker.domain.dialect import ENDPOINTS
 from stoker.domain.serve import Serve
-from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
+from stoker.exchange.upstream_client import UpstreamClient
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.flow import Flow
 from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.bodies import BodyBudget
-from stoker.request.accept.connection import InlineTask, ServerState, Wire
+from stoker.request.accept.connection import HttpExchange, InlineTask, ServerState
 from stoker.request.decide.names import Names
 from stoker.request.outbox import Outbox
 from stoker.request.relay.pool import ConnectionPool
@@ -46,18 +46,18 @@ class Client:
         self.is_local = True
         self.is_paused = False
         self.ends = 0
-        self.wire = Wire(self, "POST", b"/v1/chat/completions", [], True)  # type: ignore[arg-type]
+        self.exchange = HttpExchange(self, "POST", b"/v1/chat/completions", [], True)  # type: ignore[arg-type]
         self.loop.call_soon(self._send)
 
     def _send(self) -> None:
-        if self.wire.arrival is not None:
-            self.wire.add(self._pieces.pop(0))
-            self.wire.is_whole = not self._pieces
-            self.wire.signal_arrival()
+        if self.exchange.arrival is not None:
+            self.exchange.add(self._pieces.pop(0))
+            self.exchange.is_whole = not self._pieces
+            self.exchange.signal_arrival()
         if self._pieces and not self.ends:
             self.loop.call_soon(self._send)
 
-    def on_replied(self, wire: Wire) -> None:
+    def on_replied(self, exchange: HttpExchange) -> None:
         self.ends += 1
 
 
@@ -116,16 +116,16 @@ class House:
         pool = ConnectionPool()
         conductor = Conductor([], [self.serve], fleet, LoopClock(), dropping_from(pool))
         formatter = Formatter(ThinkingSigner((b"key" * 11,)), LoopClock().wall)
-        carrier = Carrier(conductor, pool, formatter, LoopClock())
-        settings = FlowSettings(FrontDoor(), Names([self.serve]))
+        carrier = UpstreamClient(conductor, pool, formatter, LoopClock())
+        settings = FlowSettings(ListenSettings(), Names([self.serve]))
         flow = Flow(settings, carrier, LoopClock(), self.decisions.append)
         caller, client = Caller(OPEN), Client(stream)
         async with asyncio.TaskGroup() as group:
             answering = group.create_task(answer(asked))
             if warm:
-                await once(flow, Client(stream).wire, caller)
+                await once(flow, Client(stream).exchange, caller)
                 self.decisions.clear()
-            stepper = Stepper(once(flow, client.wire, caller), at, late)
+            stepper = Stepper(once(flow, client.exchange, caller), at, late)
             running: set[InlineTask] = set()
             turn = InlineTask(through(stepper), loop, running)
             stepper.cancel = turn.cancel
@@ -142,7 +142,7 @@ class House:
             assert flow.active == {}
             assert caller.active == 0
             assert len(self.decisions) == client.ends == 1
-            assert client.wire.on_lost is None
+            assert client.exchange.on_lost is None
             kept = {connection.transport for connection in pool.idle_connections()}
             async with asyncio.timeout(3):
                 while sum(not line.gone.is_set() for line in self.lines) > len(kept):
@@ -157,8 +157,8 @@ class House:
         return stepper
 
 
-async def once(flow: Flow, wire: Wire, caller: Caller) -> None:
-    call = flow.open(wire)
+async def once(flow: Flow, exchange: HttpExchange, caller: Caller) -> None:
+    call = flow.open(exchange)
     await flow.serve(call, caller, ENDPOINTS["/v1/chat/completions"])
 
 

@@ -202,8 +202,8 @@ async def test_the_serves_own_times_are_known_after_a_few_answers(stage: Stage) 
         (await stage.asked()).reply({"ok": 1})
         assert (await client.reply()).status == 200
     await stage.quiet()
-    assert stage.carrier.first_bytes.usual("a", True) is None
-    assert 0 < (stage.carrier.first_bytes.usual("a", False) or 0) < 3
+    assert stage.upstream_client.first_bytes.usual("a", True) is None
+    assert 0 < (stage.upstream_client.first_bytes.usual("a", False) or 0) < 3
 
 
 def test_an_endpoint_elsewhere_has_the_time_of_its_serve() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import Stage, a_serve, delta, story
 
-from stoker.domain.access import FrontDoor, Media
+from stoker.domain.access import ListenSettings, Media
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Translation
 from stoker.request.relay import image_fetcher as site
@@ -404,7 +404,7 @@ async def test_where_the_older_api_is_refused_the_answer_says_what_to_use(stage:
 
 @story(CHAT_ONLY, ollama_api="refuse")
 async def test_a_reload_decides_again_whether_the_older_api_is_answered(stage: Stage) -> None:
-    stage.flow.configure(replace(stage.flow.settings, front_door=FrontDoor(ollama_api="answer")))
+    stage.flow.configure(replace(stage.flow.settings, front_door=ListenSettings(ollama_api="answer")))
     assert (await (await stage.client()).ask("GET", "/api/tags")).status == 200
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.errors import ClientError
 from stoker.gateway.hand_over import HandOverRequests
 from stoker.request.accept.connection import IdleConnections
@@ -34,7 +34,7 @@ def accept(*bodies: bytes) -> object:
     """The answer to the last of these requests. Raises ClientError."""
 
     async def asked() -> object:
-        requests = HandOverRequests(IdleConnections(), FrontDoor)
+        requests = HandOverRequests(IdleConnections(), ListenSettings)
         answer = None
         for each in bodies:
             answer = requests.accept(Connection(), each)

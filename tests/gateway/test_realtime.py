@@ -330,7 +330,7 @@ async def test_an_engine_is_not_read_while_its_client_does_not_read(stage: Sessi
         await asyncio.sleep(0.5)
         client.transport.abort()
         await stage.until(lambda: stage.leases == 0)
-    assert 0 < stage.carrier.received("voice") < 50_000_000
+    assert 0 < stage.upstream_client.received("voice") < 50_000_000
 
 
 # -- where frames end --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from stoker.access.caller import Caller
 from stoker.access.keyring import Keyring
 from stoker.access.refusals import BadKey
 from stoker.access.sessions import Sessions
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.errors import ClientError
 from stoker.domain.key import App, Key, Scope
 from stoker.domain.serve import Secret
@@ -36,12 +36,12 @@ ONCE = (
 class AccessControl:
     """Checks in this order: Host, Origin, key, scope."""
 
-    def __init__(self, front_door: FrontDoor, keyring: Keyring | None = None, apps: Iterable[App] = ()) -> None:
+    def __init__(self, front_door: ListenSettings, keyring: Keyring | None = None, apps: Iterable[App] = ()) -> None:
         self.keyring = keyring or Keyring()
         self.sessions = Sessions(self.keyring.find_digest, time.monotonic)
         self.configure(front_door, apps)
 
-    def configure(self, front_door: FrontDoor, apps: Iterable[App] = ()) -> None:
+    def configure(self, front_door: ListenSettings, apps: Iterable[App] = ()) -> None:
         """Apply to the next request. What keys have used, and their requests under way, go on counting."""
         self.keyring.configure(front_door.keys, apps)
         self._auth = front_door.auth

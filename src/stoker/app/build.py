@@ -30,9 +30,9 @@ from stoker.app.server_parts import ServerAccess, ServerParts, build_server_part
 from stoker.app.store_parts import StoreParts, build_store
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import cloud_prices
-from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
+from stoker.exchange.upstream_client import UpstreamClient
 from stoker.fleet.memory.devices import machine
 from stoker.fleet.memory.host import host_memory, memory_in_use
 from stoker.fleet.monitoring import ConductorView
@@ -42,7 +42,7 @@ from stoker.gateway.compat.endpoints import CompatEndpoints
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.doctor import DoctorPages
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Endpoints, Front
+from stoker.gateway.http_api import Endpoints, HttpApi
 from stoker.gateway.keys import KeyPages
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
@@ -67,7 +67,7 @@ class Program(NamedTuple):
     """All parts, and the front that is served."""
 
     parts: ProgramParts
-    front: Front
+    front: HttpApi
 
 
 def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> Program:
@@ -123,7 +123,7 @@ def _build_gateway(
     formatter = Formatter(signer, context.clock.wall)
     responses = StoredResponses(store.responses, context.clock.wall)
     turns = ResponseTurns(store.responses, context.clock.wall, SummarySeals(signer))
-    carrier = Carrier(
+    carrier = UpstreamClient(
         fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations,
         fleet.engine_work.is_working,
     )  # fmt: skip
@@ -161,7 +161,7 @@ def _watch_certificate(context: BuildContext, store: StoreParts) -> CertificateW
         raise ConfigError([f"front_door.tls.{error.setting}: {error}"]) from None
 
 
-def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory) -> Front:
+def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory) -> HttpApi:
     store, flow = parts.store, parts.gateway.flow
     conversations = parts.fleet.supervisor.conversations
     sources = StatusSources(
@@ -206,7 +206,7 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
         build_events(context, parts, status, swaps),
         WebPage(parts.access.control, lambda: flow.settings.front_door.tls is not None),
     )
-    return Front(flow, parts.access.control, endpoints, store.metrics.observe_refusal)
+    return HttpApi(flow, parts.access.control, endpoints, store.metrics.observe_refusal)
 
 
 def _thinking_signer(state: StateDir) -> ThinkingSigner:

@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import MutableMapping
 
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.errors import StokerError
 from stoker.domain.host_port import host_port
 
@@ -18,7 +18,7 @@ FIRST = 3
 _VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
 
-def inherited_socket(door: FrontDoor, environment: MutableMapping[str, str]) -> socket.socket | None:
+def inherited_socket(door: ListenSettings, environment: MutableMapping[str, str]) -> socket.socket | None:
     """The listening TCP socket that this process was started with. None: it was started without one.
 
     The variables are removed from `environment`, and the descriptor is not inherited by engines. Raises StokerError

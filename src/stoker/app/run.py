@@ -26,7 +26,7 @@ from stoker.app.parts import ProgramParts
 from stoker.app.resume import to_resume
 from stoker.app.server_parts import RunningServer
 from stoker.app.take_over import take_over
-from stoker.domain.access import FrontDoor, Settings
+from stoker.domain.access import ListenSettings, Settings
 from stoker.domain.errors import StokerError
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import slots_of
@@ -196,7 +196,7 @@ async def _serve(
         await asyncio.gather(*watching, return_exceptions=True)
 
 
-def _announce_open(door: FrontDoor, asks_for_keys: bool, options: RunOptions) -> None:
+def _announce_open(door: ListenSettings, asks_for_keys: bool, options: RunOptions) -> None:
     announce = options.announce
     announce(f"listening on {door.scheme}://{host_port(door.host, door.port)}")
     if asks_for_keys and not door.keys:

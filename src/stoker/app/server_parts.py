@@ -27,10 +27,10 @@ from stoker.domain.protocols import Clock, EdgeTargets
 from stoker.domain.serve import Serve
 from stoker.domain.trace import RequestTrace, Tracer
 from stoker.domain.usage import ServeUsage
-from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.planner import Planner
+from stoker.exchange.upstream_client import UpstreamClient
 from stoker.extensions import FAILURES, installed_extensions, load
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.operations import Operation, Page, PageRequest
@@ -76,7 +76,7 @@ class ServerAccess:
 
     conductor: Conductor
     """Leases, and what is loaded."""
-    carrier: Carrier
+    carrier: UpstreamClient
     """Sends clients' requests."""
     client: InternalClient
     """Asks serves in Stoker's own name."""

@@ -9,7 +9,7 @@ import time
 from typing import Any, NamedTuple
 
 from stoker.app.context import Announce
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.figures import counted
 from stoker.gateway.socket_channel import MessageKind, close_all, receive, send
@@ -34,7 +34,7 @@ class TakenSockets(NamedTuple):
     """Idle connections of clients."""
 
 
-def take_over(state: StateDir, door: FrontDoor, announce: Announce) -> TakenSockets | None:
+def take_over(state: StateDir, door: ListenSettings, announce: Announce) -> TakenSockets | None:
     """Ask the Stoker that owns `state` for its sockets, wait until it has ended, and lock `state`.
 
     None: no Stoker runs there, and nothing is locked. Blocks for up to that Stoker's grace; clients that connect
@@ -58,7 +58,7 @@ def take_over(state: StateDir, door: FrontDoor, announce: Announce) -> TakenSock
         channel.close()
 
 
-def _ask(channel: socket.socket, door: FrontDoor) -> dict[str, Any]:
+def _ask(channel: socket.socket, door: ListenSettings) -> dict[str, Any]:
     """The answer. Raises ClientError with the other process's reason, OSError and ValueError.
 
     Not one byte more than the answer is read: what follows brings sockets.

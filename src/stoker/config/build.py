@@ -24,7 +24,7 @@ from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File
 from stoker.config.tables.gates import build_aliases, build_choices, task_names
 from stoker.config.tables.router import build_router
-from stoker.domain.access import FrontDoor, Paths, Settings
+from stoker.domain.access import ListenSettings, Paths, Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import make_key
 from stoker.domain.kinds import FILE, Form
@@ -165,7 +165,7 @@ def _paths(doc: ConfigDocument, paths: Paths) -> Paths:
     )
 
 
-def _front_door(file: File) -> FrontDoor:
+def _front_door(file: File) -> ListenSettings:
     door = file.front_door
     keys = tuple(
         make_key(key.name, key.value, key.own, key.app, file.app[key.app].settings if key.app else None)

@@ -101,7 +101,7 @@ class CompatPaths:
 
 
 @dataclass(frozen=True, slots=True)
-class FrontDoor(Bounds):
+class ListenSettings(Bounds):
     """Where Stoker listens, and who may use it."""
 
     host: Annotated[
@@ -298,7 +298,7 @@ class ResponseStorage:
 class Settings:
     """The whole configuration: `config` reads it, `app` builds the program from it."""
 
-    front_door: FrontDoor
+    front_door: ListenSettings
     paths: Paths
     slots: tuple[Slot, ...]
     serves: tuple[Serve, ...]

@@ -1,10 +1,11 @@
 """Sends one request to a serve, and handles its reply.
 
 attempts     carries out a plan: one candidate after the other, until one answers
-call         a client's request under way            carrier    sends a request to one serve, and releases
+request_context  a client's request under way
+upstream_client  sends a request to one serve, and releases its lease
 leasing      takes a lease, waits for it, returns it  formatter  the request as the serve wants it
 counting     counts tokens with the engine's counter  images     downloads images for serves that take no URLs
-metering     what a call of a serve used: counted, else estimated
+metering     what one request to a serve used: counted, else estimated
 check        verifies an answer                       recorder   records an answer for grading
 planner      who answers to names that mean no serve
 first_byte   ends an attempt that stays silent        internal_client  Stoker's own requests: judge, validator, worker

@@ -22,10 +22,10 @@ from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import BEYOND_THE_DEVICE, REJECTED, OutputLimitTooHigh, StokerError, UpstreamError
 from stoker.domain.replica_wish import NO_WISH
 from stoker.domain.serve import Serve
-from stoker.exchange.call import Call
-from stoker.exchange.carrier import PASSED_ON, AnswerReading, Carrier
 from stoker.exchange.counting import lower_output_limit
 from stoker.exchange.formatter import UpstreamRequest
+from stoker.exchange.request_context import RequestContext
+from stoker.exchange.upstream_client import PASSED_ON, AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.context import may_exceed
@@ -83,22 +83,22 @@ class Progress:
 class Attempts:
     """Used by all requests."""
 
-    def __init__(self, carrier: Carrier) -> None:
-        self._carrier = carrier
+    def __init__(self, upstream_client: UpstreamClient) -> None:
+        self._upstream_client = upstream_client
 
     async def carry_out(
-        self, call: Call, plan: Plan, endpoint: Endpoint, fields: BodyFields, body: bytes,
+        self, context: RequestContext, plan: Plan, endpoint: Endpoint, fields: BodyFields, body: bytes,
         hooks: AttemptHooks | None = None,
     ) -> None:  # fmt: skip
         """Answers the request. Raises what the last candidate failed with, or what ended the request."""
-        carrier, reading = self._carrier, PASSED_ON
-        leases = carrier.leases
+        client, reading = self._upstream_client, PASSED_ON
+        leases = client.leases
         candidate, has_next = plan[0], len(plan) > 1
         request: UpstreamRequest | None = None
         has_room, wish = False, NO_WISH
         at: Progress | None = None  # a request whose first attempt succeeds, and could not go elsewhere, needs none
         if hooks is not None:
-            at = Progress(Standing(candidate, has_next), log=AttemptLog(call, hooks.attempts, carrier.now, hooks))
+            at = Progress(Standing(candidate, has_next), log=AttemptLog(context, hooks.attempts, client.now, hooks))
         try:
             while True:
                 serve = candidate.serve
@@ -106,141 +106,141 @@ class Attempts:
                     if request is None:
                         if at is not None and at.log is not None and not at.log.is_open:
                             at.log.begin(candidate)
-                        if carrier.fetches_images and not endpoint.is_media:
-                            body = await carrier.images.inline(call, serve, endpoint, fields, body)
-                        formatted = await carrier.format(call, serve, endpoint, fields, body, candidate.must_read)
-                        if formatted.is_rewritten and await carrier.load_or_count_only(call, serve, formatted, body):
+                        if client.fetches_images and not endpoint.is_media:
+                            body = await client.images.inline(context, serve, endpoint, fields, body)
+                        formatted = await client.format(context, serve, endpoint, fields, body, candidate.must_read)
+                        if formatted.is_rewritten and await client.load_or_count_only(context, serve, formatted, body):
                             break
                         request = formatted  # not before: what only counts is never sent
                         if not has_next:
                             body = b""  # else it would be held until the answer has ended
                     if not has_room:
-                        context = serve.context
-                        if call.context is not None:
-                            context = min(call.context, context or call.context)
+                        max_context = serve.context
+                        if context.max_context is not None:
+                            max_context = min(context.max_context, max_context or context.max_context)
                         if (
-                            context is not None and request.endpoint.has_tokens
-                            and may_exceed(context, len(request.body), request.fields.output_budget())
+                            max_context is not None and request.endpoint.has_tokens
+                            and may_exceed(max_context, len(request.body), request.fields.output_budget())
                         ):  # fmt: skip
-                            await carrier.counter.check_context(call, serve, request)
+                            await client.counter.check_context(context, serve, request)
                         has_room = True
                     if hooks is not None:
                         reading = await hooks.reading(request)
                     if has_replicas := serve.has_replicas:
-                        wish = await carrier.replica_wish(call, serve, request, wish)
-                    lease = call.lease_now(leases, serve.name, request.endpoint.generates, wish)
+                        wish = await client.replica_wish(context, serve, request, wish)
+                    lease = context.lease_now(leases, serve.name, request.endpoint.generates, wish)
                     if lease is None:
-                        lease = await call.wait_for_lease()
-                    if call.may_be_preempted:
-                        leases.allow_preemption(lease, call.share.priority)
+                        lease = await context.wait_for_lease()
+                    if context.may_be_preempted:
+                        leases.allow_preemption(lease, context.share.priority)
                     may_leave = None
                     if has_next or has_replicas:
                         at = at or Progress(Standing(candidate, has_next))
                         if has_replicas:
-                            call.decision.replica = lease.serve
+                            context.decision.replica = lease.serve
                             wish = wish._replace(avoid=wish.avoid | {lease.serve})
                             at.standing.has_replica = leases.has_another(serve.name, wish)
                         if has_next or at.standing.has_replica:
                             may_leave = partial(leaves, at=at.standing)
                     if serve.keep_conversations:
-                        await carrier.attach_conversation(call, serve, lease, request)
-                    await carrier.send(call, candidate, lease, request, reading, may_leave)
+                        await client.attach_conversation(context, serve, lease, request)
+                    await client.send(context, candidate, lease, request, reading, may_leave)
                     break
                 except StokerError as error:
                     at = at or Progress(Standing(candidate, has_next))
                     at.request, at.has_room, at.wish = request, has_room, wish
-                    following = await self._go_on(call, plan, at, error, hooks)
+                    following = await self._go_on(context, plan, at, error, hooks)
                     if following is None:
                         raise
                     at = following
                     candidate, has_next = at.standing.candidate, at.standing.has_next
                     request, has_room, wish = at.request, at.has_room, at.wish
             if at is not None and at.log is not None:
-                self._end_attempt(call, at, call.reply.error)
+                self._end_attempt(context, at, context.reply.error)
         finally:
             if at is not None and at.log is not None and at.log.is_open:  # the client left, or Stoker shuts down
-                relay = call.relay
-                call.was_answered = relay is not None and relay.has_sent_end
-                self._end_attempt(call, at, None, "served" if call.was_answered else "left")
+                relay = context.relay
+                context.was_answered = relay is not None and relay.has_sent_end
+                self._end_attempt(context, at, None, "served" if context.was_answered else "left")
 
     # -- after a failure ---------------------------------------------------------------------------------------------
 
     async def _go_on(
-        self, call: Call, plan: Plan, at: Progress, error: StokerError, hooks: AttemptHooks | None
+        self, context: RequestContext, plan: Plan, at: Progress, error: StokerError, hooks: AttemptHooks | None
     ) -> Progress | None:
         """What the next attempt begins with; None: there is none, the error ends the request."""
-        carrier, decision, serve = self._carrier, call.decision, at.standing.candidate.serve
-        step, code = await self._judge(call, at, error, hooks)
+        carrier, decision, serve = self._upstream_client, context.decision, at.standing.candidate.serve
+        step, code = await self._judge(context, at, error, hooks)
         if step is Next.END:
             if at.log is not None:
-                self._end_attempt(call, at, error)
+                self._end_attempt(context, at, error)
             return None
         if step is not Next.REPLICA and step is not Next.CANDIDATE:
-            call.raise_if_ended()
+            context.raise_if_ended()
         at.standing.has_replica = False  # until a replica is leased: if none can be, there is none
         if step is Next.REPAIR and hooks is not None and at.request is not None and at.log is not None:
-            carrier.release(call)
+            carrier.release(context)
             at.log.add_tokens()
             at.standing.can_repair, at.has_room, at.wish = False, False, NO_WISH
             try:
                 at.request = await hooks.repair(at.request)
             except StokerError as failure:
-                following = await self._go_on(call, plan, at, failure, hooks)
+                following = await self._go_on(context, plan, at, failure, hooks)
                 if following is None:
                     raise
                 return following
         elif step is Next.AGAIN:
             at.standing.was_unreachable = True
-            carrier.release(call)
+            carrier.release(context)
             if at.wish is not NO_WISH:
                 at.wish = at.wish._replace(avoid=at.wish.avoid - {decision.replica})
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
         elif step is Next.LESS_OUTPUT:
             at.standing.was_lowered = True
-            carrier.release(call)
+            carrier.release(context)
             decision.translation, at.wish = "", NO_WISH
         elif step is Next.REPLICA:
-            log = self._log_of(call, at)
+            log = self._log_of(context, at)
             if hooks is None:
-                self._end_attempt(call, at, error, code)
-                call.raise_if_ended()
+                self._end_attempt(context, at, error, code)
+                context.raise_if_ended()
                 log.begin(at.standing.candidate)
                 at.replica = ""
-            call.raise_if_ended()
-            carrier.release(call)
+            context.raise_if_ended()
+            carrier.release(context)
             log.drop(decision.replica, code, serve)
         else:
-            log = self._log_of(call, at)
-            self._end_attempt(call, at, error, code)
-            call.raise_if_ended()
+            log = self._log_of(context, at)
+            self._end_attempt(context, at, error, code)
+            context.raise_if_ended()
             place = at.place + 1
             at = Progress(Standing(plan[place], place + 1 < len(plan)), place, log)
             log.drop(serve.name, code, at.standing.candidate.serve)
             if hooks is None:
-                call.reply.set_header(b"x-stoker-fallback", f"{serve.name}: {code}".encode())
+                context.reply.set_header(b"x-stoker-fallback", f"{serve.name}: {code}".encode())
                 log.begin(at.standing.candidate)
         return at
 
     async def _judge(
-        self, call: Call, at: Progress, error: StokerError, hooks: AttemptHooks | None
+        self, context: RequestContext, at: Progress, error: StokerError, hooks: AttemptHooks | None
     ) -> tuple[Next, str]:
         """What follows, and the failure's code for the record."""
-        carrier, request, code = self._carrier, at.request, recorded_code(error)
-        at.standing.has_begun = call.reply.first_byte_at is not None
+        carrier, request, code = self._upstream_client, at.request, recorded_code(error)
+        at.standing.has_begun = context.reply.first_byte_at is not None
         is_rejected = error.code == REJECTED and isinstance(error, UpstreamError)
         if is_rejected and hooks is not None and request is not None:
             at.standing.can_repair = hooks.can_repair(request, at.standing.has_begun)
         step = after_failure(error, at.standing)
         if step is Next.LESS_OUTPUT and isinstance(error, OutputLimitTooHigh) and request is not None:
             # Its context is not configured, or the serve counts otherwise than its counter.
-            if await lower_output_limit(call, request, error.room):
+            if await lower_output_limit(context, request, error.room):
                 return step, code
             at.standing.was_lowered = True
             step = after_failure(error, at.standing)
         hears_why = at.standing.has_next and at.standing.candidate.causes is not None and not at.standing.has_begun
         if hears_why and isinstance(error, UpstreamError) and (step is Next.CANDIDATE or step is Next.END):
-            at.replica = "" if call.lease is None else call.lease.serve
-            carrier.release(call)  # the serve may have run out of memory and just exited
+            at.replica = "" if context.lease is None else context.lease.serve
+            carrier.release(context)  # the serve may have run out of memory and just exited
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
             exit_code = carrier.leases.failure_code(at.standing.candidate.serve.name)
             step = after_failure(error, at.standing, exit_code)
@@ -249,18 +249,18 @@ class Attempts:
 
     # -- the record --------------------------------------------------------------------------------------------------
 
-    def _log_of(self, call: Call, at: Progress) -> AttemptLog:
+    def _log_of(self, context: RequestContext, at: Progress) -> AttemptLog:
         """Without hooks the record begins with the first failure; that attempt began when the request arrived."""
         if at.log is None:
-            at.log = AttemptLog(call, call.decision.tried, self._carrier.now)
-            at.log.begin(at.standing.candidate, call.received_at)
+            at.log = AttemptLog(context, context.decision.tried, self._upstream_client.now)
+            at.log.begin(at.standing.candidate, context.received_at)
         return at.log
 
-    def _end_attempt(self, call: Call, at: Progress, error: StokerError | None, code: str = "") -> None:
-        log, relay = at.log, call.relay
-        replica = at.replica if call.lease is None else call.lease.serve
+    def _end_attempt(self, context: RequestContext, at: Progress, error: StokerError | None, code: str = "") -> None:
+        log, relay = at.log, context.relay
+        replica = at.replica if context.lease is None else context.lease.serve
         pause = None if relay is None else relay.retry_after
-        self._carrier.release(call)
+        self._upstream_client.release(context)
         if log is not None:
             if log.hooks is None and replica:
                 log.name_replica(replica)
@@ -271,9 +271,13 @@ class AttemptLog:
     """Keeps the attempts of one request in its decision."""
 
     def __init__(
-        self, call: Call, attempts: list[Attempt], now: Callable[[], float], hooks: AttemptHooks | None = None
+        self,
+        context: RequestContext,
+        attempts: list[Attempt],
+        now: Callable[[], float],
+        hooks: AttemptHooks | None = None,
     ) -> None:
-        self._call = call
+        self._context = context
         self._attempts = attempts
         self._now = now
         self.hooks = hooks
@@ -288,7 +292,7 @@ class AttemptLog:
 
     def begin(self, candidate: PlanCandidate, began_at: float | None = None) -> None:
         """A candidate is asked, since `began_at` (None: from now on). Raises what the hooks raise."""
-        decision, serve = self._call.decision, candidate.serve
+        decision, serve = self._context.decision, candidate.serve
         attempt = self._attempt = Attempt(candidate.tier, serve=serve.name)
         self._attempts.append(attempt)
         self._began_at = self._now() if began_at is None else began_at
@@ -307,7 +311,7 @@ class AttemptLog:
     def add_tokens(self) -> None:
         """One call of the attempt is over: add what it used."""
         if self._attempt is not None:
-            self._attempt.add_tokens(self._call.decision)
+            self._attempt.add_tokens(self._context.decision)
 
     def end(self, outcome: str, error: StokerError | None = None, retry_after: float | None = None) -> None:
         """The attempt is over, and what it held is given back."""
@@ -324,4 +328,4 @@ class AttemptLog:
         self._show(following)
 
     def _show(self, serve: Serve) -> None:
-        self._call.decision.candidates = [*self._dropped, Candidate(serve.name)]
+        self._context.decision.candidates = [*self._dropped, Candidate(serve.name)]

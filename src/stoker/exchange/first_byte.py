@@ -24,7 +24,7 @@ from typing import Final
 
 from stoker.domain.errors import FIRST_BYTE, UpstreamError
 from stoker.domain.task import BYTES_PER_TOKEN
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.request.decide.first_byte import LEAST, MOST, WRITES, FirstByteTimes, first_byte_timeout
 from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay import faults
@@ -69,9 +69,9 @@ class FirstByteWatch:
         self._is_working = is_working
         self._times: defaultdict[str, FirstByteTimes] = defaultdict(FirstByteTimes)
         self._loop = asyncio.get_running_loop()
-        self._sent: dict[Call, PlanCandidate] = {}
+        self._sent: dict[RequestContext, PlanCandidate] = {}
         """Requests that have not been looked at yet."""
-        self._waits: dict[Call, _Wait] = {}
+        self._waits: dict[RequestContext, _Wait] = {}
         self._stall_timeout = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
@@ -87,9 +87,9 @@ class FirstByteWatch:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def begin(self, call: Call, candidate: PlanCandidate) -> None:
+    def begin(self, context: RequestContext, candidate: PlanCandidate) -> None:
         """The request is being sent, by the call's relay."""
-        self._sent[call] = candidate
+        self._sent[context] = candidate
         configured = candidate.serve.first_byte_timeout
         if self._timer is None or configured or candidate.first_byte_within:
             given = configured if candidate.first_byte_within is None else candidate.first_byte_within
@@ -98,20 +98,20 @@ class FirstByteWatch:
             elif self._timer is None:
                 self._wake_within(LEAST)
 
-    def end(self, call: Call, relay: Relay) -> None:
+    def end(self, context: RequestContext, relay: Relay) -> None:
         """The request is over; it need not have begun."""
-        candidate = self._sent.pop(call, None)
+        candidate = self._sent.pop(context, None)
         if candidate is None:
-            wait = self._waits.pop(call, None)
+            wait = self._waits.pop(context, None)
             if wait is None:
                 return
             candidate = wait.candidate
             if wait.probe is not None:
                 wait.probe.cancel()
-        began_at, request = call.reply.first_byte_at, call.request
-        if began_at is not None and relay.upstream_status == 200 and request is not None and call.media is None:
+        began_at, request = context.reply.first_byte_at, context.request
+        if began_at is not None and relay.upstream_status == 200 and request is not None and context.media is None:
             times = self._times[candidate.serve.name]
-            (times.streamed if request.fields.stream else times.whole).append(began_at - call.sent_at)
+            (times.streamed if request.fields.stream else times.whole).append(began_at - context.sent_at)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -141,18 +141,18 @@ class FirstByteWatch:
         if due < math.inf:
             self._wake_at(due)
 
-    def _seconds(self, call: Call, candidate: PlanCandidate) -> float | None:
+    def _seconds(self, context: RequestContext, candidate: PlanCandidate) -> float | None:
         serve = candidate.serve
         if candidate.first_byte_within is not None:
             return candidate.first_byte_within
-        fields = None if call.request is None else call.request.fields  # None: it passes through unread
+        fields = None if context.request is None else context.request.fields  # None: it passes through unread
         streams = fields is not None and bool(fields.stream)
-        output = fields.output_budget() if fields is not None and call.media is None else int(MOST * WRITES)
-        prompt = call.wire.received // BYTES_PER_TOKEN
+        output = fields.output_budget() if fields is not None and context.media is None else int(MOST * WRITES)
+        prompt = context.exchange.received // BYTES_PER_TOKEN
         usual = self.usual(serve.name, streams)
         return first_byte_timeout(serve.first_byte_timeout, usual, prompt, output, streams)
 
-    def _look(self, call: Call, wait: _Wait) -> None:
+    def _look(self, context: RequestContext, wait: _Wait) -> None:
         """Its time is over; the module's docstring has the cases."""
         relay, now = wait.relay, self._loop.time()
         has_grown = relay.received > wait.received
@@ -167,16 +167,16 @@ class FirstByteWatch:
         elif has_grown and wait.candidate.first_byte_within is None:
             wait.due = now + wait.seconds  # 2
         else:
-            wait.probe = self._loop.create_task(self._extend_or_end(call, wait), name="first-byte")
+            wait.probe = self._loop.create_task(self._extend_or_end(context, wait), name="first-byte")
 
-    async def _extend_or_end(self, call: Call, wait: _Wait) -> None:
+    async def _extend_or_end(self, context: RequestContext, wait: _Wait) -> None:
         relay = wait.relay
-        name = wait.candidate.serve.name if call.lease is None else call.lease.serve
+        name = wait.candidate.serve.name if context.lease is None else context.lease.serve
         most = MAX_WORKING if wait.candidate.first_byte_within is None else self._stall_timeout
         waited = self._loop.time() - wait.since
         works = (most <= 0 or waited < most) and await self._is_working(name)
         wait.probe = None
-        if self._waits.get(call) is not wait:
+        if self._waits.get(context) is not wait:
             return
         if works or relay.has_answered:
             wait.due = self._loop.time() + wait.seconds  # 3

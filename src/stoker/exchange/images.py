@@ -7,8 +7,8 @@ from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import StokerError
 from stoker.domain.protocols import Leases
 from stoker.domain.serve import Serve
-from stoker.exchange.call import Call
 from stoker.exchange.formatter import Formatter
+from stoker.exchange.request_context import RequestContext
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.bounds import HEAVY
 from stoker.request.relay.image_fetcher import ImageFetcher
@@ -21,7 +21,9 @@ class ImageInliner:
         self._formatter = formatter
         self._fetcher = fetcher
 
-    async def inline(self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes) -> bytes:
+    async def inline(
+        self, context: RequestContext, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes
+    ) -> bytes:
         """The body with images in the place of their URLs; the same body if the serve takes URLs or nothing may be
         downloaded. A fallback serve gets the images too: a serve that takes URLs also takes images.
         """
@@ -29,17 +31,17 @@ class ImageInliner:
             return body
         if not self._formatter.needs_images(serve, self._leases.target(serve.name), endpoint):
             return body
-        urls = await call.process(addresses, endpoint.dialect, body)
+        urls = await context.process(addresses, endpoint.dialect, body)
         if not urls:
             return body
         try:
-            found = await call.run_cancellable(self._fetcher.fetch_all(urls))
+            found = await context.run_cancellable(self._fetcher.fetch_all(urls))
         except StokerError as error:
-            call.decision.candidates = [*call.decision.candidates[:-1], Candidate(serve.name, error.code)]
+            context.decision.candidates = [*context.decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise
-        call.raise_if_ended()
+        context.raise_if_ended()
         fields.model_at = None  # its position in the old body
-        call.token_count = "", None
+        context.token_count = "", None
         size = len(body) + sum(len(data) for _, data in found.values())
-        call.is_heavy = call.is_heavy or size >= HEAVY  # the request is now as large as its images
-        return await call.process(inlined, endpoint.dialect, body, found)
+        context.is_heavy = context.is_heavy or size >= HEAVY  # the request is now as large as its images
+        return await context.process(inlined, endpoint.dialect, body, found)

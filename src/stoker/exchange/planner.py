@@ -12,7 +12,7 @@ from stoker.access.caller import Caller
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import StokerError
 from stoker.exchange.attempts import AttemptHooks
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.decide.names import Names
 from stoker.request.decide.plan import Plan
@@ -21,7 +21,7 @@ from stoker.request.decide.plan import Plan
 class PlannedRequest(NamedTuple):
     """A request, as a planner sees it."""
 
-    call: Call
+    call: RequestContext
     caller: Caller
     endpoint: Endpoint
     fields: BodyFields

@@ -8,7 +8,7 @@
     finally   release what is still held; seal the decision, which happens only here: `_guard`
 
 Whatever fails on the way is a StokerError, reported once, in the caller's dialect. A client that leaves ends its
-request at whatever it is waiting for: `Call.leave`.
+request at whatever it is waiting for: `RequestContext.leave`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from stoker.domain.routing import is_reserved
 from stoker.domain.serve import Serve
 from stoker.domain.trace import Tracer
 from stoker.exchange.attempts import AttemptHooks, Attempts
-from stoker.exchange.call import Call
-from stoker.exchange.carrier import Carrier
 from stoker.exchange.loading_notes import LoadingNotes
 from stoker.exchange.planner import Answer, Candidates, PlannedRequest, Renamed
+from stoker.exchange.request_context import RequestContext
+from stoker.exchange.upstream_client import UpstreamClient
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.key_rules import apply_rules, show_limits
 from stoker.gateway.media import read_media, requested_units
@@ -46,7 +46,7 @@ from stoker.gateway.response_turns import ResponseTurns, WarmUpTurn
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.request.accept.bodies import BodyBudget, BodyWorker
-from stoker.request.accept.connection import Wire, wait_for_body
+from stoker.request.accept.connection import HttpExchange, wait_for_body
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.own_replies import NAMES_MODEL
@@ -65,7 +65,7 @@ class Flow:
     def __init__(
         self,
         settings: FlowSettings,
-        carrier: Carrier,
+        upstream_client: UpstreamClient,
         clock: Clock,
         seal: Callable[[Decision], None],
         usage: UsageTotals | None = None,
@@ -75,12 +75,12 @@ class Flow:
         """`seal(decision)` gets the record of every request, once, when it is over. `usage` gets what it consumed.
         `tracer`: None if telemetry is off.
         """
-        self.active: dict[str, Call] = {}
+        self.active: dict[str, RequestContext] = {}
         self.bodies = BodyBudget(settings.body_budget)
         self.waiting_bodies = WaitingBodies()
         self.is_draining = False
-        self._carrier = carrier
-        self._attempts = Attempts(carrier)
+        self._upstream_client = upstream_client
+        self._attempts = Attempts(upstream_client)
         self._clock = clock
         self._seal = seal
         self._usage = usage or UsageTotals(clock.wall)
@@ -102,7 +102,7 @@ class Flow:
         self.bodies.resize(settings.body_budget)
         self.waiting_bodies.configure(settings.front_door.queue_bytes)
         secrets = (*keys_of(settings.front_door, settings.names.serves), *settings.secrets)
-        self._carrier.configure(settings.front_door, settings.image_fetcher, secrets)
+        self._upstream_client.configure(settings.front_door, settings.image_fetcher, secrets)
 
     def set_draining(self, is_draining: bool) -> None:
         """Refuse new requests, or admit them again."""
@@ -112,82 +112,99 @@ class Flow:
         """Stop the thread for large bodies. Waits for nothing."""
         self._body_worker.close()
 
-    def open(self, wire: Wire) -> Call:
+    def open(self, exchange: HttpExchange) -> RequestContext:
         """A request has arrived. The client's own request id is kept if it is plain and not in use."""
-        given = wire.headers.get(b"x-request-id", b"")
+        given = exchange.headers.get(b"x-request-id", b"")
         request_id = given.decode() if given and _PLAIN_ID.match(given) else ""
         if not request_id or request_id in self.active:  # requests with the same id could not be told apart
             request_id = f"{self._prefix}{next(self._ids):x}"
-        reply = Reply(wire, None, request_id, self._loop, self._clock.now, self._carrier.formatter.upstream_messages)
-        decision = Decision(id=request_id, at=self._clock.wall(), endpoint=wire.path)
-        return Call(wire, reply, decision, self._clock.now(), self._body_worker, self.waiting_bodies)
+        reply = Reply(
+            exchange, None, request_id, self._loop, self._clock.now, self._upstream_client.formatter.upstream_messages
+        )
+        decision = Decision(id=request_id, at=self._clock.wall(), endpoint=exchange.path)
+        return RequestContext(exchange, reply, decision, self._clock.now(), self._body_worker, self.waiting_bodies)
 
-    def serve(self, call: Call, caller: Caller, endpoint: Endpoint) -> Coroutine[Any, Any, None]:
+    def serve(self, context: RequestContext, caller: Caller, endpoint: Endpoint) -> Coroutine[Any, Any, None]:
         """One inference request, from its body to its sealed decision. Raises nothing but CancelledError."""
-        call.reply.set_dialect(endpoint.dialect)
-        call.decision.endpoint = endpoint.path
-        return self._guard(call, caller, self._infer(call, caller, endpoint))
+        context.reply.set_dialect(endpoint.dialect)
+        context.decision.endpoint = endpoint.path
+        return self._guard(context, caller, self._infer(context, caller, endpoint))
 
     def pass_through(
-        self, call: Call, caller: Caller, serve: Serve, takes_place: bool, method: str, path: str, body: bytes
+        self,
+        context: RequestContext,
+        caller: Caller,
+        serve: Serve,
+        takes_place: bool,
+        method: str,
+        path: str,
+        body: bytes,
     ) -> Coroutine[Any, Any, None]:
         """One request of /upstream/SERVE/PATH, unchanged. Raises nothing but CancelledError."""
-        return self._guard(call, caller, self._carrier.pass_through(call, serve, takes_place, method, path, body))
+        return self._guard(
+            context, caller, self._upstream_client.pass_through(context, serve, takes_place, method, path, body)
+        )
 
     def tunnel(
-        self, call: Call, caller: Caller, serve: Serve, path: Callable[[Target], str]
+        self, context: RequestContext, caller: Caller, serve: Serve, path: Callable[[Target], str]
     ) -> Coroutine[Any, Any, None]:
-        """One WebSocket session; see `Carrier.tunnel`. Raises nothing but CancelledError."""
-        return self._guard(call, caller, self._carrier.tunnel(call, serve, path))
+        """One WebSocket session; see `UpstreamClient.tunnel`. Raises nothing but CancelledError."""
+        return self._guard(context, caller, self._upstream_client.tunnel(context, serve, path))
 
-    async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
+    async def _infer(self, context: RequestContext, caller: Caller, endpoint: Endpoint) -> None:
         settings = self.settings
         if endpoint.is_media:
-            fields, body = await read_media(call, caller, endpoint, settings)
-            await self._answer(call, caller, endpoint, fields, body)
+            fields, body = await read_media(context, caller, endpoint, settings)
+            await self._answer(context, caller, endpoint, fields, body)
             return
-        body = call.wire.take_whole_body(self._body_limit) or await self._read_body(call)
-        call.is_heavy = is_heavy(body)
+        body = context.exchange.take_whole_body(self._body_limit) or await self._read_body(context)
+        context.is_heavy = is_heavy(body)
         arguments = body, endpoint.streams_unasked, settings.front_door, caller.needs_model
-        fields = await call.process(read_body_fields, *arguments) if call.is_heavy else read_body_fields(*arguments)
+        fields = (
+            await context.process(read_body_fields, *arguments) if context.is_heavy else read_body_fields(*arguments)
+        )
         if caller.has_defaults:
-            body, fields = await self._apply_defaults(call, caller, endpoint, fields, body)
+            body, fields = await self._apply_defaults(context, caller, endpoint, fields, body)
         turns, turn = self._turns, None
-        if turns is not None and turns.concerns(call, endpoint, body):
-            owner, serve = owner_of(call, caller), settings.names.find(fields.model)
-            turn = await turns.begin(call, owner, endpoint, body, self._body_limit, serve)
+        if turns is not None and turns.concerns(context, endpoint, body):
+            owner, serve = owner_of(context, caller), settings.names.find(fields.model)
+            turn = await turns.begin(context, owner, endpoint, body, self._body_limit, serve)
         if turns is None or turn is None:
-            answer = self._answer(call, caller, endpoint, fields, body)
+            answer = self._answer(context, caller, endpoint, fields, body)
             del body, arguments  # else they would be held until the answer has ended
             await answer
             return
-        call.is_heavy = is_heavy(turn.body)
+        context.is_heavy = is_heavy(turn.body)
         expanded = turn.body, endpoint.streams_unasked, settings.front_door
-        fields = await call.process(read_body_fields, *expanded)
-        with turn.open(call):
+        fields = await context.process(read_body_fields, *expanded)
+        with turn.open(context):
             if isinstance(turn, WarmUpTurn):
-                self._check_model(call, caller, turn.endpoint, fields)
-                prompt, _ = await call.process(read_prompt, Dialect.RESPONSES, turn.body)
-                turn.reply(call, self._carrier.formatter.answer_writer(prompt, call.decision.id, fields.model))
+                self._check_model(context, caller, turn.endpoint, fields)
+                prompt, _ = await context.process(read_prompt, Dialect.RESPONSES, turn.body)
+                turn.reply(
+                    context, self._upstream_client.formatter.answer_writer(prompt, context.decision.id, fields.model)
+                )
                 return
-            await self._answer(call, caller, turn.endpoint, fields, turn.body)
-            await turns.finish(call, turn)
+            await self._answer(context, caller, turn.endpoint, fields, turn.body)
+            await turns.finish(context, turn)
 
-    async def _answer(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes) -> None:
+    async def _answer(
+        self, context: RequestContext, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
+    ) -> None:
         """Answers the request with what its `model` names."""
-        self._begin_reply(call, endpoint, fields)
-        call.share = caller.share
+        self._begin_reply(context, endpoint, fields)
+        context.share = caller.share
         is_media = endpoint.is_media
         if is_media:
-            call.media = requested_units(call, endpoint, body)
+            context.media = requested_units(context, endpoint, body)
         if caller.has_rules or fields.service_tier is not None:
-            apply_rules(call, caller, endpoint, fields, len(body))
+            apply_rules(context, caller, endpoint, fields, len(body))
         plan: Plan | None = None
         hooks: AttemptHooks | None = None
         serve: Serve | None = None
         settings = self.settings
         if self._has_planners and not is_media and settings.may_be_planned(fields.model):
-            planned = await self._ask_planners(call, caller, endpoint, fields, body)
+            planned = await self._ask_planners(context, caller, endpoint, fields, body)
             if isinstance(planned, Answer):
                 answer = planned.write()
                 body = b""
@@ -199,31 +216,31 @@ class Flow:
                 serve = planned
         if plan is None:
             serve = serve or settings.names.resolve(fields.model, caller.may_use)
-            if call.charge is not None and serve.name in self._usage.costs:
+            if context.charge is not None and serve.name in self._usage.costs:
                 cost = expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget())
-                call.charge.reserve_cost(cost)
+                context.charge.reserve_cost(cost)
             plan = self._plans.get(serve.name)
             if plan is None or plan[0].serve is not serve:
                 plan = plan_for(serve, settings.names, caller.may_use, endpoint)
                 if serve.fallback is None:  # else it depends on who asks, and for what
                     self._plans[serve.name] = plan
-        answer = self._attempts.carry_out(call, plan, endpoint, fields, body, hooks)
+        answer = self._attempts.carry_out(context, plan, endpoint, fields, body, hooks)
         body = b""  # else it would be held until the answer has ended
         await answer
 
-    def _check_model(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields) -> None:
+    def _check_model(self, context: RequestContext, caller: Caller, endpoint: Endpoint, fields: BodyFields) -> None:
         """A request that its model need not answer: it names one that its key may use, or is refused as any other."""
-        self._begin_reply(call, endpoint, fields)
+        self._begin_reply(context, endpoint, fields)
         if not self._has_meaning(fields.model, caller):
             self.settings.names.resolve(fields.model, caller.may_use)
 
     async def _ask_planners(
-        self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
+        self, context: RequestContext, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
     ) -> Candidates | Answer | Serve:
         """How a request is answered whose `model` means no serve; a serve, if the name stands for it after all."""
         settings = self.settings
         model, planners = fields.model, settings.planner_by_name
-        request = PlannedRequest(call, caller, endpoint, fields, body, settings.names, planners, model)
+        request = PlannedRequest(context, caller, endpoint, fields, body, settings.names, planners, model)
         planner = settings.planner_of(model)
         asked = {planner: model}
         while planner is not None:
@@ -245,34 +262,34 @@ class Flow:
         may_use: Callable[[Serve], bool] = _any_serve if request.is_renamed else caller.may_use
         return settings.names.resolve(fields.model, may_use, settings.listed(caller, aliases=True))
 
-    async def _guard(self, call: Call, caller: Caller, work: Coroutine[Any, Any, None]) -> None:
+    async def _guard(self, context: RequestContext, caller: Caller, work: Coroutine[Any, Any, None]) -> None:
         """Run one request: admit it, report how it ended, release what it still holds, and seal its decision."""
-        wire, reply, decision = call.wire, call.reply, call.decision
+        wire, reply, decision = context.exchange, context.reply, context.decision
         entered = has_begun = False
-        self.active[decision.id] = call
-        wire.on_lost = call.leave
+        self.active[decision.id] = context
+        wire.on_lost = context.leave
         if self._tracer is not None:
-            call.trace = self._tracer.begin(wire.method, wire.scheme, wire.headers, call.received_at)
+            context.trace = self._tracer.begin(wire.method, wire.scheme, wire.headers, context.received_at)
         if wire.is_lost:
-            call.leave()
+            context.leave()
         try:
             if self.is_draining:
                 raise CapacityError(
                     "Stoker is draining and admits no new requests: try again later", code="draining", retry_after=5.0
                 )
             decision.key = caller.name
-            call.charge = caller.enter()
+            context.charge = caller.enter()
             entered = has_begun = True
             await work
-            record_answer(call)
+            record_answer(context)
         except StokerError as error:
             if error.code == LIMIT_REACHED and error.source == "stoker":
-                show_limits(call, caller)
-            report_failure(call, error)
+                show_limits(context, caller)
+            report_failure(context, error)
             error.__traceback__ = None  # see ClientLeft
         except ClientLeft as gone:
             # Some clients hang up as soon as they have read the end, before the connection reports it.
-            was_answered = call.was_answered or (call.relay is not None and call.relay.has_sent_end)
+            was_answered = context.was_answered or (context.relay is not None and context.relay.has_sent_end)
             decision.outcome = "served" if was_answered else "client_left"
             reply.abandon()
             # A Future that was awaited keeps its error, the error keeps its frames, and a frame keeps the Future and
@@ -284,20 +301,22 @@ class Flow:
             raise
         except Exception:
             log.exception("request %s broke inside Stoker", decision.id)
-            report_failure(call, OurBug(f"Stoker failed on this request; its log has the details under {decision.id}"))
+            report_failure(
+                context, OurBug(f"Stoker failed on this request; its log has the details under {decision.id}")
+            )
         finally:
             if not has_begun:
                 work.close()
-            self._carrier.release(call)
-            if call.upload is not None:
-                call.upload.close()
+            self._upstream_client.release(context)
+            if context.upload is not None:
+                context.upload.close()
             if entered:
-                caller.leave(call.charge, amounts_of(call.usages, self._usage.costs) if call.charge else None)
+                caller.leave(context.charge, amounts_of(context.usages, self._usage.costs) if context.charge else None)
             wire.on_lost = None
-            if self.active.get(decision.id) is call:
+            if self.active.get(decision.id) is context:
                 del self.active[decision.id]
-            self._finish(call)
-            self._usage.record(caller.key, decision, call.usages)
+            self._finish(context)
+            self._usage.record(caller.key, decision, context.usages)
 
     def cancel(self, request_id: str) -> bool:
         """End a request for the operator. False if no such request is under way."""
@@ -312,46 +331,46 @@ class Flow:
 
         A request whose client does not read does not wait for the serve.
         """
-        waiting, size = 0, self._carrier.received(serve)
+        waiting, size = 0, self._upstream_client.received(serve)
         for call in self.active.values():
             if call.relay is not None and call.decision.serve == serve:
-                waiting += not call.wire.is_paused
+                waiting += not call.exchange.is_paused
                 size += call.relay.received
         return waiting, size
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
-    async def _read_body(self, call: Call) -> bytes:
-        await wait_for_body(call.wire, self._body_limit)
-        call.is_heavy = call.wire.received >= HEAVY
-        return await call.process(call.wire.take_body)
+    async def _read_body(self, context: RequestContext) -> bytes:
+        await wait_for_body(context.exchange, self._body_limit)
+        context.is_heavy = context.exchange.received >= HEAVY
+        return await context.process(context.exchange.take_body)
 
-    def _begin_reply(self, call: Call, endpoint: Endpoint, fields: BodyFields) -> None:
-        decision, front_door = call.decision, self.settings.front_door
+    def _begin_reply(self, context: RequestContext, endpoint: Endpoint, fields: BodyFields) -> None:
+        decision, front_door = context.decision, self.settings.front_door
         decision.model = fields.model[:200]
         decision.stream = bool(fields.stream)
         if fields.stream and endpoint.dialect in NAMES_MODEL:
-            call.reply.model, call.reply.created = decision.model, int(self._clock.wall())
+            context.reply.model, context.reply.created = decision.model, int(self._clock.wall())
         if fields.stream and endpoint.streams and front_door.loading != "off":
             if front_door.loading == "reasoning" and endpoint.dialect is Dialect.CHAT:
-                notes = LoadingNotes(call, self._carrier.leases, self._clock)
-                call.reply.expect_announced_stream(front_door.commit_after, notes.next_event)
+                notes = LoadingNotes(context, self._upstream_client.leases, self._clock)
+                context.reply.expect_announced_stream(front_door.commit_after, notes.next_event)
             else:
-                call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
+                context.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
 
     async def _apply_defaults(
-        self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
+        self, context: RequestContext, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
     ) -> tuple[bytes, BodyFields]:
         """The body with the defaults of the caller's key, and its fields."""
         defaults = caller.key.defaults
         model = defaults.model if defaults.model and not self._has_meaning(fields.model, caller) else None
-        edited, call.notes = await call.process(
+        edited, context.notes = await context.process(
             apply_defaults, body, endpoint.dialect, defaults, caller.key.max_output, model
         )
-        if not call.notes:
+        if not context.notes:
             return body, fields
         arguments = edited, endpoint.streams_unasked, self.settings.front_door
-        return edited, await call.process(read_body_fields, *arguments)
+        return edited, await context.process(read_body_fields, *arguments)
 
     def _has_meaning(self, model: str, caller: Caller) -> bool:
         """Whether a name in `model` means anything to this caller."""
@@ -360,14 +379,14 @@ class Flow:
         is_unknown_class = concerns is None and is_reserved(model)
         return concerns or is_unknown_class or settings.names.means(model, caller.may_use)
 
-    def _finish(self, call: Call) -> None:
-        reply, decision = call.reply, call.decision
+    def _finish(self, context: RequestContext) -> None:
+        reply, decision = context.reply, context.decision
         decision.status = reply.status
-        decision.ttft = first_token(call)
-        decision.latency = self._clock.now() - call.received_at
+        decision.ttft = first_token(context)
+        decision.latency = self._clock.now() - context.received_at
         self._seal(decision)
-        if call.trace is not None and self._tracer is not None:
-            self._tracer.finish(call.trace, decision)
+        if context.trace is not None and self._tracer is not None:
+            self._tracer.finish(context.trace, decision)
 
 
 def _endless(model: str, names: Sequence[str]) -> OurBug:

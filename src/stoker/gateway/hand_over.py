@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.errors import ClientError
 from stoker.domain.host_port import host_port
 from stoker.gateway.socket_channel import MESSAGE, MessageKind, send
@@ -51,7 +51,7 @@ class Successor(NamedTuple):
 class HandOverRequests:
     """Accepts the request of a new process, at most one at a time."""
 
-    def __init__(self, idle: IdleConnections, door: Callable[[], FrontDoor]) -> None:
+    def __init__(self, idle: IdleConnections, door: Callable[[], ListenSettings]) -> None:
         """`door`: where this process listens."""
         self._idle = idle
         self._door = door

@@ -12,7 +12,7 @@ from stoker.domain.decision import Decision
 from stoker.domain.dialect import Endpoint, RequestForm
 from stoker.domain.errors import ClientError
 from stoker.domain.usage import MediaUnits
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.connection import wait_for_body
 from stoker.request.accept.upload import Upload
@@ -24,7 +24,7 @@ from stoker.request.codec.model_query import model_of_query
 
 
 async def read_media(
-    call: Call, caller: Caller, endpoint: Endpoint, settings: FlowSettings
+    context: RequestContext, caller: Caller, endpoint: Endpoint, settings: FlowSettings
 ) -> tuple[BodyFields, bytes]:
     """The fields of the request, and its body if that is JSON, else an empty one. A form is then in `call.upload`,
     which the caller has to close.
@@ -33,69 +33,69 @@ async def read_media(
     """
     match endpoint.form:
         case RequestForm.MULTIPART:
-            return await _read_form(call, caller, settings), b""
+            return await _read_form(context, caller, settings), b""
         case RequestForm.QUERY:
-            return _read_query(call, caller, endpoint, settings), b""
+            return _read_query(context, caller, endpoint, settings), b""
         case RequestForm.JSON:
-            return await _read_json(call, caller, endpoint, settings)
+            return await _read_json(context, caller, endpoint, settings)
 
 
-def requested_units(call: Call, endpoint: Endpoint, body: bytes) -> MediaUnits | None:
+def requested_units(context: RequestContext, endpoint: Endpoint, body: bytes) -> MediaUnits | None:
     """How much the request asks for; None if it generates nothing."""
     if not endpoint.generates:
         return None
-    if call.upload is not None:
-        return units_of_form(endpoint.dialect, {name: field.text for name, field in call.upload.fields.items()})
+    if context.upload is not None:
+        return units_of_form(endpoint.dialect, {name: field.text for name, field in context.upload.fields.items()})
     return units_of_body(endpoint.dialect, body)
 
 
-async def _read_form(call: Call, caller: Caller, settings: FlowSettings) -> BodyFields:
-    call.upload = upload = Upload(settings.spool)
-    check = partial(_check_model, call, caller, settings)
-    await upload.receive(call.wire, settings.front_door.upload_limit, call.run_blocking, check)
-    call.raise_if_ended()
+async def _read_form(context: RequestContext, caller: Caller, settings: FlowSettings) -> BodyFields:
+    context.upload = upload = Upload(settings.spool)
+    check = partial(_check_model, context, caller, settings)
+    await upload.receive(context.exchange, settings.front_door.upload_limit, context.run_blocking, check)
+    context.raise_if_ended()
     stream = upload.fields.get("stream")
     is_stream = stream is not None and stream.text.lower() in ("true", "1")
     return BodyFields(model=upload.fields["model"].text, stream=is_stream)
 
 
-def _check_model(call: Call, caller: Caller, settings: FlowSettings, model: str) -> None:
+def _check_model(context: RequestContext, caller: Caller, settings: FlowSettings, model: str) -> None:
     """Refuses a model that this caller may not use, without waiting for the rest of the form."""
-    if call.wire.is_whole or model == "":
+    if context.exchange.is_whole or model == "":
         return
     try:
         settings.names.resolve(model, caller.may_use)
     except ClientError:
-        decision: Decision = call.decision
+        decision: Decision = context.decision
         decision.model = model[:200]
-        call.wire.close_after()  # the rest is not read
+        context.exchange.close_after()  # the rest is not read
         raise
 
 
-def _read_query(call: Call, caller: Caller, endpoint: Endpoint, settings: FlowSettings) -> BodyFields:
-    headers = call.wire.headers
+def _read_query(context: RequestContext, caller: Caller, endpoint: Endpoint, settings: FlowSettings) -> BodyFields:
+    headers = context.exchange.headers
     if b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0":
         raise ClientError(f"GET {endpoint.path} takes no body", code="unexpected_body")
-    model = model_of_query(call.wire.query, needs_model=not endpoint.may_lack_model)
+    model = model_of_query(context.exchange.query, needs_model=not endpoint.may_lack_model)
     return BodyFields(model=model or _only_serve(caller, endpoint, settings), stream=False)
 
 
 async def _read_json(
-    call: Call, caller: Caller, endpoint: Endpoint, settings: FlowSettings
+    context: RequestContext, caller: Caller, endpoint: Endpoint, settings: FlowSettings
 ) -> tuple[BodyFields, bytes]:
     limit = settings.front_door.body_limit
-    body = call.wire.take_whole_body(limit)
+    body = context.exchange.take_whole_body(limit)
     if not body:
-        await wait_for_body(call.wire, limit)
-        call.is_heavy = call.wire.received >= HEAVY
-        body = await call.process(call.wire.take_body)
-    call.is_heavy = is_heavy(body)
-    fields = await call.process(read_body_fields, body, False, settings.front_door, not endpoint.may_lack_model)
+        await wait_for_body(context.exchange, limit)
+        context.is_heavy = context.exchange.received >= HEAVY
+        body = await context.process(context.exchange.take_body)
+    context.is_heavy = is_heavy(body)
+    fields = await context.process(read_body_fields, body, False, settings.front_door, not endpoint.may_lack_model)
     if not fields.model:
         fields.model = _only_serve(caller, endpoint, settings)
         fields.model_at = None
-        body = await call.process(with_model_field, body, fields.model)
-        call.notes = ("default_model",)
+        body = await context.process(with_model_field, body, fields.model)
+        context.notes = ("default_model",)
     return fields, body
 
 

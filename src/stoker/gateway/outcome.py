@@ -6,7 +6,7 @@ from typing import Final
 
 from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, OurBug, StartFailed, StokerError, UpstreamError
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.request.codec.upstream_errors import recorded_code
 
 _SILENCE: Final = (408, 504)
@@ -15,41 +15,41 @@ _SPEECH: Final = "/v1/audio/speech"
 """Its answer comes in pieces, although no stream is asked for."""
 
 
-def first_token(call: Call) -> float | None:
+def first_token(context: RequestContext) -> float | None:
     """Seconds from a request's arrival to the first piece of its answer. None: there is none yet, the answer comes
     whole, so that its first piece is its end, or it is an error.
     """
-    first, decision = call.reply.first_byte_at, call.decision
+    first, decision = context.reply.first_byte_at, context.decision
     comes_in_pieces = decision.stream or decision.endpoint == _SPEECH
-    if first is None or not comes_in_pieces or call.reply.status >= 400:
+    if first is None or not comes_in_pieces or context.reply.status >= 400:
         return None
-    return first - call.received_at
+    return first - context.received_at
 
 
-def record_answer(call: Call) -> None:
+def record_answer(context: RequestContext) -> None:
     """The reply is complete. If it is the serve's own error, it is recorded as such."""
-    reply = call.reply
-    decision: Decision = call.decision
+    reply = context.reply
+    decision: Decision = context.decision
     if reply.error is not None:
         decision.outcome, decision.reason = _outcome(reply.error), recorded_code(reply.error)
     else:
         decision.outcome = "served" if reply.status < 400 else "refused"
 
 
-def report_failure(call: Call, error: StokerError) -> None:
+def report_failure(context: RequestContext, error: StokerError) -> None:
     """The request failed. Record why, and tell the client, if it is still there."""
-    decision: Decision = call.decision
+    decision: Decision = context.decision
     decision.reason = recorded_code(error)
     if isinstance(error, StartFailed):
         decision.remedy = error.remedy
-    if call.is_abandoned:
+    if context.is_abandoned:
         decision.outcome = "client_left"
-        call.reply.abandon()
+        context.reply.abandon()
         return
     decision.outcome = _outcome(error)
-    if decision.outcome == "refused" and call.reply.first_byte_at is not None:
+    if decision.outcome == "refused" and context.reply.first_byte_at is not None:
         decision.outcome = "upstream_failed"  # the client has already received a part of an answer
-    call.reply.fail(error, close=decision.model == "")
+    context.reply.fail(error, close=decision.model == "")
 
 
 def _outcome(error: StokerError) -> str:

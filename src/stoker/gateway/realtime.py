@@ -8,7 +8,7 @@ from stoker.access.caller import Caller
 from stoker.domain.decision import Candidate
 from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.gateway.flow import Flow
 from stoker.request.codec.model_query import model_of_query, with_model
 
@@ -19,24 +19,24 @@ class RealtimeSessions:
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
 
-    async def handle(self, call: Call, caller: Caller) -> None:
+    async def handle(self, context: RequestContext, caller: Caller) -> None:
         """Serve one session to its end. Raises ClientError 426 (no handshake), 400 (no model), 404 (unknown model)."""
-        if not call.wire.offers_websocket:
+        if not context.exchange.offers_websocket:
             text = "/v1/realtime is a WebSocket: open it with an Upgrade handshake, over HTTP/1.1"
             raise ClientError(text, code="upgrade_required", status=426, headers={"upgrade": "websocket"})
-        query, default = call.wire.query, caller.key.defaults.model
+        query, default = context.exchange.query, caller.key.defaults.model
         named = model_of_query(query, needs_model=default is None)
         model = named or str(default)
         serve = self._flow.settings.names.resolve(model, caller.may_use)
-        call.share = caller.share
-        call.decision.model = model
-        call.decision.candidates = [Candidate(serve.name)]
-        call.decision.serve = serve.name
-        call.reply.set_header(b"x-stoker-serve", serve.name.encode())
+        context.share = caller.share
+        context.decision.model = model
+        context.decision.candidates = [Candidate(serve.name)]
+        context.decision.serve = serve.name
+        context.reply.set_header(b"x-stoker-serve", serve.name.encode())
 
         def path(target: Target) -> str:
             own = target.served_name or serve.served_name or model
             asked = with_model(query, own) if named else b"&".join((b"model=" + quote(own).encode(), query))
             return f"/v1/realtime?{asked.decode('latin-1')}"
 
-        await self._flow.tunnel(call, caller, serve, path)
+        await self._flow.tunnel(context, caller, serve, path)

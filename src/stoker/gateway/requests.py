@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.gateway.flow import Flow
 from stoker.gateway.outcome import first_token
 
@@ -23,26 +23,26 @@ class RequestsInFlight:
         return {"count": len(active), "requests": {call.decision.id: _entry(call) for call in shown}}
 
 
-def _entry(call: Call) -> dict[str, Any]:
-    decision = call.decision
+def _entry(context: RequestContext) -> dict[str, Any]:
+    decision = context.decision
     entry = {
         "at": decision.at, "endpoint": decision.endpoint, "model": decision.model, "key": decision.key,
-        "serve": decision.serve, "replica": decision.replica, "stream": decision.stream, "state": _state(call),
+        "serve": decision.serve, "replica": decision.replica, "stream": decision.stream, "state": _state(context),
         "attempts": decision.attempts, "queued": decision.queued,
     }  # fmt: skip
-    if (first := first_token(call)) is not None:
+    if (first := first_token(context)) is not None:
         entry["ttft"] = round(first, 3)
     if decision.routed is not None:
         entry |= {"class": decision.routed.task, "tier": decision.routed.tier}
     return {name: value for name, value in entry.items() if value not in ("", None)}
 
 
-def _state(call: Call) -> str:
+def _state(context: RequestContext) -> str:
     """`reading` (its body, or what it asks for), `waiting` (for a place or a load), `prompt` (the engine reads it, no
     answer yet), `answering`.
     """
-    if call.waiting is not None:
+    if context.waiting is not None:
         return "waiting"
-    if call.relay is None:
+    if context.relay is None:
         return "reading"
-    return "prompt" if call.reply.first_byte_at is None else "answering"
+    return "prompt" if context.reply.first_byte_at is None else "answering"

@@ -17,12 +17,12 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.gateway.flow import Flow
 from stoker.gateway.responses import StoredResponses
 from stoker.request.accept.bodies import SMALL
-from stoker.request.accept.connection import PACE, Wire
-from stoker.request.accept.message_wire import LastResponse, MessageWire
+from stoker.request.accept.connection import PACE, HttpExchange
+from stoker.request.accept.message_wire import LastResponse, MessageExchange
 from stoker.request.accept.routes import wrong_method
 from stoker.request.codec.bounds import HEAVY
 from stoker.request.codec.own_replies import error_body, error_headers
@@ -52,7 +52,7 @@ _TEXT, _BINARY, _CONTINUATION = 1, 2, 0
 """Opcodes of frames with a part of a message."""
 _NORMAL, _GOING_AWAY, _UNSUPPORTED, _POLICY, _TRY_AGAIN = 1000, 1001, 1003, 1008, 1013
 
-Handle = Callable[[Wire], Coroutine[Any, Any, None] | None]
+Handle = Callable[[HttpExchange], Coroutine[Any, Any, None] | None]
 
 
 class ResponseSockets:
@@ -63,11 +63,11 @@ class ResponseSockets:
         self._handle = handle
         self._responses = responses
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, context: RequestContext) -> None:
         """Serve one connection to its end. Raises ClientError 405 for a GET that offers no WebSocket, 426 if there can
         be none, CapacityError 503 while Stoker drains.
         """
-        wire, settings = call.wire, self._flow.settings
+        wire, settings = context.exchange, self._flow.settings
         if wire.headers.get(b"upgrade", b"").strip().lower() != b"websocket":
             raise wrong_method("'/v1/responses' does not accept GET: use POST, or a WebSocket", "POST")
         if self._responses is None or not self._responses.offers_websocket:
@@ -94,21 +94,21 @@ class ResponseSockets:
             headers.append((b"sec-websocket-protocol", offered[0]))
         bounds = settings.front_door
         socket = ResponseSocket(wire, self._handle, bounds.body_limit, bounds.max_values)
-        call.reply.begin_tunnel(headers, socket.open)
+        context.reply.begin_tunnel(headers, socket.open)
         try:
             await socket.run()
         finally:
             socket.close()
-            call.reply.finish()
+            context.reply.finish()
 
 
 class ResponseSocket:
     """One connection, from its 101 to its end. For the requests on it, it is the connection to the client."""
 
-    def __init__(self, wire: Wire, handle: Handle, body_limit: int, max_values: int) -> None:
+    def __init__(self, exchange: HttpExchange, handle: Handle, body_limit: int, max_values: int) -> None:
         from websockets.protocol import Protocol, Side
 
-        connection = wire.connection
+        connection = exchange.connection
         self.transport = connection.transport
         self.loop = connection.loop
         self.state = connection.state
@@ -117,17 +117,21 @@ class ResponseSocket:
         self.is_local = connection.is_local
         self.is_idle = False
         self.is_encrypted = connection.is_encrypted
-        self._wire = wire
+        self._wire = exchange
         self._handle = handle
         self._max_values = max_values
         self._protocol: Protocol = Protocol(Side.SERVER, max_size=body_limit + SMALL)
         self._headers = [
-            *((name, value) for name, value in wire.raw_headers if name not in _OWN and name[:14] != b"sec-websocket-"),
+            *(
+                (name, value)
+                for name, value in exchange.raw_headers
+                if name not in _OWN and name[:14] != b"sec-websocket-"
+            ),
             (b"content-type", b"application/json"),
         ]
-        if all(name != _KEY for name, _ in self._headers) and _KEY in wire.headers:
-            self._headers.append((_KEY, wire.headers[_KEY]))  # it came as a subprotocol
-        self._url = wire.raw_path + (b"?" + wire.query if wire.query else b"")
+        if all(name != _KEY for name, _ in self._headers) and _KEY in exchange.headers:
+            self._headers.append((_KEY, exchange.headers[_KEY]))  # it came as a subprotocol
+        self._url = exchange.raw_path + (b"?" + exchange.query if exchange.query else b"")
         self._last_response = LastResponse(self.bodies)
         self._unread = bytearray()
         self._message = bytearray()
@@ -135,7 +139,7 @@ class ResponseSocket:
         self._waiting: deque[bytes] = deque()
         self._held = 0
         """Bytes of all of these, taken from the budget for bodies."""
-        self._request: MessageWire | None = None
+        self._request: MessageExchange | None = None
         self._woken: asyncio.Future[None] | None = None
         self._is_closed = False
         self._is_ending = False
@@ -207,7 +211,7 @@ class ResponseSocket:
             return
         if body is None or self._is_closed:
             return
-        request = self._request = MessageWire(self, self._url, self._headers, body, self._last_response)
+        request = self._request = MessageExchange(self, self._url, self._headers, body, self._last_response)
         request.is_paused = self.is_paused
         del message, body  # else they would be held until the response has ended
         try:
@@ -243,7 +247,7 @@ class ResponseSocket:
             self._protocol.send_ping(b"")
             self._flush()
 
-    def on_replied(self, wire: Wire) -> None:
+    def on_replied(self, exchange: HttpExchange) -> None:
         """The reply to a request is complete."""
         self._wake()
 

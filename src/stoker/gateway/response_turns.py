@@ -22,9 +22,9 @@ from stoker.domain.answer import Answer, Tokens
 from stoker.domain.dialect import ENDPOINTS, Dialect, Endpoint
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.domain.serve import Serve
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.gateway.silent_reply import SilentReply
-from stoker.request.accept.message_wire import LastResponse, MessageWire
+from stoker.request.accept.message_wire import LastResponse, MessageExchange
 from stoker.request.stored_responses.capture import ResponseCapture
 from stoker.request.stored_responses.compaction import (
     asks_for_compaction,
@@ -92,7 +92,7 @@ class ResponseTurn:
     body: bytes
 
     @contextmanager
-    def open(self, call: Call) -> Iterator[None]:
+    def open(self, context: RequestContext) -> Iterator[None]:
         """Watches the reply, if it has to be read."""
         yield
 
@@ -117,9 +117,9 @@ class StoredTurn(ResponseTurn):
     stored_as: StoredAs
 
     @contextmanager
-    def open(self, call: Call) -> Iterator[None]:
+    def open(self, context: RequestContext) -> Iterator[None]:
         """If the request fails after its last event, the client gets that event, and the failure."""
-        call.read_answer(self.capture)
+        context.read_answer(self.capture)
         try:
             yield
         finally:
@@ -136,9 +136,9 @@ class RememberedTurn(ResponseTurn):
     previous: str | None
 
     @contextmanager
-    def open(self, call: Call) -> Iterator[None]:
+    def open(self, context: RequestContext) -> Iterator[None]:
         """If the request fails, what it should have continued is forgotten, as at OpenAI."""
-        call.read_answer(self.capture)
+        context.read_answer(self.capture)
         try:
             yield
         finally:
@@ -154,11 +154,11 @@ class WarmUpTurn(ResponseTurn):
     last_response: LastResponse
     items: list[StoredItem]
 
-    def reply(self, call: Call, writer: AnswerWriter) -> None:
+    def reply(self, context: RequestContext, writer: AnswerWriter) -> None:
         """Send a response without output."""
         response = writer.write_whole(Answer("", "", tokens=Tokens(input=0, output=0)))
         self.last_response.keep(response["id"], self.items)
-        call.reply.send_whole(200, _JSON, encode(response))
+        context.reply.send_whole(200, _JSON, encode(response))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,8 @@ class SummaryTurn(ResponseTurn):
     """Of the connection that remembers the response; None: it does not."""
 
     @contextmanager
-    def open(self, call: Call) -> Iterator[None]:
-        call.read_answer(self.capture)
+    def open(self, context: RequestContext) -> Iterator[None]:
+        context.read_answer(self.capture)
         try:
             yield
         finally:
@@ -192,35 +192,35 @@ class ResponseTurns:
         self._wall = wall
         self._seals = seals
 
-    def concerns(self, call: Call, endpoint: Endpoint, body: bytes) -> bool:
+    def concerns(self, context: RequestContext, endpoint: Endpoint, body: bytes) -> bool:
         """Whether `begin` may return a turn. Quick."""
         if endpoint.dialect is not Dialect.RESPONSES:
             return False
-        is_special = endpoint is COMPACT or may_hold_compaction(body) or isinstance(call.wire, MessageWire)
+        is_special = endpoint is COMPACT or may_hold_compaction(body) or isinstance(context.exchange, MessageExchange)
         return is_special or self._store.is_open
 
     async def begin(
-        self, call: Call, owner: str, endpoint: Endpoint, body: bytes, max_bytes: int, serve: Serve | None
+        self, context: RequestContext, owner: str, endpoint: Endpoint, body: bytes, max_bytes: int, serve: Serve | None
     ) -> ResponseTurn | None:
         """Expand a request; None: it is sent as it is, and its answer is not read. `serve`: what its model names; None:
         no single serve. Raises StokerError.
         """
         turn: ResponseTurn | None
         if endpoint is COMPACT:
-            turn = await self._begin_compaction(call, owner, body, max_bytes, serve)  # 1
+            turn = await self._begin_compaction(context, owner, body, max_bytes, serve)  # 1
         else:
-            turn = await self._begin_response(call, owner, endpoint, body, max_bytes, serve)
+            turn = await self._begin_response(context, owner, endpoint, body, max_bytes, serve)
         if turn is not None and len(turn.body) > max_bytes:
             size = f"the request has {len(turn.body)} bytes with what it refers to"
             text = f"{size}; front_door.body_limit is {max_bytes}"
             raise ClientError(text, code="too_large", status=413)
         return turn
 
-    async def finish(self, call: Call, turn: ResponseTurn) -> None:
+    async def finish(self, context: RequestContext, turn: ResponseTurn) -> None:
         """The serve has answered: sends the client its part. Raises StokerError."""
         match turn:
             case SummaryTurn():
-                await self._compact(call, turn)
+                await self._compact(context, turn)
             case StoredTurn():
                 await self._keep(turn.capture, turn.stored_as)
             case RememberedTurn():
@@ -230,26 +230,26 @@ class ResponseTurns:
     # -- /v1/responses -----------------------------------------------------------------------------------------------
 
     async def _begin_response(
-        self, call: Call, owner: str, endpoint: Endpoint, body: bytes, max_bytes: int, serve: Serve | None
+        self, context: RequestContext, owner: str, endpoint: Endpoint, body: bytes, max_bytes: int, serve: Serve | None
     ) -> ResponseTurn | None:
         may_compact = may_hold_compaction(body)
         may_trigger = may_compact and endpoint.generates and (serve is None or not compacts_itself(serve))
-        if may_trigger and await call.process(asks_for_compaction, body):
-            return await self._begin_triggered(call, owner, body, max_bytes)  # 2
-        last_response = call.wire.last_response if isinstance(call.wire, MessageWire) else None
+        if may_trigger and await context.process(asks_for_compaction, body):
+            return await self._begin_triggered(context, owner, body, max_bytes)  # 2
+        last_response = context.exchange.last_response if isinstance(context.exchange, MessageExchange) else None
         is_read = self._store.is_open or last_response is not None
-        request = await call.process(read_request, body) if is_read else None
+        request = await context.process(read_request, body) if is_read else None
         is_stored = request is not None and self._store.is_open and request.is_stored and endpoint.generates
         if request is None or not (is_stored or request.refers or last_response is not None):
             if not may_compact:
                 return None
-            expanded = await call.process(expand_compactions, body, self._seals.open)  # 4
+            expanded = await context.process(expand_compactions, body, self._seals.open)  # 4
             return None if expanded is None else ResponseTurn(endpoint, expanded)
         if last_response is not None and self._is_openais(request, last_response, serve):
             return None  # it refers to what OpenAI has stored
         try:
-            history = await self._history(call, owner, request)
-            made = await call.process(replay, request, history, self._seals.open)  # 5
+            history = await self._history(context, owner, request)
+            made = await context.process(replay, request, history, self._seals.open)  # 5
         except StokerError:
             if last_response is not None and request.previous is not None:
                 last_response.forget(request.previous)  # as `RememberedTurn` does
@@ -258,12 +258,12 @@ class ResponseTurns:
             return WarmUpTurn(endpoint, made.body, last_response, made.items)  # 3
         if is_stored:
             stored_as = StoredAs(owner, new_id("resp_"), request.conversation, made.items, made.own)
-            capture = ResponseCapture(call.wire, _stored_fields(request, stored_as.id), max_bytes)
+            capture = ResponseCapture(context.exchange, _stored_fields(request, stored_as.id), max_bytes)
             return StoredTurn(endpoint, made.body, capture, stored_as)
         if last_response is None:
             return ResponseTurn(endpoint, made.body)
         fields = {"previous_response_id": request.previous, "store": False}
-        capture = ResponseCapture(call.wire, fields, max_bytes)
+        capture = ResponseCapture(context.exchange, fields, max_bytes)
         return RememberedTurn(endpoint, made.body, capture, last_response, made.items, request.previous)
 
     def _is_openais(self, request: StatefulRequest, last_response: LastResponse, serve: Serve | None) -> bool:
@@ -289,8 +289,8 @@ class ResponseTurns:
         finally:
             capture.release(None if is_stored else {"store": False})
 
-    async def _history(self, call: Call, owner: str, request: StatefulRequest) -> list[StoredItem]:
-        last_response = call.wire.last_response if isinstance(call.wire, MessageWire) else None
+    async def _history(self, context: RequestContext, owner: str, request: StatefulRequest) -> list[StoredItem]:
+        last_response = context.exchange.last_response if isinstance(context.exchange, MessageExchange) else None
         if last_response is not None and request.previous is not None:
             remembered = last_response.items_of(request.previous)
             if remembered is not None:
@@ -303,12 +303,12 @@ class ResponseTurns:
             record = await self._store.read(owner, EntryKind.RESPONSE, request.previous)
             if record is None:
                 raise unknown_response(request.previous)
-            return await call.process(history_of_response, record)
+            return await context.process(history_of_response, record)
         if request.conversation is not None:
             record = await self._store.read(owner, EntryKind.CONVERSATION, request.conversation)
             if record is None:
                 raise unknown_conversation(request.conversation)
-            return await call.process(history_of_conversation, record)
+            return await context.process(history_of_conversation, record)
         return []
 
     async def _extend(self, owner: str, id: str, new: list[StoredItem]) -> None:
@@ -321,53 +321,53 @@ class ResponseTurns:
     # -- compaction --------------------------------------------------------------------------------------------------
 
     async def _begin_compaction(
-        self, call: Call, owner: str, body: bytes, max_bytes: int, serve: Serve | None
+        self, context: RequestContext, owner: str, body: bytes, max_bytes: int, serve: Serve | None
     ) -> ResponseTurn | None:
-        request = await call.process(read_request, body)
+        request = await context.process(read_request, body)
         is_relayed = serve is not None and compacts_itself(serve)
         if is_relayed and request.refers and not self._store.is_open:
             return None  # it refers to what OpenAI has stored
-        history = await self._history(call, owner, request)
-        items = [*history, *await call.process(_own_items, request)]
+        history = await self._history(context, owner, request)
+        items = [*history, *await context.process(_own_items, request)]
         if is_relayed:
-            relayed = await call.process(relayed_request, body, request.fields, items, self._seals.open)
+            relayed = await context.process(relayed_request, body, request.fields, items, self._seals.open)
             return None if relayed is body else ResponseTurn(COMPACT, relayed)
-        asked = await call.process(summary_request, request.fields, items, self._seals.open)
-        silent = SilentReply(call.wire)
+        asked = await context.process(summary_request, request.fields, items, self._seals.open)
+        silent = SilentReply(context.exchange)
         return SummaryTurn(RESPONSES, asked, items, silent, ResponseCapture(silent, {}, max_bytes))
 
-    async def _begin_triggered(self, call: Call, owner: str, body: bytes, max_bytes: int) -> ResponseTurn:
-        request = await call.process(read_request, body)
-        own = await call.process(_own_items, request)
-        items = [*await self._history(call, owner, request), *own]
-        asked = await call.process(summary_request, request.fields, items, self._seals.open, ("stream",))
+    async def _begin_triggered(self, context: RequestContext, owner: str, body: bytes, max_bytes: int) -> ResponseTurn:
+        request = await context.process(read_request, body)
+        own = await context.process(_own_items, request)
+        items = [*await self._history(context, owner, request), *own]
+        asked = await context.process(summary_request, request.fields, items, self._seals.open, ("stream",))
         stored_as: StoredAs | None = None
         fields: dict[str, object] = {"store": False, "previous_response_id": request.previous}
-        last_response = call.wire.last_response if isinstance(call.wire, MessageWire) else None
+        last_response = context.exchange.last_response if isinstance(context.exchange, MessageExchange) else None
         if self._store.is_open and request.is_stored:
             stored_as = StoredAs(owner, new_id("resp_"), request.conversation, items, len(own))
             fields = _stored_fields(request, stored_as.id)
-        silent = SilentReply(call.wire)
+        silent = SilentReply(context.exchange)
         capture = ResponseCapture(silent, fields, max_bytes)
         return SummaryTurn(RESPONSES, asked, items, silent, capture, stored_as, True, last_response)
 
-    async def _compact(self, call: Call, turn: SummaryTurn) -> None:
+    async def _compact(self, context: RequestContext, turn: SummaryTurn) -> None:
         """Send what the client gets of the summary. Raises UpstreamError 502 if the model gave none."""
         response = turn.capture.response
         if response is None and not turn.silent.has_dropped:
             return  # the client has an error
-        summary, usage = await call.process(summary_of, response or {})
+        summary, usage = await context.process(summary_of, response or {})
         if not summary:
-            call.reply.restart(call.wire, turn.silent.is_stream)
+            context.reply.restart(context.exchange, turn.silent.is_stream)
             text = "the model gave no complete summary, so the conversation was not compacted: try again"
             raise UpstreamError(text, code="no_summary", status=502)
         sealed = self._seals.seal(summary)
         if not turn.is_triggered:
-            call.reply.restart(call.wire)
-            answer = await call.process(compacted, turn.items, sealed, int(self._wall()), usage)
-            call.reply.send_whole(200, _JSON, answer)
+            context.reply.restart(context.exchange)
+            answer = await context.process(compacted, turn.items, sealed, int(self._wall()), usage)
+            context.reply.send_whole(200, _JSON, answer)
             return
-        turn.capture.replace(call.wire, compaction_item(sealed))
+        turn.capture.replace(context.exchange, compaction_item(sealed))
         if turn.stored_as is not None:
             await self._keep(turn.capture, turn.stored_as)
         else:

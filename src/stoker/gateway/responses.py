@@ -18,7 +18,7 @@ import msgspec
 from stoker.access.caller import Caller
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Scope
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.gateway.operations import Operation
 from stoker.request.accept.routes import RouteKind, wrong_method
 from stoker.request.codec.tolerant_json import decode_fields
@@ -45,9 +45,9 @@ from stoker.store.responses import EntryKind, ResponseStore
 Document = dict[str, Any]
 
 
-def owner_of(call: Call, caller: Caller) -> str:
+def owner_of(context: RequestContext, caller: Caller) -> str:
     """The owner of the responses that a request can reach. No key can have the control socket's name."""
-    return "(local)" if call.wire.is_local else caller.key.name
+    return "(local)" if context.exchange.is_local else caller.key.name
 
 
 class _ConversationFields(msgspec.Struct):

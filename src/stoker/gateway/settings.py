@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from stoker.access.caller import Caller
-from stoker.domain.access import CompatPaths, FrontDoor, Media
+from stoker.domain.access import CompatPaths, ListenSettings, Media
 from stoker.domain.serve import Serve
 from stoker.exchange.planner import Planner
 from stoker.extensions import FAILURES
@@ -25,7 +25,7 @@ P = ParamSpec("P")
 class FlowSettings:
     """Passed to `Flow.configure` at a reload, and, with other `names`, when an alias moves."""
 
-    front_door: FrontDoor
+    front_door: ListenSettings
     names: Names
     planners: tuple[Planner, ...] = ()
     """Answer requests whose `model` means no serve. Empty: every request names its model."""
@@ -92,7 +92,7 @@ def _asked(otherwise: T, question: Callable[P, T], *arguments: P.args, **named: 
         return otherwise
 
 
-def keys_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:
+def keys_of(front_door: ListenSettings, serves: Iterable[Serve]) -> list[str]:
     """Every key that is configured."""
     keys = [key.value for key in front_door.keys] + [serve.key for serve in serves if serve.key is not None]
     keys += [one.key for serve in serves for one in serve.also if one.key is not None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stoker.request.codec.sse import data_of, parse, split
-from stoker.request.relay.reply import ReplyWire
+from stoker.request.relay.reply import ReplyExchange
 from stoker.request.stored_responses.capture import WireBefore
 
 _TYPE = b"content-type"
@@ -20,7 +20,7 @@ _PASSING = frozenset(("response.created", "response.queued", "response.in_progre
 class SilentReply(WireBefore):
     """See the module's docstring. Behind a `ResponseCapture`, which passes on whole events only."""
 
-    def __init__(self, wire: ReplyWire) -> None:
+    def __init__(self, wire: ReplyExchange) -> None:
         super().__init__(wire)
         self.is_stream = False
         """The client has the head of a stream."""

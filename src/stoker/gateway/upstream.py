@@ -10,7 +10,7 @@ from stoker.domain.errors import ClientError
 from stoker.domain.key import Scope
 from stoker.domain.serve import Serve
 from stoker.engines.registry import engine_of
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.gateway.flow import Flow
 from stoker.request.accept.connection import read_body
 
@@ -21,26 +21,26 @@ class UpstreamRequests:
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
 
-    async def handle(self, call: Call, caller: Caller, rest: str) -> None:
+    async def handle(self, context: RequestContext, caller: Caller, rest: str) -> None:
         """`rest`: the path after `/upstream/`. Raises as `pass_on`, and ClientError 404 for an unknown serve."""
         settings = self._flow.settings
         is_open = settings.compat.any_upstream_path and caller.key.scope >= Scope.ADMIN
         name, path = self._split(caller, rest) if is_open else rest.partition("/")[::2]
         serve = settings.names.resolve(name, caller.may_use)
-        if is_open and not path and not call.wire.path.endswith("/"):
+        if is_open and not path and not context.exchange.path.endswith("/"):
             # An engine's page has relative links: the path has to end with a slash, so llama-swap redirects, too.
-            status, query = (301 if call.wire.method in ("GET", "HEAD") else 308), call.wire.query
-            location = call.wire.raw_path + b"/" + (b"?" + query if query else b"")
-            call.wire.close_after()
-            call.reply.send_whole(status, [(b"location", location)], b"")
+            status, query = (301 if context.exchange.method in ("GET", "HEAD") else 308), context.exchange.query
+            location = context.exchange.raw_path + b"/" + (b"?" + query if query else b"")
+            context.exchange.close_after()
+            context.reply.send_whole(status, [(b"location", location)], b"")
             return
         if not settings.names.is_loaded(serve) and any(
             re.search(pattern, f"/{path}") for pattern in settings.compat.upstream_ignore
         ):
             text = f"'{serve.name}' is not loaded, and [compat] upstream_ignore has a pattern for this path"
             raise ClientError(text, code="not_loaded", status=409)
-        has_slash = is_open and path and call.wire.path.endswith("/")
-        await self.pass_on(call, caller, serve, f"{path}/" if has_slash else path, is_open)
+        has_slash = is_open and path and context.exchange.path.endswith("/")
+        await self.pass_on(context, caller, serve, f"{path}/" if has_slash else path, is_open)
 
     def _split(self, caller: Caller, rest: str) -> tuple[str, str]:
         """The name and the path. A name may contain slashes: the shortest that means a serve counts."""
@@ -54,14 +54,20 @@ class UpstreamRequests:
         return parts[0], "/".join(parts[1:])
 
     async def pass_on(
-        self, call: Call, caller: Caller, serve: Serve, path: str, is_open: bool = False, body: bytes | None = None
+        self,
+        context: RequestContext,
+        caller: Caller,
+        serve: Serve,
+        path: str,
+        is_open: bool = False,
+        body: bytes | None = None,
     ) -> None:
         """Pass the request on to `path` of the serve, without a leading slash, and answer with its reply.
 
         `is_open`: also a path that is not listed. `body`: the request's, if it was read. Raises ClientError 404 for a
         path that is not passed on, 403 for a GET without scope observe, and what reading the body raises.
         """
-        method = call.wire.method
+        method = context.exchange.method
         allowed = engine_of(serve.engine).paths
         takes_place = allowed.get((method, path), method == "POST" if is_open else None)
         if takes_place is None:
@@ -74,11 +80,11 @@ class UpstreamRequests:
         if method == "GET":
             require(caller, Scope.OBSERVE)
         if body is None:
-            body = await read_body(call.wire, self._flow.settings.front_door.body_limit)
+            body = await read_body(context.exchange, self._flow.settings.front_door.body_limit)
         if (method, path) not in allowed and is_open:
-            call.decision.endpoint = f"/upstream/{serve.name}/*"  # a path may hold what is nobody's business
-        call.decision.candidates = [Candidate(serve.name)]
-        call.decision.serve = serve.name
-        query = call.wire.query.decode("latin-1")
+            context.decision.endpoint = f"/upstream/{serve.name}/*"  # a path may hold what is nobody's business
+        context.decision.candidates = [Candidate(serve.name)]
+        context.decision.serve = serve.name
+        query = context.exchange.query.decode("latin-1")
         full = f"/{path}?{query}" if query else f"/{path}"
-        await self._flow.pass_through(call, caller, serve, takes_place, method, full, body)
+        await self._flow.pass_through(context, caller, serve, takes_place, method, full, body)

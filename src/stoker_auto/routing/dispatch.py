@@ -23,12 +23,12 @@ from stoker.domain.routing import AUTO, HEADER, UNKNOWN, is_reserved
 from stoker.domain.serve import Serve
 from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import HOLDING, Verify
-from stoker.exchange.call import Call
-from stoker.exchange.carrier import AnswerReading, Carrier
 from stoker.exchange.check import CALL_FINDINGS, AnswerCheck
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.planner import Answer, Candidates, PlannedRequest, Planner, Renamed, Route
 from stoker.exchange.recorder import AnswerRecorder
+from stoker.exchange.request_context import RequestContext
+from stoker.exchange.upstream_client import AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
@@ -46,11 +46,11 @@ from stoker_auto.routing.router import RoutingConstraints, TierRouter
 class Dispatcher(Planner):
     """Plans requests by one configuration. A reload makes another one; requests under way keep theirs."""
 
-    def __init__(self, carrier: Carrier, router: TierRouter, collaborators: Collaborators) -> None:
+    def __init__(self, upstream_client: UpstreamClient, router: TierRouter, collaborators: Collaborators) -> None:
         self.router = router
         self.second_opinion = collaborators.second_opinion
         self._collaborators = collaborators
-        self._carrier = carrier
+        self._upstream_client = upstream_client
         self.names = router.classes.names
         self._orchestrators = {one.name: one.orchestrator for one in router.settings.classes if one.orchestrator}
         """By class: who answers its requests instead of tiers."""
@@ -128,7 +128,7 @@ class Dispatcher(Planner):
             raise _refusal(plan)
         tiers = self._tiers(plan, fields, len(body))
         health, grader = self.router.health, self._collaborators.grader
-        hooks = TierAttempts(self._carrier, health, grader, call, plan, routed, fields, len(body), recorder)
+        hooks = TierAttempts(self._upstream_client, health, grader, call, plan, routed, fields, len(body), recorder)
         hooks.excluded = excluded
         return Candidates(tiers, hooks)
 
@@ -157,7 +157,7 @@ class Dispatcher(Planner):
             tokens = await self._count(call, endpoint, fields, body) if classes.needs_count(outlined) else None
             outlined = classes.with_tokens(outlined, tokens)
         budget = fields.output_budget()
-        header = call.wire.headers.get(HEADER.encode())
+        header = call.exchange.headers.get(HEADER.encode())
         declaration = classes.declaration(fields.model, None if header is None else header.decode("latin-1"), declared)
         if declaration.unknown:
             call.reply.set_header(UNKNOWN.encode(), _printable(declaration.unknown))
@@ -169,7 +169,7 @@ class Dispatcher(Planner):
             call.raise_if_ended()
 
         def speaks(serve: Serve) -> bool:
-            target = self._carrier.target(serve.name)
+            target = self._upstream_client.target(serve.name)
             try:
                 dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
             except ClientError:
@@ -181,10 +181,10 @@ class Dispatcher(Planner):
         says_something = is_spoken and not outlined.may_be_empty and (budget is None or budget > 1)
         return plan._replace(refuses_empty=True) if says_something else plan
 
-    async def _count(self, call: Call, endpoint: Endpoint, fields: BodyFields, body: bytes) -> int | None:
+    async def _count(self, context: RequestContext, endpoint: Endpoint, fields: BodyFields, body: bytes) -> int | None:
         """Prompt tokens, counted by the first loaded tier that has a place and a counter; None: there is none."""
         for serve in self.router.loaded():
-            tokens = await self._carrier.counter.count_if_ready(call, serve, endpoint, fields, body)
+            tokens = await self._upstream_client.counter.count_if_ready(context, serve, endpoint, fields, body)
             if tokens is not None:
                 return tokens
         return None
@@ -203,18 +203,18 @@ class TierAttempts:
     """The attempts of one request at tiers: their checks, their cost, and what they say of each tier's health."""
 
     def __init__(
-        self, carrier: Carrier, health: TierHealth, grader: Grader | None, call: Call, plan: RoutePlan, routed: Routed,
-        fields: BodyFields, size: int, recorder: AnswerRecorder | None,
+        self, upstream_client: UpstreamClient, health: TierHealth, grader: Grader | None, context: RequestContext,
+        plan: RoutePlan, routed: Routed, fields: BodyFields, size: int, recorder: AnswerRecorder | None,
     ) -> None:  # fmt: skip
         """`size`: bytes of the request's body."""
         self.attempts = routed.attempts
         self.excluded: Sequence[Candidate] = ()
-        self._call = call
+        self._context = context
         self._plan = plan
         self._routed = routed
         self._fields = fields
         self._size = size
-        self._carrier = carrier
+        self._upstream_client = upstream_client
         self._health = health
         self._recorder = recorder
         """Keeps the answer for grading; None: it will not be graded."""
@@ -233,16 +233,16 @@ class TierAttempts:
     def begin(self, candidate: PlanCandidate, attempt: Attempt) -> None:
         """Raises StokerError if the caller's key may not spend what the tier costs."""
         self._step, self._attempt, self._continues = self._steps[candidate.tier], attempt, None
-        tier, charge = self._step.tier, self._call.charge
+        tier, charge = self._step.tier, self._context.charge
         self._health.on_sent(tier.name)
-        self._call.reply.set_header(b"x-stoker-tier", tier.name.encode())
+        self._context.reply.set_header(b"x-stoker-tier", tier.name.encode())
         if charge is not None and tier.cloud:
             charge.reserve_cost(expected_cost(tier.cost, self._size, self._fields.output_budget()))
 
     async def reading(self, request: UpstreamRequest) -> AnswerReading:
         step, recorder = self._step, self._recorder
         is_read = step.verify is not Verify.OFF or recorder is not None
-        prompt = await self._call.process(self._carrier.formatter.prompt_of, request) if is_read else None
+        prompt = await self._context.process(self._upstream_client.formatter.prompt_of, request) if is_read else None
         check = None if prompt is None or step.verify is Verify.OFF else AnswerCheck(prompt, step.verify)
         continues, self._check = self._continues, check
         reader: Check | None = check
@@ -253,7 +253,7 @@ class TierAttempts:
     def can_repair(self, request: UpstreamRequest, has_begun: bool) -> bool:
         """Once; after the client has a part of the answer, only if it was a tool call alone that is wrong."""
         self._note_findings()
-        relay = self._call.relay
+        relay = self._context.relay
         translator = None if relay is None else relay.translator
         if self._attempt.repairs or request.written is None or not isinstance(translator, AnswerTranslator):
             return False
@@ -263,8 +263,8 @@ class TierAttempts:
     async def repair(self, request: UpstreamRequest) -> UpstreamRequest:
         self._attempt.repairs += 1
         self._continues = self._rejected
-        self._call.token_count = "", None  # the repaired request is longer
-        return await self._call.process(self._carrier.formatter.repair, request, self._attempt.findings)
+        self._context.token_count = "", None  # the repaired request is longer
+        return await self._context.process(self._upstream_client.formatter.repair, request, self._attempt.findings)
 
     def end(self, error: StokerError | None, retry_after: float | None) -> None:
         """Record what the attempt cost, and report to the tier's circuit."""
@@ -278,13 +278,13 @@ class TierAttempts:
                 error.retry_after = min(self._pauses)  # the client may try again when the first tier may be asked again
         elif attempt.outcome == "served":
             self._health.on_served(tier)
-            if self._grader is not None and self._recorder is not None and self._call.reply.status == 200:
-                self._grader.offer(self._recorder, tier, self._plan.task.name, self._call.decision.id)
+            if self._grader is not None and self._recorder is not None and self._context.reply.status == 200:
+                self._grader.offer(self._recorder, tier, self._plan.task.name, self._context.decision.id)
         record_attempt(self._step, attempt, self._routed)
 
     def _note_findings(self) -> None:
         check, self._check = self._check, None
-        if check is not None and (check.is_wrong or self._call.reply.first_byte_at is not None):
+        if check is not None and (check.is_wrong or self._context.reply.first_byte_at is not None):
             self._attempt.checked = True
             self._attempt.findings = list(dict.fromkeys((*self._attempt.findings, *check.failed_checks())))
 

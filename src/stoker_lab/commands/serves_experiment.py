@@ -184,11 +184,11 @@ def _machine(with_vulkan: bool = False) -> MachineCards:
 
 def settings_for(serve: Serve, port: int, gpu: str | None, state: Path) -> Settings:
     """A front door on loopback, one slot, one serve."""
-    from stoker.domain.access import FrontDoor, Paths, Settings
+    from stoker.domain.access import ListenSettings, Paths, Settings
     from stoker.domain.serve import Slot
 
     return Settings(
-        front_door=FrontDoor(port=port),
+        front_door=ListenSettings(port=port),
         paths=Paths(state=str(state), logs=str(state / "logs"), vault=str(state / "vault")),
         slots=(Slot("experiment", devices=(gpu,) if gpu else ()),),
         serves=(serve,),

@@ -15,7 +15,7 @@ from stoker_auto.routing.router import TierRouter
 def use_router(stage: Stage, router: TierRouter | None, **collaborators: Any) -> None:
     """Requests may name a task from here on; None: no longer."""
     parts = Collaborators(**collaborators)
-    planners = () if router is None else (Dispatcher(stage.carrier, router, parts),)
+    planners = () if router is None else (Dispatcher(stage.upstream_client, router, parts),)
     stage.flow.configure(replace(stage.flow.settings, planners=planners))
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.request.busy_outbox import busy_outbox
 
 from stoker.request.accept.bodies import LARGE_READ, MAX_BURST, BodyBudget, ReadTurns
-from stoker.request.accept.connection import IdleConnections, ServerState, Wire, WireProtocol
+from stoker.request.accept.connection import HttpExchange, IdleConnections, ServerState, WireProtocol
 from stoker.request.outbox import Outbox
 
 
@@ -64,8 +64,8 @@ class House:
         self.bodies = BodyBudget()
         self.idle = IdleConnections()
         self.read_turns = ReadTurns(asyncio.get_running_loop())
-        self.asked: list[Wire] = []
-        self.works: Callable[[Wire], Coroutine[Any, Any, None] | None] = lambda wire: None
+        self.asked: list[HttpExchange] = []
+        self.works: Callable[[HttpExchange], Coroutine[Any, Any, None] | None] = lambda wire: None
         self.state = ServerState()
         self.line, self.paper = self.another()
 
@@ -75,9 +75,9 @@ class House:
         line.connection_made(paper)  # type: ignore[arg-type]
         return line, paper
 
-    def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
-        self.asked.append(wire)
-        return self.works(wire)
+    def handle(self, exchange: HttpExchange) -> Coroutine[Any, Any, None] | None:
+        self.asked.append(exchange)
+        return self.works(exchange)
 
     async def said(self) -> bytes:
         """What was written until now, and with the loop's next turn."""
@@ -401,7 +401,7 @@ async def test_a_body_that_is_whole_is_not_looked_at(house: House) -> None:
 # -- the budget for all bodies ---------------------------------------------------------------------------------------
 
 
-async def until_asked(wire: Wire, ends: asyncio.Event) -> None:
+async def until_asked(exchange: HttpExchange, ends: asyncio.Event) -> None:
     await ends.wait()
 
 
@@ -489,10 +489,10 @@ def test_whatever_happens_all_is_given_back(seed: int) -> None:
         chance = random.Random(seed)
         ends = asyncio.Event()
 
-        async def work(wire: Wire) -> None:
-            while not wire.is_whole and wire.body_error is None and not wire.is_lost:
-                await wire.wait_for_more()
-            body = wire.take_body()
+        async def work(exchange: HttpExchange) -> None:
+            while not exchange.is_whole and exchange.body_error is None and not exchange.is_lost:
+                await exchange.wait_for_more()
+            body = exchange.take_body()
             match chance.randrange(4):
                 case 0:
                     raise ValueError(f"broke with {len(body)} bytes")
@@ -501,14 +501,14 @@ def test_whatever_happens_all_is_given_back(seed: int) -> None:
                 case 2:
                     await asyncio.sleep(0)
             if chance.random() < 0.3:
-                wire.close_after()
-            wire.reply(200, [], b"")
+                exchange.close_after()
+            exchange.reply(200, [], b"")
 
-        def works(wire: Wire) -> Coroutine[Any, Any, None] | None:
+        def works(exchange: HttpExchange) -> Coroutine[Any, Any, None] | None:
             if chance.random() < 0.3:
-                wire.reply(200, [], b"")
+                exchange.reply(200, [], b"")
                 return None
-            return work(wire)
+            return work(exchange)
 
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
         house.works = works
@@ -655,9 +655,9 @@ async def test_the_server_knows_what_runs_until_it_has_ended(house: House) -> No
     assert b"200" in await house.said()
 
 
-async def through(wire: Wire, done: asyncio.Future[None]) -> None:
+async def through(exchange: HttpExchange, done: asyncio.Future[None]) -> None:
     await done
-    wire.reply(200, [], b"")
+    exchange.reply(200, [], b"")
 
 
 # -- a reply before the end of the body ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.request.codec.own_replies import SSE_HEADERS
-from stoker.request.relay.reply import Reply, ReplyWire
+from stoker.request.relay.reply import Reply, ReplyExchange
 
 GZIP = [*SSE_HEADERS, (b"content-encoding", b"GZIP")]
 JSON = [(b"content-type", b"application/json")]
@@ -50,7 +50,7 @@ class Paper:
 def reply(dialect: Dialect | None = Dialect.CHAT) -> tuple[Reply, Paper, asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
     paper = Paper()
-    wire: ReplyWire = paper
+    wire: ReplyExchange = paper
     made = Reply(wire, dialect, "req_1", loop, lambda: 7.0)
     made.set_header(b"x-stoker-serve", b"a")
     return made, paper, loop

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from stoker.access.access_control import AccessControl
 from stoker.cli.console.errors import UsageError
-from stoker.domain.access import FrontDoor, Settings
+from stoker.domain.access import ListenSettings, Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.nearest import nearest
@@ -116,7 +116,7 @@ def read_root(text: str) -> str:
     return text.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
-def key_of(front_door: FrontDoor, variable: str | None) -> ClientKey:
+def key_of(front_door: ListenSettings, variable: str | None) -> ClientKey:
     """The variable with the key: `variable`, else that of the first key. Raises UsageError."""
     if variable is not None and not _VARIABLE.fullmatch(variable):
         raise UsageError("--key-env: give the name of a variable (letters, digits, _), never the key itself")
@@ -209,7 +209,7 @@ def suggestion(word: str, known: Sequence[str]) -> str:
     return f"{hint} known: {', '.join(dict.fromkeys(known)) or 'none'}"
 
 
-def address_warnings(front_door: FrontDoor, root: str) -> list[str]:
+def address_warnings(front_door: ListenSettings, root: str) -> list[str]:
     """Settings of the front door that would refuse requests to this address."""
     url = urlsplit(root)
     found = []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from stoker.cli.console.answers import StatusAnswer
-from stoker.domain.access import FrontDoor, Paths, ResponseStorage, Settings, TlsSettings
+from stoker.domain.access import ListenSettings, Paths, ResponseStorage, Settings, TlsSettings
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve, Status
 
@@ -40,5 +40,5 @@ def settings_of(status: StatusAnswer, models: Iterable[Mapping[str, Any]]) -> tu
         serves[serve.name] = replace(serve, aliases=(*serve.aliases, *more), modalities=taken)
     door, responses = status.frontdoor, ResponseStorage(store=status.responses is not None)
     tls = TlsSettings("", "") if door.base_url.startswith("https:") else None
-    front_door = FrontDoor(host=door.host or "127.0.0.1", port=door.port, tls=tls)
+    front_door = ListenSettings(host=door.host or "127.0.0.1", port=door.port, tls=tls)
     return Settings(front_door, Paths("", "", ""), (), tuple(serves.values()), responses=responses), tuple(tasks)

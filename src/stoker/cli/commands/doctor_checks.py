@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.cli.console.answers import StatusAnswer
-    from stoker.domain.access import FrontDoor, Media, Paths, ResponseStorage, Settings
+    from stoker.domain.access import ListenSettings, Media, Paths, ResponseStorage, Settings
     from stoker.domain.serve import Serve, Slot
     from stoker.fleet.memory.devices import DeviceProbe
     from stoker.fleet.memory.host import HostMemory
@@ -157,7 +157,7 @@ def _lock_holder(lock: Path) -> str | None:
     return None
 
 
-def port(front_door: FrontDoor, running: int | None) -> DoctorFinding:
+def port(front_door: ListenSettings, running: int | None) -> DoctorFinding:
     """Free, or ours."""
     from stoker.cli.machine import ports
 
@@ -179,7 +179,7 @@ def port(front_door: FrontDoor, running: int | None) -> DoctorFinding:
     )  # fmt: skip
 
 
-def access(front_door: FrontDoor, asks_for_keys: bool | None = None) -> DoctorFinding:
+def access(front_door: ListenSettings, asks_for_keys: bool | None = None) -> DoctorFinding:
     """Who may ask, against who can reach the port. `asks_for_keys`: what the Stoker that runs does; None: none runs."""
     where = f"listens on {front_door.host}"
     if asks_for_keys is None:

@@ -17,7 +17,7 @@ from stoker.config.tables.router import TierTable
 from stoker.domain.access import (
     CompatPaths,
     Conversations,
-    FrontDoor,
+    ListenSettings,
     Media,
     Paths,
     ResponseStorage,
@@ -37,7 +37,7 @@ from stoker.domain.telemetry import Telemetry
 class File(msgspec.Struct, frozen=True):
     """The whole file."""
 
-    front_door: Annotated[FrontDoor, setting("Address, limits and keys of the one endpoint.")] = FrontDoor()
+    front_door: Annotated[ListenSettings, setting("Address, limits and keys of the one endpoint.")] = ListenSettings()
     paths: Annotated[Paths, setting("Where state, logs and models lie.")] = Paths("", "", "")
     slots: Annotated[dict[str, Slot], setting("Sets of devices that serves share: `[slots.NAME]`.")] = {}
     swap: Annotated[SwapPolicy, setting("How slots swap their residents.")] = SwapPolicy()

@@ -19,7 +19,7 @@ from stoker.domain.access import CompatPaths
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Scope
 from stoker.domain.serve import Serve
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.compat.log_tail import LogTail
 from stoker.gateway.compat.model_control import ModelControl
@@ -85,28 +85,28 @@ class CompatEndpoints:
         self._control = ModelControl(conductor, asyncio.get_running_loop())
         self._streams = OpenStreams(lambda: conductor.is_closing)
 
-    async def handle(self, call: Call, caller: Caller, path: str, query: Mapping[str, str]) -> None:
+    async def handle(self, context: RequestContext, caller: Caller, path: str, query: Mapping[str, str]) -> None:
         """Answer a request that `refuse_unless_offered` let through. Raises StokerError, and what `read_body` raises.
 
         On cancel, loads and unloads that began go on.
         """
         names = self._flow.settings.names
         if path in ("/infill", "/completion"):
-            body = await read_body(call.wire, self._flow.settings.front_door.body_limit)
+            body = await read_body(context.exchange, self._flow.settings.front_door.body_limit)
             serve = names.resolve(_model_of(body), caller.may_use)
-            await self._upstream.pass_on(call, caller, serve, path[1:], self._passes_to_any_engine, body)
+            await self._upstream.pass_on(context, caller, serve, path[1:], self._passes_to_any_engine, body)
         elif path == "/props":
-            await self._props(call, caller, query)
+            await self._props(context, caller, query)
         elif path == "/models/sse":
-            await self._send_events(call, caller)
+            await self._send_events(context, caller)
         elif path.startswith("/logs"):
-            await self._send_logs(call, caller, path, query)
+            await self._send_logs(context, caller, path, query)
         else:
-            body = b"" if call.wire.method == "GET" else await read_body(call.wire, _SMALL)
+            body = b"" if context.exchange.method == "GET" else await read_body(context.exchange, _SMALL)
             kind, text = await self._act(caller, path, body, names)
-            if call.wire.method == "GET":
-                call.wire.close_after()  # it may have a body, which is not read
-            call.reply.send_whole(200, [(b"content-type", kind)], text)
+            if context.exchange.method == "GET":
+                context.exchange.close_after()  # it may have a body, which is not read
+            context.reply.send_whole(200, [(b"content-type", kind)], text)
 
     async def _act(self, caller: Caller, path: str, body: bytes, names: Names) -> tuple[bytes, bytes]:
         """Content type and body."""
@@ -135,17 +135,17 @@ class CompatEndpoints:
 
     # -- llama.cpp -----------------------------------------------------------------------------------------------
 
-    async def _props(self, call: Call, caller: Caller, query: Mapping[str, str]) -> None:
+    async def _props(self, context: RequestContext, caller: Caller, query: Mapping[str, str]) -> None:
         model = query.get("model", "")
         if not model:
-            call.reply.send_whole(200, [(b"content-type", _JSON)], msgspec.json.encode(_router_props()))
+            context.reply.send_whole(200, [(b"content-type", _JSON)], msgspec.json.encode(_router_props()))
             return
         serve = self._flow.settings.names.resolve(model, caller.may_use)
         if query.get("autoload", "true") not in ("true", "1") and not self._conductor.residency.is_loaded(serve.name):
             raise ClientError("model is not loaded", code="not_loaded", param="model")
-        await self._upstream.pass_on(call, caller, serve, "props", self._passes_to_any_engine)
+        await self._upstream.pass_on(context, caller, serve, "props", self._passes_to_any_engine)
 
-    async def _send_events(self, call: Call, caller: Caller) -> None:
+    async def _send_events(self, context: RequestContext, caller: Caller) -> None:
         seen: dict[str, tuple[str, int | None]] = {}
 
         async def poll() -> bytes:
@@ -153,14 +153,14 @@ class CompatEndpoints:
             return self._control.status_events(usable, seen)
 
         await poll()
-        await self._streams.send(call, _EVENTS, poll, ping=b": ping\n\n")
+        await self._streams.send(context, _EVENTS, poll, ping=b": ping\n\n")
 
     # -- llama-swap ----------------------------------------------------------------------------------------------
 
-    async def _send_logs(self, call: Call, caller: Caller, path: str, query: Mapping[str, str]) -> None:
+    async def _send_logs(self, context: RequestContext, caller: Caller, path: str, query: Mapping[str, str]) -> None:
         tail = self._tail(path[len(STREAM_OF) :], caller)
         if path == "/logs":
-            call.reply.send_whole(200, [(b"content-type", _TEXT)], await asyncio.to_thread(tail.history))
+            context.reply.send_whole(200, [(b"content-type", _TEXT)], await asyncio.to_thread(tail.history))
             return
         first = b""
         if "no-history" in query:
@@ -173,7 +173,7 @@ class CompatEndpoints:
             text, first = first or await asyncio.to_thread(tail.read), b""
             return text
 
-        await self._streams.send(call, _TEXT, poll)
+        await self._streams.send(context, _TEXT, poll)
 
     def _tail(self, name: str, caller: Caller) -> LogTail:
         """`name`: `proxy` (Stoker's own log), `upstream` (the serves'), a model, or empty for all of them."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from stoker.domain.errors import CapacityError
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 
 MAX_STREAMS = 32
 """How many streams may be open at once."""
@@ -25,7 +25,9 @@ class OpenStreams:
         self._is_ending = is_ending
         self._open = 0
 
-    async def send(self, call: Call, kind: bytes, poll: Callable[[], Awaitable[bytes]], ping: bytes = b"") -> None:
+    async def send(
+        self, context: RequestContext, kind: bytes, poll: Callable[[], Awaitable[bytes]], ping: bytes = b""
+    ) -> None:
         """Send what `poll()` returns until the client leaves. While it does not read, nothing is polled.
 
         Raises CapacityError 503 if too many streams are open. On cancel the caller breaks the reply off.
@@ -36,15 +38,15 @@ class OpenStreams:
             )
         self._open += 1
         try:
-            call.reply.commit(200, [(b"content-type", kind), *_HEADERS])
+            context.reply.commit(200, [(b"content-type", kind), *_HEADERS])
             silent_for = 0.0
-            while not call.wire.is_lost and not self._is_ending():
-                piece = b"" if call.wire.is_paused else await poll()
-                if not piece and ping and silent_for >= PING_EVERY and not call.wire.is_paused:
+            while not context.exchange.is_lost and not self._is_ending():
+                piece = b"" if context.exchange.is_paused else await poll()
+                if not piece and ping and silent_for >= PING_EVERY and not context.exchange.is_paused:
                     piece = ping
                 silent_for = 0.0 if piece else silent_for + POLL_EVERY
-                call.wire.write(piece)
+                context.exchange.write(piece)
                 await asyncio.sleep(POLL_EVERY)
-            call.reply.finish()
+            context.reply.finish()
         finally:
             self._open -= 1

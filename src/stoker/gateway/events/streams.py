@@ -16,11 +16,11 @@ from typing import Any
 from stoker.access.caller import Caller, require
 from stoker.domain.errors import CapacityError, StokerError
 from stoker.domain.key import Scope
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.gateway.events.ring import EventRing, frame
 from stoker.gateway.events.topics import Topic
 from stoker.gateway.events.wanted import DEFAULT, LOGS, wanted_topics
-from stoker.request.accept.connection import Wire
+from stoker.request.accept.connection import HttpExchange
 from stoker.request.relay.reply import Reply
 
 log = logging.getLogger("stoker.front")
@@ -50,7 +50,7 @@ class Patience:
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    wire: Wire
+    exchange: HttpExchange
     reply: Reply
     topics: tuple[str, ...]
     after: int | None
@@ -123,7 +123,7 @@ class EventStreams:
         """Nobody reads, and nothing is polled."""
         return self._task is None
 
-    async def handle(self, call: Call, admit: Callable[[], Caller], query: Mapping[str, str]) -> None:
+    async def handle(self, context: RequestContext, admit: Callable[[], Caller], query: Mapping[str, str]) -> None:
         """Send events until the client leaves, may read no longer, or Stoker shuts down. `admit` tells who asks by the
         keys of the moment, or raises StokerError.
 
@@ -140,16 +140,16 @@ class EventStreams:
                 self._find(name, caller)
         if self.count >= MAX_READERS:
             raise CapacityError(f"{MAX_READERS} pages and programs read events: close one", code="too_many_streams")
-        known = self._ring.number_of(call.wire.headers.get(b"last-event-id", b"").decode("latin-1"))
-        reader = _Reader(call.wire, call.reply, tuple(names), known, admit, self._loop.create_future())
-        reader.wire.on_lost = reader.end
+        known = self._ring.number_of(context.exchange.headers.get(b"last-event-id", b"").decode("latin-1"))
+        reader = _Reader(context.exchange, context.reply, tuple(names), known, admit, self._loop.create_future())
+        reader.exchange.on_lost = reader.end
         self._joining.append(reader)
         self._start()
         try:
             if await reader.ended:
-                call.reply.finish()
+                context.reply.finish()
             else:
-                call.reply.break_off()
+                context.reply.break_off()
         finally:
             self._forget(reader)
 
@@ -239,9 +239,9 @@ class EventStreams:
                 self._joining.remove(reader)
 
     def _start_reader(self, reader: _Reader, first: bytes) -> None:
-        reader.wire.close_after()  # the request may have a body, which is not read
+        reader.exchange.close_after()  # the request may have a body, which is not read
         reader.reply.commit(200, _HEADERS)
-        reader.wire.write(first)
+        reader.exchange.write(first)
         reader.last_written_at = reader.checked_at = self._loop.time()
         self._readers.append(reader)
 
@@ -271,14 +271,14 @@ class EventStreams:
         now = self._loop.time()
         joined: dict[tuple[int, tuple[str, ...]], bytes | None] = {}
         for reader in self._readers:
-            wire, position = reader.wire, reader.after or 0
+            exchange, position = reader.exchange, reader.after or 0
             if now - reader.checked_at >= CHECK_EVERY:
                 reader.checked_at = now
                 if not reader.may_read():
                     reader.end()  # it learns why when it comes back
             if reader.ended.done():
                 continue
-            if wire.is_paused:
+            if exchange.is_paused:
                 if now - reader.last_written_at > self._patience.unread_limit:
                     reader.end(in_order=False)
                 continue
@@ -291,5 +291,5 @@ class EventStreams:
                 continue
             reader.after = self._ring.last
             if missed or now - reader.last_written_at >= self._patience.ping_every:
-                wire.write(missed or b": ping\n\n")
+                exchange.write(missed or b": ping\n\n")
                 reader.last_written_at = now

@@ -13,7 +13,7 @@ from stoker.access.sessions import cookie
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Scope
 from stoker.gateway.web.files import PageFiles, PageReply
-from stoker.request.accept.connection import Wire
+from stoker.request.accept.connection import HttpExchange
 
 NOWHERE = "/ui"
 """Without the slash at its end, the page's relative addresses would miss."""
@@ -43,26 +43,26 @@ class WebPage:
         """Every path that is answered without a key."""
         return [NOWHERE, *self._files.paths]
 
-    def file(self, wire: Wire) -> PageReply:
+    def file(self, exchange: HttpExchange) -> PageReply:
         """Raises ClientError 404."""
-        if wire.path == NOWHERE:
+        if exchange.path == NOWHERE:
             return redirect(b"")
-        return self._files.reply(wire.path, wire.headers)
+        return self._files.reply(exchange.path, exchange.headers)
 
-    def session(self, wire: Wire, caller: Caller, body: bytes) -> SessionAnswer:
+    def session(self, exchange: HttpExchange, caller: Caller, body: bytes) -> SessionAnswer:
         """Who asks (GET); sign in with the key that the request has (POST); sign out (DELETE).
 
         Raises ClientError 400, 403 (scope), 405.
         """
         headers = [NO_STORE]
         name = self._door.session_cookie
-        if wire.method == "DELETE":
-            self._door.sessions.end(wire.headers, name)
-            headers.append(self._cookie(wire, "", _read(body)))
-        if wire.method == "POST" and (key := presented_key(wire.headers)) and self._door.asks_for_keys:
+        if exchange.method == "DELETE":
+            self._door.sessions.end(exchange.headers, name)
+            headers.append(self._cookie(exchange, "", _read(body)))
+        if exchange.method == "POST" and (key := presented_key(exchange.headers)) and self._door.asks_for_keys:
             require(caller, Scope.OBSERVE)
             path = _read(body)
-            headers.append(self._cookie(wire, self._door.sessions.begin(self._door.keyring.digest(key)), path))
+            headers.append(self._cookie(exchange, self._door.sessions.begin(self._door.keyring.digest(key)), path))
         document = {
             "key": caller.key.name,
             "scope": caller.key.scope.name.lower(),
@@ -71,8 +71,8 @@ class WebPage:
         }
         return SessionAnswer(document, headers)
 
-    def _cookie(self, wire: Wire, token: str, path: str) -> tuple[bytes, bytes]:
-        is_secure = wire.scheme == "https" or self._is_encrypted()
+    def _cookie(self, exchange: HttpExchange, token: str, path: str) -> tuple[bytes, bytes]:
+        is_secure = exchange.scheme == "https" or self._is_encrypted()
         return b"set-cookie", cookie(self._door.session_cookie, token, path, is_secure)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import ListenSettings
 from stoker.domain.errors import CapacityError
 
 MIN_BUDGET = 64 * 2**20
@@ -33,7 +33,7 @@ class BodyBudget:
     """One limit for all request bodies that are in memory at the same time. Counts bytes as received; copies made while
     a body is read or translated are not counted.
 
-    Each `take` is followed by one `give_back` of the same size: see `Wire`.
+    Each `take` is followed by one `give_back` of the same size: see `HttpExchange`.
     """
 
     __slots__ = ("_limit_for_large", "held", "limit", "refused")
@@ -76,7 +76,7 @@ def least_for(body_limit: int) -> int:
     return -(-body_limit * _RESERVE // (_RESERVE - 1))
 
 
-def budget_for(front_door: FrontDoor, memory: int | None) -> int:
+def budget_for(front_door: ListenSettings, memory: int | None) -> int:
     """The configured budget; else a tenth of `memory` (bytes; None: unknown), but at least 64 MiB, and enough for one
     body of the largest size.
     """

@@ -3,8 +3,8 @@
 llhttp parses. A request begins in the callback that read it, when all of that read has been parsed. Requests of one
 connection are answered one after the other, in the order in which they came.
 
-`WireProtocol` is the connection, `Wire` one request on it, whose reply it writes straight to the socket. `InlineTask`
-runs what answers the request. `ServerState` and `IdleConnections` are what all connections share.
+`WireProtocol` is the connection, `HttpExchange` one request on it, whose reply it writes straight to the socket.
+`InlineTask` runs what answers the request. `ServerState` and `IdleConnections` are what all connections share.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ClientConnection(MovableConnection, Protocol):
 
     def resume_body(self) -> None: ...
 
-    def on_replied(self, wire: Wire) -> None: ...
+    def on_replied(self, exchange: HttpExchange) -> None: ...
 
     def begin_tunnel(self, receive: Callable[[bytes], None], end: Callable[[], None] | None) -> None: ...
 
@@ -204,7 +204,7 @@ class RequestHandler(Protocol):
     idle: IdleConnections
     read_turns: ReadTurns
 
-    def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+    def handle(self, exchange: HttpExchange) -> Coroutine[Any, Any, None] | None:
         """Answer at once, or return the coroutine that will. Raises nothing."""
 
 
@@ -298,10 +298,10 @@ class WireProtocol(asyncio.Protocol):
         """Reading is paused until other connections had their turn."""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._incoming: Wire | None = None
+        self._incoming: HttpExchange | None = None
         """The request whose body is being received."""
-        self._running: Wire | None = None
-        self._next: list[Wire] = []
+        self._running: HttpExchange | None = None
+        self._next: list[HttpExchange] = []
 
     # -- asyncio -------------------------------------------------------------------------------------------------
 
@@ -445,7 +445,7 @@ class WireProtocol(asyncio.Protocol):
         url, self._url = self._url, b""
         headers, self._headers = self._headers, []
         keeps_alive = parser.should_keep_alive()
-        self._incoming = wire = Wire(self, parser.get_method().decode(), url, headers, keeps_alive)
+        self._incoming = wire = HttpExchange(self, parser.get_method().decode(), url, headers, keeps_alive)
         # Only HTTP/1.1 keeps a connection without being asked to; llhttp takes both of these for a wish.
         if not keeps_alive or b"connection" in wire.headers or b"proxy-connection" in wire.headers:
             wire.version = parser.get_http_version()
@@ -479,11 +479,11 @@ class WireProtocol(asyncio.Protocol):
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    def on_replied(self, wire: Wire) -> None:
+    def on_replied(self, exchange: HttpExchange) -> None:
         """The reply is complete: start the next request."""
         self._running = None
-        if not wire.keeps_alive:
-            if wire.is_whole:
+        if not exchange.keeps_alive:
+            if exchange.is_whole:
                 self.transport.close()
             else:
                 self._close_lingering()
@@ -699,7 +699,7 @@ class Forwarded(NamedTuple):
     """The path without the public prefix, if the proxy left that in."""
 
 
-class Wire:
+class HttpExchange:
     """One request, and its reply, which is written straight to the socket. All methods return at once; writing to a
     lost client does nothing.
 
@@ -1034,7 +1034,7 @@ def _target(url: bytes) -> tuple[bytes, bytes]:
 
 
 class BodySource(Protocol):
-    """The body of a request while it comes: see `Wire`."""
+    """The body of a request while it comes: see `HttpExchange`."""
 
     headers: dict[bytes, bytes]
     received: int

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
-from stoker.request.accept.connection import Forwarded, Wire
+from stoker.request.accept.connection import Forwarded, HttpExchange
 from stoker.request.accept.routes import BEHIND_PROXIES, TREES_BEHIND_PROXIES
 
 EVERYBODY = "*"
@@ -34,11 +34,11 @@ class TrustedProxies:
                 self._networks.append(ipaddress.ip_network(text))
         self._remembered: dict[str, bool] = {}
 
-    def apply(self, wire: Wire) -> None:
+    def apply(self, exchange: HttpExchange) -> None:
         """Make the request what the proxy says it is; unchanged if it did not come from a trusted proxy."""
-        peer = wire.address
+        peer = exchange.address
         if self._trusts(peer):
-            wire.apply_forwarded(self.read(peer, wire.path, wire.raw_headers))
+            exchange.apply_forwarded(self.read(peer, exchange.path, exchange.raw_headers))
 
     def read(self, peer: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Forwarded:
         """What the headers say, which `peer`, a trusted proxy, passed on."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from stoker.request.accept.bodies import SMALL, BodyBudget
-from stoker.request.accept.connection import ClientConnection, Wire
+from stoker.request.accept.connection import ClientConnection, HttpExchange
 from stoker.request.codec.response_events import error_message, events_of
 from stoker.request.codec.sse import FrameSplitter
 from stoker.request.stored_responses.compaction import since_compaction
@@ -38,7 +38,7 @@ class MessageConnection(ClientConnection, Protocol):
     def send_ping(self) -> None: ...
 
 
-class MessageWire(Wire):
+class MessageExchange(HttpExchange):
     """See the module's docstring."""
 
     __slots__ = ("_messages", "_parts", "_size", "_splitter", "_status", "last_response")

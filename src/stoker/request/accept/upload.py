@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from stoker.domain import figures
 from stoker.domain.errors import CapacityError, ClientError, ClientLeft
 from stoker.domain.request_parameters import RequestParameters
-from stoker.request.accept.connection import Wire
+from stoker.request.accept.connection import HttpExchange
 from stoker.request.codec.form_parameters import FormEdit, edit_form
 from stoker.request.codec.multipart import FormField, FormPart, MultipartScanner, boundary_of
 
@@ -46,35 +46,35 @@ class Upload:
         """Bytes of memory."""
         return min(self._spool.size, MEMORY)
 
-    async def receive(self, wire: Wire, limit: int, run: Run, check_model: Callable[[str], None]) -> None:
+    async def receive(self, exchange: HttpExchange, limit: int, run: Run, check_model: Callable[[str], None]) -> None:
         """Read the body of a request. `run(work, *arguments)` does work that may block. `check_model(name)` is called
         once, as soon as the model is known; what it raises ends the upload.
 
         Raises as `body.wait_for_body`, and ClientError 400 or 415 as `MultipartScanner`.
         """
-        self._boundary = _boundary(wire)
+        self._boundary = _boundary(exchange)
         scanner = MultipartScanner(self._boundary)
-        declared = wire.headers.get(b"content-length")
+        declared = exchange.headers.get(b"content-length")
         if declared is not None and int(declared) > limit:
             raise _too_large(limit)
         seen, is_checked = 0, False
         while True:
-            if wire.is_lost:
+            if exchange.is_lost:
                 raise ClientLeft
-            if wire.body_error is not None:
-                raise wire.body_error
-            if wire.received > limit:
+            if exchange.body_error is not None:
+                raise exchange.body_error
+            if exchange.received > limit:
                 raise _too_large(limit)
-            if wire.is_whole or wire.received - seen >= BATCH:
-                seen = wire.received
-                await self._keep(wire, scanner, run)
+            if exchange.is_whole or exchange.received - seen >= BATCH:
+                seen = exchange.received
+                await self._keep(exchange, scanner, run)
                 if not is_checked and (model := scanner.fields.get("model")) is not None:
                     is_checked = True
                     check_model(model.text)
-            if wire.is_whole and wire.received == seen:
+            if exchange.is_whole and exchange.received == seen:
                 break
-            if not wire.is_whole:
-                await wire.wait_for_more()
+            if not exchange.is_whole:
+                await exchange.wait_for_more()
         self.fields, self._parts = scanner.finish(), scanner.parts
 
     def edited(self, model: str | None, parameters: RequestParameters) -> tuple[UploadBody, tuple[str, ...]]:
@@ -92,16 +92,16 @@ class Upload:
         """Drop the form."""
         self._spool.close()
 
-    async def _keep(self, wire: Wire, scanner: MultipartScanner, run: Run) -> None:
+    async def _keep(self, exchange: HttpExchange, scanner: MultipartScanner, run: Run) -> None:
         """Scan and store what has come; meanwhile nothing more is read, so that memory stays bounded."""
-        data = wire.take_body()
-        wire.pause_body()
+        data = exchange.take_body()
+        exchange.pause_body()
         try:
             await run(_store, scanner, self._spool, data)
         finally:
-            wire.resume_body()
+            exchange.resume_body()
         if self._spool.is_on_disk:
-            wire.give_back_body()
+            exchange.give_back_body()
 
 
 class UploadBody:
@@ -128,8 +128,8 @@ def _store(scanner: MultipartScanner, spool: Spool, data: bytes) -> None:
     spool.write(data)
 
 
-def _boundary(wire: Wire) -> bytes:
-    given = [value for name, value in wire.raw_headers if name == b"content-type"]
+def _boundary(exchange: HttpExchange) -> bytes:
+    given = [value for name, value in exchange.raw_headers if name == b"content-type"]
     if len(given) > 1:
         raise ClientError("the request has two 'content-type' headers: send one", code="repeated_header")
     return boundary_of(given[0] if given else b"")

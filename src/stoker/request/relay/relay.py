@@ -33,7 +33,7 @@ from stoker.request.relay import faults
 from stoker.request.relay.faults import refusal_of
 from stoker.request.relay.headers import accepted_codings, reply_headers, retry_after
 from stoker.request.relay.pool import ReplyReceiver, RequestBody
-from stoker.request.relay.reply import Reply, ReplyWire
+from stoker.request.relay.reply import Reply, ReplyExchange
 
 
 class RelayCompletion:
@@ -311,7 +311,7 @@ class Relay:
 
     def close(self) -> None:
         """Stop the timer and the upstream call, if they still run."""
-        self.reply.wire.on_resume = None
+        self.reply.exchange.on_resume = None
         self._disarm()
         if self._opening is not None:
             self._opening.cancel()
@@ -427,13 +427,13 @@ class Relay:
             self._hold_or_flow(out, reader)
             return
         if out:  # as `_write`, without a call for each event
-            wire = self.reply.wire
+            wire = self.reply.exchange
             wire.write(out)
             if wire.is_paused:
                 self._wait_for_client(wire)
         if reader.error is not None:
             if self._rejection is None and reader.includes_error:  # that was the one error event
-                self.reply.wire.close_after()
+                self.reply.exchange.close_after()
                 self.reply.finish()
             self.end_with(self._rejection or reader.error)
 
@@ -506,18 +506,18 @@ class Relay:
         self._held.clear()
 
     def _write(self, out: bytes) -> None:
-        wire = self.reply.wire
+        wire = self.reply.exchange
         wire.write(out)
         if wire.is_paused:
             self._wait_for_client(wire)
 
-    def _wait_for_client(self, wire: ReplyWire) -> None:
+    def _wait_for_client(self, wire: ReplyExchange) -> None:
         if self._connection is not None:
             self._connection.pause()
             wire.on_resume = self._resume
 
     def _resume(self) -> None:
-        self.reply.wire.on_resume = None
+        self.reply.exchange.on_resume = None
         self._last_data = self._loop.time()  # the silence was the client's
         if self._connection is not None:
             self._connection.resume()
@@ -532,7 +532,7 @@ class Relay:
         self._timer = None
         silent = self._loop.time() - self._last_data
         stall, keep_alive = self._limits.stall_timeout, self._limits.keep_alive
-        wire = self.reply.wire
+        wire = self.reply.exchange
         ends = stall > 0 and (wire.is_paused or self._reader is not None or self._dialect is not None)
         if ends and silent >= (max(stall, self._limits.unread) if wire.is_paused else stall):
             self.end_with(faults.unread(silent) if wire.is_paused else faults.stalled(silent))

@@ -33,8 +33,8 @@ ANNOUNCE_EVERY = 5.0
 _STREAMS = (b"text/event-stream", b"application/x-ndjson")
 
 
-class ReplyWire(Protocol):
-    """The request's connection to its client: `accept.wire`. No method waits; writing to a lost client does nothing."""
+class ReplyExchange(Protocol):
+    """The request's connection to its client: `HttpExchange`. No method waits. Writes to a lost client do nothing."""
 
     on_resume: Callable[[], None] | None
 
@@ -67,6 +67,7 @@ class Reply:
         "created",
         "dialect",
         "error",
+        "exchange",
         "first_byte_at",
         "headers",
         "is_committed",
@@ -77,12 +78,11 @@ class Reply:
         "request_id",
         "status",
         "upstream_messages",
-        "wire",
     )
 
     def __init__(
         self,
-        wire: ReplyWire,
+        wire: ReplyExchange,
         dialect: Dialect | None,
         request_id: str,
         loop: asyncio.AbstractEventLoop,
@@ -90,7 +90,7 @@ class Reply:
         upstream_messages: UpstreamMessages | None = None,
     ) -> None:
         """`now`: the clock, in seconds. `upstream_messages`: how much of an engine's error text the client sees."""
-        self.wire = wire
+        self.exchange = wire
         self.dialect = dialect
         self.request_id = request_id
         self.loop = loop
@@ -142,7 +142,7 @@ class Reply:
         self._has_events = self.dialect is not None and _is_plain_stream(headers)
         self.status = status
         request_id = (b"x-request-id", self.request_id.encode())
-        self.wire.start(status, [*headers, *self.headers.items(), request_id])
+        self.exchange.start(status, [*headers, *self.headers.items(), request_id])
 
     def begin_tunnel(
         self, headers: list[tuple[bytes, bytes]], switch: Callable[[Iterable[tuple[bytes, bytes]]], None]
@@ -167,11 +167,11 @@ class Reply:
         self.is_finished = True
         self.status = status
         request_id = (b"x-request-id", self.request_id.encode())
-        self.wire.reply(status, [*headers, *self.headers.items(), request_id], body)
+        self.exchange.reply(status, [*headers, *self.headers.items(), request_id], body)
 
     def ping(self) -> None:
         if self._has_events:
-            self.wire.write(ping(self.dialect, self.model, self.created))
+            self.exchange.write(ping(self.dialect, self.model, self.created))
 
     def set_header(self, name: bytes, value: bytes) -> None:
         self.headers[name] = value
@@ -185,17 +185,17 @@ class Reply:
         if not self.is_finished:
             self.is_finished = True
             self._disarm()
-            self.wire.finish(last)
+            self.exchange.finish(last)
 
-    def send_through(self, wire: ReplyWire) -> None:
+    def send_through(self, wire: ReplyExchange) -> None:
         """Send everything through `wire`, which stands before the connection. Nothing was sent yet."""
-        self.wire = wire
+        self.exchange = wire
 
-    def restart(self, wire: ReplyWire, has_head: bool = False) -> None:
+    def restart(self, wire: ReplyExchange, has_head: bool = False) -> None:
         """Discard a reply that the wire it was sent through has held back: another one goes to `wire`. `has_head`: the
         client has the head of a stream.
         """
-        self.wire = wire
+        self.exchange = wire
         self.is_finished, self.is_committed = False, has_head
 
     def set_dialect(self, dialect: Dialect | None) -> None:
@@ -217,18 +217,18 @@ class Reply:
         self._disarm()
         error = self.upstream_messages.for_client(error)
         if self.is_committed:
-            self.wire.close_after()
+            self.exchange.close_after()
             # without a first byte, the client has no event of the serve's
             position = StreamPosition() if self.first_byte_at is None else self.position()
             if position.response is None:
                 position = position._replace(response=bare_response(self.request_id, self.model, self.created))
-            self.wire.finish(error_event(error, self.dialect, self.request_id, position))
+            self.exchange.finish(error_event(error, self.dialect, self.request_id, position))
             return
         if close:
-            self.wire.close_after()
+            self.exchange.close_after()
         self.status = status_of(error, self.dialect)
         body = error_body(error, self.dialect, self.request_id)
-        self.wire.reply(
+        self.exchange.reply(
             self.status, [*error_headers(error, self.dialect, self.request_id), *self.headers.items()], body
         )
 
@@ -237,7 +237,7 @@ class Reply:
         if not self.is_finished:
             self.is_finished = True
             self._disarm()
-            self.wire.break_off()
+            self.exchange.break_off()
 
     def abandon(self) -> None:
         """The client is gone: write nothing more."""
@@ -256,7 +256,7 @@ class Reply:
         if not self.is_committed and (event or self.loop.time() >= self._commit_at):
             self.commit(200, list(stream_headers(self.dialect)))
         if self.is_committed:
-            self.wire.write(event or ping(self.dialect, self.model, self.created))
+            self.exchange.write(event or ping(self.dialect, self.model, self.created))
         self._timer = self.loop.call_later(ANNOUNCE_EVERY, self._announce_again)
 
     def _ping_again(self) -> None:

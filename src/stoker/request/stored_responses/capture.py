@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 
 from stoker.request.codec.tolerant_json import NOT_JSON, decode_fields
-from stoker.request.relay.reply import ReplyWire
+from stoker.request.relay.reply import ReplyExchange
 from stoker.request.stored_responses.items import Raw, encode
 
 
 class WireBefore:
     """A wire that stands before another one. It hands on all that is not about the reply's bytes."""
 
-    def __init__(self, wire: ReplyWire) -> None:
+    def __init__(self, wire: ReplyExchange) -> None:
         self._wire = wire
 
     @property
@@ -54,7 +54,7 @@ _raws = msgspec.json.Decoder(list[Raw]).decode
 class ResponseCapture(WireBefore):
     """See the module's docstring. `fields`: what replaces the serve's values in the response object."""
 
-    def __init__(self, wire: ReplyWire, fields: Mapping[str, object], max_bytes: int) -> None:
+    def __init__(self, wire: ReplyExchange, fields: Mapping[str, object], max_bytes: int) -> None:
         """`max_bytes`: of one event; a larger one passes, and the response is not stored."""
         super().__init__(wire)
         self.response: dict[str, Raw] | None = None
@@ -128,7 +128,7 @@ class ResponseCapture(WireBefore):
         if self._is_finished:
             self._wire.finish(bytes(self._pending))
 
-    def replace(self, wire: ReplyWire, item: Mapping[str, object]) -> None:
+    def replace(self, wire: ReplyExchange, item: Mapping[str, object]) -> None:
         """The response has this one item, and goes to `wire`. Of a stream, no other item may have been passed on."""
         assert self.response is not None
         self._wire = wire

@@ -50,10 +50,10 @@ class Folds:
     """Both SDKs, synchronous and not, on one wire."""
 
     def __init__(self) -> None:
-        self.wire = Wire()
+        self.exchange = Wire()
         own: dict[str, Any] = {"api_key": "k", "base_url": "http://stoker.test/v1", "max_retries": 0}
-        client = httpx2.Client(transport=httpx2.MockTransport(self.wire.answer))
-        aclient = httpx2.AsyncClient(transport=httpx2.MockTransport(self.wire.answer_async))
+        client = httpx2.Client(transport=httpx2.MockTransport(self.exchange.answer))
+        aclient = httpx2.AsyncClient(transport=httpx2.MockTransport(self.exchange.answer_async))
         self._openai = openai.OpenAI(**own, http_client=client)
         self._aopenai = openai.AsyncOpenAI(**own, http_client=aclient)
         own["base_url"] = "http://stoker.test"
@@ -87,11 +87,11 @@ class Folds:
         self._runner.close()
 
     def fold(self, dialect: Dialect, way: str, pieces: list[bytes]) -> Plain:
-        self.wire.pieces, self.wire.is_stream = pieces, True
+        self.exchange.pieces, self.exchange.is_stream = pieces, True
         return self.streamed[dialect][way]()
 
     def whole(self, dialect: Dialect, body: bytes) -> Plain:
-        self.wire.pieces, self.wire.is_stream = [body], False
+        self.exchange.pieces, self.exchange.is_stream = [body], False
         return plain(self._whole[dialect]())
 
     def _run(self, work: Any) -> Plain:

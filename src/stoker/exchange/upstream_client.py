@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from stoker.domain.access import FrontDoor, Media
+from stoker.domain.access import ListenSettings, Media
 from stoker.domain.conversation import ConversationSequences
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
@@ -28,13 +28,13 @@ from stoker.domain.protocols import Clock, Leases
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.serve import Serve
 from stoker.domain.usage import ServeUsage
-from stoker.exchange.call import Call
 from stoker.exchange.counting import EDITS, TokenCounter
 from stoker.exchange.first_byte import FirstByteWatch, IsWorking, never_working
 from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
 from stoker.exchange.media import EncodedMedia, encode_media
 from stoker.exchange.metering import estimated
+from stoker.exchange.request_context import RequestContext
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.prompt_chain import prompt_chain
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_about_seals
@@ -66,7 +66,7 @@ PASSED_ON: Final = AnswerReading()
 """Nothing is done with it."""
 
 
-class Carrier:
+class UpstreamClient:
     """Used by all requests. `note(serve, text)` gets what operators should know about a serve."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Carrier:
         self._received: defaultdict[str, int] = defaultdict(int)
         """Bytes received from each serve by calls that ended."""
 
-    def configure(self, front_door: FrontDoor, image_fetcher: ImageFetcher, secrets: Iterable[str]) -> None:
+    def configure(self, front_door: ListenSettings, image_fetcher: ImageFetcher, secrets: Iterable[str]) -> None:
         """Apply to the next request. `secrets`: what clients must not see in an engine's error texts."""
         self.images = ImageInliner(self.leases, self.formatter, image_fetcher)
         self.fetches_images = image_fetcher.policy.fetch
@@ -109,14 +109,20 @@ class Carrier:
         return self.leases.target(serve)
 
     async def format(
-        self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes, must_read: bool = False
+        self,
+        context: RequestContext,
+        serve: Serve,
+        endpoint: Endpoint,
+        fields: BodyFields,
+        body: bytes,
+        must_read: bool = False,
     ) -> UpstreamRequest:
         """The request as this serve gets it; the decision names it from here on. Raises as `Formatter.format`."""
-        decision = call.decision
+        decision = context.decision
         target = self.leases.target(serve.name)
         try:
             arguments, format = (serve, target, endpoint, fields, body, must_read), self.formatter.format
-            request = await call.process(format, *arguments) if call.is_heavy else format(*arguments)
+            request = await context.process(format, *arguments) if context.is_heavy else format(*arguments)
         except StokerError as error:
             decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise
@@ -124,62 +130,68 @@ class Carrier:
             decision.candidates = [Candidate(serve.name)]
         else:  # another serve may have been asked before
             decision.translation = ""
-            call.reply.remove_header(b"x-stoker-translation")
-            call.reply.remove_header(EDITS)
+            context.reply.remove_header(b"x-stoker-translation")
+            context.reply.remove_header(EDITS)
         decision.serve = serve.name
-        if call.notes:
-            request.notes = (*call.notes, *request.notes)
-        call.reply.set_header(b"x-stoker-serve", serve.name.encode())
+        if context.notes:
+            request.notes = (*context.notes, *request.notes)
+        context.reply.set_header(b"x-stoker-serve", serve.name.encode())
         return request
 
-    async def load_or_count_only(self, call: Call, serve: Serve, request: UpstreamRequest, body: bytes) -> bool:
+    async def load_or_count_only(
+        self, context: RequestContext, serve: Serve, request: UpstreamRequest, body: bytes
+    ) -> bool:
         """Load a model or count tokens, if that is all that the client wants. False: it wants an answer."""
         if request.loads_only:
-            await self._load(call, serve, request, body)
+            await self._load(context, serve, request, body)
         elif request.counts_only:
-            await self.counter.reply_with_count(call, serve, request)
+            await self.counter.reply_with_count(context, serve, request)
         else:
             return False
         return True
 
-    async def replica_wish(self, call: Call, serve: Serve, request: UpstreamRequest, wish: ReplicaWish) -> ReplicaWish:
+    async def replica_wish(
+        self, context: RequestContext, serve: Serve, request: UpstreamRequest, wish: ReplicaWish
+    ) -> ReplicaWish:
         """By what a replica is chosen: the prompt, if there is a choice. `wish`: as it is already."""
         if wish is not NO_WISH:
             return wish
         prompt = None
         if request.endpoint.generates and self.leases.has_choice(serve.name):
-            prompt = await call.process(prompt_chain, call.decision.key, request.body)
-        return ReplicaWish(prompt, is_forwarded=FORWARDED in call.wire.headers)
+            prompt = await context.process(prompt_chain, context.decision.key, request.body)
+        return ReplicaWish(prompt, is_forwarded=FORWARDED in context.exchange.headers)
 
-    async def attach_conversation(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:
+    async def attach_conversation(
+        self, context: RequestContext, serve: Serve, lease: Lease, request: UpstreamRequest
+    ) -> None:
         keeper = self._conversations
         if keeper is not None and request.endpoint.generates:
-            lease.on_cut = call.cut
-            arguments = serve, lease.target, call.decision.key, request.endpoint.dialect, request.body
-            call.sequence_lease = await call.process(keeper.begin, *arguments)
-            if call.sequence_lease is not None:
-                await call.run_cancellable(call.sequence_lease.prepare())
-                call.raise_if_ended()
+            lease.on_cut = context.cut
+            arguments = serve, lease.target, context.decision.key, request.endpoint.dialect, request.body
+            context.sequence_lease = await context.process(keeper.begin, *arguments)
+            if context.sequence_lease is not None:
+                await context.run_cancellable(context.sequence_lease.prepare())
+                context.raise_if_ended()
 
     async def send(
-        self, call: Call, candidate: PlanCandidate, lease: Lease, request: UpstreamRequest,
+        self, context: RequestContext, candidate: PlanCandidate, lease: Lease, request: UpstreamRequest,
         reading: AnswerReading = PASSED_ON, may_leave: Callable[[StokerError], bool] | None = None,
     ) -> None:  # fmt: skip
         """One call of the serve; the answer goes to `call.reply`. The caller releases. `may_leave(error)`: whether
         another serve answers after a 4xx, which is raised then; any other passes through as it is.
         """
-        target, decision, check = lease.target, call.decision, None
+        target, decision, check = lease.target, context.decision, None
         is_passed_on = reading is PASSED_ON
         if not is_passed_on:
             check = reading.check
-        sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
-        is_read = call.is_answer_read or call.reply.is_committed  # the client was promised an uncompressed stream
-        arguments = request, target, call.sent_headers, decision.id, sequence, check, is_read
-        if call.is_heavy:
-            lease.on_cut = call.cut
-            encoded: EncodedRequest | EncodedMedia = await call.process(self.formatter.encode, *arguments)
+        sequence = context.sequence_lease.sequence if context.sequence_lease is not None else None
+        is_read = context.is_answer_read or context.reply.is_committed  # the client was promised an uncompressed stream
+        arguments = request, target, context.sent_headers, decision.id, sequence, check, is_read
+        if context.is_heavy:
+            lease.on_cut = context.cut
+            encoded: EncodedRequest | EncodedMedia = await context.process(self.formatter.encode, *arguments)
         elif request.client.form is not RequestForm.JSON:
-            encoded = encode_media(call, request, target)
+            encoded = encode_media(context, request, target)
         else:
             encoded = self.formatter.encode(*arguments)
         translator = encoded.translator
@@ -188,13 +200,13 @@ class Carrier:
             reading.continues.continue_with(check)
         if encoded.notes and not decision.translation:
             decision.translation = ",".join(encoded.notes)
-            call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
+            context.reply.set_header(b"x-stoker-translation", decision.translation.encode())
         endpoint = request.endpoint
         leaves = _or_about_seals(may_leave) if request.may_drop_thinking else may_leave
-        relay = self._relay(call, lease, candidate, check is not None, leaves)
+        relay = self._relay(context, lease, candidate, check is not None, leaves)
         if not is_passed_on and reading.refuses_empty:
             relay.refuse_empty()
-        call.request = request
+        context.request = request
         completion = relay.send(
             target,
             encoded.head,
@@ -215,60 +227,60 @@ class Carrier:
         except ClientError as error:
             if not request.may_drop_thinking or not is_about_seals(error):
                 raise
-            again = await call.process(self.formatter.without_thinking, request)
+            again = await context.process(self.formatter.without_thinking, request)
             if again is None:
                 raise
-            self.first_bytes.end(call, relay)
+            self.first_bytes.end(context, relay)
             relay.close()
             decision.translation = ""
-            await self.send(call, candidate, lease, again, reading, may_leave)
+            await self.send(context, candidate, lease, again, reading, may_leave)
 
     async def pass_through(
-        self, call: Call, serve: Serve, takes_place: bool, method: str, path: str, body: bytes
+        self, context: RequestContext, serve: Serve, takes_place: bool, method: str, path: str, body: bytes
     ) -> None:
         """One call of the serve with nothing changed. `takes_place`: it takes one of the serve's places."""
-        lease = call.lease_now(self.leases, serve.name, takes_place) or await call.wait_for_lease()
-        head = request_head(method.encode(), path, lease.target, call.sent_headers, len(body), plain=False)
-        relay = self._relay(call, lease, PlanCandidate(serve))
-        call.passed_on = len(body) if takes_place else None
+        lease = context.lease_now(self.leases, serve.name, takes_place) or await context.wait_for_lease()
+        head = request_head(method.encode(), path, lease.target, context.sent_headers, len(body), plain=False)
+        relay = self._relay(context, lease, PlanCandidate(serve))
+        context.passed_on = len(body) if takes_place else None
         await relay.send(lease.target, head, body)
 
-    async def tunnel(self, call: Call, serve: Serve, path: Callable[[Target], str]) -> None:
+    async def tunnel(self, context: RequestContext, serve: Serve, path: Callable[[Target], str]) -> None:
         """One WebSocket session, from the lease to its end. `path(target)`: the path with the query, at this serve.
 
         Raises StokerError if it did not come about, or did not end by itself. On cancel both sides are closed.
         """
-        lease = call.lease_now(self.leases, serve.name) or await call.wait_for_lease()
-        lease.on_cut = call.cut
-        call.decision.attempts += 1
-        target, wire = lease.target, call.wire
-        tunnel = await call.run_cancellable(self._pool.open_tunnel(target, self._limits.stall_timeout))
+        lease = context.lease_now(self.leases, serve.name) or await context.wait_for_lease()
+        lease.on_cut = context.cut
+        context.decision.attempts += 1
+        target, wire = lease.target, context.exchange
+        tunnel = await context.run_cancellable(self._pool.open_tunnel(target, self._limits.stall_timeout))
         try:
-            call.raise_if_ended()  # the request may be ended in the same moment in which a step is done
+            context.raise_if_ended()  # the request may be ended in the same moment in which a step is done
             head = tunnel_head(path(target), target, handshake_headers(wire.headers), wire.raw_headers)
-            status, headers = await call.run_cancellable(tunnel.handshake(head))
-            call.raise_if_ended()
+            status, headers = await context.run_cancellable(tunnel.handshake(head))
+            context.raise_if_ended()
             if status != 101:
-                raise session_refused(status, await call.run_cancellable(tunnel.refusal(headers)))
+                raise session_refused(status, await context.run_cancellable(tunnel.refusal(headers)))
             upgrade = [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
             switch = partial(wire.switch_protocols, receive=tunnel.from_client, resume=tunnel.resume)
-            call.reply.begin_tunnel([*upgrade, *reply_headers(headers)], switch)
-            await call.run_cancellable(tunnel.relay(wire))
-            call.reply.finish()
+            context.reply.begin_tunnel([*upgrade, *reply_headers(headers)], switch)
+            await context.run_cancellable(tunnel.relay(wire))
+            context.reply.finish()
         except StokerError as error:
-            if call.reply.is_committed and tunnel.boundary.is_between_frames:
+            if context.reply.is_committed and tunnel.boundary.is_between_frames:
                 wire.write(close_frame(1001 if error.code in ("cut", "stalled") else 1011, error.message))
             raise
         finally:
             self._received[serve.name] += tunnel.received
             tunnel.abort()
 
-    def release(self, call: Call) -> None:
+    def release(self, context: RequestContext) -> None:
         """Give back what the call holds: the connection, the conversation, then the lease."""
-        relay, decision, lease = call.relay, call.decision, call.lease
+        relay, decision, lease = context.relay, context.decision, context.lease
         if relay is not None:
-            call.relay = None
-            self.first_bytes.end(call, relay)
+            context.relay = None
+            self.first_bytes.end(context, relay)
             relay.close()
             self._received[decision.serve] += relay.received
             usage = relay.usage
@@ -279,29 +291,29 @@ class Carrier:
                     serve, usage.input, usage.output, usage.cached, usage.reasoning, 0.0, usage.cache_written
                 )
             else:
-                counted = estimated(serve, call, relay)
+                counted = estimated(serve, context, relay)
             decision.input_tokens = counted.input
             decision.output_tokens = counted.output
             decision.cached_tokens = counted.cached
             decision.cache_write_tokens = counted.cache_written
             decision.tokens_estimated = counted.is_estimated
-            if call.trace is not None:
-                call.trace.end_try(self.now(), status, usage)
-            if call.media is not None and status == 200 and relay.received:
-                call.media.audio_seconds = usage.audio_seconds
-                decision.media = call.media
+            if context.trace is not None:
+                context.trace.end_try(self.now(), status, usage)
+            if context.media is not None and status == 200 and relay.received:
+                context.media.audio_seconds = usage.audio_seconds
+                decision.media = context.media
             if relay.translator is not None:
                 decision.translation = relay.translator.describe_changes().decode() or decision.translation
             if status != 200 and (status >= 500 or status in KEY_REFUSED_STATUSES):
                 self._note(decision.serve, f"HTTP {status} to {decision.id}")
-        sequence, call.sequence_lease = call.sequence_lease, None
+        sequence, context.sequence_lease = context.sequence_lease, None
         if sequence is not None:
             sequence.release(None if relay is None else _tokens(relay))
         if lease is not None:
-            call.lease = None
+            context.lease = None
             if relay is not None:
                 lease.usage = counted
-                call.usages.append(counted)
+                context.usages.append(counted)
             lease.release()
 
     def received(self, serve: str) -> int:
@@ -310,31 +322,31 @@ class Carrier:
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
-    async def _load(self, call: Call, serve: Serve, request: UpstreamRequest, body: bytes) -> None:
+    async def _load(self, context: RequestContext, serve: Serve, request: UpstreamRequest, body: bytes) -> None:
         """An Ollama client wants a model loaded or unloaded. Stoker loads it, but decides itself what is unloaded."""
-        unloads = await call.process(wants_unload, body)
+        unloads = await context.process(wants_unload, body)
         if not unloads:
-            call.lease_now(self.leases, serve.name, takes_place=False) or await call.wait_for_lease()
+            context.lease_now(self.leases, serve.name, takes_place=False) or await context.wait_for_lease()
         generate = request.client.dialect is Dialect.OLLAMA_GENERATE
         if request.client.dialect is Dialect.OLLAMA_EMBED:
             answer = empty_answer(request.fields.model, request.client.path)
         else:
             answer = load_answer(request.fields.model, int(self._clock.wall()), unloads, generate)
-        call.reply.send_whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(answer))
+        context.reply.send_whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(answer))
 
     def _relay(
-        self, call: Call, lease: Lease, candidate: PlanCandidate, is_checked: bool = False,
+        self, context: RequestContext, lease: Lease, candidate: PlanCandidate, is_checked: bool = False,
         may_leave: Callable[[StokerError], bool] | None = None,
     ) -> Relay:  # fmt: skip
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
             self.formatter.upstream_messages.add_secret(lease.target.key)
-        relay = call.relay = Relay(call.reply, self._pool, self._limits, may_leave)
-        self.first_bytes.begin(call, candidate)
-        call.sent_at = self.now()
-        if call.trace is not None:
-            call.begin_try(call.trace, lease, is_checked)
+        relay = context.relay = Relay(context.reply, self._pool, self._limits, may_leave)
+        self.first_bytes.begin(context, candidate)
+        context.sent_at = self.now()
+        if context.trace is not None:
+            context.begin_try(context.trace, lease, is_checked)
         lease.on_cut = relay.cut
-        call.decision.attempts += 1
+        context.decision.attempts += 1
         return relay
 
 

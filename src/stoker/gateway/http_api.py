@@ -26,7 +26,7 @@ from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
 from stoker.domain.key import Scope
 from stoker.domain.serve import Serve
-from stoker.exchange.call import Call
+from stoker.exchange.request_context import RequestContext
 from stoker.gateway.admin import Admin
 from stoker.gateway.compat.endpoints import CompatEndpoints, refuse_unless_offered
 from stoker.gateway.events.streams import EventStreams
@@ -44,7 +44,7 @@ from stoker.gateway.upstream import UpstreamRequests
 from stoker.gateway.usage import UsagePages
 from stoker.gateway.web.page import WebPage, redirect
 from stoker.request.accept.bodies import ReadTurns
-from stoker.request.accept.connection import IdleConnections, Wire, read_body
+from stoker.request.accept.connection import HttpExchange, IdleConnections, read_body
 from stoker.request.accept.routes import PUBLIC, Route, RouteKind, Routes
 from stoker.request.codec.websocket import subprotocols
 from stoker.request.outbox import Outbox
@@ -69,8 +69,8 @@ class Endpoints:
     page: WebPage | None = None
 
 
-class Front:
-    """Answers requests. Every answer is written to the request's `Wire`."""
+class HttpApi:
+    """Answers requests. Every answer is written to the request's `HttpExchange`."""
 
     def __init__(
         self,
@@ -97,30 +97,30 @@ class Front:
         page = () if endpoints.page is None else endpoints.page.paths
         self._public = {**PUBLIC, **dict.fromkeys(page, self.routes.match("GET", "/ui"))}
 
-    def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+    def handle(self, exchange: HttpExchange) -> Coroutine[Any, Any, None] | None:
         """Answer now, or return the coroutine that will. Raises nothing."""
-        call = self.flow.open(wire)
+        call = self.flow.open(exchange)
         try:
-            _check_head(wire)  # 1
+            _check_head(exchange)  # 1
             if self.routes.has_prefixes:
-                wire.path = self.routes.inside(wire.path)
-            if self.door.proxies is not None and not wire.is_local:
-                self.door.proxies.apply(wire)
+                exchange.path = self.routes.inside(exchange.path)
+            if self.door.proxies is not None and not exchange.is_local:
+                self.door.proxies.apply(exchange)
             pages = self.door.pages
-            if pages.has_allowed_origins and not wire.is_local:
-                call.reply.headers.update(pages.reply_headers(wire.headers))
-            if wire.path in self._public and wire.method in ("GET", "HEAD"):  # 2
-                self._simple(call, self._public[wire.path])
+            if pages.has_allowed_origins and not exchange.is_local:
+                call.reply.headers.update(pages.reply_headers(exchange.headers))
+            if exchange.path in self._public and exchange.method in ("GET", "HEAD"):  # 2
+                self._simple(call, self._public[exchange.path])
                 return None
-            if wire.method == "OPTIONS" and not wire.is_local and self._cors_preflight(call):
+            if exchange.method == "OPTIONS" and not exchange.is_local and self._cors_preflight(call):
                 return None
-            if wire.offers_websocket:
-                _use_subprotocol_key(wire)
-            caller = self.door.admit(wire.headers, wire.is_local, wire.scheme)  # 3
-            route = self.routes.match(wire.method, wire.path)  # 4
-            if route.has_side_effects and not wire.is_local:
-                pages.refuse_embedding(wire.headers)
-            _check_coding(wire)
+            if exchange.offers_websocket:
+                _use_subprotocol_key(exchange)
+            caller = self.door.admit(exchange.headers, exchange.is_local, exchange.scheme)  # 3
+            route = self.routes.match(exchange.method, exchange.path)  # 4
+            if route.has_side_effects and not exchange.is_local:
+                pages.refuse_embedding(exchange.headers)
+            _check_coding(exchange)
             if route.endpoint is not None and route.endpoint.dialect in OLLAMA_API:
                 self._endpoints.ollama.admit(caller, route.endpoint.path, self.flow.settings.front_door.ollama_api)
         except StokerError as error:
@@ -133,136 +133,136 @@ class Front:
             return self.flow.serve(call, caller, route.endpoint)
         return self._other(call, caller, route)
 
-    def _cors_preflight(self, call: Call) -> bool:
+    def _cors_preflight(self, context: RequestContext) -> bool:
         """Answer a preflight request for an allowed page. False: it is no such request. Raises as `check_page`.
 
         The path is not checked: without a key, a reply must not reveal which paths exist.
         """
-        headers = self.door.pages.preflight(call.wire.method, call.wire.headers)
+        headers = self.door.pages.preflight(context.exchange.method, context.exchange.headers)
         if headers is None:
             return False
-        self.door.check_page(call.wire.headers, call.wire.scheme)
-        call.reply.headers.update(headers)
-        self._whole(call, 204, [], b"")
+        self.door.check_page(context.exchange.headers, context.exchange.scheme)
+        context.reply.headers.update(headers)
+        self._whole(context, 204, [], b"")
         return True
 
-    async def _other(self, call: Call, caller: Caller, route: Route) -> None:
+    async def _other(self, context: RequestContext, caller: Caller, route: Route) -> None:
         """Everything but inference. Raises nothing but CancelledError."""
-        wire = call.wire
+        wire = context.exchange
         try:
             match route.kind:
                 case RouteKind.UPSTREAM:
-                    await self.upstream.handle(call, caller, route.rest)
+                    await self.upstream.handle(context, caller, route.rest)
                 case RouteKind.ADMIN if route.rest == "hand-over":
                     require(caller, Scope.ADMIN)
                     if not wire.is_local or wire.method != "POST":
                         problem = "a new process asks for the sockets over the control socket: `stoker up --replace`"
                         raise ClientError(problem, code="local_only", status=403)
                     accepted = self.hand_over.accept(wire.connection, await read_body(wire, 1 << 20))
-                    call.reply.send_whole(200, JSON, msgspec.json.encode(accepted))
+                    context.reply.send_whole(200, JSON, msgspec.json.encode(accepted))
                 case RouteKind.ADMIN:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)
                     work = self._endpoints.admin.handle(caller, wire.method, route.rest, body, _query(wire))
                     # A verb may use asyncio.timeout and the like, which need a real task, and not an InlineTask.
                     answer = await self._loop.create_task(work, name=f"admin-{route.rest}")
-                    call.reply.send_whole(200, [*JSON, *answer.headers], msgspec.json.encode(answer.document))
+                    context.reply.send_whole(200, [*JSON, *answer.headers], msgspec.json.encode(answer.document))
                 case RouteKind.MODELS:
-                    self._json(call, self._models(caller, route.rest))
+                    self._json(context, self._models(caller, route.rest))
                 case RouteKind.OLLAMA:
                     self._endpoints.ollama.admit(caller, route.rest, self.flow.settings.front_door.ollama_api)
                     kind, text = self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20))
-                    call.reply.send_whole(200, [(b"content-type", kind)], text)
+                    context.reply.send_whole(200, [(b"content-type", kind)], text)
                 case RouteKind.RESPONSES | RouteKind.CONVERSATIONS if self._endpoints.responses is not None:
                     body = await read_body(wire, self.flow.settings.front_door.body_limit)
                     document = await self._endpoints.responses.handle(
-                        owner_of(call, caller), wire.method, route.kind, route.rest, _query(wire), body
+                        owner_of(context, caller), wire.method, route.kind, route.rest, _query(wire), body
                     )
-                    call.reply.send_whole(200, JSON, msgspec.json.encode(document))
+                    context.reply.send_whole(200, JSON, msgspec.json.encode(document))
                 case RouteKind.REALTIME:
-                    await self.realtime.handle(call, caller)
+                    await self.realtime.handle(context, caller)
                 case RouteKind.RESPONSE_SOCKET:
-                    await self.response_sockets.handle(call)
+                    await self.response_sockets.handle(context)
                 case RouteKind.COMPAT if self._endpoints.compat is not None:
                     refuse_unless_offered(route.rest, caller, self.flow.settings.compat)
                     if route.rest == "/models":
-                        self._json(call, self._models(caller, ""))
+                        self._json(context, self._models(caller, ""))
                     else:
-                        await self._endpoints.compat.handle(call, caller, route.rest, _query(wire))
+                        await self._endpoints.compat.handle(context, caller, route.rest, _query(wire))
                 case RouteKind.IMAGE_OPTIONS:
                     check_options(await read_body(wire, 1 << 20), caller, self.flow.settings.names)
-                    call.reply.send_whole(200, JSON, DONE)
+                    context.reply.send_whole(200, JSON, DONE)
                 case RouteKind.STATUS:
                     require(caller, Scope.OBSERVE)
-                    self._json(call, self._endpoints.status.document())
+                    self._json(context, self._endpoints.status.document())
                 case RouteKind.EVENTS if self._endpoints.events is not None:
                     admit = partial(self.door.admit, wire.headers, wire.is_local, wire.scheme)
-                    await self._endpoints.events.handle(call, admit, _query(wire))
+                    await self._endpoints.events.handle(context, admit, _query(wire))
                 case RouteKind.SESSION if self._endpoints.page is not None:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)
                     session = self._endpoints.page.session(wire, caller, body)
-                    call.reply.send_whole(200, [*JSON, *session.headers], msgspec.json.encode(session.document))
+                    context.reply.send_whole(200, [*JSON, *session.headers], msgspec.json.encode(session.document))
                 case RouteKind.USAGE if self._endpoints.usage is not None:
-                    self._json(call, await self._endpoints.usage.report(caller, _query(wire)))
+                    self._json(context, await self._endpoints.usage.report(caller, _query(wire)))
                 case RouteKind.METRICS:
                     require(caller, Scope.OBSERVE)
                     text = await asyncio.to_thread(self._endpoints.status.metrics, self._endpoints.status.document())
-                    self._whole(call, 200, [(b"content-type", CONTENT_TYPE.encode())], text)
+                    self._whole(context, 200, [(b"content-type", CONTENT_TYPE.encode())], text)
                 case _:
-                    self._simple(call, route)
+                    self._simple(context, route)
         except StokerError as error:
-            self._refuse(call, error)
+            self._refuse(context, error)
         except ClientLeft:
-            call.reply.abandon()
+            context.reply.abandon()
         except asyncio.CancelledError:
-            call.reply.break_off()
+            context.reply.break_off()
             raise
         except Exception:
-            self._broke(call)
+            self._broke(context)
 
-    def _turn_away(self, call: Call, error: StokerError) -> None:
+    def _turn_away(self, context: RequestContext, error: StokerError) -> None:
         """Refuse a request at the front door. The replies to guessed keys are delayed."""
-        error, seconds = self._refusals.record(error, call.wire.address)
+        error, seconds = self._refusals.record(error, context.exchange.address)
         if seconds <= 0:
-            self._refuse(call, error)
+            self._refuse(context, error)
             return
-        if _has_body(call.wire):
-            call.wire.refuse_body()  # else it would be read without a limit during the delay
-        self._loop.call_later(seconds, self._refuse_late, call, error)
+        if _has_body(context.exchange):
+            context.exchange.refuse_body()  # else it would be read without a limit during the delay
+        self._loop.call_later(seconds, self._refuse_late, context, error)
 
-    def _refuse_late(self, call: Call, error: StokerError) -> None:
+    def _refuse_late(self, context: RequestContext, error: StokerError) -> None:
         self._refusals.answered()
-        self._refuse(call, error)
+        self._refuse(context, error)
 
-    def _refuse(self, call: Call, error: StokerError) -> None:
-        dialect = call.reply.dialect or self.routes.dialect(call.wire.path)
-        if dialect is None and b"anthropic-version" in call.wire.headers:
+    def _refuse(self, context: RequestContext, error: StokerError) -> None:
+        dialect = context.reply.dialect or self.routes.dialect(context.exchange.path)
+        if dialect is None and b"anthropic-version" in context.exchange.headers:
             dialect = Dialect.MESSAGES  # both APIs have paths such as /v1/models and /v1/files
-        call.reply.set_dialect(dialect)
-        call.reply.fail(error, close=_has_body(call.wire))
+        context.reply.set_dialect(dialect)
+        context.reply.fail(error, close=_has_body(context.exchange))
 
-    def _broke(self, call: Call) -> None:
-        log.exception("%s %s broke inside Stoker", call.wire.method, call.wire.path)
-        call.reply.fail(OurBug(f"a bug in Stoker: its log has the details under {call.decision.id}"), close=True)
+    def _broke(self, context: RequestContext) -> None:
+        log.exception("%s %s broke inside Stoker", context.exchange.method, context.exchange.path)
+        context.reply.fail(OurBug(f"a bug in Stoker: its log has the details under {context.decision.id}"), close=True)
 
-    def _simple(self, call: Call, route: Route) -> None:
+    def _simple(self, context: RequestContext, route: Route) -> None:
         draining = self.flow.is_draining
         if route.kind is RouteKind.PAGE and self._endpoints.page is not None:
-            self._whole(call, *self._endpoints.page.file(call.wire))
-        elif route.kind is RouteKind.ROOT and self._endpoints.page is not None and _is_browser(call.wire):
-            self._whole(call, *redirect(call.wire.raw_path))
+            self._whole(context, *self._endpoints.page.file(context.exchange))
+        elif route.kind is RouteKind.ROOT and self._endpoints.page is not None and _is_browser(context.exchange):
+            self._whole(context, *redirect(context.exchange.raw_path))
         elif route.kind is RouteKind.ROOT:
-            prefix = call.wire.raw_path.decode("latin-1").rstrip("/")
-            self._json(call, {"name": "stoker", "models": f"{prefix}/v1/models", "status": f"{prefix}/status"})
+            prefix = context.exchange.raw_path.decode("latin-1").rstrip("/")
+            self._json(context, {"name": "stoker", "models": f"{prefix}/v1/models", "status": f"{prefix}/status"})
         elif route.kind is RouteKind.OPENAPI:
-            self._whole(call, 200, JSON, openapi_json())
+            self._whole(context, 200, JSON, openapi_json())
         elif route.kind is RouteKind.READY and draining:
-            self._whole(call, 503, JSON, b'{"status":"draining"}')
-        elif call.wire.path == "/health" and not draining and self._answers_as_llama_swap():
-            self._whole(call, 200, [(b"content-type", b"text/plain")], b"OK")
+            self._whole(context, 503, JSON, b'{"status":"draining"}')
+        elif context.exchange.path == "/health" and not draining and self._answers_as_llama_swap():
+            self._whole(context, 200, [(b"content-type", b"text/plain")], b"OK")
         else:
-            self._json(call, {"status": "draining" if draining else "ok"})
+            self._json(context, {"status": "draining" if draining else "ok"})
 
     def _answers_as_llama_swap(self) -> bool:
         """Whether a path that llama-swap and llama.cpp both have is answered as the first does."""
@@ -301,54 +301,54 @@ class Front:
         answer = self._endpoints.ollama.handle(path, body, serves, tasks, find, self._endpoints.models.is_up)
         return b"application/json", msgspec.json.encode(answer)
 
-    def _json(self, call: Call, answer: Mapping[str, Any]) -> None:
-        self._whole(call, 200, JSON, msgspec.json.encode(answer))
+    def _json(self, context: RequestContext, answer: Mapping[str, Any]) -> None:
+        self._whole(context, 200, JSON, msgspec.json.encode(answer))
 
-    def _whole(self, call: Call, status: int, kind: list[tuple[bytes, bytes]], body: bytes) -> None:
-        if _has_body(call.wire):  # the body of a GET is never read: it must not be parsed as the next request
-            call.wire.close_after()
-        call.reply.send_whole(status, kind, body)
-
-
-def _is_browser(wire: Wire) -> bool:
-    return b"text/html" in wire.headers.get(b"accept", b"")
+    def _whole(self, context: RequestContext, status: int, kind: list[tuple[bytes, bytes]], body: bytes) -> None:
+        if _has_body(context.exchange):  # the body of a GET is never read: it must not be parsed as the next request
+            context.exchange.close_after()
+        context.reply.send_whole(status, kind, body)
 
 
-def _has_body(wire: Wire) -> bool:
-    return b"transfer-encoding" in wire.headers or wire.headers.get(b"content-length", b"0") != b"0"
+def _is_browser(exchange: HttpExchange) -> bool:
+    return b"text/html" in exchange.headers.get(b"accept", b"")
 
 
-def _check_head(wire: Wire) -> None:
+def _has_body(exchange: HttpExchange) -> bool:
+    return b"transfer-encoding" in exchange.headers or exchange.headers.get(b"content-length", b"0") != b"0"
+
+
+def _check_head(exchange: HttpExchange) -> None:
     """Raises ClientError 400: a header that decides something occurs twice, or there is no Host."""
-    if wire.has_repeated_headers:
-        refuse_repeated(wire.raw_headers)
-    if b"host" not in wire.headers and wire.version != "1.0":
+    if exchange.has_repeated_headers:
+        refuse_repeated(exchange.raw_headers)
+    if b"host" not in exchange.headers and exchange.version != "1.0":
         raise ClientError("the request has no Host header, which HTTP/1.1 requires", code="no_host")
 
 
-def _check_coding(wire: Wire) -> None:
+def _check_coding(exchange: HttpExchange) -> None:
     """Raises ClientError 415 for a compressed body."""
-    coding = wire.headers.get(b"content-encoding")
+    coding = exchange.headers.get(b"content-encoding")
     if coding is not None and coding.strip().lower() not in (b"", b"identity"):
         text = f"the body's Content-Encoding is {coding[:40].decode('latin-1')!r}: send it uncompressed"
         raise ClientError(text, code="content_encoding", status=415, headers={"accept-encoding": "identity"})
 
 
-def _use_subprotocol_key(wire: Wire) -> None:
+def _use_subprotocol_key(exchange: HttpExchange) -> None:
     """A browser's page cannot set Authorization in a handshake."""
-    _, key = subprotocols(wire.headers)
-    if key and b"authorization" not in wire.headers:
-        wire.headers[b"authorization"] = b"Bearer " + key
+    _, key = subprotocols(exchange.headers)
+    if key and b"authorization" not in exchange.headers:
+        exchange.headers[b"authorization"] = b"Bearer " + key
 
 
-def _require_json(wire: Wire) -> None:
+def _require_json(exchange: HttpExchange) -> None:
     """Raises ClientError 415. A form in a page of another site cannot send this type without a preflight request."""
-    kind = wire.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if wire.method != "GET" and kind != b"application/json":
+    kind = exchange.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if exchange.method != "GET" and kind != b"application/json":
         text = "a request that changes state needs 'Content-Type: application/json'"
         raise ClientError(text, code="content_type", status=415)
 
 
-def _query(wire: Wire) -> dict[str, str]:
-    pairs = (part.partition("=") for part in wire.query.decode("latin-1").split("&") if part)
+def _query(exchange: HttpExchange) -> dict[str, str]:
+    pairs = (part.partition("=") for part in exchange.query.decode("latin-1").split("&") if part)
     return {unquote_plus(name): unquote_plus(value) for name, _, value in pairs}

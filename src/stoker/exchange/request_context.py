@@ -19,28 +19,29 @@ from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.leasing import granted
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.request.accept.bodies import BodyWorker
-from stoker.request.accept.connection import Wire
+from stoker.request.accept.connection import HttpExchange
 from stoker.request.accept.upload import Upload
 from stoker.request.relay.relay import Relay
-from stoker.request.relay.reply import Reply, ReplyWire
+from stoker.request.relay.reply import Reply, ReplyExchange
 
 Result = TypeVar("Result")
 
 
-class Call:
+class RequestContext:
     """One request, and everything that belongs to it. `end` stops it, whatever it is waiting for."""
 
     __slots__ = (
         "_body_worker",
         "_waiting_bodies",
         "charge",
-        "context",
         "decision",
         "ending",
+        "exchange",
         "is_abandoned",
         "is_answer_read",
         "is_heavy",
         "lease",
+        "max_context",
         "may_be_preempted",
         "media",
         "notes",
@@ -59,19 +60,18 @@ class Call:
         "usages",
         "waiting",
         "was_answered",
-        "wire",
     )
 
     def __init__(
         self,
-        wire: Wire,
+        exchange: HttpExchange,
         reply: Reply,
         decision: Decision,
         received_at: float,
         body_worker: BodyWorker,
         waiting_bodies: WaitingBodies,
     ) -> None:
-        self.wire = wire
+        self.exchange = exchange
         self.reply = reply
         self.decision = decision
         self.received_at = received_at
@@ -95,7 +95,7 @@ class Call:
         self.charge: Charge | None = None
         """What it has reserved of its key's limits; None: the key has none."""
         self.share: FairShare = NOBODY
-        self.context: int | None = None
+        self.max_context: int | None = None
         """Most tokens of prompt and answer that its key may use; None: as many as the serve."""
         self.notes: tuple[str, ...] = ()
         """What was changed in the body because of the key's settings."""
@@ -123,7 +123,7 @@ class Call:
     @property
     def sent_headers(self) -> list[tuple[bytes, bytes]]:
         """The client's headers, as the next serve gets them."""
-        given = self.wire.raw_headers
+        given = self.exchange.raw_headers
         return given if self.trace is None else self.trace.sent_headers(given)
 
     def begin_try(self, trace: RequestTrace, lease: Lease, is_checked: bool) -> None:
@@ -133,7 +133,7 @@ class Call:
         one.granted_at, one.waited = lease.granted_at, lease.waited
         trace.tries.append(one)
 
-    def read_answer(self, wire: ReplyWire) -> None:
+    def read_answer(self, wire: ReplyExchange) -> None:
         """Send the reply through `wire`, which reads it. Nothing was sent yet."""
         self.is_answer_read = True
         self.reply.send_through(wire)
@@ -202,7 +202,7 @@ class Call:
     @property
     def _body_bytes(self) -> int:
         """Of the body, in memory."""
-        return self.wire.received if self.upload is None else self.upload.held
+        return self.exchange.received if self.upload is None else self.upload.held
 
     def stop_waiting(self) -> None:
         """Give up the position in the queue, if there is one."""
