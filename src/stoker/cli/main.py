@@ -32,6 +32,7 @@ COMMANDS = (
     Command("fit", "stoker.cli.commands.fit:fit", "Check whether a model fits, and find the largest context."),
     Command("stage", "stoker.cli.commands.stage:stage", "Fetch a model into the vault while requests go on."),
     Command("client", "stoker.cli.commands.client:client", "Print the settings for a client: address, model, tokens."),
+    Command("launch", "stoker.cli.commands.launch:launch", "Start a coding agent with one of your models."),
     Command("completions", "stoker.cli.commands.completions:completions", "Print the completion script for SHELL."),
     Command("reload", "stoker.cli.commands.reload:reload", "Read the configuration again, and apply all or nothing."),
     Command("version", "stoker.cli.commands.version:version", "Print the version; -v: and the extensions."),
