@@ -269,7 +269,7 @@ MINI_SWE_AGENT = Client(
 
 PI = Client(
     "pi", "pi", "models.json", CHAT,
-    sets_temperature=False, takes_reply_off=True, own_prompt=2_000,
+    tried="0.73.1", sets_temperature=False, takes_reply_off=True, own_prompt=2_000,
     blocks=(
         SettingsBlock(BlockFormat.JSON, """
 {
