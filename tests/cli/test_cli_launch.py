@@ -157,8 +157,9 @@ def test_what_cannot_work_is_said_with_the_next_command(
     file: Path, agent: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     assert refused(capsys, "xyzzy") == (2, "stoker: there is no agent 'xyzzy'; known: " + ", ".join(NAMES) + "\n")
-    code, said = refused(capsys, "roo")
-    assert (code, "stoker client roo" in said) == (2, True)
+    code, said = refused(capsys, "roo", "--config", str(file))
+    assert code == 2
+    assert "API Provider: OpenAI Compatible" in proposed(capsys, said, f"stoker client roo --config {file}")
     code, said = refused(capsys, "codex", "--config", str(file))
     assert (code, "npm install -g @openai/codex" in said) == (2, True)
     code, said = refused(capsys, "claude-code", "--model", "codre")
@@ -166,13 +167,23 @@ def test_what_cannot_work_is_said_with_the_next_command(
     code, said = refused(capsys, "claude-code", "--model", "tiny", "--config", str(file))
     assert code == 1
     assert "needs a context of 57344 tokens" in said
-    assert f"stoker launch claude-code --model tiny --config {file} --anyway" in said
+    line = f"stoker launch claude-code --model tiny --config {file} --anyway"
+    assert "ANTHROPIC_MODEL=tiny" in proposed(capsys, said, line, "--dry-run")
     monkeypatch.delenv("TEAM_KEY")
     code, said = refused(capsys, "claude-code")
-    assert (code, "$TEAM_KEY is not set" in said, "stoker keys create" in said) == (2, True, True)
+    assert (code, "$TEAM_KEY is not set: export it" in said) == (2, True)
     file.unlink()
     code, said = refused(capsys, "claude-code")
     assert (code, "stoker init" in said) == (2, True)
+
+
+def proposed(capsys: Captured, said: str, line: str, *more: str) -> str:
+    """What a command prints that was proposed."""
+    assert line in said
+    code = run([*shlex.split(line)[1:], *more])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    return printed.out + printed.err
 
 
 def test_a_model_that_cannot_load_is_not_given_to_an_agent(file: Path, agent: Path, capsys: Captured) -> None:

@@ -14,6 +14,7 @@ VALIDATED = (
     "tests/scenarios/test_measuring_validators.py::test_a_validator_is_measured_once_and_the_configuration_check_knows"
 )
 
+LAUNCHED = "tests/scenarios/test_agents.py::test_an_agent_is_launched_with_nothing_of_its_own_changed"
 ELSEWHERE = {
     "scripts/release bump 0.2.0": "tests/release/test_changelog.py::"
     "test_bump_sets_the_version_everywhere_and_refuses_before_it_writes",
@@ -97,6 +98,8 @@ ELSEWHERE = {
     "test_what_is_exported_can_be_imported_elsewhere",
     "stoker profile import profile.json": "tests/auto/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
+    "stoker launch claude-code": LAUNCHED,
+    'stoker launch codex --model coder -- exec "fix the tests"': LAUNCHED,
 }
 """The test that runs the command, or the function behind it, in its own surroundings."""
 

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -83,13 +84,12 @@ def launch(
         raise UsageError(f"{client.title} is not installed (no `{_program(client)[0]}` on PATH): {_install(client)}",
                          code="not_installed")  # fmt: skip
     place = options.same_place(config, state)
-    facts, installation = _facts(client, config, state, model, key_env, anyway, place)
+    facts, installation, is_running = _facts(client, config, state, model, key_env, anyway, place)
+    key = _key(facts, installation.settings, key_env is not None, is_running, place)
     from stoker.cli.clients.launching import plan_launch
 
     assert installation.settings is not None or facts is not None
-    plan = plan_launch(
-        client, facts, _key(facts, installation.settings, place), words or (), installation.state / "launch"
-    )
+    plan = plan_launch(client, facts, key, words or (), installation.state / "launch")
     if dry_run:
         _show(client, facts, plan, json)
         return
@@ -145,8 +145,10 @@ def _list(json: bool) -> None:
 def _facts(
     client: Client, config: str | None, state: str | None, model: str | None, key_env: str | None, anyway: bool,
     place: str,
-) -> tuple[ClientFacts, Installation]:  # fmt: skip
-    """What the client is told. Raises UsageError and RequestRefused where it could not work."""
+) -> tuple[ClientFacts, Installation, bool]:  # fmt: skip
+    """What the client is told, and whether that Stoker runs. Raises UsageError and RequestRefused where it could not
+    work.
+    """
     from stoker.cli.clients import facts, needs
     from stoker.cli.console.installation import find_installation
 
@@ -164,11 +166,14 @@ def _facts(
     if shortage is not None and not anyway:
         typed = f"stoker launch {client.name}{f' --model {shlex.quote(model)}' if model else ''}{place} --anyway"
         raise RequestRefused(f"{shortage}; to try it all the same: {typed}", code="context_too_small")
-    return client_facts, installation
+    return client_facts, installation, bool(serves_there)
 
 
-def _key(facts: ClientFacts, settings: Settings | None, place: str) -> str:
-    """1. the variable  2. none is needed  3. the configured one, if this person may read it. Raises UsageError."""
+def _key(facts: ClientFacts, settings: Settings | None, is_named: bool, is_running: bool, place: str) -> str:
+    """1. the variable  2. none is needed  3. the configured one, if this person may read it and named no other.
+
+    Raises UsageError.
+    """
     from stoker.cli.clients.launching import NO_KEY
 
     value = os.environ.get(facts.key.variable)
@@ -176,15 +181,12 @@ def _key(facts: ClientFacts, settings: Settings | None, place: str) -> str:
         return value  # 1
     if not facts.key.is_needed:
         return NO_KEY  # 2
-    for key in settings.front_door.keys[:1] if settings is not None else ():
-        try:
-            return key.value.reveal()  # 3
-        except ConfigError:
-            break
-    text = (
-        f"Stoker asks for a key, and ${facts.key.variable} is not set: export it, or make a key with "
-        f"stoker keys create NAME{place}"
-    )
+    if settings is not None and settings.front_door.keys and not is_named:
+        with suppress(ConfigError):
+            return settings.front_door.keys[0].value.reveal()  # 3
+    text = f"Stoker asks for a key, and ${facts.key.variable} is not set: export it"
+    if is_running:
+        text += f", or make a key: stoker keys create NAME{place}"
     raise UsageError(text, code="key_missing")
 
 
