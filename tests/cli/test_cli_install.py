@@ -7,12 +7,12 @@ import os
 import pwd
 import shutil
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stoker.cli.commands import install as cli
 from stoker.cli.main import run
 from stoker.fleet.systemd import install
 from stoker.fleet.systemd.install import Changes
@@ -195,7 +195,7 @@ def test_when_the_installation_fails_the_profile_is_not_changed(
 def test_a_program_that_is_nowhere_is_told(
     config: Path, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setenv("PATH", "/nowhere")
     assert put(root) == 1
     assert "there is no `stoker` beside /nowhere/python" in capsys.readouterr().err

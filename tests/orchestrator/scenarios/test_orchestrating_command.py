@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from tests.docs.proposals import in_text
+from tests.orchestrator.scenarios.test_orchestrating import BLOCKS, BROKEN, WHOLE, coder, orchestrator
 from tests.scenarios.caller import Talk, story
 from tests.scenarios.plane import Plane, poll, running
-from tests.scenarios.test_orchestrating import BLOCKS, BROKEN, WHOLE, coder, orchestrator
 
 NAMED = ["# file: app/one.py\n" + BLOCKS[0], *BLOCKS[1:]]
 
