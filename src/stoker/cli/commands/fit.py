@@ -256,6 +256,10 @@ def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
     lines = [
         f"{report.serve}: {shape.architecture}, {size}{shape.precision}; {plan.parallel} x {context} tokens{cache}"
     ]
+    lines += [f"  beside it: {', '.join(f'{name} {figures.size(size)}' for name, size in report.beside)}"] * bool(
+        report.beside
+    )
+    lines += [f"  experts of {figures.counted(plan.cpu_moe, 'layer')} in main memory"] * bool(plan.cpu_moe)
     lines += [f"  assumed: {note}" for note in shape.notes]
     lines += [f"  {remark.kind}: {remark.says} ({remark.date})" for remark in report.remarks
               if remark.kind is not RemarkKind.UNSUPPORTED]  # fmt: skip
@@ -267,6 +271,7 @@ def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
     if report.parallel is not None:
         more = " or more" if report.parallel == _MAX_AT_ONCE else ""
         lines.append(f"  most at once with {context} tokens: {report.parallel}{more}")
+    lines += [f"  fits with `{proposal.setting}`: {proposal.costs}" for proposal in report.proposals]
     if report.fit.answer is FitAnswer.UNKNOWN:
         lines.append("  next: give the size with --device-memory, or as `memory` of the slot")
     elif report.fit.answer is FitAnswer.TOO_LARGE:
@@ -281,6 +286,8 @@ def _count(number: int) -> str:
 
 
 def _way_out(report: FitReport) -> str:
+    if report.proposals:
+        return "set " + ", or ".join(f"`{proposal.setting}`" for proposal in report.proposals[:2])
     if report.context is not None:
         return f"set `context = {report.context}`" + (
             f", or `parallel = {report.parallel}`" if report.parallel is not None else ""
@@ -317,6 +324,9 @@ def _document(serve: Serve, result: FitReport | str) -> dict[str, Any]:
         "largest_context": result.context,
         "largest_parallel": result.parallel,
         "smaller": result.smaller,
+        "cpu_moe": result.plan.cpu_moe,
+        "beside": dict(result.beside),
+        "proposals": [{"setting": one.setting, "costs": one.costs} for one in result.proposals],
         "problems": list(result.problems),
         "warnings": [f"context {result.caution}"] if result.caution else [],
         "remarks": [
