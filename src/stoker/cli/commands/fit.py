@@ -28,9 +28,10 @@ _MAX_AT_ONCE = 1024
 Target = Annotated[
     str | None,
     typer.Argument(
-        metavar="[SERVE|MODEL.gguf|DIR]",
-        help="Name of a serve, or path of a model (with a / in it, or ending in .gguf). Default: every serve.",
-        autocompletion=options.serve_names,
+        metavar="[SERVE|MODEL.gguf|DIR|hf:ORG/REPO]",
+        help="Name of a serve, path of a model (with a / in it, or ending in .gguf), or a repository of the model hub, "
+        "whose models are listed: hf:ORG/REPO[/FILE]. Default: every serve.",
+        autocompletion=options.serves_and_repositories,
         show_default=False,
     ),
 ]
@@ -54,6 +55,13 @@ def fit(
     json: options.Json = False,
 ) -> None:
     """Check whether a model fits, and find the largest context. Reads file headers only; exit 1 if one does not fit."""
+    if target is not None and target.startswith("hf:"):
+        from stoker.cli.commands import fit_repository
+
+        _check_cache_type(cache_type)
+        asked = fit_repository.HubQuestion(target, context, parallel or 1, cache_type, _given(device_memory))
+        fit_repository.show(asked, machine(), held_by_models(_status(config, state)), json)
+        return
     from stoker.domain.errors import UnreadableModel
     from stoker.fleet.memory.fit import check
     from stoker.fleet.memory.fit.check import with_context
@@ -181,12 +189,16 @@ def _running(installation: Installation, target: str | None) -> list[tuple[Serve
 def _changed(serve: Serve, context: int | None, parallel: int | None, cache_type: str | None) -> Serve:
     from dataclasses import replace
 
+    _check_cache_type(cache_type)
+    tuning = replace(serve.tuning, kv_cache_type=cache_type or serve.tuning.kv_cache_type)
+    return replace(serve, context=context or serve.context, parallel=parallel or serve.parallel, tuning=tuning)
+
+
+def _check_cache_type(cache_type: str | None) -> None:
     from stoker.fleet.memory.fit.estimate import CACHE_BYTES
 
     if cache_type is not None and cache_type not in CACHE_BYTES:
         raise UsageError(f"--cache-type {cache_type}: not known; one of {', '.join(CACHE_BYTES)}")
-    tuning = replace(serve.tuning, kv_cache_type=cache_type or serve.tuning.kv_cache_type)
-    return replace(serve, context=context or serve.context, parallel=parallel or serve.parallel, tuning=tuning)
 
 
 def _given(size: str | None) -> list[Device] | None:
