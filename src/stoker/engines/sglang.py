@@ -10,7 +10,15 @@ from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import Driver, Serve
 from stoker.engines import backends, options
-from stoker.engines.launch import Launch, LaunchPlace, find_command, find_engine, missing_engine, own_address
+from stoker.engines.launch import (
+    Launch,
+    LaunchPlace,
+    find_command,
+    find_engine,
+    missing_engine,
+    own_address,
+    sleeps_by_itself,
+)
 from stoker.engines.llama_cpp import foreign_cache_type
 from stoker.engines.options import document, option, switch, template_switch
 from stoker.engines.record import (
@@ -58,7 +66,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     argv = [*(_command(serve) or (COMMAND, "serve")), "--model-path", serve.model]
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
     argv += options.render(serve, WORDS, backends.chosen(serve))
-    if serve.sleep_level is not None:
+    if sleeps_by_itself(serve):
         # Without the copy in host memory, the weights are garbage after a release.
         argv += ["--enable-memory-saver", "--enable-weights-cpu-backup"]
     address = own_address(serve, place)  # otherwise the engine picks one, possibly a public one
