@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stoker.app.server_parts import RunningServer, ServerAccess, ServerContext, ServerPart
@@ -162,7 +162,7 @@ def families(readings: Sequence[DeviceReading]) -> list[Metric]:
     found: list[Metric] = [
         gauge("stoker_device_info", "Accelerators of this machine.", ("device", "name", "uuid", "driver"), info)
     ]
-    rows = (
+    rows: tuple[tuple[str, str, Callable[[DeviceReading], float | None]], ...] = (
         ("use_ratio", "Share of the time in which it computed.", lambda one: one.use),
         ("memory_used_bytes", "Its memory in use.", lambda one: one.memory_used),
         ("memory_bytes", "Its memory.", lambda one: one.device.total),

@@ -294,8 +294,8 @@ class Nvidia:
 
     def _bandwidth(self, handle: Any) -> int | None:
         """Width of the bus in bits, and the clock in MHz, at which it moves two bits of each line."""
-        width = self._ask("nvmlDeviceGetMemoryBusWidth", handle)
-        clock = self._ask("nvmlDeviceGetMaxClockInfo", handle, 2)  # NVML_CLOCK_MEM
+        width = self.ask("nvmlDeviceGetMemoryBusWidth", handle)
+        clock = self.ask("nvmlDeviceGetMaxClockInfo", handle, 2)  # NVML_CLOCK_MEM
         if not isinstance(width, int) or not isinstance(clock, int) or width <= 0 or clock <= 0:
             return None
         return width * clock * 10**6 * 2 // 8
