@@ -207,24 +207,34 @@ def test_not_even_of_what_is_no_json(body: bytes) -> None:
     assert outline(Dialect.CHAT, body)[0].size == len(body)
 
 
-CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 ASKED = {"role": "user", "content": "hi"}
 
 
 @pytest.mark.parametrize(
     ("dialect", "body", "may_be_empty"),
     [
-        (CHAT, {"messages": [ASKED]}, False), (Dialect.CHAT, {"messages": [ASKED], "stop": None}, False),
-        (CHAT, {"messages": [ASKED], "stop": ["\n"]}, True), (Dialect.CHAT, {"messages": [ASKED], "stop": []}, False),
-        (MESSAGES, {"messages": [ASKED], "stop_sequences": ["x"]}, True),
-        (MESSAGES, {"messages": [ASKED, {"role": "assistant", "content": "{"}]}, True),
-        (MESSAGES, {"messages": [{"role": "user", "content": [{"type": "tool_result", "content": "x"}]}]}, True),
-        (CHAT, {"messages": [ASKED, {"role": "assistant", "tool_calls": []}, {"role": "tool", "content": "x"}]}, True),
-        (RESPONSES, {"input": "hi"}, False), (RESPONSES, {"input": [ASKED, {"type": "function_call_output"}]}, True),
+        (Dialect.CHAT, {"messages": [ASKED]}, False),
+        (Dialect.CHAT, {"messages": [ASKED], "stop": None}, False),
+        (Dialect.CHAT, {"messages": [ASKED], "stop": ["\n"]}, True),
+        (Dialect.CHAT, {"messages": [ASKED], "stop": []}, False),
+        (Dialect.MESSAGES, {"messages": [ASKED], "stop_sequences": ["x"]}, True),
+        (Dialect.MESSAGES, {"messages": [ASKED, {"role": "assistant", "content": "{"}]}, True),
+        (
+            Dialect.MESSAGES,
+            {"messages": [{"role": "user", "content": [{"type": "tool_result", "content": "x"}]}]},
+            True,
+        ),
+        (
+            Dialect.CHAT,
+            {"messages": [ASKED, {"role": "assistant", "tool_calls": []}, {"role": "tool", "content": "x"}]},
+            True,
+        ),
+        (Dialect.RESPONSES, {"input": "hi"}, False),
+        (Dialect.RESPONSES, {"input": [ASKED, {"type": "function_call_output"}]}, True),
         (Dialect.OLLAMA_CHAT, {"messages": [ASKED], "options": {"stop": ["x"]}}, True),
         (Dialect.OLLAMA_GENERATE, {"prompt": "def f", "suffix": "return"}, True),
     ],
-)  # fmt: skip
+)
 def test_the_request_says_whether_a_model_may_have_nothing_to_say(
     dialect: Dialect, body: dict[str, Any], may_be_empty: bool
 ) -> None:
