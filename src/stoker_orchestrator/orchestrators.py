@@ -26,12 +26,12 @@ from stoker.domain.task import CLASSES
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.planner import Answer, CandidateHealth, PlannedRequest, Planner, Renamed, Route
 from stoker.exchange.request_context import RequestContext
-from stoker.request.codec.outline import outline
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.names import Names
 from stoker.request.decide.plan import Plan, PlanCandidate
 from stoker.request.translate.translate import READ_PROMPT, read_prompt
 from stoker.store.files.remedies import remedy
+from stoker_content.outline import outline
 from stoker_orchestrator import policy as policies
 from stoker_orchestrator.checks.checker import LayeredChecker, build_checker
 from stoker_orchestrator.checks.names import Asked

@@ -271,7 +271,7 @@ _RESUMED = (
     "test_a_stopped_request_ends_at_once_and_goes_on_after_its_blocks"
 )
 _JUDGED = (
-    "tests/scenarios/test_shadow.py::"
+    "tests/auto/scenarios/test_shadow.py::"
     "test_a_tier_that_answers_wrong_in_good_form_is_found_out_by_a_judge_that_was_measured"
 )
 _CONTAINED = (

@@ -15,8 +15,8 @@ from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.domain.tier import ProfileRow
-    from stoker.store.demotions import DemotionTable
     from stoker.store.profile import Rows
+    from stoker_auto.quality.demotions_file import DemotionTable
 
 app = typer.Typer(cls=CommandsWithHints, help="The quality profile: show, diff, import, export.", no_args_is_help=True)
 options.accept_config(app)
@@ -180,8 +180,8 @@ def _own(installation: Installation) -> Rows:
 
 def _demoted(installation: Installation, rows: Rows) -> DemotionTable:
     """Not measured again since. Whether a serve is another one by now, only a running Stoker knows."""
-    from stoker.store.demotions import Demotions, path_of
     from stoker_auto.decide.demotion import holds
+    from stoker_auto.quality.demotions_file import Demotions, path_of
 
     return {
         key: one
