@@ -9,8 +9,9 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Driver, Serve
+from stoker.engines.launch import LaunchPlace
 from stoker.engines.placement import caches, placed, placement_problems
-from stoker.engines.plan import cautions
+from stoker.engines.plan import cautions, plan
 
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "vllm", "sglang", "openai"])
@@ -26,6 +27,14 @@ def test_the_caches_of_kernels_are_among_them() -> None:
     assert shared | {"VLLM_CACHE_ROOT"} <= caches("vllm", "/v", "a").keys()
     assert shared | {"SGLANG_CACHE_DIR"} <= caches("sglang", "/v", "a").keys()
     assert not shared & caches("llama.cpp", "/v", "a").keys()
+
+
+def test_intels_compilers_keep_what_they_make_below_the_same_folder() -> None:
+    serve = Serve("a", engine="openai", cmd=("engine",), env={"NEO_CACHE_PERSISTENT": "0"})
+    environment = plan(placed(serve, "/v"), LaunchPlace(1, "")).environment
+    assert environment["SYCL_CACHE_PERSISTENT"] == "1"
+    assert "NEO_CACHE_PERSISTENT" not in environment, "its own `env` decides"
+    assert "SYCL_CACHE_PERSISTENT" not in plan(serve, LaunchPlace(1, "")).environment, "without a vault: as it was"
 
 
 def test_what_the_serves_own_env_says_stays_and_is_judged() -> None:

@@ -26,6 +26,7 @@ from stoker.config.tables.gates import build_aliases, build_choices, task_names
 from stoker.config.tables.router import build_router
 from stoker.domain.access import ListenSettings, Paths, Settings
 from stoker.domain.dialect import Dialect
+from stoker.domain.gate import PRODUCTION, Gate
 from stoker.domain.key import make_key
 from stoker.domain.kinds import FILE, Form
 from stoker.domain.request_parameters import NO_PARAMETERS
@@ -78,6 +79,12 @@ def read_secrets(
                 doc.problem(path, f"the key {weakness}")
         _check_same(doc, secrets)
     return secrets
+
+
+def _shipped_gate(file: File) -> tuple[Gate, ...]:
+    """The gate that ships, if an alias names it and the file has none of that name."""
+    is_used = any(alias.gate == PRODUCTION.name for alias in file.alias.values())
+    return (PRODUCTION,) if is_used and PRODUCTION.name not in file.gate else ()
 
 
 def _at(name: str, key: str) -> KeyPath:
@@ -142,7 +149,7 @@ def build(
         watchdog=file.watchdog,
         conversations=file.conversations,
         apps=tuple(file.app.values()),
-        gates=tuple(file.gate.values()),
+        gates=(*file.gate.values(), *_shipped_gate(file)),
         aliases=build_aliases(file.alias),
         alias_choices=build_choices(file.alias),
         orchestrators=tuple(

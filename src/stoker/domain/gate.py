@@ -175,3 +175,13 @@ def _value(text: str) -> float:
             f"{text[:40]!r} is not a number with a known unit: write for example 0.85, 90%, 250ms, 2s or 18GiB"
         )
     return float(found[1]) * _UNITS[found[2]]
+
+
+_OF_PRODUCTION = (
+    "preflight", "canary", "output_rate >= 20", "ttft_p95 < 5s", "c2.ttft_p95 < 10s", "c4.ttft_p95 < 15s",
+    "c4.requests_failed == 0",
+)  # fmt: skip
+PRODUCTION = Gate("production", tuple(map(condition, _OF_PRODUCTION)))
+"""The gate that ships, where the file defines none of this name: protocol, limits, images and tools; quality by the
+canary; speed and first token of one request; first tokens of two and of four at once, and that none of them fails.
+"""

@@ -9,6 +9,7 @@ backends      attention backends: what each needs on this machine
 placement     keeps weights and caches under the vault
 weight_files  checks the weights on disk
 readiness     proves a started engine: health, the exact served id, a canary; facts: what the engine reports then
+start_log     what a starting engine prints about its cache and its times
 load_progress how much of a starting engine's model is loaded, as it prints it
 capabilities  which dialects and templates a started engine supports
 signals       an engine's /metrics in one shape: queued, running, KV cache in use

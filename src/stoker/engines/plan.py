@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stoker.domain.serve import SUSPENDED, Serve
 from stoker.engines import backends, options, own_command, weight_files
 from stoker.engines.launch import Launch, LaunchPlace
-from stoker.engines.record import Engine, Weights
+from stoker.engines.record import CACHE_SWITCHES, Engine, Weights
 from stoker.engines.registry import engine_of
 
 
 def plan(serve: Serve, place: LaunchPlace) -> Launch:
     """How to start a process serve: its own `cmd`, or its engine's. Call it only when `problems` finds nothing."""
     engine = _engine(serve)
-    return own_command.launch(serve, place) if engine is None or engine.launch is None else engine.launch(serve, place)
+    own = own_command.launch if engine is None or engine.launch is None else engine.launch
+    launch = own(serve, place)
+    if "XDG_CACHE_HOME" not in serve.env:
+        return launch
+    kept = {name: value for name, value in CACHE_SWITCHES.items() if name not in serve.env}
+    return replace(launch, environment={**kept, **launch.environment})
 
 
 def problems(serve: Serve) -> list[str]:

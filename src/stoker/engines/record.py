@@ -18,7 +18,9 @@ from stoker.engines.launch import Launch, LaunchPlace
 
 MIB, GIB = 2**20, 2**30
 CACHES: Mapping[str, str] = {"XDG_CACHE_HOME": "", "CUDA_CACHE_PATH": "cuda"}
-"""`Engine.caches` of every engine."""
+"""`Engine.caches` of every engine. Intel's compilers keep theirs below XDG_CACHE_HOME."""
+CACHE_SWITCHES: Mapping[str, str] = {"SYCL_CACHE_PERSISTENT": "1", "NEO_CACHE_PERSISTENT": "1"}
+"""Variables without which a compiler keeps nothing on disk: those of oneAPI and of Intel's driver."""
 TORCH_CACHES: Mapping[str, str] = {
     **CACHES,
     "HF_HOME": "huggingface",

@@ -235,6 +235,8 @@ def identity_note(judging: GateMeasurement) -> str:
 
 def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gate:
     """Raises UsageError that lists the known names."""
+    from stoker.domain.gate import PRODUCTION
+
     gates = {one.name: one for one in settings.gates} if settings is not None else {}
     if alias is not None:
         aliases = {one.name: one for one in settings.aliases} if settings is not None else {}
@@ -246,6 +248,7 @@ def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gat
         if len(gates) != 1:
             raise UsageError(f"which gate? --for ALIAS or --gate NAME; {_there_are(gates, 'gate')}")
         (name,) = gates
+    gates.setdefault(PRODUCTION.name, PRODUCTION)
     if name not in gates:
         raise UsageError(f"there is no gate '{name}'; {_there_are(gates, 'gate')}", code="unknown_gate")
     return gates[name]

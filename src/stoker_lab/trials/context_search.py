@@ -6,7 +6,6 @@ about this one. A request near the limit, with the tokens that the engine itself
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import msgspec
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Number, Outcome
+from stoker.engines import start_log
 from stoker_lab.artifacts.fingerprint import EngineReport
 from stoker_lab.requests.client import ModelClient, ModelReply
 
@@ -24,8 +24,6 @@ REPLY = 16
 NEAR, TOO_SHORT = 0.97, 0.9
 """What a proving request aims at, and below what it proves nothing, as shares of the length less the reply."""
 _TIMEOUT = 1800.0
-_CONCURRENCY = re.compile(r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x")
-_CACHE = re.compile(r"(?:GPU KV cache size: |max_total_num_tokens=)([\d,]+)")
 
 
 class EngineNotStarted(Exception):
@@ -187,13 +185,9 @@ def reported_capacity(props: Any, log: str, context: int) -> tuple[int | None, f
     1. vLLM, in its log, for this very length  2. SGLang's tokens  3. llama.cpp: slots whose own context is enough.
     None: it does not say.
     """
-    sizes = _CACHE.findall(log)
-    kv_tokens = int(sizes[-1].replace(",", "")) if sizes else None
-    for length, figure in reversed(_CONCURRENCY.findall(log)):
-        if int(length.replace(",", "")) == context:
-            return kv_tokens, float(figure)  # 1
-    if kv_tokens is not None:
-        return kv_tokens, round(kv_tokens / context, 2)  # 2
+    kv_tokens, concurrency = start_log.capacity(log, context)
+    if concurrency is not None:
+        return kv_tokens, concurrency  # 1, 2
     if isinstance(props, dict) and isinstance(props.get("total_slots"), int):
         own = _own_limit(props)
         if own is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.host_port import reachable
-from stoker.domain.serve import Driver, Requires, Secret, Serve, Status
+from stoker.domain.serve import Driver, Requires, Secret, Serve, Status, Tuning
 from stoker.fleet.process.environment import free_port, port_problem
 from stoker.fleet.process.identity import KeySigner, fingerprint
 from stoker.fleet.supervision import start_problems
@@ -98,6 +99,19 @@ def test_a_command_may_start_its_server_on_another_machine(tmp_path: Path, host:
 def test_a_picked_port_is_none_that_the_kernel_gives_to_connections() -> None:
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert all(free_port("127.0.0.1", ()) < lowest for _ in range(20))
+
+
+def test_a_fingerprint_does_not_change_with_a_key_that_a_later_version_adds(tmp_path: Path) -> None:
+    """A tuned serve is not restarted by an upgrade of Stoker that knows one more key of `Tuning`."""
+    asked: list[str] = []
+
+    class Signer(KeySigner):
+        def digest(self, *parts: str) -> str:
+            asked.extend(parts)
+            return ""
+
+    fingerprint(serve(tmp_path, tuning=Tuning(batched_tokens=64)), Signer(lambda: bytes(32)))
+    assert json.loads(asked[1])["tuning"] == {"batched_tokens": 64}
 
 
 def test_a_fingerprint_changes_exactly_with_what_concerns_the_launch(tmp_path: Path) -> None:

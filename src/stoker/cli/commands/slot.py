@@ -12,7 +12,7 @@ from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import find_installation, find_running
 
 if TYPE_CHECKING:
-    from stoker.cli.console.answers import SlotStatus
+    from stoker.cli.console.answers import ServeStatus, SlotStatus
 
 app = typer.Typer(cls=CommandsWithHints, help="Slots: devices, and the serves that share them.", no_args_is_help=True)
 options.accept_config(app)
@@ -20,7 +20,7 @@ options.accept_config(app)
 
 @app.command("list")
 def list_(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
-    """List slots, their devices and residents."""
+    """List slots with their devices and residents, and the serves that share them: what each is for, and its status."""
     with find_running(config, state).control() as control:
         document, status = control.read_status()
     if json:
@@ -34,13 +34,32 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
         "DEVICES": [_devices(slot) for slot in status.slots],
         "ROOM": [_room(slot) for slot in status.slots],
         "RESIDENT": [", ".join(slot.resident) or "empty" for slot in status.slots],
-        "SERVES": [", ".join(s.name for s in status.serves if s.slot == slot.name) for slot in status.slots],
     }
     if any(slot.idle_serve for slot in status.slots):
         columns["IDLE SERVE"] = [_idle_serve(slot) for slot in status.slots]
     if any(slot.evict_costs for slot in status.slots):
         columns["EVICT COSTS"] = [_evict_costs(slot) for slot in status.slots]
     terminal.table(tuple(columns), list(zip(*columns.values(), strict=True)))
+    serves = sorted((one for one in status.serves if one.slot is not None), key=lambda one: one.slot or "")
+    if serves:
+        terminal.say()
+        terminal.table(_PROFILE, [_profile(serve) for serve in serves], right=("CONTEXT",))
+
+
+_PROFILE = ("SERVE", "SLOT", "STATE", "STATUS", "MODALITIES", "CONTEXT", "PURPOSE")
+
+
+def _profile(serve: ServeStatus) -> tuple[str, ...]:
+    context = serve.context if serve.context is not None else serve.facts.get("n_ctx")
+    return (
+        serve.name,
+        serve.slot or "-",
+        serve.shown_state,
+        f"{serve.status}-{serve.reason}" if serve.reason else serve.status,
+        ", ".join(serve.modalities) or "-",
+        figures.number(context if isinstance(context, int) else None),
+        serve.purpose or "-",
+    )
 
 
 def _devices(slot: SlotStatus) -> str:

@@ -93,6 +93,10 @@ class ServeStatus(msgspec.Struct, frozen=True):
     name: str
     state: str
     status: str = ""
+    reason: str = ""
+    """Why it is rejected or blocked."""
+    modalities: list[str] = []
+    purpose: str = ""
     engine: str = ""
     model: str = ""
     served_name: str = ""

@@ -113,9 +113,12 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
             terminal.note(f"stopped watching {name}; to see its progress: {watch}")
             raise typer.Exit(INTERRUPTED) from None
         times = {} if switched is None else {"seconds": switched.seconds, "phases": switched.phases}
-        outcome.done.append({"serve": name, **times})
+        facts = {} if switched is None else _start_facts(control, name)
+        outcome.done.append({"serve": name, **times, **({"facts": facts} if facts else {})})
         if not quiet:
             terminal.say(f"{name} is stopped" if switched is None else _ready_line(name, switched))
+            if line := _capacity_line(facts):
+                terminal.say(line)
     return outcome
 
 
@@ -174,6 +177,30 @@ def _now_loaded(slot: SlotStatus, others: list[ServeStatus]) -> str:
 
 def _run(step: _Step, name: str, worker: Control) -> SwitchAnswer | None:
     return step.run(worker, name)
+
+
+_START_FACTS = ("kv_tokens", "full_contexts", "load_s", "compile_s", "graph_s")
+
+
+def _start_facts(control: Control, name: str) -> dict[str, object]:
+    """What the engine said while it started; empty: nothing, or Stoker is gone."""
+    try:
+        replicas = control.status().replicas(name)
+    except StokerError:
+        return {}
+    ready = next((serve for serve in replicas if serve.state == "ready"), None)
+    return {key: ready.facts[key] for key in _START_FACTS if key in ready.facts} if ready is not None else {}
+
+
+def _capacity_line(facts: dict[str, object]) -> str:
+    """`KV cache 30,720 tokens, 7.5 requests of the whole context; weights 12 s, graphs 7 s`; empty: nothing known."""
+    tokens, requests = facts.get("kv_tokens"), facts.get("full_contexts")
+    cache = [f"KV cache {tokens:,} tokens"] if isinstance(tokens, int) else []
+    cache += [f"{requests:g} requests of the whole context"] if isinstance(requests, int | float) else []
+    named = (("weights", "load_s"), ("compiling", "compile_s"), ("graphs", "graph_s"))
+    times = [f"{what} {figures.seconds(spent)}" for what, key in named
+             if isinstance(spent := facts.get(key), int | float)]  # fmt: skip
+    return "; ".join(filter(None, (", ".join(cache), ", ".join(times))))
 
 
 def _ready_line(name: str, switched: SwitchAnswer) -> str:

@@ -9,6 +9,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS, auto_names, model_names
 from stoker.config.tables.file import File
+from stoker.domain.gate import PRODUCTION
 from stoker.domain.kinds import served_name
 from stoker.domain.routing import is_reserved
 from stoker.domain.task import UNKNOWN
@@ -51,8 +52,9 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
         elif alias.serve not in serves:
             text = f"there is no serve '{alias.serve[:64]}'{doc.did_you_mean(alias.serve, serves)}"
             doc.problem(_place(doc, path, "serve"), text)
-        if alias.gate is not None and alias.gate not in gates:
-            doc.problem((*path, "gate"), f"there is no gate '{alias.gate[:64]}'{doc.did_you_mean(alias.gate, gates)}")
+        known = {**gates, PRODUCTION.name: PRODUCTION}
+        if alias.gate is not None and alias.gate not in known:
+            doc.problem((*path, "gate"), f"there is no gate '{alias.gate[:64]}'{doc.did_you_mean(alias.gate, known)}")
 
 
 def _check_choice(doc: ConfigDocument, path: KeyPath, serves: Sequence[str], known: list[str]) -> None:

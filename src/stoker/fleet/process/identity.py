@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -218,10 +218,14 @@ def fingerprint(serve: Serve, signer: KeySigner) -> str:
 
     Only what differs from the defaults goes in: a setting that a later version adds changes nothing by itself.
     """
-    launch = serve.launch_settings()
-    defaults = {f.name: f.default_factory() if f.default_factory is not MISSING else f.default for f in fields(serve)}
-    chosen = {name: value for name, value in launch.items() if value != defaults[name]}
+    chosen = _chosen(serve.launch_settings(), serve)
     return signer.digest("launch", json.dumps(chosen, sort_keys=True, default=_plain))
+
+
+def _chosen(values: Mapping[str, Any], record: Any) -> dict[str, Any]:
+    """Those that differ from the defaults of the record's fields."""
+    defaults = {f.name: f.default_factory() if f.default_factory is not MISSING else f.default for f in fields(record)}
+    return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def _plain(value: Any) -> Any:
@@ -232,7 +236,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
+        return _chosen({f.name: getattr(value, f.name) for f in fields(value)}, value)
     raise TypeError(f"a serve's fingerprint cannot hold {type(value).__name__}")
 
 

@@ -15,6 +15,7 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
 from stoker.domain.serve_phase import ServeEvent, ServePhase
+from stoker.engines import start_log
 from stoker.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.engines.record import FailureKind
 from stoker.fleet.conversations.keeper import ConversationKeeper
@@ -234,9 +235,11 @@ class Supervisor:
             spawned = self._clock.now()
             proof = await self._registry.prove(managed, serve.ready_timeout)
             ready = self._clock.now()
+            said = await asyncio.to_thread(start_log.read, managed.log, managed.log_start)
             facts = (
                 record.facts
                 | proof.facts
+                | start_log.facts_of(said, serve.context, proof.facts)
                 | {
                     "spawn_s": round(spawned - began, 4),
                     "health_s": round(proof.health_at - began, 4),

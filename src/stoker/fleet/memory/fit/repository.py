@@ -15,6 +15,8 @@ from pathlib import Path
 
 from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import AUTO_LAYERS, Serve, Tuning
+from stoker.engines.record import Weights
+from stoker.engines.registry import those
 from stoker.fleet.memory.bandwidth import tokens_per_second
 from stoker.fleet.memory.devices import Device
 from stoker.fleet.memory.fit import gguf, hf_config
@@ -111,16 +113,19 @@ def judged(
     1. as it is  2. llama.cpp: with as few experts in main memory as needed  3. with as many layers on devices as fit
     """
     is_gguf = shape.format == "gguf"
+    kind = Weights.GGUF if is_gguf else Weights.FOLDER
     tuning = Tuning(kv_cache_type=cache_type, n_cpu_moe=AUTO_LAYERS if is_gguf and shape.is_moe and devices else None)
     serve = Serve(
-        path, engine="llama.cpp" if is_gguf else "vllm", model=f"/hub/{path}", parallel=parallel, context=context,
+        path, engine=those(lambda one: one.weights is kind)[0], model=f"/hub/{path}", parallel=parallel, context=context,
         embedded=False if devices else None, gpu_layers=None if devices else 0, tuning=tuning,
     )  # fmt: skip
     if context is None:
         chosen = choose_context(replace(serve, auto_context=True), None, devices, main, shape).context
         serve = replace(serve, context=chosen or min(4096, shape.context or 4096))
     if not is_gguf and not devices:
-        return Choice(path, shape.weights, shape.precision, Verdict.TOO_LARGE, problem="vLLM and SGLang need a GPU")
+        return Choice(
+            path, shape.weights, shape.precision, Verdict.TOO_LARGE, problem="engines that read it need a GPU"
+        )
     report = check_fit(serve, devices, main, shape)
     verdict, setting = Verdict.FITS, ""
     if report.fit.answer is FitAnswer.UNKNOWN:
