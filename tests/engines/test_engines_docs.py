@@ -18,7 +18,8 @@ CONFIGURATION = (Path(__file__).parents[2] / "docs" / "reference" / "configurati
 EXAMPLES: dict[str, Any] = {
     "context": "N", "parallel": "N", "threads": "N", "gpu_layers": "N", "tensor_parallel": "N",
     "pipeline_parallel": "N", "memory_fraction": "X", "batched_tokens": "N", "dtype": "T", "quantization": "Q",
-    "kv_cache_type": "T", "attention_backend": "NAME", "prefix_caching": False, "graphs": False, "tool_parser": "NAME",
+    "load_format": "NAME", "kv_cache_type": "T", "attention_backend": "NAME", "prefix_caching": False, "graphs": False,
+    "tool_parser": "NAME",
     "reasoning_parser": "NAME", "chat_template": "./FILE", "thinking": False, "sampling": {"top_p": 0.9},
     "rendezvous": "HOST:PORT", "trust_remote_code": True, "metrics": True,
 }  # fmt: skip

@@ -78,6 +78,7 @@ ENGINE: Engine = Engine(
         "tensor_parallel": "write a `cmd` with `mlx.launch`",
         "pipeline_parallel": "write a `cmd` with `mlx.launch` and `--pipeline`",
         "memory_fraction": "it takes what it needs: remove it",
+        "load_format": "it has only one: remove it",
         "dtype": "the files of the model determine it: `mlx_lm.convert --dtype` makes others",
         "quantization": "the files of the model determine it: `mlx_lm.convert -q` makes others",
         "attention_backend": "it has only one: remove it",
