@@ -26,20 +26,12 @@ COMMANDS = (
     Command("decisions", "stoker.cli.commands.decisions:decisions", "List the newest requests and their outcomes."),
     Command("explain", "stoker.cli.commands.decisions:explain", "Explain one request: where it went, and why."),
     Command("watchdog", "stoker.cli.commands.watchdog:watchdog", "Show the health of each serve."),
-    Command("init", "stoker.cli.commands.init:init", "Write a first stoker.toml for this machine."),
-    Command("doctor", "stoker.cli.commands.doctor:doctor", "Check every part of this machine."),
-    Command("docs", "stoker.cli.commands.docs:docs", "Show the documentation of this version, offline."),
-    Command("fit", "stoker.cli.commands.fit:fit", "Check whether a model fits, and find the largest context."),
-    Command("stage", "stoker.cli.commands.stage:stage", "Fetch a model into the vault while requests go on."),
-    Command("client", "stoker.cli.commands.client:client", "Print the settings for a client: address, model, tokens."),
-    Command("completions", "stoker.cli.commands.completions:completions", "Print the completion script for SHELL."),
     Command("reload", "stoker.cli.commands.reload:reload", "Read the configuration again, and apply all or nothing."),
     Command("version", "stoker.cli.commands.version:version", "Print the version; -v: and the extensions."),
     Command("serves", "stoker.cli.commands.serves:app", "Serves: the model servers of the configuration."),
     Command("slot", "stoker.cli.commands.slot:app", "Slots: devices, and the serves that share them."),
     Command("keys", "stoker.cli.commands.keys:app", "Make, limit, disable and rotate the keys of callers."),
     Command("config", "stoker.cli.commands.config:app", "The configuration file, stoker.toml."),
-    Command("install", "stoker.cli.commands.install:app", "Install Stoker as a service of this machine."),
 )
 
 

@@ -26,6 +26,7 @@ def problems(serve: Serve) -> list[str]:
         *engine.missing(serve),
         *([refused] if refused else []),
         *(of_weights[engine.weights](serve) if engine.weights in of_weights else []),
+        *weight_files.problems_beside(serve),
         *([serve.context_problem] if serve.context_problem else []),
         *options.template_problems(serve, engine),
         *([] if "attention_backend" in engine.choices else backends.problems(serve)),

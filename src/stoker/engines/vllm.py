@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
-from stoker.domain.serve import Serve
+from stoker.domain.serve import SPECULATIVE_WORDS, Serve
 from stoker.engines import backends, load_formats, options
 from stoker.engines.launch import Launch, LaunchPlace, find_engine, missing_engine, own_address, sleeps_by_itself
 from stoker.engines.llama_cpp import foreign_cache_type
@@ -35,6 +36,16 @@ def _rendezvous(address: str) -> tuple[str, ...]:
     return ("--master-addr", host.strip("[]"), "--master-port", port)
 
 
+def _speculative(given: str) -> tuple[str, ...]:
+    if given in SPECULATIVE_WORDS:
+        return _speculative_config({"method": "mtp", "num_speculative_tokens": 1}) if given == "mtp" else ()
+    return _speculative_config({"model": given, "num_speculative_tokens": 4})
+
+
+def _speculative_config(settings: dict[str, object]) -> tuple[str, ...]:
+    return ("--speculative-config", json.dumps(settings))
+
+
 WORDS: OptionTable = {
     "context": option("--max-model-len"),
     "parallel": option("--max-num-seqs"),
@@ -46,6 +57,10 @@ WORDS: OptionTable = {
     "quantization": option("--quantization"),
     "load_format": option("--load-format"),
     "kv_cache_type": option("--kv-cache-dtype"),
+    "speculative": _speculative,
+    "adapters": lambda given: ("--enable-lora", "--lora-modules", *options.named_paths(given)),
+    "kv_offload": lambda size: ("--kv-offloading-size", options.number(size / GIB)),
+    "kv_offload_backend": option("--kv-offloading-backend"),
     "attention_backend": option("--attention-backend"),
     "prefix_caching": switch(("--enable-prefix-caching",), ("--no-enable-prefix-caching",)),
     "graphs": switch(off=("--enforce-eager",)),
@@ -128,7 +143,7 @@ ENGINE: Engine = Engine(
     missing=_missing,
     options=WORDS,
     instead=options.ON_GPU,
-    choices={"load_format": tuple(LOAD_FORMATS)},
+    choices={"load_format": tuple(LOAD_FORMATS), "kv_offload_backend": ("native", "lmcache")},
     unsupported=lambda serve: foreign_cache_type(serve, "vLLM", "`fp8`"),
     cautions=_cautions,
     takes_template_names=False,

@@ -19,11 +19,14 @@ from stoker.cli.console.unmeasured import unmeasured_warnings
 from stoker.cli.console.weights_warnings import weights_warnings
 from stoker.domain.figures import counted
 from stoker.domain.host_port import host_port
+from stoker.extensions import is_usable, offered
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
 DEMO_PORT = 8000
+SETUP = "setup"
+"""The extension that examines this machine."""
 MAX_NAMES = 8
 """How many models a start names."""
 
@@ -93,9 +96,8 @@ def up(
     from stoker.app.run import run
 
     def self_check() -> dict[str, Any]:
-        from stoker.cli.commands import self_check
-
-        return self_check.self_check(given, settings if demo_ else None)
+        findings: dict[str, Any] = offered("self-check")(given, settings if demo_ else None)
+        return findings
 
     code = run(
         settings,
@@ -104,7 +106,7 @@ def up(
         replace=replace,
         announce=terminal.say,
         read=None if demo_ else partial(read_again.read_again, given),
-        self_check=self_check,
+        self_check=self_check if is_usable(SETUP) else None,
         force=forced,
         welcome=lambda needs_key: demo_screen.screen(settings, needs_key) if demo_ else next_steps(settings),
     )

@@ -44,6 +44,9 @@ class Device:
     None: as `index`.
     """
 
+    bandwidth: int | None = None
+    """Bytes per second that its memory can be read with, by what its driver says."""
+
     def is_named(self, word: str) -> bool:
         """Whether an entry of a slot's `devices` means this device; see `masks.names_device`."""
         return names_device(word, self.vendor, self.index, self.uuid, self.address)
@@ -286,7 +289,16 @@ class Nvidia:
             arch=".".join(str(part) for part in capability) if capability is not None else None,
             driver=_text(driver) if driver is not None else None,
             address=self._address(handle),
+            bandwidth=self._bandwidth(handle),
         )
+
+    def _bandwidth(self, handle: Any) -> int | None:
+        """Width of the bus in bits, and the clock in MHz, at which it moves two bits of each line."""
+        width = self.ask("nvmlDeviceGetMemoryBusWidth", handle)
+        clock = self.ask("nvmlDeviceGetMaxClockInfo", handle, 2)  # NVML_CLOCK_MEM
+        if not isinstance(width, int) or not isinstance(clock, int) or width <= 0 or clock <= 0:
+            return None
+        return width * clock * 10**6 * 2 // 8
 
     def _address(self, handle: Any) -> str:
         """NVML writes eight digits of the domain, everybody else four."""

@@ -356,7 +356,7 @@ class ServeRegistry:
         if driver is not Driver.PROCESS:
             return self._extension_driver(driver)
         return LocalDriver(
-            self._context.paths, self._keys, self._log, self._conversations.directory, self._meter.choose_context
+            self._context.paths, self._keys, self._log, self._conversations.directory, self._meter.with_choices
         )
 
     def _extension_driver(self, driver: Driver) -> UnitDriver:

@@ -270,7 +270,7 @@ class Supervisor:
             self._registry.write_record(None, record)
 
         if serve.driver is Driver.PROCESS:
-            serve = await self._meter.with_context(serve)
+            serve = await self._meter.as_started(serve)
         if self._is_closed:  # Stoker may have been closed during an await
             text = f"serve '{serve.name}' was stopped while it was starting: Stoker is shutting down"
             raise StartFailed(text, code="stopped")
