@@ -106,7 +106,7 @@ LONGEST = (
     "scenarios/test_freed_memory.py",
     "auto/scenarios/test_routing_seen.py",
     "scenarios/conformance/test_openai_chat.py",
-    "request/verify/test_verify_properties.py",
+    "content/verify/test_verify_properties.py",
     "scenarios/test_framing.py",
     "scenarios/test_blocked_files.py",
     "fleet/warm/test_keeper.py",

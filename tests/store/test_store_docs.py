@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
+from tests.auto.test_routed_counts import ROUTING, every_count
+from tests.orchestrator.test_orchestrated_counts import blocks
 from tests.store.test_metrics import STATUS, full
 
 from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed, WaitPart
@@ -16,8 +18,10 @@ from stoker.fleet.memory.devices import Device
 from stoker.store.exposition import expose
 from stoker.store.labels import OUTCOMES, STATES
 from stoker.store.metrics import Metrics
+from stoker_auto import exposition as routed
 from stoker_devices.reading import DeviceReading
 from stoker_devices.server import families as device_families
+from stoker_orchestrator import exposition as orchestrated
 from stoker_otel.server import TelemetryPart
 from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 
@@ -36,11 +40,15 @@ def test_metrics_page_lists_every_series_once_and_only_those() -> None:
         Device(0, "GPU-a", "L4", "nvidia", 2, 1), use=0.5, temperature=60, temperature_limit=90, watts=50,
         watts_limit=72, joules=1, core_mhz=2000, memory_mhz=6000, throttled=frozenset(),
     )  # fmt: skip
+    added = [
+        *telemetry.metrics(),
+        *device_families([device]),
+        *routed.families(every_count(), ROUTING),
+        *orchestrated.families(blocks()),
+    ]
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name: family
-        for family in text_string_to_metric_families(
-            expose(full(), STATUS, [*telemetry.metrics(), *device_families([device])]).decode()
-        )
+        for family in text_string_to_metric_families(expose(full(), STATUS, added).decode())
     }
     rows = re.findall(r"^\| `([a-z_]+)(?:\{([a-z_,]*)\})?`", (DOCS / "metrics.md").read_text(), flags=re.MULTILINE)
     assert sorted(name for name, _ in rows) == sorted(families)

@@ -4,7 +4,7 @@ code. A command is imported when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cache
 from typing import Annotated, Any
 
@@ -131,7 +131,21 @@ def command_tree() -> Any:
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    return typer.main.get_command(app)
+    root = typer.main.get_command(app)
+    commands = (command for extension in usable_extensions() for command in extension.commands)
+    module = next((one.place.partition(":")[0] for one in commands if one.name == "completions"), None)
+    for option in root.params:  # Typer's own scripts cut names at `:`, and do nothing at the first key press in zsh
+        if module is not None and option.name in ("install_completion", "show_completion"):
+            option.callback = _completion(f"{module}:{option.name}")
+    return root
+
+
+def _completion(place: str) -> Callable[..., None]:
+    def act(context: typer.Context, option: object, is_given: bool) -> None:
+        if is_given:  # it is called with every command
+            load(place)(context, option, is_given)
+
+    return act
 
 
 def _root(
