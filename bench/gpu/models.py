@@ -105,3 +105,30 @@ def _high(number: int) -> bytes:
 def write_small(path: Path) -> None:
     """A GGUF file of half a megabyte."""
     weights.write_random(path, 0)
+
+
+def write_hugging_face(folder: Path, name: str, size: int) -> Path:
+    """A Llama of random bf16 weights, about `size` bytes, as transformers writes it. Needs torch and transformers."""
+    import tokenizers
+    import torch
+    import transformers
+
+    path = folder / f"{name}-hugging-face"
+    if (path / "config.json").exists():
+        return path
+    width, hidden = 2048, 8192
+    layers = max(1, size // (2 * (3 * width * hidden + 3 * width * width)))
+    config = transformers.LlamaConfig(
+        vocab_size=TOKENS, hidden_size=width, intermediate_size=hidden, num_hidden_layers=layers,
+        num_attention_heads=16, num_key_value_heads=8, max_position_embeddings=TRAINED,
+    )  # fmt: skip
+    with torch.device("cuda"):
+        model = transformers.AutoModelForCausalLM.from_config(config, torch_dtype=torch.bfloat16)
+    model.save_pretrained(path, max_shard_size="4GB")
+    words = {"<s>": 0, "</s>": 1, **{f"t{number}": number for number in range(2, TOKENS)}}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="t2"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", chat_template="{{ messages[-1]['content'] }}"
+    ).save_pretrained(path)
+    return path

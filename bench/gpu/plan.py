@@ -16,10 +16,15 @@ class Column(StrEnum):
     COLD = "cold"
     """On disk, none of them in the page cache."""
     CACHED = "page cache"
-    ASLEEP = "sleep"
+    ASLEEP = "sleep 1"
     """In host memory: vLLM's sleep level 1."""
-    SUSPENDED = "suspended"
-    """In host memory, put there by the driver (cuCheckpointProcess...). Without Stoker, which does not do it."""
+    DROPPED = "sleep 2"
+    """In the file, which the engine reads again: vLLM's sleep level 2."""
+    SUSPENDED = "sleep 3"
+    """In host memory with everything else on the device, put there by the driver."""
+
+
+SLEEP_LEVELS: Mapping[Column, int] = {Column.ASLEEP: 1, Column.DROPPED: 2, Column.SUSPENDED: 3}
 
 
 class Model(NamedTuple):
@@ -37,9 +42,10 @@ class Model(NamedTuple):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Stoker puts no llama.cpp to sleep; what has no file cannot be read from one."""
+        """llama.cpp does not sleep by itself; what has no file cannot be read from one."""
         of_file = (Column.COLD, Column.CACHED) if self.has_file else ()
-        return (*of_file, *(() if self.is_gguf else (Column.ASLEEP,)), Column.SUSPENDED)
+        by_itself = () if self.is_gguf else (Column.ASLEEP, *((Column.DROPPED,) if self.has_file else ()))
+        return (*of_file, *by_itself, Column.SUSPENDED)
 
 
 class Width(NamedTuple):
@@ -125,14 +131,23 @@ DRIVER = Step("driver", "What Stoker says, beside the driver", 75, is_llama=True
 MODELS = Step("models", "Files of random weights", 200)
 SLEEP = Step("sleep", "Swaps of a PyTorch engine", 170)
 SWAPS = Step("swaps", "Swaps of llama.cpp", 170, is_llama=True)
+VLLM = Step("vllm", "vLLM itself: sleep levels, load formats, snapshot", 300)
 MEMORY = Step("memory", "Memory measured, beside the estimate of `stoker fit`", 60, is_llama=True)
 SHARING = Step("sharing", "Two serves on one GPU", 100, is_llama=True)
 FAULTS = Step("faults", "Out of memory, and killed", 90, is_llama=True)
 SPEED = Step("speed", "Tokens per second and first token, through Stoker and direct", 90, is_llama=True)
 BUILD = Step("build", "llama-server, built with CUDA", inf)
 """In the background, from the beginning, for as long as it takes: without it most steps have nothing to measure."""
-STEPS = (FACTS, MODELS, SLEEP, DRIVER, MEMORY, SPEED, FAULTS, SHARING, SWAPS)
+STEPS = (FACTS, MODELS, SLEEP, DRIVER, MEMORY, SPEED, FAULTS, SHARING, SWAPS, VLLM)
 """In this order: what needs no `llama-server` runs while it is built; the longest comes last, for what time is left."""
+
+
+FORMATS = ("safetensors", "fastsafetensors", "runai_streamer", "instanttensor")
+SNAPSHOT = "snapshot"
+
+
+def format_case(name: str) -> str:
+    return f"load format {name}"
 
 
 def rounds(plan: Plan, column: Column) -> int:
@@ -169,6 +184,7 @@ def cells(plan: Plan) -> dict[str, list[str]]:
         SHARING.name: ["two loaded together", "a third one comes"],
         FAULTS.name: ["out of memory, llama.cpp", "out of memory, PyTorch", "kill -9, llama.cpp", "kill -9, PyTorch"],
         SPEED.name: [stream_case(streams) for streams in plan.streams],
+        VLLM.name: [*map(str, SLEEP_LEVELS), *map(format_case, FORMATS), SNAPSHOT],
     }
 
 

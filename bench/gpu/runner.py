@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.gpu import build, facts, parts, sharing, speed, swaps
+from bench.gpu import build, facts, parts, real_vllm, sharing, speed, swaps
 from bench.gpu import faults as fault_steps
 from bench.gpu.plan import (
     BUILD,
@@ -24,6 +24,7 @@ from bench.gpu.plan import (
     SPEED,
     STEPS,
     SWAPS,
+    VLLM,
     Plan,
     Step,
     time_for,
@@ -43,6 +44,7 @@ WORK: Mapping[str, Callable[[Stage], None]] = {
     SHARING.name: sharing.share,
     FAULTS.name: fault_steps.faults,
     SPEED.name: speed.speed,
+    VLLM.name: real_vllm.measure,
 }
 
 

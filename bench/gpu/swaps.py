@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from bench.gpu import models
-from bench.gpu.plan import Column, rounds, swap_case
+from bench.gpu.plan import SLEEP_LEVELS, Column, Model, rounds, swap_case
+from bench.gpu.rows import Outcome
 from bench.gpu.stage import STAND_IN, Figures, Skipped, Stage, medians
-from bench.gpu.suspend import Driver, Refused, users
-from bench.processes import tree
-from bench.swap import alone, calls
+from bench.swap import alone
 from bench.swap.alone import Own
 from bench.swap.plane import Plane
 from bench.warm.holder import Holder
 from bench.warm.rounds import MAX_COLD
+from stoker.fleet.suspend.cuda_driver import CudaDriver, Refused
 from stoker.fleet.warm import pages
 
 SMALL = "small"
@@ -38,26 +37,43 @@ def llama(stage: Stage) -> None:
                     _of_file, stage, plane, _name(number), path.absolute, own_small, stage.computes_on, column
                 )
                 stage.attempt(swap_case(model, column), work)
-            suspend = partial(_suspended, stage, plane, _name(number))
-            stage.attempt(swap_case(model, Column.SUSPENDED), suspend)
+    why = cannot_suspend() or ("" if stage.server is not None else "the embedded engine uses no GPU")
+    if why:
+        for model, _ in found:
+            stage.keep(swap_case(model, Column.SUSPENDED), Outcome.SKIPPED, why=why)
+        return
+    serves = [stage.llama(_name(number), path, "sleep_level = 3") for number, (_, path) in enumerate(found)]
+    with stage.plane([*serves, stage.llama(SMALL, small)], warm=pool([model for model, _ in found])) as plane:
+        for number, (model, _) in enumerate(found):
+            sleep = partial(asleep, stage, plane, _name(number), SMALL, "")
+            stage.attempt(swap_case(model, Column.SUSPENDED), sleep)
 
 
 def torch(stage: Stage) -> None:
-    """Asleep, with `sleep_level`; then without it suspended, cold and from the page cache. The file is written last."""
+    """Asleep, with each `sleep_level`; then without it cold and from the page cache."""
     names = list(map(_name, range(len(stage.plan.torch))))
     folders = [_folder(stage, number, has_file=False) for number in range(len(names))]
     remark = STAND_IN if stage.is_stand_in else ""
-    serves = [stage.torch(name, folder, "sleep_level = 1") for name, folder in zip(names, folders, strict=True)]
-    room = 2 * sum(model.size for model in stage.plan.torch) // 2**20 + 1024
-    with stage.plane(serves, warm=f'[warm]\nmemory = "{room}MiB"\npredict = false\n') as plane:
-        for name, model, other in zip(names, stage.plan.torch, reversed(names), strict=True):
-            stage.attempt(swap_case(model, Column.ASLEEP), partial(_asleep, stage, plane, name, other, remark))
+    for column, level in SLEEP_LEVELS.items():
+        why = "" if column is not Column.SUSPENDED else cannot_suspend() or remark
+        if why:
+            for model in stage.plan.torch:
+                stage.keep(swap_case(model, column), Outcome.SKIPPED, why=why)
+            continue
+        if column is Column.DROPPED:
+            for number, model in enumerate(stage.plan.torch):
+                if model.has_file:
+                    _folder(stage, number, has_file=True)
+        sleeps = f"sleep_level = {level}"
+        serves = [stage.torch(name, folder, sleeps) for name, folder in zip(names, folders, strict=True)]
+        with stage.plane(serves, warm=pool(stage.plan.torch)) as plane:
+            for name, model, other in zip(names, stage.plan.torch, reversed(names), strict=True):
+                if column in model.columns:
+                    stage.attempt(swap_case(model, column), partial(asleep, stage, plane, name, other, remark))
     width = stage.plan.width
     small = models.write_folder(stage.folder, SMALL, 4 * width.wide * width.hidden, width, has_file=False)
     serves = [stage.torch(name, folder) for name, folder in zip(names, folders, strict=True)]
     with stage.plane([*serves, stage.torch(SMALL, small)]) as plane:
-        for name, model in zip(names, stage.plan.torch, strict=True):
-            stage.attempt(swap_case(model, Column.SUSPENDED), partial(_suspended, stage, plane, name))
         plane.switch(SMALL)
         own_small = alone.measure(plane.command(SMALL), SMALL, stage.folder / "alone.log")
         for number, model in enumerate(stage.plan.torch):
@@ -115,53 +131,29 @@ def swapped(plane: Plane, name: str) -> dict[str, float]:
     return {**phases, "switch_s": seconds, "first_token_s": first, "whole_s": seconds + first}
 
 
-def _asleep(stage: Stage, plane: Plane, name: str, other: str, remark: str) -> tuple[Figures, str]:
+def asleep(stage: Stage, plane: Plane, name: str, other: str, remark: str) -> tuple[Figures, str]:
+    """`asleep_s`: from the decision to swap until it sleeps and its memory is free."""
     found = []
     plane.switch(name)
     for _ in range(rounds(stage.plan, Column.ASLEEP)):
-        plane.switch(other)
+        away = plane.switch(other)
         if plane.serve(name)["temperature"] != "asleep":
             raise RuntimeError(f"{name} was stopped and not put to sleep: {plane.serve(name)['last_error']}")
-        found.append(swapped(plane, name))
+        fell = away["phases"].get("stop")
+        found.append({**({"asleep_s": float(fell)} if fell is not None else {}), **swapped(plane, name)})
     return medians(found), remark
 
 
-def _suspended(stage: Stage, plane: Plane, name: str) -> tuple[Figures, str]:
-    """The engine by itself, with the command that Stoker ran: Stoker does not suspend."""
+def cannot_suspend() -> str:
+    """Why the driver suspends nothing here; empty: it may."""
     try:
-        driver = Driver()
+        CudaDriver()
     except Refused as refused:
-        raise Skipped(str(refused)) from refused
-    plane.switch(name)
-    command = plane.command(name)
-    plane.unload_all()
-    found = []
-    with alone.running(command, stage.folder / "alone.log", patience=120) as engine:
-        before = _answer(engine.command, name)
-        for _ in range(rounds(stage.plan, Column.SUSPENDED)):
-            held, family = stage.probe.by_process(), tree(engine.child.pid)
-            pids = [pid for pid in family if pid in held] if held is not None else users(family)
-            if not pids:
-                raise Skipped("the engine is not known to hold memory of a GPU")
-            free = _free(stage)
-            suspend = driver.suspend(pids)
-            freed = _free(stage) - free
-            resume = driver.resume(pids)
-            first = calls.chat(engine.command.port, name, engine.command.key).first
-            figures = {"suspend_s": suspend, "freed_bytes": freed, "resume_s": resume, "first_token_s": first}
-            found.append({**figures, "whole_s": resume + first})
-        if _answer(engine.command, name) != before:
-            raise RuntimeError("it answers otherwise after it was suspended")
-    return medians(found), "the driver alone, without Stoker"
+        return str(refused)
+    return ""
 
 
-def _free(stage: Stage) -> float:
-    return float(sum(device.free or 0 for device in stage.probe.devices()))
-
-
-def _answer(command: alone.Command, name: str) -> str:
-    body = {"model": name, "max_tokens": 16, "temperature": 0, "messages": [{"role": "user", "content": "Say hello."}]}
-    status, answer = calls.post(command.port, "/v1/chat/completions", body, command.key)
-    if status != 200:
-        raise RuntimeError(f"status {status}: {answer[:300].decode(errors='replace')}")
-    return str(json.loads(answer)["choices"][0]["message"]["content"])
+def pool(models: Sequence[Model]) -> str:
+    """A warm pool with room for all of them."""
+    room = 2 * sum(model.size for model in models) // 2**20 + 1024
+    return f'[warm]\nmemory = "{room}MiB"\npredict = false\n'

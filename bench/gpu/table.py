@@ -29,8 +29,9 @@ has a bound, and what was measured before a failure is kept. What the machine la
 step; `--rehearse` runs all of them with small models, on a machine without a GPU too. `stoker doctor --gpu` is the
 short part of it, of one minute.
 
-- *Sleep* is that of an engine which the bench brings: a PyTorch program with vLLM's endpoints, not vLLM.
-- *Suspended* is the driver's work on an engine by itself: Stoker does not do that.
+- *sleep 1*, *2* and *3* are `sleep_level`. The PyTorch engine is one that the bench brings, a program with vLLM's
+  endpoints; vLLM itself is measured where it is installed. At level 3 the driver suspends the engine.
+- `asleep_s` is the time until the serve sleeps and its memory is free.
 - `own_s` is what a swap takes beyond the engine's own time, which is that of the same command without Stoker.
 - A figure in bold misses its goal; the goals are in `bench/gpu/plan.py`.
 """

@@ -37,6 +37,8 @@ class DevicesPart(ServerPart):
         self._sampler = sampler
         self._conductor: Conductor | None = None
         self._replicas: Mapping[str, Sequence[Serve]] = {}
+        self._on_devices: frozenset[str] = frozenset()
+        """Serves and replicas that compute on devices of this machine."""
         self._slots: Mapping[str, Slot] = {}
         self._readings: tuple[DeviceReading, ...] = ()
         self._slot_power = SlotPower()
@@ -51,6 +53,8 @@ class DevicesPart(ServerPart):
     def configure(self, settings: Settings) -> None:
         self._replicas = {serve.name: replicas_of(serve) for serve in settings.serves}
         self._slots = {slot.name: slot for slot in settings.slots}
+        every = [replica for replicas in self._replicas.values() for replica in replicas]
+        self._on_devices = frozenset(replica.name for replica in every if uses_devices(replica))
 
     async def run(self, server: RunningServer) -> None:
         while True:
@@ -91,9 +95,9 @@ class DevicesPart(ServerPart):
         """The slots that have requests under way, with the names of their devices."""
         if self._conductor is None:
             return {}
-        names = [state.name for state in self._conductor.scheduler.serves.values() if state.leases]
-        serves = [self._conductor.scheduler.serves[name].serve for name in names]
-        return {_place(serve): self._devices(serve) for serve in serves if uses_devices(serve)}
+        states = self._conductor.scheduler.serves.values()
+        busy = [state.serve for state in states if state.leases and state.name in self._on_devices]
+        return {_place(serve): self._devices(serve) for serve in busy}
 
     def _devices(self, serve: Serve) -> tuple[str, ...]:
         """Those of its slot. None, if it may use several and the slot does not say which."""
@@ -105,9 +109,9 @@ class DevicesPart(ServerPart):
 
     def _watts_of(self, name: str) -> float | None:
         """See `ServerPart.watts_of`."""
-        replicas = self._replicas.get(name, ())
+        replicas = [one for one in self._replicas.get(name, ()) if one.name in self._on_devices]
         known = [watts for one in replicas if (watts := self._slot_power.watts(_place(one))) is not None]
-        return sum(known) / len(known) if known and all(map(uses_devices, replicas)) else None
+        return sum(known) / len(known) if known else None
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
@@ -119,7 +123,7 @@ class DevicesPart(ServerPart):
 
 
 def uses_devices(serve: Serve) -> bool:
-    """Whether it computes on devices of this machine, as far as that is known."""
+    """Whether it computes on devices of this machine, as far as that is known. May look for its program."""
     return serve.driver not in (Driver.EXTERNAL, Driver.RAY) and not engine_of(serve.engine).on_processors(serve)
 
 

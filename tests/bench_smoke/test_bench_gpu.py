@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
@@ -18,7 +17,7 @@ import msgspec
 import pytest
 from bench import weights
 from bench.gpu import __main__ as bench
-from bench.gpu import build, models, plan, prepare, runner, suspend, table
+from bench.gpu import build, models, plan, prepare, runner, table
 from bench.gpu.plan import FACTS, FULL, REHEARSAL, SPEED, SWAPS
 from bench.gpu.rows import Outcome, Row, RowFile
 from bench.gpu.stage import Skipped, Stage
@@ -170,16 +169,6 @@ def test_without_process_numbers_of_the_driver_nobody_waits_and_the_page_says_wh
     assert "40 GB of disk free" in table.page(FULL, [], MACHINE | {"disk_free": 40 * 10**9})
 
 
-def test_the_processes_to_suspend_are_known_by_their_driver_too(tmp_path: Path) -> None:
-    for pid, line in (
-        (7, "7f00-7f01 r-xp 0 00:00 1 /usr/lib/libcuda.so.580.1"),
-        (8, "7f00-7f01 r-xp 0 00:00 1 /lib/libc.so.6"),
-    ):
-        (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "maps").write_text(line + "\n")
-    assert suspend.users([7, 8, 9], tmp_path) == [7]
-
-
 def test_a_step_gets_no_more_than_the_time_that_is_left() -> None:
     assert plan.time_for(SWAPS, 1000) == SWAPS.bound
     assert plan.time_for(SWAPS, 30) == 30
@@ -191,7 +180,11 @@ def test_each_step_has_cells_and_somebody_who_does_it() -> None:
         assert set(plan.cells(one)) == {step.name for step in (*plan.STEPS, plan.BUILD)}
     assert set(runner.WORK) == {step.name for step in plan.STEPS}
     assert "PyTorch 20 GB, drawn, page cache" not in plan.cells(FULL)["sleep"]
-    assert "llama.cpp 8 GB q8_0, sleep" not in plan.cells(FULL)["swaps"]
+    assert "PyTorch 20 GB, drawn, sleep 2" not in plan.cells(FULL)["sleep"]
+    assert "llama.cpp 8 GB q8_0, sleep 1" not in plan.cells(FULL)["swaps"]
+    assert "llama.cpp 8 GB q8_0, sleep 3" in plan.cells(FULL)["swaps"]
+    formats = [f"load format {name}" for name in ("safetensors", "fastsafetensors", "runai_streamer", "instanttensor")]
+    assert plan.cells(FULL)["vllm"] == ["sleep 1", "sleep 2", "sleep 3", *formats, "snapshot"]
 
 
 def test_what_has_a_goal_is_measured_before_the_many_swaps() -> None:
@@ -228,12 +221,6 @@ def test_of_a_file_that_could_not_be_written_nothing_is_left(tmp_path: Path, mon
     with pytest.raises(OSError, match="Input/output"):
         models.write_folder(tmp_path, "model0", REHEARSAL.torch[0].size, REHEARSAL.width, has_file=True)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["config.json"]
-
-
-def test_the_structure_of_a_lock_has_the_drivers_size_and_a_missing_driver_is_said() -> None:
-    assert ctypes.sizeof(suspend.LockArguments) == 64
-    with pytest.raises(suspend.Refused, match="no CUDA driver"):
-        suspend.Driver("libthere-is-none.so.1")
 
 
 def test_a_row_that_was_cut_off_is_dropped_and_the_others_are_kept(tmp_path: Path) -> None:
@@ -333,7 +320,7 @@ def test_a_rehearsal_measures_every_cell_or_says_why_not(tmp_path: Path) -> None
             row = found.get((step, case)) or found[(step, step)]
             assert row["outcome"] == "measured" or row["why"], (step, case)
     must = [
-        ("sleep", "PyTorch 24 MB, sleep"), ("swaps", "llama.cpp 8 MB q4_0, page cache"),
+        ("sleep", "PyTorch 24 MB, sleep 1"), ("swaps", "llama.cpp 8 MB q4_0, page cache"),
         ("sharing", "two loaded together"), ("sharing", "a third one comes"), ("speed", "2 streams"),
         *(("faults", case) for case in plan.cells(REHEARSAL)["faults"]),
         *(("memory", case) for case in plan.cells(REHEARSAL)["memory"]),
@@ -342,4 +329,7 @@ def test_a_rehearsal_measures_every_cell_or_says_why_not(tmp_path: Path) -> None
     assert found[("sharing", "two loaded together")]["figures"]["loaded_together"] == 2
     assert "no figures" in (tmp_path / "gpu.md").read_text()
     slept = [row["case"] for row in rows if row["step"] == "sleep"]
-    assert slept[:2] == ["PyTorch 24 MB, sleep", "PyTorch 32 MB, drawn, sleep"]  # what only this step shows comes first
+    assert slept[:2] == [
+        "PyTorch 24 MB, sleep 1",
+        "PyTorch 32 MB, drawn, sleep 1",
+    ]  # what only this step shows comes first

@@ -72,6 +72,23 @@ def test_the_rate_is_the_tokens_between_two_looks() -> None:
     assert row(drawn(look(0), look(100), 2.0), "fast").split(" | ")[7] == "-", "Stoker was restarted in between"
 
 
+def test_a_device_shows_what_it_says_and_a_dash_for_what_it_does_not() -> None:
+    now = status(serve_status("fast"))
+    now["devices"] = [
+        {
+            "name": "nvidia:0", "title": "NVIDIA L4", "use": 0.73, "memory_used": 6 * 2**30, "memory": 24 * 2**30,
+            "temperature": 91, "watts": 72, "core_mhz": 1200, "throttled": ["heat", "power"],
+        },
+        {"name": "amd:0", "title": "AMD GPU", "memory": 16 * 2**30, "throttled": []},
+        {"name": "intel:0", "title": "Intel GPU", "suspended": True},
+    ]  # fmt: skip
+    text = drawn(now)
+    assert row(text, "nvidia:0") == ("nvidia:0 | 73% | 6.0 GiB of 24.0 GiB | 91 | 72 | 1200 | heat, power | NVIDIA L4")
+    assert row(text, "amd:0") == "amd:0 | - | - | - | - | - | nothing | AMD GPU"
+    assert row(text, "intel:0") == "intel:0 | - | - | - | - | - | - | suspended"
+    assert "DEVICE" not in drawn(status(serve_status("fast")))
+
+
 def test_a_swap_under_way_and_the_slots_memory() -> None:
     now = status(serve_status("fast", "draining"), swap=swap("draining", "slow", ["fast"]))
     now["slots"][0] |= {"memory": 8 * 2**30, "memory_used": 2 * 2**30}

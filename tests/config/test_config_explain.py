@@ -177,6 +177,7 @@ pipeline_parallel = 1
 batched_tokens = 100
 dtype = "bfloat16"
 quantization = "awq"
+load_format = "auto"
 kv_cache_type = "fp8"
 prefix_caching = false
 graphs = true

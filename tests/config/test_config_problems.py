@@ -238,6 +238,7 @@ def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: 
         ),
         ('engine = "sglang"\nserved_name = "a:b"', "served_name", "SGLang refuses the served name 'a:b'"),
         ('cmd = "run {port}"\ndtype = "f16"', "dtype", "has no effect for serve 'fast', which has a `cmd`"),
+        ("embedded = true\nsleep_level = 3", "sleep_level", "3 is for NVIDIA GPUs; the embedded engine uses none"),
         ('cmd = "run {port}"\nsleep_level = 1\nengine = "vllm"', "sleep_level", "is for the engines vllm and sglang"),
     ],
 )
@@ -245,6 +246,11 @@ def test_keys_that_do_not_go_together_are_one_problem(problems: Problems, lines:
     text = GOOD.replace('slot = "gpu0"\n', "") if "driver" in lines else GOOD
     [problem] = problems(text + lines + "\n")
     assert problem.partition(": ")[2].startswith(f"key 'serve[fast].{key}': {expected}")
+
+
+@pytest.mark.parametrize("lines", ["", 'cmd = "run {port}"\n', 'cmd = "run {port}"\nengine = "openai"\n'])
+def test_the_driver_suspends_any_engine(problems: Problems, lines: str) -> None:
+    assert problems(f"{GOOD}{lines}sleep_level = 3\n") == []
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ ZERO = DeviceReading(
 )  # fmt: skip
 ONE = replace(ZERO, device=Device(1, "GPU-b", "NVIDIA L4", "nvidia"), watts=40.0)
 SERVES = (
-    Serve("a", slot="gpu0"), Serve("b", slot="gpu0+gpu1"), Serve("loose"),
+    Serve("a", slot="gpu0", gpu_layers=99), Serve("b", slot="gpu0+gpu1", gpu_layers=99), Serve("loose", gpu_layers=99),
+    Serve("slow", slot="gpu0", gpu_layers=0),
     Serve("cloud", driver=Driver.EXTERNAL, base_url="http://x", slot="gpu0"),
 )  # fmt: skip
 SLOTS = (Slot("gpu0", devices=("0",)), Slot("gpu1", devices=("1",)))
@@ -115,9 +116,10 @@ def test_a_serve_takes_the_power_of_its_slots_devices_while_it_works() -> None:
     assert watts_of("a") == 60.0
     stage.look(ZERO, ONE, busy="b")
     assert watts_of("b") == 100.0
-    stage.look(ZERO, ONE, busy="loose cloud")
+    stage.look(ZERO, ONE, busy="loose cloud slow")
     assert watts_of("loose") is None, "it may use either device"
     assert watts_of("cloud") is None, "it runs elsewhere"
+    assert watts_of("slow") is None, "it computes on processors"
     assert watts_of("nobody") is None
     stage.look(replace(ZERO, watts=None), ONE, busy="a")
     assert watts_of("a") is None

@@ -18,6 +18,7 @@ CONFIGURATION = (Path(__file__).parents[2] / "docs" / "reference" / "configurati
 EXAMPLES: dict[str, Any] = {
     "context": "N", "parallel": "N", "threads": "N", "gpu_layers": "N", "tensor_parallel": "N",
     "pipeline_parallel": "N", "memory_fraction": "X", "batched_tokens": "N", "dtype": "T", "quantization": "Q",
+    "load_format": "NAME",
     "kv_cache_type": "T", "cpu_moe": True, "n_cpu_moe": "N", "speculative": "DRAFT", "mmproj": "FILE",
     "adapters": ("NAME.gguf",), "kv_offload": 8 * 2**30, "kv_offload_backend": "NAME",
     "attention_backend": "NAME", "prefix_caching": False, "graphs": False, "tool_parser": "NAME",

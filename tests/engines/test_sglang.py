@@ -100,7 +100,9 @@ def test_a_sleeper_keeps_its_weights_in_host_memory(tmp_path: Path) -> None:
 def test_there_is_one_depth_of_sleep(tmp_path: Path) -> None:
     assert plan.unsupported(serve(tmp_path, sleep_level=1)) == []
     [problem] = plan.unsupported(serve(tmp_path, sleep_level=2))
-    assert "write `sleep_level = 1`" in problem
+    assert "write `sleep_level = 1` or `sleep_level = 3`" in problem
+    argv = plan.plan(serve(tmp_path, sleep_level=3), PLACE).argv
+    assert not any("saver" in word for word in argv), "the driver does it, not the engine"
 
 
 def test_a_colon_in_the_served_name_is_refused_with_the_name_to_take(tmp_path: Path) -> None:

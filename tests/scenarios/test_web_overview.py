@@ -231,6 +231,45 @@ def test_bars_of_requests_are_on_one_linear_scale_whose_end_is_shown(browser: Br
         expect(page.locator(".legend")).to_contain_text("from 0 to 2.0 s")
 
 
+@pytest.mark.parametrize("look", CHECKED)
+def test_each_device_is_a_card_and_what_it_does_not_say_is_unknown(browser: Browser, plane: Plane, look: str) -> None:
+    unknown = dict.fromkeys(("use", "memory_used", "temperature", "watts", "watts_limit", "core_mhz", "throttled"))
+    hot = {
+        "name": "nvidia:0", "title": "NVIDIA L4", "use": 0.73, "memory_used": 6 * 2**30, "memory": 24 * 2**30,
+        "temperature": 91, "temperature_limit": 93, "watts": 60, "watts_limit": 72, "core_mhz": 1200,
+        "throttled": ["heat", "power"], "suspended": False,
+    }  # fmt: skip
+    silent = {**hot, **unknown, "name": "amd:0", "title": "AMD GPU"}
+    resting = {**hot, **unknown, "name": "intel:0", "title": "Intel GPU", "suspended": True}
+    snapshots = (
+        {"topic": "status", **plane.status(), "devices": [hot, silent, resting]},
+        {"topic": "decisions", "decisions": []}, {"topic": "requests", "count": 0, "requests": {}},
+    )  # fmt: skip
+    stream = "".join(f"event: snapshot\ndata: {json.dumps(one)}\n\n" for one in snapshots)
+
+    def told(page: Page) -> None:
+        page.route("**/events?*", lambda route: route.fulfill(content_type="text/event-stream", body=stream))
+
+    with opened(browser, plane, look=look, before=told, bypass_csp=True) as page:
+        cards = page.locator(".device")
+        expect(cards).to_have_count(3)
+        expect(cards.nth(0)).to_have_class("device bad")
+        for words in (
+            "73 %",
+            "6.0 GiB of 24.0 GiB",
+            "60 W of 72 W",
+            "91 °C of 93 °C",
+            "slowed down by heat",
+            "1200 MHz",
+        ):
+            expect(cards.nth(0)).to_contain_text(words)
+        expect(cards.nth(1).get_by_text("unknown", exact=True)).to_have_count(4)
+        expect(cards.nth(1).locator(".gauge")).to_have_count(0)
+        expect(cards.nth(2)).to_contain_text("switched off until somebody uses it")
+        assert faults(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth")
+
+
 def test_tabs_of_a_phone_show_on_which_side_there_are_more(browser: Browser, plane: Plane) -> None:
     with opened(browser, plane, look="phone") as page:
         nav, sides = page.get_by_role("navigation"), page.locator(".pages")

@@ -29,6 +29,7 @@ from stoker.engines.masks import Card
 from stoker.engines.record import Api
 from stoker.fleet.memory.devices import Accounting, Device, Machine
 from stoker.fleet.memory.host import HostMemory
+from stoker.fleet.suspend import suspension
 from stoker.store.state_dir import StateDir
 from stoker_setup.commands import doctor_checks
 from stoker_setup.commands.self_check import self_check
@@ -198,6 +199,16 @@ def test_a_command_that_is_missing_is_checked_again_by_what_found_it() -> None:
     own = Serve("own", engine="llama.cpp", model="x", cmd=("no-such-server", "{port}"))
     found = doctor_checks.engines([own], [])
     assert (found.health, found.next) == (DoctorHealth.FAIL, "stoker doctor")
+
+
+def test_a_serve_that_the_driver_shall_suspend_is_a_warning_where_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor_checks.suspended([Serve("a"), Serve("b", sleep_level=1)]) is None
+    for why, health in (("no driver", DoctorHealth.WARN), ("", DoctorHealth.OK)):
+        monkeypatch.setattr(suspension, "unavailable_reason", lambda why=why: why)
+        found = doctor_checks.suspended([Serve("a"), Serve("c", sleep_level=3)])
+        assert found is not None
+        assert (found.health, why in found.detail) == (health, True)
+        assert found.detail.startswith("c")
 
 
 def test_a_directory_is_no_model(tmp_path: Path) -> None:

@@ -14,10 +14,13 @@ from tests.store.test_metrics import STATUS, full
 from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed, WaitPart
 from stoker.domain.telemetry import Telemetry
 from stoker.domain.usage import MediaUnits
+from stoker.fleet.memory.devices import Device
 from stoker.store.exposition import expose
 from stoker.store.labels import OUTCOMES, STATES
 from stoker.store.metrics import Metrics
 from stoker_auto import exposition as routed
+from stoker_devices.reading import DeviceReading
+from stoker_devices.server import families as device_families
 from stoker_orchestrator import exposition as orchestrated
 from stoker_otel.server import TelemetryPart
 from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
@@ -33,7 +36,16 @@ def first_column(page: str) -> list[str]:
 def test_metrics_page_lists_every_series_once_and_only_those() -> None:
     sender = TelemetrySender(Telemetry(), TelemetryOptions(), "0", Metrics(), dict)
     telemetry = TelemetryPart(sender)
-    added = [*telemetry.metrics(), *routed.families(every_count(), ROUTING), *orchestrated.families(blocks())]
+    device = DeviceReading(
+        Device(0, "GPU-a", "L4", "nvidia", 2, 1), use=0.5, temperature=60, temperature_limit=90, watts=50,
+        watts_limit=72, joules=1, core_mhz=2000, memory_mhz=6000, throttled=frozenset(),
+    )  # fmt: skip
+    added = [
+        *telemetry.metrics(),
+        *device_families([device]),
+        *routed.families(every_count(), ROUTING),
+        *orchestrated.families(blocks()),
+    ]
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name: family
         for family in text_string_to_metric_families(expose(full(), STATUS, added).decode())

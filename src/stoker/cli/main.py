@@ -132,15 +132,18 @@ def command_tree() -> Any:
     )
     app.callback()(_root)
     root = typer.main.get_command(app)
+    commands = (command for extension in usable_extensions() for command in extension.commands)
+    module = next((one.place.partition(":")[0] for one in commands if one.name == "completions"), None)
     for option in root.params:  # Typer's own scripts cut names at `:`, and do nothing at the first key press in zsh
-        if option.name in ("install_completion", "show_completion"):
-            option.callback = _completion(option.name)
+        if module is not None and option.name in ("install_completion", "show_completion"):
+            option.callback = _completion(f"{module}:{option.name}")
     return root
 
 
-def _completion(name: str) -> Callable[..., None]:
-    def act(*given: Any) -> None:
-        load(f"stoker.cli.commands.completions:{name}")(*given)
+def _completion(place: str) -> Callable[..., None]:
+    def act(context: typer.Context, option: object, is_given: bool) -> None:
+        if is_given:  # it is called with every command
+            load(place)(context, option, is_given)
 
     return act
 

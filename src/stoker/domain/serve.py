@@ -296,6 +296,12 @@ class Tuning:
     batched_tokens: Annotated[Count | None, setting("Most tokens in one step of the engine.")] = None
     dtype: Annotated[Text | None, setting("Type of the weights in memory: `bfloat16`, `float16`.")] = None
     quantization: Annotated[Text | None, setting("Quantisation of the weights: `awq`, `fp8`.")] = None
+    load_format: Annotated[
+        Text | None,
+        setting(
+            "How the weights are read: `fastsafetensors`, `runai_streamer`, `instanttensor` (vLLM), `safetensors`."
+        ),
+    ] = None
     kv_cache_type: Annotated[Text | None, setting("Type of the KV cache: `q8_0` (llama.cpp), `fp8`.")] = None
     cpu_moe: Annotated[
         bool, setting("Whether the experts of all layers of a mixture-of-experts model stay in main memory.")

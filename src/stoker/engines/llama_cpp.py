@@ -79,6 +79,7 @@ INSTEAD: Mapping[str, str] = {
     "memory_fraction": "set `gpu_layers`, or leave it out: it takes as many layers as fit",
     "dtype": "the GGUF file determines it: use another file",
     "quantization": "the GGUF file determines it: use another file",
+    "load_format": "remove it: it has one way to read a GGUF file",
     "kv_offload_backend": "remove it: it moves the cache itself",
     "graphs": "remove it",
     "tool_parser": "tool calls are read as the chat template defines",

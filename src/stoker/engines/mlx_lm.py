@@ -86,6 +86,7 @@ ENGINE: Engine = Engine(
         "tensor_parallel": "write a `cmd` with `mlx.launch`",
         "pipeline_parallel": "write a `cmd` with `mlx.launch` and `--pipeline`",
         "memory_fraction": "it takes what it needs: remove it",
+        "load_format": "it has only one: remove it",
         "dtype": "the files of the model determine it: `mlx_lm.convert --dtype` makes others",
         "quantization": "the files of the model determine it: `mlx_lm.convert -q` makes others",
         "cpu_moe": "it has one memory for all layers: remove it",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 
 from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import SPECULATIVE_WORDS, Driver, Serve
-from stoker.engines import backends, options
+from stoker.engines import backends, load_formats, options
 from stoker.engines.launch import (
     Launch,
     LaunchPlace,
@@ -21,6 +22,7 @@ from stoker.engines.launch import (
     sleeps_by_itself,
 )
 from stoker.engines.llama_cpp import foreign_cache_type
+from stoker.engines.load_formats import PLAIN, LoadFormat
 from stoker.engines.options import document, option, switch, template_switch
 from stoker.engines.record import (
     GIB,
@@ -63,6 +65,7 @@ WORDS: OptionTable = {
     "batched_tokens": option("--chunked-prefill-size"),
     "dtype": option("--dtype"),
     "quantization": option("--quantization"),
+    "load_format": option("--load-format"),
     "kv_cache_type": option("--kv-cache-dtype"),
     "speculative": _speculative,
     "adapters": lambda given: ("--enable-lora", "--lora-paths", *options.named_paths(given)),
@@ -79,6 +82,14 @@ WORDS: OptionTable = {
     "trust_remote_code": switch(("--trust-remote-code",)),
     "metrics": switch(("--enable-metrics",)),
 }
+LOAD_FORMATS: Mapping[str, LoadFormat] = {
+    **dict.fromkeys(("auto", "pt", "safetensors", "npcache", "dummy", "sharded_state", "gguf", "layered"), PLAIN),
+    **dict.fromkeys(("mistral", "remote", "remote_instance", "flash_rl"), PLAIN),
+    "bitsandbytes": LoadFormat("bitsandbytes"),
+    "fastsafetensors": LoadFormat("fastsafetensors"),
+    "runai_streamer": LoadFormat("runai_model_streamer", "pip install runai-model-streamer"),
+}
+"""sglang/srt/configs/load_config.py."""
 
 
 def launch(serve: Serve, place: LaunchPlace) -> Launch:
@@ -112,6 +123,13 @@ def _command(serve: Serve) -> tuple[str, ...] | None:
         python = os.path.join(os.path.dirname(os.path.realpath(script)), "python3")
         return (python, "-m", _MODULE) if find_command(serve, python) else (script, "serve")  # 1, 2
     return (sys.executable, "-P", "-m", _MODULE) if find_spec("sglang") is not None else None  # 3, 4
+
+
+def _missing(serve: Serve) -> list[str]:
+    command = _command(serve)
+    if command is None:
+        return missing_engine(serve, "SGLang", COMMAND)
+    return load_formats.problems(serve, LOAD_FORMATS, "SGLang", find_engine(serve, COMMAND) or command[0])
 
 
 def _cautions(serve: Serve) -> list[str]:
@@ -154,9 +172,10 @@ ENGINE: Engine = Engine(
     name="sglang",
     title="SGLang",
     launch=launch,
-    missing=lambda serve: [] if _command(serve) else missing_engine(serve, "SGLang", COMMAND),
+    missing=_missing,
     options=WORDS,
     instead={**options.ON_GPU, "kv_offload_backend": "remove it: it moves the cache itself"},
+    choices={"load_format": tuple(LOAD_FORMATS)},
     unsupported=_unsupported,
     cautions=_cautions,
     has_ranks=True,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import SPECULATIVE_WORDS, Serve
-from stoker.engines import backends, options
+from stoker.engines import backends, load_formats, options
 from stoker.engines.launch import Launch, LaunchPlace, find_engine, missing_engine, own_address, sleeps_by_itself
 from stoker.engines.llama_cpp import foreign_cache_type
+from stoker.engines.load_formats import PLAIN, LoadFormat
 from stoker.engines.options import document, option, switch, template_switch
 from stoker.engines.record import (
     GIB,
@@ -53,6 +55,7 @@ WORDS: OptionTable = {
     "batched_tokens": option("--max-num-batched-tokens"),
     "dtype": option("--dtype"),
     "quantization": option("--quantization"),
+    "load_format": option("--load-format"),
     "kv_cache_type": option("--kv-cache-dtype"),
     "speculative": _speculative,
     "adapters": lambda given: ("--enable-lora", "--lora-modules", *options.named_paths(given)),
@@ -70,6 +73,18 @@ WORDS: OptionTable = {
     "trust_remote_code": switch(("--trust-remote-code",)),
     "metrics": switch(off=("--disable-log-stats",)),
 }
+RUNAI = LoadFormat("runai_model_streamer", "pip install 'vllm[runai]'", (0, 6, 6))
+LOAD_FORMATS: Mapping[str, LoadFormat] = {
+    **dict.fromkeys(("auto", "pt", "safetensors", "npcache", "dummy", "sharded_state", "gguf", "mistral"), PLAIN),
+    "bitsandbytes": LoadFormat("bitsandbytes"),
+    "tensorizer": LoadFormat("tensorizer", "pip install 'vllm[tensorizer]'"),
+    "fastsafetensors": LoadFormat("fastsafetensors", since=(0, 11)),
+    "runai_streamer": RUNAI,
+    "runai_streamer_sharded": RUNAI,
+    # vllm-project/vllm#36139; from 0.26 on it passes `copy`, which 0.1.9 has (vllm-project/vllm#46868)
+    "instanttensor": LoadFormat("instanttensor", least=(((0, 26), (0, 1, 9)),)),
+}
+"""docs.vllm.ai, `vllm.config.load`."""
 
 
 def launch(serve: Serve, place: LaunchPlace) -> Launch:
@@ -93,12 +108,21 @@ def _rank(place: LaunchPlace) -> tuple[str, ...]:
     return (*words, *_rendezvous(host_port(rank.host, rank.port)), *(("--headless",) if rank.number > 0 else ()))
 
 
+def _missing(serve: Serve) -> list[str]:
+    program = find_engine(serve, COMMAND)
+    if program is None:
+        return missing_engine(serve, "vLLM", COMMAND)
+    return load_formats.problems(serve, LOAD_FORMATS, "vLLM", program)
+
+
 def _cautions(serve: Serve) -> list[str]:
+    found = load_formats.cautions(serve)
     if not sleeps_by_itself(serve) or serve.host.startswith(("127.", "::1")):
-        return []
+        return found
     return [
+        *found,
         f"`sleep_level` opens vLLM's development endpoints, which ask for no key, and host {serve.host} can be "
-        "reached from other machines: use 127.0.0.1"
+        "reached from other machines: use 127.0.0.1",
     ]
 
 
@@ -116,10 +140,10 @@ ENGINE: Engine = Engine(
     name="vllm",
     title="vLLM",
     launch=launch,
-    missing=lambda serve: [] if find_engine(serve, COMMAND) else missing_engine(serve, "vLLM", COMMAND),
+    missing=_missing,
     options=WORDS,
     instead=options.ON_GPU,
-    choices={"kv_offload_backend": ("native", "lmcache")},
+    choices={"load_format": tuple(LOAD_FORMATS), "kv_offload_backend": ("native", "lmcache")},
     unsupported=lambda serve: foreign_cache_type(serve, "vLLM", "`fp8`"),
     cautions=_cautions,
     takes_template_names=False,

@@ -168,6 +168,7 @@ def _configured(
         *(finding for serve in here if (finding := doctor_checks.serve(serve, settings.paths)) is not None),
         *([found] if (found := doctor_checks.images(settings.serves, settings.media)) is not None else []),
         *([found] if (found := doctor_checks.identities(settings.serves)) is not None else []),
+        *([found] if (found := doctor_checks.suspended(settings.serves)) is not None else []),
         doctor_checks.stored_responses(settings.responses),
         *([found] if (found := doctor_checks.judge(running)) is not None else []),
         doctor_checks.devices(settings, discover.gpus(), cards),

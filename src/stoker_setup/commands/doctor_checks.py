@@ -276,6 +276,21 @@ def identities(serves: Sequence[Serve]) -> DoctorFinding | None:
     return DoctorFinding("identity", DoctorHealth.OK, f"{names}: {IDENTITY_NOT_PROVED}") if names else None
 
 
+def suspended(serves: Sequence[Serve]) -> DoctorFinding | None:
+    """Whether the driver can suspend what has `sleep_level = 3`. None: no serve has."""
+    from stoker.domain.serve import SUSPENDED
+    from stoker.fleet.suspend.suspension import unavailable_reason
+
+    names = ", ".join(serve.name for serve in serves if serve.sleep_level == SUSPENDED)
+    if not names:
+        return None
+    why = unavailable_reason()
+    if not why:
+        return DoctorFinding("suspend", DoctorHealth.OK, f"{names}: the driver has what suspends processes")
+    detail = f"{names} is stopped instead of put to sleep: {why}"
+    return DoctorFinding("suspend", DoctorHealth.WARN, detail, "or remove `sleep_level`", "nvidia-smi")
+
+
 def judge(running: StatusAnswer | None) -> DoctorFinding | None:
     """Where the judge of live answers contradicts what a suite measured; None: nowhere, or nothing runs."""
     found = (running.routing or {}).get("contradictions", []) if running is not None else []
@@ -538,7 +553,7 @@ def containers(serves: Sequence[Serve]) -> DoctorFinding:
 
 def completion(home: Path) -> DoctorFinding:
     """Information only: whether the shell completes stoker's commands."""
-    from stoker.cli.commands.completions import INSTALLED
+    from stoker_setup.commands.completions import INSTALLED
 
     places = (*INSTALLED.values(), ".local/share/bash-completion/completions/stoker")
     there = next((place for place in places if (home / place).exists()), None)

@@ -13,7 +13,7 @@ from tests.fleet.suspend.fake_driver import FakeDriver
 
 from stoker.fleet.suspend import cuda_driver
 from stoker.fleet.suspend.cuda_driver import LockArguments, Outcome, carry_out, users
-from stoker.fleet.suspend.suspension import problem, runs_on
+from stoker.fleet.suspend.suspension import problem, runs_on, unavailable_reason
 
 LOCK, CHECKPOINT = "cuCheckpointProcessLock", "cuCheckpointProcessCheckpoint"
 RESTORE, STATE = "cuCheckpointProcessRestore", "cuCheckpointProcessGetState"
@@ -66,7 +66,10 @@ def test_the_program_prints_an_outcome(driver: FakeDriver, processes: list[int])
     assert done.stdout.decode().strip() == f'[{{"{processes[0]}": "running"}}, 0.0, "", null, ""]'
 
 
-def test_without_a_driver_and_with_one_that_is_too_old(tmp_path: Path) -> None:
+def test_without_a_driver_and_with_one_that_is_too_old(driver: FakeDriver) -> None:
+    assert unavailable_reason(str(driver.library)) == ""
+    assert "install driver 570" in unavailable_reason("libc.so.6")
+    assert "needs an NVIDIA GPU" in unavailable_reason("libthere-is-none.so.1")
     assert carry_out("suspend", [1], "libthere-is-none.so.1").problem.startswith("no CUDA driver")
     found = carry_out("suspend", [1], "libc.so.6")  # has no such function
     assert (found.function, found.code) == (LOCK, None)

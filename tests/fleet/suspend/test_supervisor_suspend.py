@@ -77,6 +77,24 @@ def test_it_is_suspended_instead_of_stopped_and_goes_on_as_the_same_process(tell
     tell(story)
 
 
+def test_where_device_memory_cannot_be_measured_the_state_of_its_processes_is_the_proof(
+    tell: Tell, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "devices", list)
+
+    async def story(workshop: Any) -> None:
+        given = serve(workshop, driver)
+        fleet, warm = fleet_of(workshop, driver, given)
+        running = await started(fleet, workshop, driver, given)
+        await fleet.stop("a", 30, keep_warm=True)
+        again = await fleet.start(given, workshop.on_exit)
+        assert (again.pid, again.start_kind) == (running.pid, "asleep")
+        await fleet.close(False)
+        await warm.close()
+
+    tell(story)
+
+
 @pytest.mark.llama
 @pytest.mark.skipif(find_spec("xllamacpp") is None, reason="the embedded engine is not installed")
 def test_the_real_llama_cpp_answers_after_it_as_before(tell: Tell, driver: FakeDriver) -> None:

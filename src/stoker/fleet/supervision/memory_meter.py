@@ -42,9 +42,9 @@ class MemoryMeter:
         """The memory of the serve's slot that these processes hold. May be cancelled at any time."""
         return await asyncio.to_thread(self._measure, serve, pids)
 
-    def measure_group(self, serve: Serve, leader: int) -> int | None:
-        """Bytes that a process group holds of its slot; None: unknown. Blocks for milliseconds."""
-        return self._measure(serve, process_group.members(leader)).weight.bytes
+    def measure_group(self, serve: Serve, leader: int) -> MemorySize:
+        """What a process group holds of its slot. Blocks for milliseconds."""
+        return self._measure(serve, process_group.members(leader)).weight
 
     def devices(self, serve: Serve, pids: Collection[int]) -> tuple[tuple[str, ...], frozenset[str] | None]:
         """The uuids of the devices that the serve has to use, and of those on which it holds memory (None: unknown).

@@ -25,6 +25,7 @@ from stoker.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.engines.sleep_api import VerbFailed
 from stoker.fleet.drivers import process_group
 from stoker.fleet.memory.host import HostMemory, host_memory
+from stoker.fleet.memory.ledger import MemorySize, SizeSource
 from stoker.fleet.supervision.managed_serve import ManagedServe
 from stoker.fleet.suspend import suspension
 from stoker.fleet.suspend.suspension import SuspendFailed
@@ -42,9 +43,9 @@ POLL_INTERVAL = 0.02
 """Seconds."""
 POLLS = 100
 
-Measure = Callable[[Serve, int], int | None]
-"""Bytes of its slot's memory that a serve's process group holds; None: unknown. Takes the process id of the group's
-leader, and is called in a thread."""
+Measure = Callable[[Serve, int], MemorySize]
+"""What a serve's process group holds of its slot's memory. Takes the process id of the group's leader, and is called in
+a thread."""
 
 
 class SleepMethod(Protocol):
@@ -175,5 +176,12 @@ class SleepControl:
         return ""
 
     async def _held_by(self, managed: ManagedServe) -> int | None:
+        """Bytes; None: unknown. The driver moves device memory into main memory, so of a serve that it suspends only
+        the former counts.
+        """
         pid = managed.unit.pid if managed.unit is not None else None
-        return await asyncio.to_thread(self._measure, managed.serve, pid) if pid is not None else None
+        if pid is None:
+            return None
+        found = await asyncio.to_thread(self._measure, managed.serve, pid)
+        is_other = managed.serve.sleep_level == SUSPENDED and found.source is SizeSource.PROC
+        return None if is_other else found.bytes

@@ -77,6 +77,12 @@ async def is_suspended(pids: Sequence[int]) -> bool:
     return True
 
 
+def unavailable_reason(library: str = cuda_driver.LIBRARY) -> str:
+    """Why this machine's driver suspends nothing, with the next step; empty: it may. Loads the library."""
+    outcome = cuda_driver.carry_out("state", (), library)
+    return problem(outcome, RUNNING) if outcome.problem else ""
+
+
 def problem(outcome: Outcome, wanted: str) -> str:
     """Why it did not succeed, with the next step; empty: it did. Pure."""
     if outcome.problem:

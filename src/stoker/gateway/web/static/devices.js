@@ -22,17 +22,16 @@ function Device({ device }) {
       <${Row} name="Use" value=${use == null ? null : `${Math.round(use * 100)} %`} part=${use} of=${1} />
       <${Row} name="Memory" value=${memory_used == null ? null : bytes(memory_used)} limit=${memory == null ? null : bytes(memory)} part=${memory_used} of=${memory} />
       <${Row} name="Power" value=${watts == null ? null : `${watts} W`} limit=${watts_limit == null ? null : `${watts_limit} W`} part=${watts} of=${watts_limit} />
-      <${Row} name="Heat" value=${temperature == null ? null : `${temperature} °C`} limit=${temperature_limit == null ? null : `${temperature_limit} °C`} part=${temperature} of=${temperature_limit} isBad=${isHot} />
+      <${Row} name="Temperature" value=${temperature == null ? null : `${temperature} °C`} limit=${temperature_limit == null ? null : `${temperature_limit} °C`} part=${temperature} of=${temperature_limit} isBad=${isHot} />
     </dl>
     <p class="small">${state(device, isHot)}${core_mhz != null && html`<span class="dim"> · ${core_mhz} MHz</span>`}</p></li>`;
 }
 
 /** A figure, and what part of its limit it is; unknown is a word, not an empty bar. */
 function Row({ name, value, limit, part, of, isBad }) {
-  const label = limit ? `${name}: ${value} of ${limit}` : `${name}: ${value}`;
   return html`<div class=${isBad ? "bad" : ""}><dt>${name}</dt>
-    <dd>${value == null ? html`<span class="dim">unknown</span>` : html`${value}${limit && html`<span class="dim"> of ${limit}</span>`}`}</dd>
-    ${value != null && of != null && html`<span class="gauge" role="img" aria-label=${label}><i style=${{ width: `${Math.min(1, part / of) * 100}%` }} /></span>`}</div>`;
+    <dd>${value == null ? html`<span class="dim">unknown</span>` : html`${value}${limit && html`<span class="dim"> of ${limit}</span>`}`}
+      ${value != null && of != null && html`<span class="gauge" aria-hidden="true"><i style=${{ width: `${Math.min(1, part / of) * 100}%` }} /></span>`}</dd></div>`;
 }
 
 function alarming(device) {

@@ -36,8 +36,8 @@ export function Overview() {
     <${Legend} />
     ${slots.map((slot) => html`<${Slot} key=${slot.name} slot=${slot} />`)}
     ${loose.length > 0 && html`<${Loose} found=${loose} />`}
-    <${Devices} found=${status.value.devices} />
     <${Since} />
+    <${Devices} found=${status.value.devices} />
     <section class="part" aria-labelledby="trends"><h2 id="trends">Latency and speed</h2><${Trends} /></section>
     <${Happened} />`;
 }

@@ -15,6 +15,12 @@ export function money(value) {
   return value ? value.toFixed(value < 10 ? 4 : 2) : "–";
 }
 
+/** 5400 → "1.5 Wh". */
+function energy(joules) {
+  const hours = joules / 3600;
+  return hours < 1000 ? `${hours.toPrecision(2)} Wh` : `${(hours / 1000).toFixed(1)} kWh`;
+}
+
 export function tokensOf(row) {
   return row.input_tokens + row.output_tokens;
 }
@@ -38,7 +44,7 @@ export function UsageCells({ row, hasCost }) {
     "Prompt tokens": row && html`${number(row.input_tokens)}${row.cached_tokens > 0 && html`<br /><span class="small dim">${number(row.cached_tokens)} cached</span>`}`,
     "Answer tokens": row && number(row.output_tokens),
     ...(hasCost && { Cost: row && money(row.cost) }),
-    "Accelerator time": row && (row.accelerator_seconds ? seconds(row.accelerator_seconds) : "–"),
+    "Accelerator time": row && html`${row.accelerator_seconds ? seconds(row.accelerator_seconds) : "–"}${row.joules > 0 && html`<br /><span class="small dim">${energy(row.joules)}</span>`}`,
   };
   return Object.entries(cells).map(([head, value]) => html`<td key=${head} class=${row ? "num" : "num dim"} data-head=${head}>${value ?? "–"}</td>`);
 }
