@@ -17,7 +17,7 @@ from stoker.cli.console import terminal
 from stoker.cli.console.errors import FAILED, USAGE, exit_code
 from stoker.cli.console.hints import CommandsWithHints
 from stoker.domain.errors import ConfigError, StokerError
-from stoker.extensions import FAILURES, Command, load, usable_extensions
+from stoker.extensions import FAILURES, Command, load, offered, usable_extensions
 
 COMMANDS = (
     Command("up", "stoker.cli.commands.up:up", "Run the server and its models. Ctrl-C stops both."),
@@ -134,15 +134,13 @@ def command_tree() -> Any:
     root = typer.main.get_command(app)
     for option in root.params:  # Typer's own scripts cut names at `:`, and do nothing at the first key press in zsh
         if option.name in ("install_completion", "show_completion"):
-            option.callback = _completion(option.name)
+            option.callback = _offered_or(option.name.replace("_", "-"), option.callback)
     return root
 
 
-def _completion(name: str) -> Callable[..., None]:
-    def act(*given: Any) -> None:
-        load(f"stoker.cli.commands.completions:{name}")(*given)
-
-    return act
+def _offered_or(name: str, own: Any) -> Callable[..., Any]:
+    """What an extension offers by this name, else `own`."""
+    return lambda *given: (offered(name) or own)(*given)
 
 
 def _root(
