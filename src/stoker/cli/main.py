@@ -26,6 +26,7 @@ COMMANDS = (
     Command("decisions", "stoker.cli.commands.decisions:decisions", "List the newest requests and their outcomes."),
     Command("explain", "stoker.cli.commands.decisions:explain", "Explain one request: where it went, and why."),
     Command("watchdog", "stoker.cli.commands.watchdog:watchdog", "Show the health of each serve."),
+    Command("completions", "stoker.cli.commands.completions:completions", "Print the completion script for SHELL."),
     Command("reload", "stoker.cli.commands.reload:reload", "Read the configuration again, and apply all or nothing."),
     Command("version", "stoker.cli.commands.version:version", "Print the version; -v: and the extensions."),
     Command("serves", "stoker.cli.commands.serves:app", "Serves: the model servers of the configuration."),
@@ -132,18 +133,16 @@ def command_tree() -> Any:
     )
     app.callback()(_root)
     root = typer.main.get_command(app)
-    commands = (command for extension in usable_extensions() for command in extension.commands)
-    module = next((one.place.partition(":")[0] for one in commands if one.name == "completions"), None)
     for option in root.params:  # Typer's own scripts cut names at `:`, and do nothing at the first key press in zsh
-        if module is not None and option.name in ("install_completion", "show_completion"):
-            option.callback = _completion(f"{module}:{option.name}")
+        if option.name in ("install_completion", "show_completion"):
+            option.callback = _completion(option.name)
     return root
 
 
-def _completion(place: str) -> Callable[..., None]:
+def _completion(name: str) -> Callable[..., None]:
     def act(context: typer.Context, option: object, is_given: bool) -> None:
-        if is_given:  # it is called with every command
-            load(place)(context, option, is_given)
+        if is_given:
+            load(f"stoker.cli.commands.completions:{name}")(context, option, is_given)
 
     return act
 

@@ -27,8 +27,10 @@ class HubQuestion(NamedTuple):
     """What to act as; None: what this machine has."""
 
 
-def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
-    """Print the models of a repository with their verdicts. Raises typer.Exit(1) if none fits, and HubRefused."""
+def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool, place: str) -> None:
+    """Print the models of a repository with their verdicts. `place`: the options that lead to the same Stoker. Raises
+    typer.Exit(1) if none fits, and HubRefused.
+    """
     from stoker.cli.console.progress import ProgressLine
     from stoker.fleet.memory import bandwidth
     from stoker.fleet.memory.fit import repository as models
@@ -60,12 +62,14 @@ def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
             "models": [_document(choice) for choice in found],
         })  # fmt: skip
     else:
-        _print(asked, source.place, found, best, devices)
+        _print(asked, source.place, found, best, devices, place)
     if best is None:
         raise typer.Exit(FAILED)
 
 
-def _print(asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device]) -> None:
+def _print(
+    asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device], place: str
+) -> None:
     if not found:
         terminal.say(f"{asked.target} has no model that an engine here could run: neither GGUF nor safetensors files")
         return
@@ -88,7 +92,8 @@ def _print(asked: HubQuestion, name: str, found: list[Choice], best: Choice | No
         return
     setting = f", with `{best.setting}`" if best.setting else ""
     terminal.say(f"best: {best.file}, the largest that {best.verdict}{setting}")
-    terminal.say(f"next: stoker stage hf:{name}" + ("" if best.file == "./" else f"/{best.file}"))
+    chosen = name if best.file == "./" else f"{name}/{best.file}"
+    terminal.say(f"next: stoker stage hf:{chosen}{place}")
 
 
 def _speed(choice: Choice) -> str:
