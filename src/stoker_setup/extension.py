@@ -15,6 +15,7 @@ EXTENSION = Extension(
         Command(
             "client", "stoker_setup.commands.client:client", "Print the settings for a client: address, model, tokens."
         ),
+        Command("launch", "stoker_setup.commands.launch:launch", "Start a coding agent with one of your models."),
         Command(
             "completions", "stoker_setup.commands.completions:completions", "Print the completion script for SHELL."
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -382,7 +383,7 @@ def test_a_store_that_may_not_be_read_says_how_to_be_let_in(
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(ollama_store.os, "scandir", refuse)
+        patch.setattr(os, "scandir", refuse)
         assert run(["import", "ollama", "--store", str(store.path)]) == 1
     assert "sudo usermod -aG ollama $USER" in capsys.readouterr().err
 

@@ -125,6 +125,9 @@ KEYS = [
     Situation("stoker eval canary fast --record", (
         Proposal("stoker keys create NAME --scope observe", "works now", 0, {"NAME": "fifth"}),
     )),
+    Situation("stoker launch claude-code --dry-run --key-env OTHER --config stoker.toml", (
+        Proposal("stoker keys create NAME1", "works now", fills={"NAME": "eighth"}),
+    )),
     Situation("stoker keys create fast", (Proposal("stoker keys rotate 1", "the new value of key 'fast'"),)),
     Situation("stoker keys set fast --expires", (
         Proposal("stoker keys create NAME --expires 90d", "works now", 0, {"NAME": "third"}),
@@ -260,16 +263,20 @@ CLIENTS = (
 )
 
 _RESUMED = (
-    "tests/scenarios/test_orchestrating_command.py::test_a_stopped_request_ends_at_once_and_goes_on_after_its_blocks"
+    "tests/orchestrator/scenarios/test_orchestrating_command.py::"
+    "test_a_stopped_request_ends_at_once_and_goes_on_after_its_blocks"
 )
 ELSEWHERE = {
     "stoker up --demo": "tests/scenarios/test_real_models.py::test_ctrl_c_on_the_demo_leaves_no_process_behind",
     "stoker run --resume 11": _RESUMED,
-    "stoker orchestrator show 1": "tests/scenarios/test_orchestrating_command.py::"
+    "stoker orchestrator show 1": "tests/orchestrator/scenarios/test_orchestrating_command.py::"
     "test_a_block_that_never_passes_ends_the_command_with_1",
-    "stoker promote 1 1 --evidence 1": "tests/scenarios/test_gating.py::"
+    "stoker promote 1 1 --evidence 1": "tests/lab/scenarios/test_gating.py::"
     "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
-    "stoker cluster status 1": "tests/cli/test_cli_cluster.py::test_what_a_cluster_that_is_not_known_proposes_is_typed",
+    "stoker client 11": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
+    "stoker launch 111 --anyway": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
+    "stoker cluster status 1": "tests/ray/cli/test_cli_cluster.py::"
+    "test_what_a_cluster_that_is_not_known_proposes_is_typed",
     "stoker --version -v": "tests/cli/test_cli_extensions.py::"
     "test_a_command_that_cannot_be_imported_says_so_and_leaves_the_others",
 }

@@ -18,7 +18,9 @@ import httpx
 import pytest
 from tests.fleet.memory.model_files import gguf
 from tests.importing.ollama_home import SPARK, OllamaHome
-from tests.scenarios import measured, proposing, typed
+from tests.lab.scenarios import measured
+from tests.lab.scenarios.test_promotion import evidence
+from tests.scenarios import proposing, typed
 from tests.scenarios.plane import MODELS, Plane, free_port, llama, poll, running, serve
 from tests.scenarios.proposing import (
     BROKEN,
@@ -38,7 +40,6 @@ from tests.scenarios.proposing import (
     VARIABLES,
     WATCHED,
 )  # fmt: skip
-from tests.scenarios.test_promotion import evidence
 
 from stoker_lab.suites import fixture
 from stoker_lab.testing.script.script import Script

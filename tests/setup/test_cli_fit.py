@@ -81,7 +81,7 @@ def test_one_that_does_not_fit_fails_and_names_what_would(capsys: Captured) -> N
     out = capsys.readouterr().out
     assert "refused: serve 'spark.gguf' is too large by " in out
     assert "for a device of 450 MiB" in out
-    assert "next: set `context = 768`, or `parallel = 6`" in out
+    assert "next: set `context = 768`, or `parallel = 7`" in out
     assert run([*words, "--cache-type", "q4_0", "--json"]) == 0
     [found] = documents(capsys)
     assert (found["verdict"], found["cache_type"], found["short"]) == ("tight", "q4_0", 0)

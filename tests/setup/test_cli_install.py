@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import pytest
 from stoker.cli.main import run
 from stoker.store.active_residents import ActiveResidents
 from stoker_setup import service_install as install
-from stoker_setup.commands import install as cli
 from stoker_setup.service_install import Changes
 
 Captured = pytest.CaptureFixture[str]
@@ -195,7 +195,7 @@ def test_when_the_installation_fails_the_profile_is_not_changed(
 def test_a_program_that_is_nowhere_is_told(
     config: Path, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setenv("PATH", "/nowhere")
     assert put(root) == 1
     assert "there is no `stoker` beside /nowhere/python" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.domain.dialect import Dialect
-from stoker_setup.clients.client_types import BlockFormat, Client, SettingsBlock
+from stoker_setup.clients.client_types import KEY_VALUE, BlockFormat, Client, Program, SettingsBlock
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 
@@ -29,22 +29,22 @@ CLAUDE_CODE = Client(
     "claude-code", "Claude Code", "Anthropic API", MESSAGES,
     tried="2.1.197", at_root=True, sets_temperature=False, plain_names=True, own_prompt=20_000,
     helper_name="claude-haiku-4-5",
-    blocks=(
-        SettingsBlock(BlockFormat.SHELL, """
-unset ANTHROPIC_API_KEY
-export ANTHROPIC_BASE_URL=<root>
-export ANTHROPIC_AUTH_TOKEN="$<key>"
-export ANTHROPIC_MODEL=<model>
-export ANTHROPIC_DEFAULT_OPUS_MODEL=<model>
-export ANTHROPIC_DEFAULT_SONNET_MODEL=<model>
-export ANTHROPIC_DEFAULT_HAIKU_MODEL=<helper_model>
-export ANTHROPIC_SMALL_FAST_MODEL=<helper_model>
-export CLAUDE_CODE_MAX_OUTPUT_TOKENS=<max_output>
-export CLAUDE_AUTOCOMPACT_PCT_OVERRIDE=<claude_percent>
-export CLAUDE_CODE_ATTRIBUTION_HEADER=0
-export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
-claude
-"""),
+    program=Program(
+        ("claude",), "npm install -g @anthropic-ai/claude-code",
+        unset=("ANTHROPIC_API_KEY",),
+        variables=(
+            ("ANTHROPIC_BASE_URL", "<root>"),
+            ("ANTHROPIC_AUTH_TOKEN", KEY_VALUE),
+            ("ANTHROPIC_MODEL", "<model>"),
+            ("ANTHROPIC_DEFAULT_OPUS_MODEL", "<model>"),
+            ("ANTHROPIC_DEFAULT_SONNET_MODEL", "<model>"),
+            ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "<helper_model>"),
+            ("ANTHROPIC_SMALL_FAST_MODEL", "<helper_model>"),
+            ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "<max_output>"),
+            ("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "<claude_percent>"),
+            ("CLAUDE_CODE_ATTRIBUTION_HEADER", "0"),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ),
     ),
     notes=(
         "It assumes a window of 200,000 tokens for every model; the percentage makes it compact at the recommended "
@@ -78,11 +78,11 @@ AIDER = Client(
   extra_params:
     max_tokens: <max_output>
 """, "./.aider.model.settings.yml"),
-        SettingsBlock(BlockFormat.SHELL, """
-export OPENAI_API_BASE=<base_url>
-export OPENAI_API_KEY="$<key>"
-aider --model <openai_model> --weak-model <openai_helper_model>
-"""),
+    ),
+    program=Program(
+        ("aider", "--model", "<openai_model>", "--weak-model", "<openai_helper_model>"), "pip install aider-chat",
+        variables=(("OPENAI_API_BASE", "<base_url>"), ("OPENAI_API_KEY", KEY_VALUE)),
+        launch_words=("--model-metadata-file", "<file 0>", "--model-settings-file", "<file 1>"),
     ),
 )  # fmt: skip
 
@@ -107,9 +107,11 @@ models:
       maxTokens: <max_output>
       temperature: <temperature>
 """, "~/.continue/config.yaml"),
-        SettingsBlock(BlockFormat.SHELL, """
-cn --config ~/.continue/config.yaml
-"""),
+    ),
+    program=Program(
+        ("cn",), "npm install -g @continuedev/cli",
+        file_words=("--config", "~/.continue/config.yaml"),
+        launch_words=("--config", "<file 0>"),
     ),
     notes=("An editor does not see a shell's variables: for the extension the key goes into ~/.continue/.env.",),
 )  # fmt: skip
@@ -147,9 +149,10 @@ OPENCODE = Client(
   }
 }
 """, "./opencode.json"),
-        SettingsBlock(BlockFormat.SHELL, """
-opencode
-"""),
+    ),
+    program=Program(
+        ("opencode",), "npm install -g opencode-ai",
+        launch_variables=(("OPENCODE_CONFIG_CONTENT", "<text 0>"),),
     ),
 )  # fmt: skip
 
@@ -169,10 +172,8 @@ base_url = <base_url>
 env_key = "<key>"
 wire_api = "responses"
 """, "~/.codex/config.toml"),
-        SettingsBlock(BlockFormat.SHELL, """
-codex
-"""),
     ),
+    program=Program(("codex",), "npm install -g @openai/codex", launch_words=("<options 0>",)),
 )  # fmt: skip
 
 CLINE = Client(
@@ -220,26 +221,27 @@ QWEN_CODE = Client(
   }
 }
 """, "~/.qwen/settings.json"),
-        SettingsBlock(BlockFormat.SHELL, """
-qwen
-"""),
+    ),
+    program=Program(
+        ("qwen",), "npm install -g @qwen-code/qwen-code",
+        launch_variables=(("QWEN_CODE_SYSTEM_SETTINGS_PATH", "<file 0>"),),
     ),
 )  # fmt: skip
 
 COPILOT = Client(
     "copilot", "Copilot CLI", "openai, with a key of your own", CHAT,
     tried="1.0.102", sets_temperature=False, own_prompt=12_000,
-    blocks=(
-        SettingsBlock(BlockFormat.SHELL, """
-export COPILOT_PROVIDER_TYPE=openai
-export COPILOT_PROVIDER_BASE_URL=<base_url>
-export COPILOT_PROVIDER_API_KEY="$<key>"
-export COPILOT_PROVIDER_MAX_PROMPT_TOKENS=<client_context>
-export COPILOT_PROVIDER_MAX_OUTPUT_TOKENS=<max_output>
-export COPILOT_MODEL=<model>
-export COPILOT_OFFLINE=true
-copilot
-"""),
+    program=Program(
+        ("copilot",), "npm install -g @github/copilot",
+        variables=(
+            ("COPILOT_PROVIDER_TYPE", "openai"),
+            ("COPILOT_PROVIDER_BASE_URL", "<base_url>"),
+            ("COPILOT_PROVIDER_API_KEY", KEY_VALUE),
+            ("COPILOT_PROVIDER_MAX_PROMPT_TOKENS", "<client_context>"),
+            ("COPILOT_PROVIDER_MAX_OUTPUT_TOKENS", "<max_output>"),
+            ("COPILOT_MODEL", "<model>"),
+            ("COPILOT_OFFLINE", "true"),
+        ),
     ),
     notes=("Offline it asks GitHub for nothing, and needs no account there.",),
 )  # fmt: skip
@@ -247,29 +249,92 @@ copilot
 GPTME = Client(
     "gptme", "gptme", "local/", CHAT,
     tried="0.35.1", sets_temperature=False, own_prompt=4_000,
-    blocks=(
-        SettingsBlock(BlockFormat.SHELL, """
-export OPENAI_BASE_URL=<base_url>
-export OPENAI_API_KEY="$<key>"
-gptme --tool-format tool --model local/<model>
-"""),
+    program=Program(
+        ("gptme", "--tool-format", "tool", "--model", "local/<model>"), "pip install gptme",
+        variables=(("OPENAI_BASE_URL", "<base_url>"), ("OPENAI_API_KEY", KEY_VALUE)),
     ),
 )  # fmt: skip
 
 MINI_SWE_AGENT = Client(
     "mini-swe-agent", "mini-swe-agent", "openai/ (LiteLLM)", CHAT,
     tried="2.4.6", sets_temperature=False, own_prompt=1_000,
-    blocks=(
-        SettingsBlock(BlockFormat.SHELL, """
-export OPENAI_API_BASE=<base_url>
-export OPENAI_API_KEY="$<key>"
-export MSWEA_COST_TRACKING=ignore_errors
-mini --model <openai_model>
-"""),
+    program=Program(
+        ("mini", "--model", "<openai_model>"), "pip install mini-swe-agent",
+        variables=(
+            ("OPENAI_API_BASE", "<base_url>"), ("OPENAI_API_KEY", KEY_VALUE), ("MSWEA_COST_TRACKING", "ignore_errors"),
+        ),
     ),
     notes=("Without MSWEA_COST_TRACKING it stops, since it knows no price for your model.",),
 )  # fmt: skip
 
+PI = Client(
+    "pi", "pi", "models.json", CHAT,
+    tried="0.73.1", sets_temperature=False, takes_reply_off=True, own_prompt=2_000,
+    blocks=(
+        SettingsBlock(BlockFormat.JSON, """
+{
+  "providers": {
+    "stoker": {
+      "baseUrl": <base_url>,
+      "api": "openai-completions",
+      "apiKey": "<key>",
+      "models": [
+        {
+          "contextWindow": <window>,
+          "maxTokens": <max_output>,
+          "input": <inputs>,
+          "id": <model>
+        }
+      ]
+    }
+  }
+}
+""", "~/.pi/agent/models.json"),
+    ),
+    program=Program(
+        ("pi", "--provider", "stoker", "--model", "<model>"), "npm install -g @mariozechner/pi-coding-agent",
+        launch_words=("--extension", "<file 1>"),
+        launch_blocks=(
+            SettingsBlock(BlockFormat.JSON, """
+export default function (pi) {
+  pi.registerProvider("stoker", {
+    baseUrl: <base_url>,
+    api: "openai-completions",
+    apiKey: "<key>",
+    models: [{
+      id: <model>,
+      name: <model>,
+      contextWindow: <window_or_default>,
+      maxTokens: <max_output>,
+      input: <inputs>,
+      reasoning: false,
+      cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
+    }],
+  });
+}
+""", "provider.js"),
+        ),
+    ),
+)  # fmt: skip
+
+GOOSE = Client(
+    "goose", "goose", "openai", CHAT,
+    documented_context=32_768,  # https://docs.ollama.com/integrations/goose
+    program=Program(
+        ("goose",),
+        "curl -fsSL https://github.com/aaif-goose/goose/releases/download/stable/download_cli.sh | bash",
+        variables=(
+            ("GOOSE_PROVIDER", "openai"),
+            ("GOOSE_MODEL", "<model>"),
+            ("GOOSE_TEMPERATURE", "<temperature>"),
+            ("GOOSE_CONTEXT_LIMIT", "<client_context>"),
+            ("GOOSE_MAX_TOKENS", "<max_output>"),
+            ("OPENAI_HOST", "<root>"),
+            ("OPENAI_API_KEY", KEY_VALUE),
+        ),
+    ),
+)  # fmt: skip
+
 AGENTS = (
-    ROO, CLAUDE_CODE, AIDER, CONTINUE, OPENCODE, CODEX, CLINE, QWEN_CODE, COPILOT, GPTME, MINI_SWE_AGENT,
+    ROO, CLAUDE_CODE, AIDER, CONTINUE, OPENCODE, CODEX, CLINE, QWEN_CODE, COPILOT, GPTME, MINI_SWE_AGENT, PI, GOOSE,
 )  # fmt: skip

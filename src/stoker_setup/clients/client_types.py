@@ -1,6 +1,6 @@
-"""A client, and its blocks of settings.
+"""A client, its blocks of settings, and how its program is started.
 
-In a block's text `<name>` stands for a value (`fill.values` has them all), written as the block's format wants it:
+In a block's text `<name>` stands for a value (`render.values` has them all), written as the block's format wants it:
 quoted for a shell, as JSON in JSON, YAML and TOML. Two rules beside that: `<key>` is the name of a variable and goes
 in as it is; a line with a value that is not known is left out, so no block may depend on such a line. Lines for a
 shell end without a comment: an interactive zsh would take it for arguments.
@@ -35,6 +35,35 @@ class SettingsBlock:
     where: str = ""
 
 
+KEY_VALUE = "<key value>"
+"""In a variable of `Program`: the key itself. A shell reads it from its variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How a client's program is started. `stoker client` prints it for a shell, `stoker launch` does it.
+
+    `<name>` stands for a value here too; a variable whose value is not known is left out. `launch_...`: what takes the
+    place of the client's files in `stoker launch`, which changes none of a person's own. There, of block N:
+    `<text N>` is its text, `<file N>` the path of a file of Stoker's own with that text, and a word `<options N>`, of a
+    block in TOML, one `-c KEY=VALUE` for each of its values.
+    """
+
+    command: tuple[str, ...]
+    """The program and its words. Those behind `--` in `stoker launch` follow."""
+    install: str
+    """The command that installs it, from its own documentation."""
+    variables: tuple[tuple[str, str], ...] = ()
+    unset: tuple[str, ...] = ()
+    """Variables that would make it use another provider."""
+    file_words: tuple[str, ...] = ()
+    """Words that name the client's files, for a shell."""
+    launch_words: tuple[str, ...] = ()
+    launch_variables: tuple[tuple[str, str], ...] = ()
+    launch_blocks: tuple[SettingsBlock, ...] = ()
+    """Blocks for `stoker launch` alone, counted behind the client's own. `where`: the file's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     name: str
@@ -42,7 +71,9 @@ class Client:
     provider: str
     """What the client itself calls this kind of provider."""
     dialect: Dialect
-    blocks: tuple[SettingsBlock, ...]
+    blocks: tuple[SettingsBlock, ...] = ()
+    program: Program | None = None
+    """None: it is not started from a shell, or `blocks` say how."""
     tried: str = ""
     """The version that was run with exactly these blocks; empty: written from its documentation."""
     at_root: bool = False

@@ -10,9 +10,9 @@ from typing import Any
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
-from stoker_setup.clients.client_types import BlockFormat, Client, SettingsBlock
+from stoker_setup.clients.client_types import KEY_VALUE, BlockFormat, Client, Program, SettingsBlock
 from stoker_setup.clients.facts import ClientFacts, budgets
-from stoker_setup.clients.needs import needed_context
+from stoker_setup.clients.needs import AGENT_CONTEXT, needed_context
 
 _PLACE = re.compile(r"<(\w+)>")
 _CLAUDE_WINDOW, _CLAUDE_RESERVE = 200_000, 20_000
@@ -40,10 +40,39 @@ QUOTE: Mapping[BlockFormat, Callable[[Any], str]] = {
 def blocks(client: Client, facts: ClientFacts) -> list[SettingsBlock]:
     """The client's blocks, ready to paste; a block of which nothing is left is left out."""
     known = values(client, facts)
-    filled = [SettingsBlock(block.format, _fill(block, known), block.where) for block in client.blocks]
+    filled = files(client, known)
+    if client.program is not None:
+        filled.append(SettingsBlock(BlockFormat.SHELL, _shell_lines(client.program, known)))
     if not facts.key.is_needed:
         filled = _with_a_key_of_no_meaning(filled, facts.key.variable)
     return [block for block in filled if block.text]
+
+
+def files(client: Client, known: Mapping[str, Any]) -> list[SettingsBlock]:
+    """The client's own blocks, with `known` values."""
+    return [fill_block(block, known) for block in client.blocks]
+
+
+def fill_block(block: SettingsBlock, known: Mapping[str, Any]) -> SettingsBlock:
+    return SettingsBlock(block.format, _fill(block, known), block.where)
+
+
+def fill_word(text: str, known: Mapping[str, Any]) -> str | None:
+    """A variable's value or a word of a command, unquoted. None: it has a place for a value that is not known."""
+    if any(known[name] is None for name in _PLACE.findall(text)):
+        return None
+    return _PLACE.sub(lambda match: str(known[match[1]]), text)
+
+
+def _shell_lines(program: Program, known: Mapping[str, Any]) -> str:
+    lines = [f"unset {name}" for name in program.unset]
+    for name, text in program.variables:
+        if text == KEY_VALUE:
+            lines.append(f'export {name}="${known["key"]}"')
+        elif (value := fill_word(text, known)) is not None:
+            lines.append(f"export {name}={shlex.quote(value)}")
+    words = [fill_word(word, known) or "" for word in (*program.command, *program.file_words)]
+    return "\n".join([*lines, " ".join(word if word.startswith("~/") else shlex.quote(word) for word in words)])
 
 
 def _fill(block: SettingsBlock, known: Mapping[str, Any]) -> str:
@@ -74,7 +103,11 @@ def model_for(client: Client, facts: ClientFacts) -> str:
 
 def uses_helper(client: Client) -> bool:
     """Whether its settings name a model for small requests."""
-    return any("helper_model>" in block.text for block in client.blocks)
+    program = client.program
+    texts = [block.text for block in client.blocks]
+    if program is not None:
+        texts += [*program.command, *(value for _, value in program.variables)]
+    return any("helper_model>" in text for text in texts)
 
 
 def window(client: Client, facts: ClientFacts) -> int | None:
@@ -110,6 +143,7 @@ def values(client: Client, facts: ClientFacts) -> dict[str, Any]:
         "context_needed": needed_context(client),
         "client_context": facts.client_context,
         "window": window(client, facts),
+        "window_or_default": window(client, facts) or AGENT_CONTEXT,
         "max_output": facts.max_output,
         "images": facts.takes_images,
         "inputs": ["text", "image"] if facts.takes_images else ["text"],

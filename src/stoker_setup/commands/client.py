@@ -12,6 +12,7 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import NotRunning, UsageError
 
 if TYPE_CHECKING:
+    from stoker.cli.console.installation import Installation
     from stoker.domain.access import Settings
     from stoker.domain.serve import Serve
 
@@ -77,9 +78,11 @@ def client(
     if name not in CLIENTS:
         raise UsageError(f"there is no client '{name}'{facts.suggestion(name, list(CLIENTS))}", code="unknown_client")
     given = None if base_url is None else facts.read_root(base_url)
-    known, serves_there = _known(config, state)
+    from stoker.cli.console.installation import find_installation
+
+    known, serves_there = known_stoker(find_installation(config, state))
     settings = known.settings
-    serve, asked, is_task = _model(known, model)
+    serve, asked, is_task = chosen_model(known, model)
     root = given or settings.front_door.local_url
     wanted = CLIENTS[name]
     helper = None if is_task else facts.helper_serve(settings, serve, wanted.helper_name)
@@ -87,9 +90,9 @@ def client(
     client_facts = facts.ClientFacts(root, serve, asked, key, helper, is_task, settings.responses.store)
     notes = [
         *facts.address_warnings(settings.front_door, root),
-        needs.context_shortage(wanted, client_facts, None if is_task else _trained(serve)),
+        needs.context_shortage(wanted, client_facts, None if is_task else trained_context(serve)),
         needs.effort_note(client_facts) if wanted.own_prompt is not None else None,
-        _not_ready(serve, is_task, serves_there),
+        not_ready(serve, is_task, serves_there),
     ]
     if json:
         terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})
@@ -107,7 +110,7 @@ class KnownStoker(NamedTuple):
     tasks: tuple[str, ...] = ()
 
 
-def _model(known: KnownStoker, wanted: str | None) -> tuple[Serve, str, bool]:
+def chosen_model(known: KnownStoker, wanted: str | None) -> tuple[Serve, str, bool]:
     """A serve, the id to ask for, and whether that asks for a choice. Raises UsageError."""
     from stoker_setup.clients import facts
 
@@ -122,7 +125,7 @@ def _model(known: KnownStoker, wanted: str | None) -> tuple[Serve, str, bool]:
     return *facts.choose_serve(facts.with_all_aliases(settings), wanted, where, tasks), False
 
 
-def _trained(serve: Serve) -> int | None:
+def trained_context(serve: Serve) -> int | None:
     """Tokens that its model was trained for, from the header of its weights; None: unknown."""
     if not serve.model.endswith(".gguf"):
         return None
@@ -135,7 +138,7 @@ def _trained(serve: Serve) -> int | None:
         return None
 
 
-def _not_ready(serve: Serve, is_task: bool, serves_there: Mapping[str, str]) -> str | None:
+def not_ready(serve: Serve, is_task: bool, serves_there: Mapping[str, str]) -> str | None:
     """1. none runs, or a choice is asked for  2. the running one has no such serve  3. it cannot load"""
     if is_task or not serves_there:
         return None  # 1
@@ -155,17 +158,15 @@ def _list(json: bool) -> None:
     terminal.table(_COLUMNS, [(c.name, c.title, c.provider, c.dialect, c.tried or "-") for c in CLIENTS.values()])
 
 
-def _known(config: str | None, state: str | None) -> tuple[KnownStoker, Mapping[str, str]]:
+def known_stoker(installation: Installation) -> tuple[KnownStoker, Mapping[str, str]]:
     """The configuration with what a running Stoker says of its port and of keys (`--port` is not in the file, nor are
     keys made meanwhile), else what it says of its models; and its serves, with why each cannot load. Of those there are
     none if none runs.
 
-    Raises what `find_installation` does, and NotRunning.
+    Raises NotRunning.
     """
-    from stoker.cli.console.installation import find_installation
     from stoker_setup.clients.running import settings_of
 
-    installation = find_installation(config, state)
     settings = installation.settings
     tasks: tuple[str, ...] = ()
     try:

@@ -28,9 +28,10 @@ _MAX_AT_ONCE = 1024
 Target = Annotated[
     str | None,
     typer.Argument(
-        metavar="[SERVE|MODEL.gguf|DIR]",
-        help="Name of a serve, or path of a model (with a / in it, or ending in .gguf). Default: every serve.",
-        autocompletion=options.serve_names,
+        metavar="[SERVE|MODEL.gguf|DIR|hf:ORG/REPO]",
+        help="Name of a serve, path of a model (with a / in it, or ending in .gguf), or a repository of the model hub, "
+        "whose models are listed: hf:ORG/REPO[/FILE]. Default: every serve.",
+        autocompletion=options.serves_and_repositories,
         show_default=False,
     ),
 ]
@@ -54,6 +55,13 @@ def fit(
     json: options.Json = False,
 ) -> None:
     """Check whether a model fits, and find the largest context. Reads file headers only; exit 1 if one does not fit."""
+    if target is not None and target.startswith("hf:"):
+        from stoker.cli.commands import fit_repository
+
+        _check_cache_type(cache_type)
+        asked = fit_repository.HubQuestion(target, context, parallel or 1, cache_type, _given(device_memory))
+        fit_repository.show(asked, machine(), held_by_models(_status(config, state)), json)
+        return
     from stoker.domain.errors import UnreadableModel
     from stoker.fleet.memory.fit import check
     from stoker.fleet.memory.fit.check import with_context
@@ -181,12 +189,16 @@ def _running(installation: Installation, target: str | None) -> list[tuple[Serve
 def _changed(serve: Serve, context: int | None, parallel: int | None, cache_type: str | None) -> Serve:
     from dataclasses import replace
 
+    _check_cache_type(cache_type)
+    tuning = replace(serve.tuning, kv_cache_type=cache_type or serve.tuning.kv_cache_type)
+    return replace(serve, context=context or serve.context, parallel=parallel or serve.parallel, tuning=tuning)
+
+
+def _check_cache_type(cache_type: str | None) -> None:
     from stoker.fleet.memory.fit.estimate import CACHE_BYTES
 
     if cache_type is not None and cache_type not in CACHE_BYTES:
         raise UsageError(f"--cache-type {cache_type}: not known; one of {', '.join(CACHE_BYTES)}")
-    tuning = replace(serve.tuning, kv_cache_type=cache_type or serve.tuning.kv_cache_type)
-    return replace(serve, context=context or serve.context, parallel=parallel or serve.parallel, tuning=tuning)
 
 
 def _given(size: str | None) -> list[Device] | None:
@@ -256,6 +268,10 @@ def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
     lines = [
         f"{report.serve}: {shape.architecture}, {size}{shape.precision}; {plan.parallel} x {context} tokens{cache}"
     ]
+    lines += [f"  beside it: {', '.join(f'{name} {figures.size(size)}' for name, size in report.beside)}"] * bool(
+        report.beside
+    )
+    lines += [f"  experts of {figures.counted(plan.cpu_moe, 'layer')} in main memory"] * bool(plan.cpu_moe)
     lines += [f"  assumed: {note}" for note in shape.notes]
     lines += [f"  {remark.kind}: {remark.says} ({remark.date})" for remark in report.remarks
               if remark.kind is not RemarkKind.UNSUPPORTED]  # fmt: skip
@@ -267,6 +283,7 @@ def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
     if report.parallel is not None:
         more = " or more" if report.parallel == _MAX_AT_ONCE else ""
         lines.append(f"  most at once with {context} tokens: {report.parallel}{more}")
+    lines += [f"  fits with `{proposal.setting}`: {proposal.costs}" for proposal in report.proposals]
     if report.fit.answer is FitAnswer.UNKNOWN:
         lines.append("  next: give the size with --device-memory, or as `memory` of the slot")
     elif report.fit.answer is FitAnswer.TOO_LARGE:
@@ -281,6 +298,8 @@ def _count(number: int) -> str:
 
 
 def _way_out(report: FitReport) -> str:
+    if report.proposals:
+        return "set " + ", or ".join(f"`{proposal.setting}`" for proposal in report.proposals[:2])
     if report.context is not None:
         return f"set `context = {report.context}`" + (
             f", or `parallel = {report.parallel}`" if report.parallel is not None else ""
@@ -317,6 +336,9 @@ def _document(serve: Serve, result: FitReport | str) -> dict[str, Any]:
         "largest_context": result.context,
         "largest_parallel": result.parallel,
         "smaller": result.smaller,
+        "cpu_moe": result.plan.cpu_moe,
+        "beside": dict(result.beside),
+        "proposals": [{"setting": one.setting, "costs": one.costs} for one in result.proposals],
         "problems": list(result.problems),
         "warnings": [f"context {result.caution}"] if result.caution else [],
         "remarks": [

@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.caller import STREAMING, Talk, errors, story
-from tests.scenarios.plane import Plane, llama, poll, running, serve, until
-from tests.scenarios.test_orchestrating import (
+from tests.orchestrator.scenarios.test_orchestrating import (
     BLOCKS,
     BROKEN,
     WHOLE,
@@ -27,6 +25,8 @@ from tests.scenarios.test_orchestrating import (
     text_of,
     whole,
 )
+from tests.scenarios.caller import STREAMING, Talk, errors, story
+from tests.scenarios.plane import Plane, llama, poll, running, serve, until
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.orchestrator import CheckLayer, Orchestrator

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.orchestrator.scenarios.orchestrated_steps import STEPS, Holding
+from tests.orchestrator.scenarios.test_orchestrating import BLOCKS, BROKEN, coder, orchestrator
 from tests.scenarios.caller import Talk, story
-from tests.scenarios.orchestrated_steps import STEPS, Holding
 from tests.scenarios.plane import QUICK, Plane, running, until
-from tests.scenarios.test_orchestrating import BLOCKS, BROKEN, coder, orchestrator
 
 from stoker_orchestrator.memory.scratchpad import read_scratchpad
 

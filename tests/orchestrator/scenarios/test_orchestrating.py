@@ -16,8 +16,8 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from tests.orchestrator.scenarios.orchestrated_crashes import STEPS, die_at
 from tests.scenarios.caller import PATHS, STREAMING, Talk, errors, story
-from tests.scenarios.orchestrated_crashes import STEPS, die_at
 from tests.scenarios.plane import Plane, poll, running, serve, until
 
 from stoker_lab.testing.client import FramingError

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from tests.docs.proposals import in_text
+from tests.orchestrator.scenarios.test_orchestrating import BLOCKS, BROKEN, WHOLE, coder, orchestrator
 from tests.scenarios.caller import Talk, story
 from tests.scenarios.plane import Plane, poll, running
-from tests.scenarios.test_orchestrating import BLOCKS, BROKEN, WHOLE, coder, orchestrator
 
 NAMED = ["# file: app/one.py\n" + BLOCKS[0], *BLOCKS[1:]]
 
@@ -136,7 +136,7 @@ def test_alone_it_starts_a_stoker_for_the_request_and_ends_it(tmp_path: Path) ->
     with running(*tables, started=False) as plane:
         done = plane.run("run", "Write it")
         assert (done.returncode, done.stdout) == (0, WHOLE), done.stderr
-        assert "none runs for " in done.stderr
+        assert "starting one for this request" in done.stderr
         assert plane.processes() == {}, "it ended before the command did"
         plane.is_clean()
         again = plane.run("run", "--resume", request_of(done.stderr))

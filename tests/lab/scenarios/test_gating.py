@@ -29,7 +29,7 @@ watch = "0s"
 [alias.loose]
 serve = "other"
 """
-TEMPLATE = Path(__file__).resolve().parents[2] / "training" / "chat_template.jinja"
+TEMPLATE = Path(__file__).resolve().parents[3] / "training" / "chat_template.jinja"
 pytestmark = [
     pytest.mark.llama,
     pytest.mark.skipif(find_spec("xllamacpp") is None, reason="the embedded engine is not installed"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
+from tests.auto.scenarios.test_routing import known, said, tier_of
 from tests.scenarios.plane import Plane, llama, poll, running
-from tests.scenarios.test_routing import known, said, tier_of
 
 TIERS = """
 [[tier]]

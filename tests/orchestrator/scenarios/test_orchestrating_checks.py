@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.orchestrator.scenarios.test_orchestrating import coder, orchestrator, text_of, whole
 from tests.scenarios.caller import Talk, story
 from tests.scenarios.plane import Plane, running
-from tests.scenarios.test_orchestrating import coder, orchestrator, text_of, whole
 
 WRONG = {
     "names": "def second() -> str:\n    return os.seperator()\n",

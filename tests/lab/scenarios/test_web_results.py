@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.scenarios import measured
+from tests.lab.scenarios import measured
 from tests.scenarios.plane import Plane, running, serve
 from tests.scenarios.web_page import CHECKED, browsing, faults, needs_browser, opened, signed_in
 
