@@ -78,7 +78,8 @@ def test_another_model_that_was_loaded_first_is_named() -> None:
 
 
 def test_a_start_that_failed_says_why() -> None:
-    failed = SwapReport(5, "coder", "gpu0", (), "failed", {"check": 0.0, "start": 1.5}, error="no memory", at=1002.0)
+    why = "serve 'coder' did not start: no memory"
+    failed = SwapReport(5, "coder", "gpu0", (), "failed", {"check": 0.0, "start": 1.5}, error=why, at=1002.0)
     gone = request(attempts=0, outcome="refused", reason="start_failed", queued=2.0, latency=2.0, ttft=None)
     assert explain(gone, [failed]).spans[0].words == "waited for coder, which did not start: no memory"
 

@@ -19,6 +19,7 @@ from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine
 from stoker.cli.main import run
 from stoker.config.demo import demo
+from stoker.config.paths import default_state
 from stoker.domain.access import ListenSettings, Media
 from stoker.domain.doctor_finding import DoctorFinding, DoctorHealth
 from stoker.domain.key import Key
@@ -28,6 +29,7 @@ from stoker.engines.masks import Card
 from stoker.engines.record import Api
 from stoker.fleet.memory.devices import Accounting, Device, Machine
 from stoker.fleet.memory.host import HostMemory
+from stoker.store.state_dir import StateDir
 from stoker_setup.commands import doctor_checks
 from stoker_setup.commands.self_check import self_check
 
@@ -218,6 +220,19 @@ def test_little_room_warns_and_none_fails(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr("shutil.disk_usage", lambda place, free=free: SimpleNamespace(free=free))
         health.append(doctor_checks.disk("disk", tmp_path / "not" / "there", "df").health)
     assert health == [DoctorHealth.OK, DoctorHealth.WARN, DoctorHealth.FAIL]
+
+
+def test_where_no_file_is_found_that_of_the_stoker_that_runs_is_looked_at(
+    home: Path, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = StateDir(default_state(), configuration=str(config))
+    state.lock()
+    with state.bind_socket():
+        monkeypatch.chdir(home)
+        run(["doctor"])
+    state.close()
+    assert f"configuration       {config}" in (out := capsys.readouterr().out)
+    assert "stoker init" not in out
 
 
 def test_completion_is_only_reported(home: Path) -> None:

@@ -4,7 +4,7 @@ code. A command is imported when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cache
 from typing import Annotated, Any
 
@@ -131,7 +131,18 @@ def command_tree() -> Any:
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    return typer.main.get_command(app)
+    root = typer.main.get_command(app)
+    for option in root.params:  # Typer's own scripts cut names at `:`, and do nothing at the first key press in zsh
+        if option.name in ("install_completion", "show_completion"):
+            option.callback = _completion(option.name)
+    return root
+
+
+def _completion(name: str) -> Callable[..., None]:
+    def act(*given: Any) -> None:
+        load(f"stoker.cli.commands.completions:{name}")(*given)
+
+    return act
 
 
 def _root(

@@ -92,7 +92,7 @@ def client(
         *facts.address_warnings(settings.front_door, root),
         needs.context_shortage(wanted, client_facts, None if is_task else trained_context(serve)),
         needs.effort_note(client_facts) if wanted.own_prompt is not None else None,
-        not_ready(serve, is_task, serves_there),
+        not_ready(serve, is_task, serves_there, options.same_place(config, state)),
     ]
     if json:
         terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})
@@ -138,12 +138,12 @@ def trained_context(serve: Serve) -> int | None:
         return None
 
 
-def not_ready(serve: Serve, is_task: bool, serves_there: Mapping[str, str]) -> str | None:
+def not_ready(serve: Serve, is_task: bool, serves_there: Mapping[str, str], place: str) -> str | None:
     """1. none runs, or a choice is asked for  2. the running one has no such serve  3. it cannot load"""
     if is_task or not serves_there:
         return None  # 1
     if serve.name not in serves_there:
-        return f"the running Stoker has no serve '{serve.name}' yet: stoker reload"  # 2
+        return f"the running Stoker has no serve '{serve.name}' yet: stoker reload{place}"  # 2
     reason = serves_there[serve.name]
     return f"serve '{serve.name}' cannot load: {reason}; another one: --model" if reason else None  # 3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,6 +46,7 @@ def doctor(
     if gpu:
         _prove_gpus(json)
         return
+    config = _file(config)
     findings = [_at(finding, config) for finding in examine(ReadOptions(config))]
     if json:
         terminal.emit([dataclasses.asdict(finding) for finding in findings])
@@ -54,6 +56,20 @@ def doctor(
         _advise(shown, options.same_place(config, None))
     if any(finding.health is DoctorHealth.FAIL for finding in findings):
         raise typer.Exit(FAILED)
+
+
+def _file(config: str | None) -> str | None:
+    """The configuration to look at: where there is none, that of the Stoker that runs, as for other commands."""
+    from stoker.cli.console.installation import find_installation
+    from stoker.config.find import find
+
+    try:
+        find(config)
+    except ConfigError:
+        with contextlib.suppress(StokerError):
+            settings = find_installation(config).settings
+            return config if settings is None else settings.source or config
+    return config
 
 
 def _prove_gpus(json: bool) -> None:

@@ -538,7 +538,9 @@ def containers(serves: Sequence[Serve]) -> DoctorFinding:
 
 def completion(home: Path) -> DoctorFinding:
     """Information only: whether the shell completes stoker's commands."""
-    places = (".bash_completions/stoker.sh", ".zfunc/_stoker", ".config/fish/completions/stoker.fish")
+    from stoker.cli.commands.completions import INSTALLED
+
+    places = (*INSTALLED.values(), ".local/share/bash-completion/completions/stoker")
     there = next((place for place in places if (home / place).exists()), None)
     words = f"installed (~/{there})" if there else "not installed; for bash, zsh and fish: stoker --install-completion"
     return DoctorFinding("shell completion", DoctorHealth.OK, words)

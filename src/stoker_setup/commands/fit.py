@@ -80,7 +80,7 @@ def fit(
         try:
             if serve.auto_context and context is None:
                 serve = with_context(serve, slot if given is None else None, given or probe.devices(), main)
-            judged.append(_judge(serve, devices, main, is_path))
+            judged.append(_judge(serve, devices, main, is_path, options.same_place(config, state)))
         except UnreadableModel as error:
             if target is not None:
                 raise
@@ -214,7 +214,7 @@ def _given(size: str | None) -> list[Device] | None:
     return [Device(0, "given", f"a device of {figures.size(total)}", "", total, total)]
 
 
-def _judge(serve: Serve, devices: list[Device], main: HostMemory, is_path: bool) -> FitReport:
+def _judge(serve: Serve, devices: list[Device], main: HostMemory, is_path: bool, place: str) -> FitReport:
     from dataclasses import replace
 
     from stoker.domain.errors import UnreadableModel
@@ -223,7 +223,7 @@ def _judge(serve: Serve, devices: list[Device], main: HostMemory, is_path: bool)
     if not serve.model:
         raise UnreadableModel(
             f"serve '{serve.name}' has no `model` that could be examined; what it takes is measured while it runs: "
-            "stoker serves status"
+            f"stoker serves status{place}"
         )
     shape = check.read(serve.model)
     if is_path and serve.context is None:
@@ -235,7 +235,7 @@ def _start(serve: str, path: str | None, config: str | None, state: str | None) 
     """The command that starts what fits."""
     if path:
         return f"stoker serves experiment --model {shlex.quote(path)} --port 8100"
-    return f"stoker serves up {serve}" + options.same_place(config, state)
+    return f"stoker serves up {serve}{options.same_place(config, state)}"
 
 
 def _show(names: list[str], judged: list[FitReport | str], start: Callable[[str], str]) -> None:

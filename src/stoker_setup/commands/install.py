@@ -56,7 +56,7 @@ def systemd(
     ] = None,
     route_sync: Annotated[
         bool,
-        typer.Option("--route-sync", help="Only `stoker route-sync` on a timer, every 30 s, as root: its own units."),
+        typer.Option("--route-sync", help="Only route sync, on a timer every 30 s, as root: its own units."),
     ] = False,
     root: Annotated[
         Path, typer.Option("--root", metavar="DIR", help="Install into the system under this directory.")

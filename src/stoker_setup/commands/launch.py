@@ -160,7 +160,7 @@ def _facts(
     key = facts.key_of(settings.front_door, key_env)
     root = settings.front_door.local_url
     client_facts = facts.ClientFacts(root, serve, asked, key, helper, is_task, settings.responses.store)
-    if (problem := not_ready(serve, is_task, serves_there)) is not None:
+    if (problem := not_ready(serve, is_task, serves_there, place)) is not None:
         raise RequestRefused(problem, code="not_ready")
     shortage = needs.context_shortage(client, client_facts, None if is_task else trained_context(serve))
     if shortage is not None and not anyway:

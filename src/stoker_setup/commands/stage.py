@@ -113,7 +113,7 @@ def stage(
         stage_output.show_plan(ground.vault, order, plan, json)
         _require(plan)
         return
-    _stage(ground, prefetcher, order, resume, json)
+    _stage(ground, prefetcher, order, resume, json, options.same_place(config, None))
 
 
 def find_ground(config: str | None) -> Ground:
@@ -200,7 +200,7 @@ def _require(plan: PrefetchPlan) -> None:
         raise RequestRefused(plan.decision.why, code=plan.decision.code)
 
 
-def _stage(ground: Ground, prefetcher: Prefetcher, order: Order, resume: bool, json: bool) -> None:
+def _stage(ground: Ground, prefetcher: Prefetcher, order: Order, resume: bool, json: bool, place: str) -> None:
     import asyncio
 
     from stoker.cli.console.errors import INTERRUPTED
@@ -217,7 +217,7 @@ def _stage(ground: Ground, prefetcher: Prefetcher, order: Order, resume: bool, j
         kept = figures.size(StagingArea(ground.vault, order.name).size)
         terminal.note(f"stopped; {kept} are kept. To continue: {_again()}")
         raise typer.Exit(INTERRUPTED) from None
-    stage_output.show_staged(order, result, ground.serves, json)
+    stage_output.show_staged(order, result, ground.serves, json, place)
 
 
 def _again() -> str:

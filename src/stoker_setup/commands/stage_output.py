@@ -43,9 +43,9 @@ def show_plan(vault: Path, order: Order, plan: PrefetchPlan, json: bool) -> None
         terminal.say(plan.decision.why)
 
 
-def show_staged(order: Order, result: Prefetched, serves: Sequence[Serve], json: bool) -> None:
+def show_staged(order: Order, result: Prefetched, serves: Sequence[Serve], json: bool, place: str) -> None:
     """What came, the lines for the configuration, and what to type next."""
-    lines, following = _lines(order, result, serves), _next(result, serves)
+    lines, following = _lines(order, result, serves), _next(result, serves, place)
     size = sum(result.sizes.values())
     if json:
         terminal.emit({
@@ -150,12 +150,14 @@ def _lines(order: Order, result: Prefetched, serves: Sequence[Serve]) -> list[st
     return [*lines, *digests]
 
 
-def _next(result: Prefetched, serves: Sequence[Serve]) -> list[str]:
+def _next(result: Prefetched, serves: Sequence[Serve], place: str) -> list[str]:
+    """`place`: the options that lead to the same Stoker."""
     users = _users(result, serves)
     name = users[0] if users else _serve_name(result)
     fit = name if users else shlex.quote(str(result.path))
-    added = [] if users else ["put these lines into stoker.toml, then stoker reload"]
-    return [f"stoker fit {fit}", *added, f"stoker gate {name} --for ALIAS, then stoker promote ALIAS {name}"]
+    added = [] if users else [f"put these lines into stoker.toml, then stoker reload{place}"]
+    gate = f"stoker gate {name} --for ALIAS{place}, then stoker promote ALIAS {name}{place}"
+    return [f"stoker fit {fit}{place}", *added, gate]
 
 
 def _users(result: Prefetched, serves: Sequence[Serve]) -> list[str]:

@@ -109,7 +109,8 @@ async def test_files_go_into_the_project_that_the_command_names(plane: Plane, tm
     )
     assert "'app/one.py' was not written" in done.stderr
     assert (project / "app" / "one.py").read_text() == "mine\n"
-    given = ("--model", "writing", "--project", str(project), "--file", "app/one.py")
+    proposed = next(one.text for one in in_text(done.stderr) if one.text.startswith("stoker run --file"))
+    given = ("--model", "writing", "--project", str(project), *proposed.split()[2:])
     await asyncio.to_thread(ran, plane, *given, "Write it anew")
     assert (project / "app" / "one.py").read_text() == "\n".join(NAMED)
 

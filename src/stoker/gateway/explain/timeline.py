@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.decision import Attempt, Decision
+from stoker.domain.errors import did_not_start
 from stoker.domain.figures import counted
 from stoker.domain.swap import SwapReport
 from stoker.gateway.explain.reasons import in_words
@@ -144,7 +145,8 @@ def _why(serve: str, swaps: Sequence[SwapReport], uses: Sequence[Use]) -> str:
         again = f", after {counted(len(failed), 'failed start')}" if failed else ""
         return f"waited until {serve} was loaded{again}"
     if failed:
-        return f"waited for {serve}, which did not start" + (f": {failed[-1].error}" if failed[-1].error else "")
+        why = (failed[-1].error or "").removeprefix(did_not_start(serve))
+        return f"waited for {serve}, which did not start" + (f": {why}" if why else "")
     if swaps:
         return f"waited for {serve}, while its slot was used by {_list([one.serve or '' for one in swaps])}"
     others = sum(one.serve == serve for one in uses)
