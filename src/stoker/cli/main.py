@@ -26,6 +26,7 @@ COMMANDS = (
     Command("decisions", "stoker.cli.commands.decisions:decisions", "List the newest requests and their outcomes."),
     Command("explain", "stoker.cli.commands.decisions:explain", "Explain one request: where it went, and why."),
     Command("watchdog", "stoker.cli.commands.watchdog:watchdog", "Show the health of each serve."),
+    Command("completions", "stoker.cli.commands.completions:completions", "Print the completion script for SHELL."),
     Command("reload", "stoker.cli.commands.reload:reload", "Read the configuration again, and apply all or nothing."),
     Command("version", "stoker.cli.commands.version:version", "Print the version; -v: and the extensions."),
     Command("serves", "stoker.cli.commands.serves:app", "Serves: the model servers of the configuration."),
@@ -139,8 +140,9 @@ def command_tree() -> Any:
 
 
 def _completion(name: str) -> Callable[..., None]:
-    def act(*given: Any) -> None:
-        load(f"stoker.cli.commands.completions:{name}")(*given)
+    def act(context: typer.Context, option: object, is_given: bool) -> None:
+        if is_given:
+            load(f"stoker.cli.commands.completions:{name}")(context, option, is_given)
 
     return act
 
