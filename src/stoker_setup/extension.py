@@ -16,9 +16,6 @@ EXTENSION = Extension(
             "client", "stoker_setup.commands.client:client", "Print the settings for a client: address, model, tokens."
         ),
         Command("launch", "stoker_setup.commands.launch:launch", "Start a coding agent with one of your models."),
-        Command(
-            "completions", "stoker_setup.commands.completions:completions", "Print the completion script for SHELL."
-        ),
         Command("install", "stoker_setup.commands.install:app", "Install Stoker as a service of this machine."),
     ),
     offers=(

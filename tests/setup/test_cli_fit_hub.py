@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.fleet.memory.headers import write
 from tests.fleet.memory.model_files import QWEN, hub
-from tests.fleet.weights.hub_stand_in import HubStandIn
 from tests.scenarios.typed import proposed
+from tests.setup.hub_stand_in import HubStandIn
 
 from stoker.cli.main import run
 from stoker.fleet.memory.devices import Accounting, Device, Machine
@@ -40,8 +40,8 @@ class Card:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubStandIn]:
-    monkeypatch.setattr("stoker.fleet.weights.hub.PAUSE", 0.0)
-    monkeypatch.setattr("stoker.fleet.memory.bandwidth.main_memory", lambda: 50e9)
+    monkeypatch.setattr("stoker_setup.hub.PAUSE", 0.0)
+    monkeypatch.setattr("stoker_setup.bandwidth.main_memory", lambda: 50e9)
     monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda credit=0: HostMemory(32 * GIB, 30 * GIB))
     monkeypatch.setattr("stoker.fleet.memory.devices.machine", lambda: Machine((Card(),)))
     server = HubStandIn()

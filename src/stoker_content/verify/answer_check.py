@@ -1,4 +1,4 @@
-"""Verification of one tier's answer, as the relay and the translators use it: see `request.verify`."""
+"""Verification of one tier's answer, as the relay and the translators use it: see the other modules here."""
 
 from __future__ import annotations
 

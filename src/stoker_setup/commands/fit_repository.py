@@ -13,7 +13,7 @@ from stoker.cli.console.errors import FAILED, UsageError
 
 if TYPE_CHECKING:
     from stoker.fleet.memory.devices import Device, DeviceProbe
-    from stoker.fleet.memory.fit.repository import Choice
+    from stoker_setup.hub_models import Choice
 
 _COLUMNS = ("MODEL", "QUANT", "SIZE", "VERDICT", "CONTEXT", "SPEED")
 
@@ -32,11 +32,11 @@ def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool, place: s
     typer.Exit(1) if none fits, and HubRefused.
     """
     from stoker.cli.console.progress import ProgressLine
-    from stoker.fleet.memory import bandwidth
-    from stoker.fleet.memory.fit import repository as models
     from stoker.fleet.memory.host import host_memory
-    from stoker.fleet.weights.hub import Hub
     from stoker.fleet.weights.sources import parse
+    from stoker_setup import bandwidth
+    from stoker_setup import hub_models as models
+    from stoker_setup.hub import Hub
 
     try:
         source = parse(asked.target)
@@ -97,7 +97,7 @@ def _print(
 
 
 def _speed(choice: Choice) -> str:
-    from stoker.fleet.memory.bandwidth import speed_class
+    from stoker_setup.bandwidth import speed_class
 
     if choice.speed is None:
         return figures.UNKNOWN if choice.context is not None else ""
@@ -109,7 +109,7 @@ def _speed(choice: Choice) -> str:
 
 
 def _document(choice: Choice) -> dict[str, object]:
-    from stoker.fleet.memory.bandwidth import speed_class
+    from stoker_setup.bandwidth import speed_class
 
     speed = None
     if choice.speed is not None:

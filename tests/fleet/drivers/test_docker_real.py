@@ -35,7 +35,6 @@ from stoker.fleet.drivers.docker import Docker
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.process.environment import free_port
 from stoker.fleet.process.identity import Keys, KeySigner, StartRecord
-from stoker_setup.commands import doctor_checks
 
 pytestmark = pytest.mark.docker
 
@@ -405,6 +404,8 @@ def test_another_image_under_the_same_name_is_drift(tell: Callable[[Story], None
 
 
 def test_doctor_and_serves_up_report_a_running_one_that_drifted_or_was_paused(tell: Callable[[Story], None]) -> None:
+    from stoker_setup.commands import doctor_checks  # not where the core stands alone
+
     async def story(yard: Yard) -> None:
         paths = Paths(str(yard.directory / "state"), str(yard.directory / "logs"), str(yard.directory))
         yard.daemon.make_image("moving:1", "one")

@@ -74,7 +74,7 @@ SHIPPED = {
     "lab": ("eval", "gate", "results"),
     "orchestrator": ("run", "orchestrator"),
     "ray": ("cluster",),
-    "setup": ("init", "doctor", "docs", "fit", "stage", "client", "launch", "completions", "install"),
+    "setup": ("init", "doctor", "docs", "fit", "stage", "client", "launch", "install"),
 }
 """The commands of the extensions that come with Stoker: one that is typed where its extension is missing says so."""
 

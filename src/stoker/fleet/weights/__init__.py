@@ -5,5 +5,4 @@ sources          parses `source`: a path, the web, rsync, S3, a model hub; build
 download         one file or folder: check room, bring it, hash, rename; two downloads of one file become one
 drafts           unfinished files; copying: copies and hashes files, resumable
 http_download    downloads a file with its hash, resumable, through redirects and proxies
-hub              the model hub's API: what a repository holds, and parts of its files
 """

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.fleet.memory.model_files import llama
-from tests.fleet.weights.hub_stand_in import COMMIT, HubStandIn
+from tests.setup.hub_stand_in import COMMIT, HubStandIn
 
-from stoker.fleet.weights import hub as hub_module
-from stoker.fleet.weights.hub import Hub, HubRefused
 from stoker.store.files.gguf_header import read_header, read_header_from
+from stoker_setup import hub as hub_module
+from stoker_setup.hub import Hub, HubRefused
 
 
 @pytest.fixture

@@ -17,15 +17,15 @@ from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import AUTO_LAYERS, Serve, Tuning
 from stoker.engines.record import Weights
 from stoker.engines.registry import those
-from stoker.fleet.memory.bandwidth import tokens_per_second
 from stoker.fleet.memory.devices import Device
 from stoker.fleet.memory.fit import gguf, hf_config
 from stoker.fleet.memory.fit.check import FitReport, check_fit, choose_context
 from stoker.fleet.memory.fit.estimate import FitAnswer, Shape
 from stoker.fleet.memory.host import HostMemory
-from stoker.fleet.weights.hub import Hub, HubFile, HubRepository
 from stoker.store.files.gguf_header import read_header_from
 from stoker.store.files.split_gguf import model_files, parse_part
+from stoker_setup.bandwidth import tokens_per_second
+from stoker_setup.hub import Hub, HubFile, HubRepository
 
 _QUANTISATION = re.compile(
     r"(?i)(?:^|[-._])((?:UD-)?(?:I?Q\d+(?:_[A-Z0-9]+)*|TQ\d_\d|MXFP4(?:_MOE)?|BF16|F16|FP16|F32))(?=$|[-._/])"
