@@ -18,7 +18,7 @@ from stoker.store.files.gguf_header import read_header, read_header_from
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubStandIn]:
     monkeypatch.setattr(hub_module, "PAUSE", 0.0)
     server = HubStandIn()
-    server.repositories["org/model"] = {f"m-{n}.gguf": bytes([n]) * 200 for n in range(7)} | {"config.json": b"{}"}
+    server.repositories["org/model"] = {**{f"m-{n}.gguf": bytes([n]) * 200 for n in range(7)}, "config.json": b"{}"}
     yield server
     server.close()
 
