@@ -165,7 +165,7 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
         ('fallback = "fast"', "a cycle: fast falls back to fast"),
         ("sampling = { temperatur = 1 }", "is not a sampling setting; did you mean 'temperature'?"),
         ("sleep_level = 1", "is for the engines vllm and sglang"),
-        ("sleep_level = 3", "is too large: at most 2"),
+        ("sleep_level = 4", "is too large: at most 3"),
         ("memory_fraction = 1.5", "is too large: at most 1"),
         ("memory_fraction = 0.0", "is too small: more than 0"),
         ('source = "ftp:x"', "is not a source that weights can be fetched from"),

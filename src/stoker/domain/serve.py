@@ -85,6 +85,10 @@ class Warmth(StrEnum):
     NEVER = "never"
 
 
+SUSPENDED = 3
+"""The `sleep_level` at which the GPU's driver suspends the processes. Lower ones are requests to the engine."""
+
+
 class ServeIdentity(StrEnum):
     """What a serve has to show before Stoker believes that it is the configured one."""
 
@@ -867,9 +871,10 @@ class Serve:
     sleep_level: Annotated[
         int | None,
         setting(
-            "Put it to sleep instead of stopping it: vllm 1 (weights to host memory) or 2 (weights dropped); sglang 1.",
+            "Put it to sleep instead of stopping it: vllm 1 (weights to host memory) or 2 (weights dropped); sglang 1; "
+            "any engine on NVIDIA GPUs 3 (the driver suspends it).",
             ge=1,
-            le=2,
+            le=3,
         ),
     ] = None
     keep_conversations: Annotated[

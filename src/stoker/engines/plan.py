@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stoker.domain.serve import Serve
+from stoker.domain.serve import SUSPENDED, Serve
 from stoker.engines import backends, options, own_command, weight_files
 from stoker.engines.launch import Launch, LaunchPlace
 from stoker.engines.record import CACHE_SWITCHES, Engine, Weights
@@ -52,9 +52,11 @@ def unsupported(serve: Serve) -> list[str]:
             f"serve '{serve.name}': {engine.title} names its model itself: remove `served_name`, and write "
             f"'{serve.served_name[:64]}' into `aliases`"
         )
-    if engine.sleep is not None and serve.sleep_level is not None and serve.sleep_level not in engine.sleep.sleep:
-        levels = " or ".join(f"`sleep_level = {level}`" for level in engine.sleep.sleep)
-        lacking.append(f"serve '{serve.name}': engine {engine.title} has only one sleep level: write {levels}")
+    if engine.sleep is not None and serve.sleep_level not in (None, SUSPENDED, *engine.sleep.sleep):
+        levels = " or ".join(f"`sleep_level = {level}`" for level in (*engine.sleep.sleep, SUSPENDED))
+        lacking.append(
+            f"serve '{serve.name}': engine {engine.title} has no sleep level {serve.sleep_level}: write {levels}"
+        )
     return lacking
 
 

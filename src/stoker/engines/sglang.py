@@ -11,7 +11,15 @@ from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import SPECULATIVE_WORDS, Driver, Serve
 from stoker.engines import backends, options
-from stoker.engines.launch import Launch, LaunchPlace, find_command, find_engine, missing_engine, own_address
+from stoker.engines.launch import (
+    Launch,
+    LaunchPlace,
+    find_command,
+    find_engine,
+    missing_engine,
+    own_address,
+    sleeps_by_itself,
+)
 from stoker.engines.llama_cpp import foreign_cache_type
 from stoker.engines.options import document, option, switch, template_switch
 from stoker.engines.record import (
@@ -81,7 +89,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     offload = serve.tuning.kv_offload
     of_rank = replace(serve, tuning=replace(serve.tuning, kv_offload=offload and max(1, offload // ranks)))
     argv += options.render(of_rank, WORDS, backends.chosen(serve))
-    if serve.sleep_level is not None:
+    if sleeps_by_itself(serve):
         # Without the copy in host memory, the weights are garbage after a release.
         argv += ["--enable-memory-saver", "--enable-weights-cpu-backup"]
     address = own_address(serve, place)  # otherwise the engine picks one, possibly a public one

@@ -8,7 +8,7 @@ from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import SPECULATIVE_WORDS, Serve
 from stoker.engines import backends, options
-from stoker.engines.launch import Launch, LaunchPlace, find_engine, missing_engine, own_address
+from stoker.engines.launch import Launch, LaunchPlace, find_engine, missing_engine, own_address, sleeps_by_itself
 from stoker.engines.llama_cpp import foreign_cache_type
 from stoker.engines.options import document, option, switch, template_switch
 from stoker.engines.record import (
@@ -80,7 +80,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     environment = {"VLLM_API_KEY": place.key}
     if (address := own_address(serve, place)) is not None:  # otherwise the engine picks one, possibly a public one
         environment["VLLM_HOST_IP"] = address
-    if serve.sleep_level is not None:
+    if sleeps_by_itself(serve):
         argv.append("--enable-sleep-mode")
         environment["VLLM_SERVER_DEV_MODE"] = "1"
     return Launch((*argv, *_rank(place), *serve.extra_args), environment)
@@ -94,7 +94,7 @@ def _rank(place: LaunchPlace) -> tuple[str, ...]:
 
 
 def _cautions(serve: Serve) -> list[str]:
-    if serve.sleep_level is None or serve.host.startswith(("127.", "::1")):
+    if not sleeps_by_itself(serve) or serve.host.startswith(("127.", "::1")):
         return []
     return [
         f"`sleep_level` opens vLLM's development endpoints, which ask for no key, and host {serve.host} can be "

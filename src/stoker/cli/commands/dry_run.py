@@ -371,14 +371,12 @@ def _loadable(installation: Installation, is_running: bool) -> list[str]:
         raise NotRunning(f"Stoker does not run, and no configuration was given; start it: {installation.start}")
     from stoker.app.configuration import placed_serves, placed_slots
     from stoker.fleet.supervision import start_problems
-    from stoker.request.lease.preview import loadable
+    from stoker.request.lease.preview import loadable, unchecked_loadable
     from stoker.request.lease.scheduler import Scheduler
 
     serves = {serve.name: serve for serve in placed_serves(installation.settings)}
     scheduler = Scheduler(placed_slots(installation.settings), serves.values())
-    checked: set[str] = set()
-    while new := [name for name in loadable(scheduler) if name not in checked]:
-        checked.update(new)
+    for new in unchecked_loadable(scheduler):
         for name in new:
             if problems := start_problems.lasting(serves[name]):
                 scheduler.on_cannot_load(name, 0.0, "; ".join(problems))

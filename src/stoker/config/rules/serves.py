@@ -12,7 +12,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import VAULT, in_vault
 from stoker.domain.request_parameters import RequestParameters
-from stoker.domain.serve import AUTO_LAYERS, ServeIdentity, Tuning
+from stoker.domain.serve import AUTO_LAYERS, SUSPENDED, ServeIdentity, Tuning
 from stoker.engines.record import Engine, Weights
 from stoker.engines.registry import engine_of, those
 
@@ -236,11 +236,23 @@ def _check_words(
     return near
 
 
+def _check_sleep_level(doc: ConfigDocument, entry: ServeEntry) -> None:
+    """Levels below SUSPENDED are requests to engines that Stoker itself launches; that one is the driver's work."""
+    table, engine = entry.table, engine_of(entry.engine)
+    if table.sleep_level == SUSPENDED:
+        if entry.driver != "process":
+            doc.problem(entry.at("sleep_level"), f"{SUSPENDED} is for serves with driver process")
+        elif table.embedded:
+            doc.problem(entry.at("sleep_level"), f"{SUSPENDED} is for NVIDIA GPUs; the embedded engine uses none")
+    elif table.sleep_level is not None and (engine.sleep is None or table.cmd is not None):
+        sleepers = _listed(lambda engine: engine.sleep)
+        text = f"is for the engines {sleepers} without a `cmd`; {SUSPENDED} is for any engine on NVIDIA GPUs"
+        doc.problem(entry.at("sleep_level"), text)
+
+
 def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
     table, engine = entry.table, engine_of(entry.engine)
-    if table.sleep_level is not None and (engine.sleep is None or table.cmd is not None):
-        sleepers = _listed(lambda engine: engine.sleep)
-        doc.problem(entry.at("sleep_level"), f"is for the engines {sleepers} without a `cmd`")
+    _check_sleep_level(doc, entry)
     is_ours = table.cmd is None and entry.driver == "process"
     if table.keep_conversations and not (is_ours and engine.saves_conversations):
         savers = _listed(lambda engine: engine.saves_conversations)
