@@ -49,10 +49,10 @@ from tests.scenarios.proposing import (
     WATCHED,
 )  # fmt: skip
 
-from stoker_setup.commands import init
 from stoker.domain.run import Finding, Outcome, RunKind
 from stoker_lab.suites import fixture
 from stoker_lab.testing.script.script import Script
+from stoker_setup.commands import init
 
 ROUTED = """
 [[tier]]

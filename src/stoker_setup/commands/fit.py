@@ -56,7 +56,7 @@ def fit(
 ) -> None:
     """Check whether a model fits, and find the largest context. Reads file headers only; exit 1 if one does not fit."""
     if target is not None and target.startswith("hf:"):
-        from stoker.cli.commands import fit_repository
+        from stoker_setup.commands import fit_repository
 
         _check_cache_type(cache_type)
         asked = fit_repository.HubQuestion(target, context, parallel or 1, cache_type, _given(device_memory))

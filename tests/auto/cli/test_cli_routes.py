@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from stoker.store.live_grades import encode
 from tests.cli.test_cli_following import made
 
 from stoker.cli.main import run
@@ -14,7 +15,6 @@ from stoker.domain.decision import Attempt
 from stoker.domain.spending import DailySpending
 from stoker.domain.tier import LIVE, ProfileRow, Verdict
 from stoker.store.decisions import DecisionLog
-from stoker.store.live_grades import encode
 from stoker.store.profile import encode as encode_profile
 
 TIERS = """
