@@ -66,8 +66,8 @@ def test_what_a_command_proposes_leads_to_the_stoker_that_it_was_given() -> None
 
 GIVE_NO_PLACE = {
     "stoker/cli/console/hints.py": "the words were none that it takes, so its options were not read",
-    "stoker/cli/commands/doctor": "what it proposes goes through doctor.py, which adds them",
-    "stoker/cli/commands/init": "it names the file that it writes",
+    "stoker_setup/commands/doctor": "what it proposes goes through doctor.py, which adds them",
+    "stoker_setup/commands/init": "it names the file that it writes",
     "stoker_import/command_output.py": "it names the file that it writes",
     "stoker/cli/console/control.py": "a default: who makes one says how Stoker is started",
     "stoker/cli/console/loading.py": "they are added where `watch_with` is printed",

@@ -126,7 +126,7 @@ KEYS = [
         Proposal("stoker keys create NAME --scope observe", "works now", 0, {"NAME": "fifth"}),
     )),
     Situation("stoker launch claude-code --dry-run --key-env OTHER --config stoker.toml", (
-        Proposal("stoker keys create NAME1", "works now", fills={"NAME": "eighth"}),
+        Proposal("stoker keys create NAME", "works now", fills={"NAME": "eighth"}),
     )),
     Situation("stoker keys create fast", (Proposal("stoker keys rotate 1", "the new value of key 'fast'"),)),
     Situation("stoker keys set fast --expires", (
@@ -285,8 +285,9 @@ ELSEWHERE = {
     "test_a_block_that_never_passes_ends_the_command_with_1",
     "stoker promote 1 1 --evidence 1": "tests/lab/scenarios/test_gating.py::"
     "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
-    "stoker client 11": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
-    "stoker launch 111 --anyway": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
+    "stoker fit hf:1": "tests/setup/test_cli_fit_hub.py::test_a_file_that_is_not_there_leads_to_those_that_are",
+    "stoker client 1": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
+    "stoker launch 11 --anyway": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
     "stoker cluster status 1": "tests/ray/cli/test_cli_cluster.py::"
     "test_what_a_cluster_that_is_not_known_proposes_is_typed",
     "stoker cluster status": "tests/ray/test_ray_driver.py::"
@@ -302,8 +303,8 @@ ELSEWHERE = {
     "test_files_go_into_the_project_that_the_command_names",
     "stoker serves down %s": _CONTAINED,
     "stoker serves up %s": _CONTAINED,
-    "stoker completions bash": "tests/cli/test_completion.py::test_where_no_shell_is_above_it_says_what_to_type",
-    "stoker --install-completion": "tests/cli/test_completion.py::"
+    "stoker completions bash": "tests/setup/test_completion.py::test_where_no_shell_is_above_it_says_what_to_type",
+    "stoker --install-completion": "tests/setup/test_completion.py::"
     "test_what_doctor_proposes_makes_tab_complete_commands_names_and_options",
     "stoker --version -v": "tests/cli/test_cli_extensions.py::"
     "test_a_command_that_cannot_be_imported_says_so_and_leaves_the_others",

@@ -59,7 +59,8 @@ def fit(
         from stoker_setup.commands import fit_repository
 
         _check_cache_type(cache_type)
-        asked = fit_repository.HubQuestion(target, context, parallel or 1, cache_type, _given(device_memory))
+        given, place = _given(device_memory), options.same_place(config, state)
+        asked = fit_repository.HubQuestion(target, context, parallel or 1, cache_type, given, place)
         fit_repository.show(asked, machine(), held_by_models(_status(config, state)), json)
         return
     from stoker.domain.errors import UnreadableModel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,8 @@ class HubQuestion(NamedTuple):
     cache_type: str | None
     devices: list[Device] | None
     """What to act as; None: what this machine has."""
+    place: str
+    """The options of the command that say which Stoker is meant; empty: none."""
 
 
 def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
@@ -68,6 +71,8 @@ def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
 def _print(asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device]) -> None:
     if not found:
         terminal.say(f"{asked.target} has no model that an engine here could run: neither GGUF nor safetensors files")
+        if asked.target.removeprefix("hf:") != name:
+            terminal.say(f"what it has: stoker fit hf:{name}{asked.place}")
         return
     rows = [
         (
@@ -88,7 +93,8 @@ def _print(asked: HubQuestion, name: str, found: list[Choice], best: Choice | No
         return
     setting = f", with `{best.setting}`" if best.setting else ""
     terminal.say(f"best: {best.file}, the largest that {best.verdict}{setting}")
-    terminal.say(f"next: stoker stage hf:{name}" + ("" if best.file == "./" else f"/{best.file}"))
+    wanted = shlex.quote(name if best.file == "./" else f"{name}/{best.file}")
+    terminal.say(f"next: stoker stage hf:{wanted}{asked.place}")
 
 
 def _speed(choice: Choice) -> str:

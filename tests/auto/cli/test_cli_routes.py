@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stoker.store.live_grades import encode
 from tests.cli.test_cli_following import made
 
 from stoker.cli.main import run
@@ -16,6 +15,7 @@ from stoker.domain.spending import DailySpending
 from stoker.domain.tier import LIVE, ProfileRow, Verdict
 from stoker.store.decisions import DecisionLog
 from stoker.store.profile import encode as encode_profile
+from stoker_auto.quality.live_grades_file import encode
 
 TIERS = """
 [[tier]]

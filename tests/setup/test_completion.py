@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from tests.scenarios.typed import proposed
 
-from stoker.cli.commands import doctor_checks
 from stoker.cli.main import run
+from stoker_setup.commands import doctor_checks
 
 PROGRAMS = Path(sys.executable).parent
 CONFIG = '[[serve]]\nname = "fast"\nmodel = "a.gguf"\n\n[[serve]]\nname = "org:small"\nmodel = "b.gguf"\n'
