@@ -198,7 +198,7 @@ class Hub:
             login = "" if has_token else ", then set HF_TOKEN"
             return HubRefused(f"{name} is given only to those who accepted its terms: open {page}, accept them{login}")
         if code == "EntryNotFound" and path:
-            return HubRefused(f"{name} has no file {path}: `stoker fit hf:{name}` lists those that it has")
+            return HubRefused(f"{name} has no file {path}: correct its name; {page}/tree/main shows those that it has")
         if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND):
             login = "use an HF_TOKEN that may read it" if has_token else "set HF_TOKEN"
             return HubRefused(f"{host} has no repository {name}, or it is private: correct the name, or {login}")

@@ -115,8 +115,9 @@ def judged(
     is_gguf = shape.format == "gguf"
     kind = Weights.GGUF if is_gguf else Weights.FOLDER
     tuning = Tuning(kv_cache_type=cache_type, n_cpu_moe=AUTO_LAYERS if is_gguf and shape.is_moe and devices else None)
+    engine = those(lambda one: one.weights is kind)[0]
     serve = Serve(
-        path, engine=those(lambda one: one.weights is kind)[0], model=f"/hub/{path}", parallel=parallel, context=context,
+        path, engine=engine, model=f"/hub/{path}", parallel=parallel, context=context,
         embedded=False if devices else None, gpu_layers=None if devices else 0, tuning=tuning,
     )  # fmt: skip
     if context is None:

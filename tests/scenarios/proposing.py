@@ -285,8 +285,8 @@ ELSEWHERE = {
     "test_a_block_that_never_passes_ends_the_command_with_1",
     "stoker promote 1 1 --evidence 1": "tests/lab/scenarios/test_gating.py::"
     "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
+    "stoker fit hf:1": "tests/setup/test_cli_fit_hub.py::test_a_file_that_is_not_there_leads_to_those_that_are",
     "stoker client 1": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
-    "stoker fit hf:1": "tests/setup/test_cli_fit_hub.py::test_a_file_that_a_repository_lacks_is_looked_for_as_proposed",
     "stoker launch 11 --anyway": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
     "stoker cluster status 1": "tests/ray/cli/test_cli_cluster.py::"
     "test_what_a_cluster_that_is_not_known_proposes_is_typed",

@@ -120,6 +120,13 @@ def test_one_file_can_be_named(stand_in: HubStandIn, capsys: Captured) -> None:
     assert [one["file"] for one in document["models"]] == ["Moe-30B-Q8_0.gguf"]
 
 
+def test_a_file_that_is_not_there_leads_to_those_that_are(stand_in: HubStandIn, capsys: Captured) -> None:
+    assert run(["fit", "hf:org/moe/Other-Q4_0.gguf"]) == 1
+    said = capsys.readouterr().out
+    assert "what it has: stoker fit hf:org/moe\n" in said
+    assert run(["fit", said.split()[-1]]) == 0
+
+
 def test_safetensors_are_judged_for_vllm_by_their_headers(
     stand_in: HubStandIn, tmp_path: Path, capsys: Captured
 ) -> None:

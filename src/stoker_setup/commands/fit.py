@@ -59,9 +59,9 @@ def fit(
         from stoker_setup.commands import fit_repository
 
         _check_cache_type(cache_type)
-        asked = fit_repository.HubQuestion(target, context, parallel or 1, cache_type, _given(device_memory))
-        held = held_by_models(_status(config, state))
-        fit_repository.show(asked, machine(), held, json, options.same_place(config, None))
+        given, place = _given(device_memory), options.same_place(config, None)
+        asked = fit_repository.HubQuestion(target, context, parallel or 1, cache_type, given, place)
+        fit_repository.show(asked, machine(), held_by_models(_status(config, state)), json)
         return
     from stoker.domain.errors import UnreadableModel
     from stoker.fleet.memory.fit import check

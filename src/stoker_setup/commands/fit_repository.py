@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,11 +26,12 @@ class HubQuestion(NamedTuple):
     cache_type: str | None
     devices: list[Device] | None
     """What to act as; None: what this machine has."""
+    place: str
+    """The options of the command that say which Stoker is meant; empty: none."""
 
 
-def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool, place: str) -> None:
-    """Print the models of a repository with their verdicts. `place`: the options that lead to the same Stoker. Raises
-    typer.Exit(1) if none fits, and HubRefused.
+def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
+    """Print the models of a repository with their verdicts. Raises typer.Exit(1) if none fits, and HubRefused.
     """
     from stoker.cli.console.progress import ProgressLine
     from stoker.fleet.memory.host import host_memory
@@ -62,16 +64,18 @@ def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool, place: s
             "models": [_document(choice) for choice in found],
         })  # fmt: skip
     else:
-        _print(asked, source.place, found, best, devices, place)
+        _print(asked, source.place, found, best, devices)
     if best is None:
         raise typer.Exit(FAILED)
 
 
 def _print(
-    asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device], place: str
+    asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device]
 ) -> None:
     if not found:
         terminal.say(f"{asked.target} has no model that an engine here could run: neither GGUF nor safetensors files")
+        if asked.target.removeprefix("hf:") != name:
+            terminal.say(f"what it has: stoker fit hf:{name}{asked.place}")
         return
     rows = [
         (
@@ -92,8 +96,8 @@ def _print(
         return
     setting = f", with `{best.setting}`" if best.setting else ""
     terminal.say(f"best: {best.file}, the largest that {best.verdict}{setting}")
-    chosen = name if best.file == "./" else f"{name}/{best.file}"
-    terminal.say(f"next: stoker stage hf:{chosen}{place}")
+    wanted = shlex.quote(name if best.file == "./" else f"{name}/{best.file}")
+    terminal.say(f"next: stoker stage hf:{wanted}{asked.place}")
 
 
 def _speed(choice: Choice) -> str:
