@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+from stoker.domain.doctor_finding import DoctorFinding, DoctorHealth
 from stoker.domain.figures import counted
 from stoker.domain.server_tools import ServerToolKind
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -205,7 +206,7 @@ def test_a_model_is_skipped_where_the_disk_has_no_room_for_it_beside_the_build(
 ) -> None:
     model, width = FULL.llama[0], FULL.width
     free = model.size + FULL.spare - 1
-    monkeypatch.setattr(models.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     with pytest.raises(Skipped, match=r"1\.0 GB.*6\.0 GB.*7\.0 GB"):
         models.write_gguf(tmp_path, model, width, FULL.spare)
     with pytest.raises(Skipped, match=r"weights\.bin"):
@@ -220,10 +221,10 @@ def test_of_a_file_that_could_not_be_written_nothing_is_left(tmp_path: Path, mon
     def fail(_: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(models.weights, "write_quantized", fill_the_disk)
+    monkeypatch.setattr(weights, "write_quantized", fill_the_disk)
     with pytest.raises(OSError, match="No space"):
         models.write_gguf(tmp_path, REHEARSAL.llama[0], REHEARSAL.width, 0)
-    monkeypatch.setattr(models.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="Input/output"):
         models.write_folder(tmp_path, "model0", REHEARSAL.torch[0].size, REHEARSAL.width, has_file=True)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["config.json"]

@@ -10,7 +10,7 @@ import pytest
 from stoker.config import warnings
 from stoker.domain.access import Settings
 
-FEW, MANY = 100, 400
+FEW, MANY = 50, 200
 Row = Callable[[int], str]
 
 

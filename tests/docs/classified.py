@@ -8,12 +8,14 @@ from __future__ import annotations
 SHARE = "tests/release/test_share.py::test_the_files_of_share_are_what_the_program_says"
 RELEASE = "tests/release/test_wheel.py::test_a_release_is_built_twice_alike_and_its_wheel_works_in_empty_environments"
 REPLAYED = (
-    "tests/scenarios/test_measuring.py::test_our_own_traffic_is_exported_and_replayed_and_two_results_are_compared"
+    "tests/lab/scenarios/test_measuring.py::test_our_own_traffic_is_exported_and_replayed_and_two_results_are_compared"
 )
 VALIDATED = (
-    "tests/scenarios/test_measuring_validators.py::test_a_validator_is_measured_once_and_the_configuration_check_knows"
+    "tests/lab/scenarios/test_measuring_validators.py::"
+    "test_a_validator_is_measured_once_and_the_configuration_check_knows"
 )
 
+LAUNCHED = "tests/scenarios/test_agents.py::test_an_agent_is_launched_with_nothing_of_its_own_changed"
 ELSEWHERE = {
     "scripts/release bump 0.2.0": "tests/release/test_changelog.py::"
     "test_bump_sets_the_version_everywhere_and_refuses_before_it_writes",
@@ -25,11 +27,11 @@ ELSEWHERE = {
     "stoker completions fish > ~/.config/fish/completions/stoker.fish": SHARE,
     "scripts/demo": "tests/scenarios/test_real_models.py::"
     "test_every_command_that_the_demo_prints_works_in_a_bare_shell",
-    "scripts/ray-playground": "tests/scenarios/test_cluster.py::"
+    "scripts/ray-playground": "tests/ray/scenarios/test_cluster.py::"
     "test_a_real_node_that_dies_costs_the_answers_it_had_begun_and_a_sibling_goes_on",
     "scripts/ray-playground kill alpha": "tests/ray/test_ray_playground.py::"
     "test_a_node_is_ended_by_its_name_and_only_while_it_is_the_one_that_was_started",
-    "stoker cluster status": "tests/cli/test_cli_cluster.py::test_status_shows_nodes_gpus_labels_and_our_jobs",
+    "stoker cluster status": "tests/ray/cli/test_cli_cluster.py::test_status_shows_nodes_gpus_labels_and_our_jobs",
     "docker compose run --rm --no-deps stoker stoker config check": "tests/scenarios/test_compose_example.py::"
     "test_commands_run_inside_the_container",
     "docker compose up -d": "tests/scenarios/test_compose_example.py::"
@@ -37,58 +39,59 @@ ELSEWHERE = {
     "docker compose exec stoker stoker serves status": "tests/scenarios/test_compose_example.py::"
     "test_commands_run_inside_the_container",
     "stoker eval classifier": "tests/auto/cli/test_cli_classifier.py::test_one_that_wins_is_on_with_both_tables",
-    "stoker import hf": "tests/scenarios/test_moving_in.py::"
+    "stoker import hf": "tests/importing/scenarios/test_moving_in.py::"
     "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
-    "stoker import litellm config.yaml": "tests/scenarios/test_moving_in.py::"
+    "stoker import litellm config.yaml": "tests/importing/scenarios/test_moving_in.py::"
     "test_two_commands_lead_from_litellms_configuration_to_a_first_answer",
-    "stoker import llama-swap config.yaml": "tests/scenarios/test_moving_in.py::"
+    "stoker import llama-swap config.yaml": "tests/importing/scenarios/test_moving_in.py::"
     "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
-    "stoker import llama.cpp ~/models.ini --cwd ~": "tests/scenarios/test_moving_in.py::"
+    "stoker import llama.cpp ~/models.ini --cwd ~": "tests/importing/scenarios/test_moving_in.py::"
     "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
-    "stoker import lmstudio": "tests/scenarios/test_moving_in.py::"
+    "stoker import lmstudio": "tests/importing/scenarios/test_moving_in.py::"
     "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
-    "stoker import ollama": "tests/scenarios/test_moving_in.py::"
+    "stoker import ollama": "tests/importing/scenarios/test_moving_in.py::"
     "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
-    "stoker route-sync": "tests/scenarios/test_edges.py::test_an_ingress_follows_a_stoker_that_runs_on_the_worker",
-    "stoker stage http://models.lan/big-00001-of-00002.gguf --quota 200GiB": "tests/cli/test_cli_stage.py::"
+    "stoker route-sync": "tests/edge/scenarios/test_edges.py::test_an_ingress_follows_a_stoker_that_runs_on_the_worker",
+    "stoker stage http://models.lan/big-00001-of-00002.gguf --quota 200GiB": "tests/setup/test_cli_stage.py::"
     "test_over_http_with_a_signed_address_nothing_of_the_signature_is_kept_or_said",
     "stoker up --replace": "tests/scenarios/test_replacing.py::"
     "test_restarts_under_streams_refuse_no_connection_and_cut_no_stream",
-    "sudo stoker install systemd --profile spark --start": "tests/cli/test_cli_install.py::"
+    "sudo stoker install systemd --profile spark --start": "tests/setup/test_cli_install.py::"
     "test_profile_is_what_runs_after_the_next_start",
-    "stoker eval preflight --base-url http://127.0.0.1:9713 --only needle,over-context": "tests/scenarios/"
+    "stoker eval preflight --base-url http://127.0.0.1:9713 --only needle,over-context": "tests/lab/scenarios/"
     "test_measuring_preflight.py::test_preflight_through_the_front_door_passes_and_is_kept",
     "stoker eval benchmark ember --concurrency 1,2,4 --prompt-tokens 300 --output-tokens 64 --seconds 4 "
-    "--html ember.html": "tests/scenarios/test_measuring.py",
-    "stoker eval canary ember --record": "tests/scenarios/test_measuring_models.py::"
+    "--html ember.html": "tests/lab/scenarios/test_measuring.py",
+    "stoker eval canary ember --record": "tests/lab/scenarios/test_measuring_models.py::"
     "test_a_model_is_itself_again_with_other_flags_and_another_model_is_not",
-    "stoker eval canary ember": "tests/scenarios/test_measuring_models.py::"
+    "stoker eval canary ember": "tests/lab/scenarios/test_measuring_models.py::"
     "test_a_model_is_itself_again_with_other_flags_and_another_model_is_not",
     'stoker run --policy block_by_block "Give me a JSON object with name Ada and age 36."': "tests/scenarios/"
     "test_real_models.py::test_the_demos_orchestrator_answers_the_command_that_the_demo_prints",
     'stoker run "Who are you?"': "tests/scenarios/test_real_models.py::"
     "test_the_demos_orchestrator_answers_the_command_that_the_demo_prints",
-    "stoker gate ember --for coder": "tests/scenarios/test_gating.py::"
+    "stoker gate ember --for coder": "tests/lab/scenarios/test_gating.py::"
     "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
     'stoker route "What is 3 plus 4?"': "tests/auto/cli/test_cli_route.py::"
     "test_the_plan_is_told_with_class_order_and_why",
     'stoker route "Plan the migration of our billing system to Kubernetes"': "tests/auto/cli/test_cli_route.py::"
     "test_the_plan_is_told_with_class_order_and_why",
-    "stoker eval bootstrap": "tests/scenarios/test_routing.py::"
+    "stoker eval bootstrap": "tests/auto/scenarios/test_routing.py::"
     "test_traffic_follows_what_was_measured_and_a_broken_build_is_found_out",
     "stoker explain --failed": "tests/scenarios/test_cannot_load.py::"
     "test_explain_still_knows_after_a_restart_what_a_request_waited_for_and_why_a_load_failed",
     "stoker decisions --trace --limit 1000 > trace.jsonl": REPLAYED,
     "stoker eval benchmark fast --replay trace.jsonl --speed 2": REPLAYED,
-    "stoker eval validator judge --class review": "tests/scenarios/test_shadow.py::"
+    "stoker eval validator judge --class review": "tests/auto/scenarios/test_shadow.py::"
     "test_a_tier_that_answers_wrong_in_good_form_is_found_out_by_a_judge_that_was_measured",
     "stoker eval validator pair": VALIDATED,
     "stoker eval validator small": VALIDATED,
-    "stoker gate hosted --gate default --unknown-ok": "tests/scenarios/test_gating.py::"
+    "stoker gate hosted --gate default --unknown-ok": "tests/lab/scenarios/test_gating.py::"
     "test_the_gate_of_a_serve_that_others_run_can_be_finished",
-    "stoker results list --limit 5": "tests/cli/test_cli_results.py::test_results_are_listed_newest_first_and_chosen",
-    "stoker results show 3f2a": "tests/cli/test_cli_results.py::test_one_is_shown_by_a_part_of_its_id",
-    "stoker results compare 8ed1 abfe": "tests/cli/test_cli_results.py::"
+    "stoker results list --limit 5": "tests/lab/cli/test_cli_results.py::"
+    "test_results_are_listed_newest_first_and_chosen",
+    "stoker results show 3f2a": "tests/lab/cli/test_cli_results.py::test_one_is_shown_by_a_part_of_its_id",
+    "stoker results compare 8ed1 abfe": "tests/lab/cli/test_cli_results.py::"
     "test_two_are_compared_and_what_differs_is_named",
     "stoker profile show": "tests/auto/cli/test_cli_profile.py::test_what_was_measured_is_shown_by_tier_and_class",
     "stoker profile diff": "tests/auto/cli/test_cli_profile.py::"
@@ -100,6 +103,8 @@ ELSEWHERE = {
     "test_one_call_shows_what_a_model_would_get_and_says_why_it_failed",
     "stoker profile import profile.json": "tests/auto/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
+    "stoker launch claude-code": LAUNCHED,
+    'stoker launch codex --model coder -- exec "fix the tests"': LAUNCHED,
 }
 """The test that runs the command, or the function behind it, in its own surroundings."""
 

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gateway.flow_stage import Stage, a_serve, ask
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.asyncio.server import Request, Response, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import OP_BINARY, OP_TEXT, Frame
+from websockets.http11 import Request, Response
 
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Slot, SwapPolicy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker_lab.commands import serves_experiment
+from stoker.cli.machine.serve_plan import slug
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from stoker_lab.commands import serves_experiment
     ],
 )
 def test_a_name_comes_from_the_model(path: str, name: str) -> None:
-    assert serves_experiment.slug(path) == name
+    assert slug(path) == name

@@ -9,7 +9,8 @@ import pytest
 
 from stoker.domain.gate import Gate, condition
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
-from stoker_lab.gate.judgement import judge_gate, kind_of, missing_kinds, outcome_of, usable_runs
+from stoker_lab.gate.judgement import judge_gate, missing_kinds, outcome_of, usable_runs
+from stoker_lab.gate.measurements import kind_of
 
 NOW = Fingerprint("model-1", "flags-1")
 PASSED, FAILED, UNDECIDED = Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED

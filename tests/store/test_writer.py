@@ -93,7 +93,7 @@ def test_a_full_disk_is_tried_again_and_the_records_before_it_stay(
         return connections[-1]
 
     with monkeypatch.context() as patched:
-        patched.setattr(database.sqlite3, "connect", connected)
+        patched.setattr(sqlite3, "connect", connected)
         scene.record(1)
         assert scene.writer.flush()
     # SQLite's own way to run out of room; it holds for this connection, so the next one finds space again.

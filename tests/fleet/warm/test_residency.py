@@ -83,8 +83,8 @@ def test_one_file_that_is_unknown_makes_the_whole_unknown(write: Write, monkeypa
 
 def test_what_the_kernel_does_not_tell_is_unknown_not_full(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write("theirs", MIB)
-    monkeypatch.setattr(pages.os, "geteuid", lambda: os.stat(path).st_uid + 1)
-    monkeypatch.setattr(pages.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(path).st_uid + 1)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     assert pages.cached_share(path) is None
     assert pages.cached_share_of((path,)) is None
 

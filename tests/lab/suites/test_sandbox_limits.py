@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import time
 from pathlib import Path
@@ -127,7 +128,7 @@ def _is_running(mark: str) -> bool:
 
 
 def test_where_unshare_is_not_granted_it_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     sandbox.isolation_method.cache_clear()
     try:
         found = run_program("", "")

@@ -28,11 +28,12 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.codec.own_replies import rfc3339
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.protocols import AnswerContext
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.request.translate.ollama.write_answer import OllamaAnswerWriter, load_answer, rfc3339
+from stoker.request.translate.ollama.write_answer import OllamaAnswerWriter, load_answer
 
 CREATED = "2023-11-14T22:13:20Z"
 SIGNER = ThinkingSigner((b"k",))

@@ -34,7 +34,8 @@ SERVES = [
     capabilities_of(engine, dialect, cloud) for dialect in UPSTREAMS for engine, cloud in (("vllm", False), ("", True))
 ]
 SOME = settings(
-    max_examples=examples(200), derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=examples(200, 20), derandomize=True, deadline=None, database=None,
+    phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 FEW = settings(SOME, max_examples=examples(25))
@@ -132,58 +133,61 @@ def test_any_bytes_are_read_or_refused(client: Dialect) -> None:
     holds()
 
 
-@pytest.mark.parametrize(("upstream", "client"), PAIRS)
-def test_changed_payloads_give_a_stream_in_order(upstream: Dialect, client: Dialect) -> None:
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+def test_changed_payloads_give_a_stream_in_order(upstream: Dialect) -> None:
     """Any payload of an answer has any value in any place."""
 
     @FEW
     @given(world=worlds(upstream), seed=DRAWN, value=VALUES)
     def holds(world: World, seed: str, value: Any) -> None:
-        rng = Random(seed)
-        frames = []
-        for frame in world.frames:
-            _, _, data = frame.replace(b"\r\n", b"\n").rstrip(b"\n").rpartition(b"data:")
-            payload = loose(data.strip())
-            if isinstance(payload, dict) and rng.random() < 0.3:
-                frame = b"data: %b\n\n" % json.dumps(changed(payload, rng, value)).encode()
-            frames.append(frame)
-        told = GRAMMARS[client](through(client, translator(upstream, client), frames))
-        assert told.end in ("end", "error")
+        for client in CLIENTS:
+            rng = Random(seed)
+            frames = []
+            for frame in world.frames:
+                _, _, data = frame.replace(b"\r\n", b"\n").rstrip(b"\n").rpartition(b"data:")
+                payload = loose(data.strip())
+                if isinstance(payload, dict) and rng.random() < 0.3:
+                    frame = b"data: %b\n\n" % json.dumps(changed(payload, rng, value)).encode()
+                frames.append(frame)
+            told = GRAMMARS[client](through(client, translator(upstream, client), frames))
+            assert told.end in ("end", "error"), client
 
     holds()
 
 
-@pytest.mark.parametrize(("upstream", "client"), PAIRS)
-def test_a_garbled_stream_gives_a_stream_in_order(upstream: Dialect, client: Dialect) -> None:
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+def test_a_garbled_stream_gives_a_stream_in_order(upstream: Dialect) -> None:
     @FEW
     @given(world=worlds(upstream), seed=DRAWN)
     def holds(world: World, seed: str) -> None:
-        rng = Random(seed)
-        raw = garbled(b"".join(world.frames), rng)
-        told = GRAMMARS[client](through(client, translator(upstream, client), cut(raw, rng)))
-        assert told.end in ("end", "error")
+        for client in CLIENTS:
+            rng = Random(seed)
+            raw = garbled(b"".join(world.frames), rng)
+            told = GRAMMARS[client](through(client, translator(upstream, client), cut(raw, rng)))
+            assert told.end in ("end", "error"), client
 
     holds()
 
 
-@pytest.mark.parametrize(("upstream", "client"), PAIRS)
-def test_a_changed_whole_answer_is_written_or_told_to_be_none(upstream: Dialect, client: Dialect) -> None:
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+def test_a_changed_whole_answer_is_written_or_told_to_be_none(upstream: Dialect) -> None:
     @FEW
     @given(world=worlds(upstream), seed=DRAWN, values=st.lists(VALUES, max_size=3))
     def holds(world: World, seed: str, values: list[Any]) -> None:
-        rng = Random(seed)
-        document = json.loads(world.whole)
-        for value in values:
-            document = changed(document, rng, value)
-        body = json.dumps(document).encode()
-        with contextlib.suppress(UpstreamError):
-            told = translator(upstream, client).translate_whole(garbled(body, rng) if rng.random() < 0.2 else body)
-            assert isinstance(loose(told), dict)
+        for client in CLIENTS:
+            rng = Random(seed)
+            document = json.loads(world.whole)
+            for value in values:
+                document = changed(document, rng, value)
+            body = json.dumps(document).encode()
+            with contextlib.suppress(UpstreamError):
+                told = translator(upstream, client).translate_whole(garbled(body, rng) if rng.random() < 0.2 else body)
+                assert isinstance(loose(told), dict)
 
     holds()
 
 
-@pytest.mark.parametrize("depth", [90, 900, 990, 1010, 100_000])
+@pytest.mark.parametrize("depth", [900, 1010, 20_000])
 @pytest.mark.parametrize(("upstream", "client"), PAIRS)
 def test_a_deep_answer_is_read_or_left_out(upstream: Dialect, client: Dialect, depth: int) -> None:
     """As an argument, as a whole answer, as anything at all: nobody runs out of stack."""
@@ -220,7 +224,7 @@ def test_a_deep_answer_is_read_or_left_out(upstream: Dialect, client: Dialect, d
         assert told.startswith(b"{")
 
 
-@pytest.mark.parametrize("depth", [90, 900, 990, 1010, 100_000])
+@pytest.mark.parametrize("depth", [900, 1010, 20_000])
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_deep_request_is_read_or_refused(client: Dialect, depth: int) -> None:
     deep = '{"a":' * depth + "1" + "}" * depth

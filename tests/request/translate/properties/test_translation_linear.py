@@ -1,4 +1,4 @@
-"""A tool argument of 400 KB in 2,000 fragments costs linear work: counted in calls and bytes, not in seconds.
+"""A tool argument of 200 KB in 1,000 fragments costs linear work: counted in calls and bytes, not in seconds.
 
 What no count of calls shows (a copy that grows) is timed by `python -m bench.translation_scaling`, with a megabyte.
 """
@@ -19,7 +19,7 @@ from tests.request.translate.properties.translation_worlds import UPSTREAMS
 
 from stoker.domain.dialect import Dialect
 
-PIECES = 2000
+PIECES = 1000
 """Fragments of 200 bytes each."""
 PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in CLIENTS]
 

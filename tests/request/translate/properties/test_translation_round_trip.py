@@ -28,7 +28,8 @@ from stoker.request.translate.neutral.gaps import LOSSY
 from stoker.request.translate.translate import read_prompt, write_prompt
 
 SOME = settings(
-    max_examples=examples(200), derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=examples(200, 10), derandomize=True, deadline=None, database=None,
+    phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 _TOOL = {"type": "function", "function": {"name": "x"}}
