@@ -112,6 +112,8 @@ class Orchestrators(Planner):
         reply.set_header(REPLY_HEADER, orchestrator.name.encode())
         if endpoint.dialect not in READ_PROMPT or not endpoint.generates:
             return self._leave_to_worker(call, orchestrator, ChosenPolicy(Policy.SIMPLE, "endpoint"))
+        if fields.may_have_server_tools:  # a worker that writes blocks calls none
+            return self._leave_to_worker(call, orchestrator, ChosenPolicy(Policy.SIMPLE, "tools"))
         prompt, _ = await call.process(read_prompt, endpoint.dialect, body)
         prompt.stream = bool(fields.stream) and endpoint.streams
         header = call.exchange.headers.get(POLICY_HEADER)

@@ -54,6 +54,7 @@ queue_bytes = "8MiB"
 scope = "inference"
 models = ["*"]
 classes = ["chat"]
+tools = ["web"]
 cloud = true
 ollama_api = "answer"
 priority = "background"

@@ -98,6 +98,9 @@ ELSEWHERE = {
     "test_what_changed_since_the_last_write_is_told_and_exits_with_1",
     "stoker profile export > profile.json": "tests/auto/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
+    "stoker tools list": "tests/tools/test_cli_tools.py::test_tools_are_listed",
+    'stoker tools try web "height of the Eiffel tower"': "tests/tools/test_cli_tools.py::"
+    "test_one_call_shows_what_a_model_would_get_and_says_why_it_failed",
     "stoker profile import profile.json": "tests/auto/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
     "stoker launch claude-code": LAUNCHED,

@@ -13,6 +13,7 @@ from stoker.app.server_parts import ServerParts
 from stoker.config.warnings import secrets_of
 from stoker.domain.access import Settings
 from stoker.domain.serve import Serve
+from stoker.exchange.planner import ToolPlanner
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.request.accept.bodies import budget_for
 from stoker.request.decide.aliases import describe_aliases, resolve_aliases, with_aliases
@@ -37,7 +38,9 @@ class FlowSetup:
         with it is raised; else its names are refused.
         """
         settings = new.settings
-        planners = self._extensions.planners(new, before, must_succeed)
+        found = self._extensions.planners(new, before, must_succeed)
+        planners = tuple(planner for planner in found if not isinstance(planner, ToolPlanner))
+        tool_planner = next((planner for planner in found if isinstance(planner, ToolPlanner)), None)
         # `settings.serves` has every cloud, allowed or not: their keys are secrets, too.
         secrets = [secret for serve in settings.serves for secret in secrets_of(serve)]
         return FlowSettings(
@@ -49,6 +52,7 @@ class FlowSetup:
             budget_for(settings.front_door, self._memory),
             settings.compat,
             settings.paths.state,
+            tool_planner,
         )
 
     def names(self, settings: Settings) -> Names:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from stoker.config.local_address import is_loopback
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.rules.names import public_served_names
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
+from stoker.config.sections import extension_sections
 from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File
 from stoker.config.tables.gates import build_aliases, build_choices, task_names
@@ -87,15 +87,10 @@ def _shipped_gate(file: File) -> tuple[Gate, ...]:
     return (PRODUCTION,) if is_used and PRODUCTION.name not in file.gate else ()
 
 
-def _at(name: str, key: str) -> KeyPath:
-    return name, key
-
-
 def _changed(file: File, change: Change) -> File:
     """Without its serves, which may inherit, and so have their values from other places."""
-    brought = {}
-    for name, table in file.extensions.items():
-        brought[name] = changed(table, change, partial(_at, name))
+    sections = extension_sections()
+    brought = {name: sections[name].kind.changed(table, (name,), change) for name, table in file.extensions.items()}
     return changed(msgspec.structs.replace(file, serve=(), extensions=brought), change, lambda name: (name,))
 
 

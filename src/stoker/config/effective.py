@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stoker.config.definition import Definitions, TableKind, table_schema
+from stoker.config.definition import Definitions, table_schema
 from stoker.config.definition import show as table
 from stoker.config.rules.clusters import CLUSTER_SLOT_IGNORES
 from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
@@ -51,7 +51,8 @@ def show(settings: Settings) -> dict[str, object]:
         "router": None if router is None else table(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
     }
-    return _given(shown | {name: table(record) for name, record in settings.extensions.items()})
+    sections = extension_sections()
+    return _given(shown | {name: sections[name].kind.show(value) for name, value in settings.extensions.items()})
 
 
 def _slot(slot: Slot) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def schema() -> dict[str, Any]:
     """The JSON schema (2020-12) of the file; `docs/reference/stoker.schema.json` is this."""
     definitions: Definitions = {}
     file = table_schema(File, definitions)
-    kinds = {name: (TableKind(section.table), section.meaning) for name, section in extension_sections().items()}
+    kinds = {name: (section.kind, section.meaning) for name, section in extension_sections().items()}
     file["properties"] |= {
         name: {**kind.schema(definitions), "description": meaning} for name, (kind, meaning) in kinds.items()
     }

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from stoker.config.definition import keys_at
+from stoker.config.definition import ByNameKind, Kind, TableKind, ValueKind, keys_at
 from stoker.config.document import ConfigDocument
 from stoker.config.tables.file import File
+from stoker.domain.kinds import Form, name
 from stoker.extensions import FAILURES, load, usable_extensions
 
 
@@ -24,6 +25,13 @@ class Section(NamedTuple):
     meaning: str
     check: Callable[[ConfigDocument, Any], None] | None = None
     """A rule about several keys: what it finds goes to `document.problem((NAME, KEY), "what is wrong")`."""
+    by_name: bool = False
+    """Several tables, `[TABLE.NAME]`: the value is a dict of them. A field `name` that is no key gets the name."""
+
+    @property
+    def kind(self) -> Kind:
+        table = TableKind(self.table)
+        return ByNameKind(ValueKind(Form(name)), table) if self.by_name else table
 
 
 @cache

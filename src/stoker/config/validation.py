@@ -25,9 +25,7 @@ def check(doc: ConfigDocument) -> File:
     sections = extension_sections()
     file = read(File, {name: value for name, value in doc.raw.items() if name not in sections}, (), report)
     brought: dict[str, Any] = {
-        name: read(section.table, doc.raw[name], (name,), report)
-        for name, section in sections.items()
-        if name in doc.raw
+        name: section.kind.read(doc.raw[name], (name,), report) for name, section in sections.items() if name in doc.raw
     }
     file = msgspec.structs.replace(file, extensions={name: one for name, one in brought.items() if one is not WRONG})
     for path, text in wrong.items():
@@ -40,7 +38,10 @@ def check(doc: ConfigDocument) -> File:
 def unknown_key(path: KeyPath) -> str:
     key = str(path[-1])
     section = extension_sections().get(str(path[0]))
-    known = keys_at(File, path[:-1]) if section is None else keys_at(section.table, path[1:-1])
+    if section is None:
+        known = keys_at(File, path[:-1])
+    else:
+        known = keys_at(section.table, path[2 if section.by_name else 1 : -1])
     hint = did_you_mean(key, known)
     if not hint and key in _homes():
         hint = f"; did you mean '{_homes()[key]}'?"

@@ -9,6 +9,7 @@ import msgspec
 
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.domain.server_tools import ServerCall
 
 
 class StopReason(StrEnum):
@@ -127,8 +128,24 @@ class Ended(msgspec.Struct):
     """The upstream ended its stream: nothing follows."""
 
 
-Event = Began | Opened | Grew | Signed | Closed | Counted | Finished | Failed | Ended
-AnswerBlock = Text | Thinking | Redacted | Refusal | ToolCall
+class ToolBegan(msgspec.Struct):
+    """Stoker is about to run a tool for the model. No block is open. It takes the number `at`, as a block does."""
+
+    at: int
+    call: ServerCall
+    said: int = 0
+    """Characters of text that the answer has so far."""
+
+
+class ToolEnded(msgspec.Struct):
+    """What came of it. It takes a number of its own."""
+
+    at: int
+    call: ServerCall
+
+
+Event = Began | Opened | Grew | Signed | Closed | Counted | Finished | Failed | Ended | ToolBegan | ToolEnded
+AnswerBlock = Text | Thinking | Redacted | Refusal | ToolCall | ServerCall
 
 
 class Answer(msgspec.Struct):

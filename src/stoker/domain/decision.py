@@ -94,6 +94,20 @@ class OrchestratedRecord(msgspec.Struct):
     """Output that is no part of the answer, estimated from its length."""
 
 
+class ToolRecord(msgspec.Struct):
+    """What Stoker did with one of its tools for a request."""
+
+    name: str
+    kind: str
+    """`web_search` or `web_fetch`."""
+    calls: int = 0
+    """Those that ran."""
+    failed: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+    """Of text that the model got."""
+
+
 class WaitPart(msgspec.Struct, frozen=True):
     """What a request waited for, or a part of that. Times are seconds since its arrival."""
 
@@ -151,6 +165,10 @@ class Decision(msgspec.Struct):
     """None: the request did not name an orchestrator."""
     media: MediaUnits | None = None
     """None: the request was about text."""
+    rounds: int = 0
+    """Answers of the model that called tools of Stoker. One more follows, unless the client has to go on."""
+    tools: list[ToolRecord] = []
+    """The tools that ran for it."""
     remedy: str = ""
     """What to do about a serve that did not start, in Stoker's own words; empty: nothing is known, or all is well."""
     waits: list[WaitPart] = []

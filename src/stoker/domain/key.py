@@ -53,6 +53,13 @@ class KeySettings:
         setting('Classes of tasks that may be routed with `auto`; `"*"` means all. Default: all.'),
     ] = None
     cloud: Annotated[bool | None, setting("Whether requests may go to clouds. Default: they may.")] = None
+    tools: Annotated[
+        tuple[Text, ...] | None,
+        setting(
+            'Tools of `[tools.NAME]` that Stoker may run for its requests; `"*"` means all, an empty list none. '
+            "Default: those that search and fetch."
+        ),
+    ] = None
     ollama_api: Annotated[
         OllamaWord | None,
         setting("Whether requests to Ollama's API are answered: `answer` or `refuse`. Default: as in `[front_door]`."),
@@ -199,6 +206,8 @@ class Key:
     app: Annotated[Name, setting("The application that it belongs to: `[app.NAME]`.")] = ""
     classes: tuple[str, ...] = ("*",)
     """Classes of tasks that may be routed."""
+    tools: tuple[str, ...] | None = None
+    """Tools that Stoker may run for its requests; None: those that only read the web."""
     priority: Priority = Priority.NORMAL
     weight: float = 1.0
     """Its share of the places, beside other keys of its priority."""
@@ -232,6 +241,7 @@ def make_key(name: str, value: Secret, own: KeySettings, app: str = "", inherite
         cloud=settings.cloud is not False,
         app=app,
         classes=("*",) if settings.classes is None else settings.classes,
+        tools=settings.tools,
         priority=Priority.NORMAL if settings.priority is None else settings.priority,
         weight=1.0 if settings.weight is None else settings.weight,
         context=settings.context,

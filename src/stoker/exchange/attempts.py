@@ -43,6 +43,10 @@ class AttemptHooks(Protocol):
     excluded: Sequence[Candidate]
     """Serves that were considered, and are not in the plan."""
 
+    @property
+    def is_pinned(self) -> bool:
+        """No other candidate may be asked any more, even if the client has nothing of an answer."""
+
     def begin(self, candidate: PlanCandidate, attempt: Attempt) -> None:
         """A candidate is about to be asked. Raises the StokerError with which its attempt fails."""
 
@@ -52,8 +56,10 @@ class AttemptHooks(Protocol):
     def can_repair(self, request: UpstreamRequest, has_begun: bool) -> bool:
         """The answer was rejected: whether it can be asked for once more. `has_begun`: the client has its beginning."""
 
-    async def repair(self, request: UpstreamRequest) -> UpstreamRequest:
-        """The request with what was found wrong."""
+    async def repair(self, request: UpstreamRequest) -> UpstreamRequest | None:
+        """The request with what was found wrong, or with what the tools said that the answer called; None: the client
+        has a whole answer already. No lease is held. Raises StokerError, and what ended the request.
+        """
 
     def end(self, error: StokerError | None, retry_after: float | None) -> None:
         """The attempt is over and holds nothing any more; its outcome is recorded. `error`: why it failed, or with what
@@ -64,7 +70,7 @@ class AttemptHooks(Protocol):
 class Progress:
     """Where a request stands in its plan."""
 
-    __slots__ = ("has_room", "log", "place", "replica", "request", "standing", "wish")
+    __slots__ = ("has_room", "is_answered", "log", "place", "replica", "request", "standing", "wish")
 
     def __init__(self, standing: Standing, place: int = 0, log: AttemptLog | None = None) -> None:
         self.standing = standing
@@ -77,6 +83,8 @@ class Progress:
         """As the candidate gets it; None: it is not formatted yet."""
         self.has_room = False
         """Prompt and answer are known to fit the context, or there is no telling."""
+        self.is_answered = False
+        """The client has a whole answer."""
         self.wish = NO_WISH
 
 
@@ -153,6 +161,8 @@ class Attempts:
                     if following is None:
                         raise
                     at = following
+                    if at.is_answered:
+                        break
                     candidate, has_next = at.standing.candidate, at.standing.has_next
                     request, has_room, wish = at.request, at.has_room, at.wish
             if at is not None and at.log is not None:
@@ -181,9 +191,13 @@ class Attempts:
         if step is Next.REPAIR and hooks is not None and at.request is not None and at.log is not None:
             carrier.release(context)
             at.log.add_tokens()
+            decision.input_tokens = decision.output_tokens = None  # they are added, and count once
+            decision.cached_tokens = decision.cache_write_tokens = None
             at.standing.can_repair, at.has_room, at.wish = False, False, NO_WISH
             try:
                 at.request = await hooks.repair(at.request)
+                at.is_answered = at.request is None
+                at.standing.has_next = at.standing.has_next and not hooks.is_pinned
             except StokerError as failure:
                 following = await self._go_on(context, plan, at, failure, hooks)
                 if following is None:

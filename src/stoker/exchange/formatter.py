@@ -194,7 +194,7 @@ class Formatter:
     ) -> None:
         self.upstream_messages = upstream_messages or UpstreamMessages()
         """Decides how much of an engine's error text clients see."""
-        self._signer = signer
+        self.signer = self._signer = signer
         self._wall = wall
         self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Translation, str, str, Capabilities]] = {}
         self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
@@ -286,6 +286,21 @@ class Formatter:
         prompt = replace(request.written.prompt, turns=turns)
         written = write_prompt(prompt, request.written.losses, request.capabilities, self._signer)
         return request.rewritten(written, request.fields, request.parameters)
+
+    def with_prompt(self, request: UpstreamRequest, prompt: Prompt) -> UpstreamRequest:
+        """The same translated request with another prompt, and the limit of output that this one has."""
+        assert request.written is not None
+        assert request.capabilities is not None
+        written = write_prompt(prompt, request.written.losses, request.capabilities, self._signer)
+        fields = request.fields.copy()
+        fields.max_tokens = prompt.max_tokens
+        return request.rewritten(written, fields, request.parameters)
+
+    def runs_server_tools(self, serve: Serve, target: Target | None, endpoint: Endpoint) -> bool:
+        """Whether a serve gets the tools that its vendor runs as the client declared them."""
+        dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
+        found = self._capabilities_of(serve, dialect, None if target is None else target.system_turns)
+        return dialect is endpoint.dialect and found.server_tools
 
     def without_thinking(self, request: UpstreamRequest) -> UpstreamRequest | None:
         """The same request without any thinking of the past; None: it holds none."""

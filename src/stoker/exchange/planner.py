@@ -110,3 +110,23 @@ class Planner:
     async def route(self, request: PlannedRequest) -> Route | None:
         """The class of a request that another planner answers; None: this one does not know of classes."""
         return None
+
+
+class PreparedRequest(NamedTuple):
+    """A request whose server tools Stoker runs: as its serves get it, and how they are asked."""
+
+    fields: BodyFields
+    body: bytes
+    candidates: Candidates
+
+
+class ToolPlanner(Planner):
+    """Runs the tools that a request leaves to the server, web search for one. It answers to no names: it is asked about
+    each request that may have such tools, once its serves are known.
+    """
+
+    async def prepare(self, request: PlannedRequest, candidates: Candidates) -> PreparedRequest | None:
+        """None: it has no such tools, or its serve runs them itself; then it goes on as it is. Raises StokerError: a
+        tool that it cannot do without is not there.
+        """
+        return None

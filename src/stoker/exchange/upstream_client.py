@@ -60,6 +60,8 @@ class AnswerReading(NamedTuple):
     """The translator of an answer whose beginning the client has already."""
     refuses_empty: bool = False
     """An answer that says nothing is a failure."""
+    follows: AnswerTranslator | None = None
+    """The translator of an answer that this one goes on with, after Stoker has run the tools that it called."""
 
 
 PASSED_ON: Final = AnswerReading()
@@ -198,6 +200,9 @@ class UpstreamClient:
         if not is_passed_on and reading.continues is not None:
             translator = reading.continues
             reading.continues.continue_with(check)
+        elif not is_passed_on and reading.follows is not None:
+            translator = reading.follows
+            reading.follows.follow_with(check)
         if encoded.notes and not decision.translation:
             decision.translation = ",".join(encoded.notes)
             context.reply.set_header(b"x-stoker-translation", decision.translation.encode())

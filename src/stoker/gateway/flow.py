@@ -224,6 +224,14 @@ class Flow:
                 plan = plan_for(serve, settings.names, caller.may_use, endpoint)
                 if serve.fallback is None:  # else it depends on who asks, and for what
                     self._plans[serve.name] = plan
+        if fields.may_have_server_tools and settings.tool_planner is not None and not is_media:
+            request = PlannedRequest(
+                context, caller, endpoint, fields, body, settings.names, settings.planner_by_name, fields.model
+            )
+            prepared = await settings.tool_planner.prepare(request, Candidates(plan, hooks))
+            del request
+            if prepared is not None:
+                fields, body, (plan, hooks) = prepared
         answer = self._attempts.carry_out(context, plan, endpoint, fields, body, hooks)
         body = b""  # else it would be held until the answer has ended
         await answer

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from stoker.access.caller import Caller
 from stoker.domain.access import CompatPaths, ListenSettings, Media
 from stoker.domain.serve import Serve
-from stoker.exchange.planner import Planner
+from stoker.exchange.planner import Planner, ToolPlanner
 from stoker.extensions import FAILURES
 from stoker.request.accept.bodies import MIN_BUDGET
 from stoker.request.decide.names import Names
@@ -38,6 +38,8 @@ class FlowSettings:
     compat: CompatPaths = field(default_factory=CompatPaths)
     spool: str = ""
     """The directory for bodies that are too large for memory; empty: the system's one for temporary files."""
+    tool_planner: ToolPlanner | None = None
+    """Runs the tools that requests leave to the server; None: nobody does."""
     planner_by_name: Mapping[str, Planner] = field(init=False)
     """Of two planners with the same name, the first counts."""
 

@@ -202,6 +202,8 @@ class Dispatcher(Planner):
 class TierAttempts:
     """The attempts of one request at tiers: their checks, their cost, and what they say of each tier's health."""
 
+    is_pinned = False
+
     def __init__(
         self, upstream_client: UpstreamClient, health: TierHealth, grader: Grader | None, context: RequestContext,
         plan: RoutePlan, routed: Routed, fields: BodyFields, size: int, recorder: AnswerRecorder | None,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from stoker.domain.answer import (
     Answer,
-    AnswerBlock,
     BlockKind,
     Closed,
     Ended,
@@ -26,6 +25,7 @@ from stoker.domain.answer import (
     StopReason,
 )
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.domain.server_tools import ServerCall
 from stoker.domain.tier import HOLDING, Verify
 from stoker_content.verify.check_calls import CallCheck
 from stoker_content.verify.check_text import TextCheck
@@ -234,6 +234,8 @@ def events_of(answer: Answer) -> list[Event]:
     """The blocks of an answer, and its end, as events."""
     events: list[Event] = []
     for at, block in enumerate(answer.blocks):
+        if isinstance(block, ServerCall):  # Stoker's own, and no part of what the model said
+            continue
         opened, text = _opened(at, block)
         events.append(opened)
         if text:
@@ -242,7 +244,7 @@ def events_of(answer: Answer) -> list[Event]:
     return [*events, Finished(answer.stop, answer.sequence)]
 
 
-def _opened(at: int, block: AnswerBlock) -> tuple[Opened, str]:
+def _opened(at: int, block: Text | Thinking | Redacted | Refusal | ToolCall) -> tuple[Opened, str]:
     match block:
         case ToolCall(id=id, name=name, arguments=arguments, custom=custom):
             return Opened(at, BlockKind.CALL, id, name, custom), arguments

@@ -58,6 +58,7 @@ def facts(decision: Decision, spans: Sequence[Span] = ()) -> list[Fact]:
         ("whole reply", _after(decision.latency)),
         ("tokens", _tokens(decision)),
         *_media(decision),
+        *_tools(decision),
         ("outcome", _outcome(decision)),
         *([("what to do", decision.remedy)] if decision.remedy else []),
         *_like_it(decision),
@@ -113,6 +114,18 @@ def _media(decision: Decision) -> list[tuple[str, str]]:
               if amount is not None]  # fmt: skip
     found = [*([] if seconds is None else [seconds]), *counts]
     return [("media", ", ".join(found))] if found else []
+
+
+def _tools(decision: Decision) -> list[tuple[str, str]]:
+    """What Stoker ran for the model; never what was asked or found."""
+    if not decision.rounds:
+        return []
+    rows = [("tools", f"called in {figures.counted(decision.rounds, 'round')}; tokens and times are of all rounds")]
+    for tool in decision.tools:
+        failed = f", {tool.failed} failed" if tool.failed else ""
+        size = f"{tool.bytes} bytes in {figures.seconds(tool.seconds)}"
+        rows.append(("", f"{tool.name} ({tool.kind}): {figures.counted(tool.calls, 'call')}{failed}, {size}"))
+    return rows
 
 
 def _candidates(decision: Decision) -> list[tuple[str, str]]:

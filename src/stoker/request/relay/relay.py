@@ -320,6 +320,12 @@ class Relay:
             connection.abort()
         self._outcome.close()
 
+    def take_unsent(self) -> bytes:
+        """What was written of an answer that a check ended, and has not been sent: whoever goes on with it sends it."""
+        rest = b"" if self._reader is None else self._reader.take_rest()
+        unsent, self._held = b"".join((*self._held, rest)), []
+        return unsent
+
     @property
     def has_answered(self) -> bool:
         """Whether any of the answer has come: text, thinking or a call; of a reply that is not a stream, any byte."""

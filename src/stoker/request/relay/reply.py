@@ -144,6 +144,18 @@ class Reply:
         request_id = (b"x-request-id", self.request_id.encode())
         self.exchange.start(status, [*headers, *self.headers.items(), request_id])
 
+    def go_on(self, data: bytes, keep_alive: float) -> None:
+        """Between two replies of a serve that are one stream: send `data`, and until `begin` a ping every `keep_alive`
+        seconds (0: none).
+        """
+        if not self.is_committed:
+            self.commit(200, list(stream_headers(self.dialect)))
+        self.begin()
+        self.exchange.write(data)
+        self._keep_alive = keep_alive
+        if keep_alive > 0:
+            self._timer = self.loop.call_later(keep_alive, self._ping_again)
+
     def begin_tunnel(
         self, headers: list[tuple[bytes, bytes]], switch: Callable[[Iterable[tuple[bytes, bytes]]], None]
     ) -> None:

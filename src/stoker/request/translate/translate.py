@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
+    Answer,
     AnswerBlock,
     Began,
     BlockKind,
@@ -241,6 +242,24 @@ class AnswerTranslator:
         self._muted = set()
         self.is_meaningful = self._is_over = False
         self._pending = b""
+
+    def follow_with(self, check: Check | None) -> None:
+        """Another reply of the serve follows, and goes on with this answer: all of it is passed on. `check` numbers the
+        blocks.
+        """
+        self.continue_with(check)
+        self._muted = None
+
+    def insert(self, events: Iterable[Event]) -> bytes:
+        """Between two replies: what Stoker itself has to say in this answer."""
+        out: list[bytes] = []
+        for event in events:
+            self._put(event, out)
+        return b"".join(out)
+
+    def write_answer(self, answer: Answer) -> bytes:
+        """An answer that Stoker itself put together, whole."""
+        return encode(self._writer.write_whole(answer))
 
     def _new_reader(self) -> AnswerReader:
         return READ_ANSWER[self._upstream](self.losses, self._client in _KEEP_LOGPROBS)

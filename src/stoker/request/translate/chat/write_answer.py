@@ -19,11 +19,15 @@ from stoker.domain.answer import (
     Signed,
     StopReason,
     Tokens,
+    ToolBegan,
+    ToolEnded,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.domain.server_tools import ServerCall, WebPage
 from stoker.request.codec.own_replies import error_event, ping
+from stoker.request.translate.neutral.citations import citations
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
@@ -99,7 +103,7 @@ class ChatAnswerWriter(ChunkWriter):
     dialect, id_prefix = Dialect.CHAT, "chatcmpl-"
     whole_kind, chunk_kind = "chat.completion", "chat.completion.chunk"
 
-    __slots__ = ("_calls", "_is_custom", "_is_empty", "_kind")
+    __slots__ = ("_calls", "_is_custom", "_is_empty", "_kind", "_pages", "_said", "_said_before")
 
     def __init__(self, context: AnswerContext, losses: Losses) -> None:
         super().__init__(context, losses)
@@ -108,6 +112,11 @@ class ChatAnswerWriter(ChunkWriter):
         self._is_custom = False
         self._is_empty = False
         """The open call is of a function, and nothing of its arguments has come."""
+        self._pages: list[WebPage] = []
+        """What tools of Stoker brought."""
+        self._said: list[str] = []
+        """The text since then, in which they may be cited; and the characters before."""
+        self._said_before = 0
 
     def write(self, event: Event) -> bytes:
         match event:
@@ -130,8 +139,14 @@ class ChatAnswerWriter(ChunkWriter):
                 self._on_finished(event)
             case Failed(error=error):
                 return self.fail(error)
+            case ToolBegan(said=said) if not self._pages:
+                self._said_before = said
+            case ToolEnded(call=call):
+                self._pages += call.pages
             case Ended():
-                return self._end(self._chunk({}, STOPS[self._stop]))
+                cited = _annotations("".join(self._said), self._pages, self._said_before)
+                noted = self._chunk({"annotations": cited}) if cited else b""
+                return noted + self._end(self._chunk({}, STOPS[self._stop]))
         return b""
 
     def write_whole(self, answer: Answer) -> dict[str, Any]:
@@ -150,10 +165,14 @@ class ChatAnswerWriter(ChunkWriter):
                     self.losses.add("thinking_redacted")
                 case Refusal(text=text):
                     message["refusal"] = (message["refusal"] or "") + text
+                case ServerCall(pages=pages):
+                    self._pages += pages
                 case _:
                     calls.append(_call(block, "{}"))
         if texts:
             message["content"] = "".join(texts)
+        if cited := _annotations(message["content"] or "", self._pages):
+            message["annotations"] = cited
         if thoughts:
             message |= self._thought("".join(thoughts))
         if calls:
@@ -178,6 +197,8 @@ class ChatAnswerWriter(ChunkWriter):
     def _grow(self, text: str) -> bytes:
         match self._kind:
             case BlockKind.TEXT:
+                if self._pages:
+                    self._said.append(text)
                 return self._head + _TEXT % (encode(text), self._tail)
             case BlockKind.THINKING:
                 return self._chunk(self._thought(text))
@@ -197,6 +218,10 @@ class ChatAnswerWriter(ChunkWriter):
     def _chunk(self, delta: dict[str, Any], finish: str | None = None, logprobs: Any = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
         return b'%b"choices":[%b]%b}\n\n' % (self._head, encode(choice), self._tail)
+
+
+def _annotations(text: str, pages: list[WebPage], before: int = 0) -> list[dict[str, Any]]:
+    return [{"type": "url_citation", "url_citation": one} for one in citations(text, pages, before)]
 
 
 def note_stop(finished: Finished, losses: Losses) -> None:

@@ -23,14 +23,17 @@ from stoker.domain.answer import (
     Signed,
     StopReason,
     Tokens,
+    ToolBegan,
+    ToolEnded,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking
+from stoker.domain.server_tools import ServerCall, ServerToolKind
 from stoker.request.codec.own_replies import error_event, ping
 from stoker.request.translate.neutral.calls import as_object, is_plain_start, spelt_id
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.neutral.protocols import AnswerContext, prefixed
 from stoker.request.translate.neutral.thinking import Signature, maker_of
 
@@ -64,7 +67,7 @@ class MessagesAnswerWriter:
 
     __slots__ = (
         "_context", "_finish", "_given_signature", "_held", "_is_plain", "_is_refused", "_kind", "_model", "_signature",
-        "_tokens", "losses",
+        "_tokens", "_tool_uses", "losses",
     )  # fmt: skip
 
     def __init__(self, context: AnswerContext, losses: Losses) -> None:
@@ -81,6 +84,8 @@ class MessagesAnswerWriter:
         self._tokens = Tokens(input=context.input_tokens)
         self._finish = Finished(StopReason.END)
         self._is_refused = False
+        self._tool_uses: dict[str, int] | None = None
+        """Calls of server tools that worked, as usage counts them; None: none was called."""
 
     def write(self, event: Event) -> bytes:
         match event:
@@ -100,6 +105,10 @@ class MessagesAnswerWriter:
                 self._finish = event
             case Failed(error=error):
                 return self.fail(error)
+            case ToolBegan(at=at, call=call):
+                return self._begin_tool(at, call)
+            case ToolEnded(at=at, call=call):
+                return _START % (at, encode(self._tool_result(call))) + _STOP % at
             case _:
                 return self._end()
         return b""
@@ -127,6 +136,8 @@ class MessagesAnswerWriter:
                     content.append({"type": "thinking", "thinking": text, "signature": signature})
                 case Redacted(data=data):
                     content.append({"type": "redacted_thinking", "data": data})
+                case ServerCall():
+                    content += (_tool_use(block, Raw(block.arguments.encode())), self._tool_result(block))
                 case _:
                     given = as_object(block.arguments, self.losses, whole=not cut)
                     content.append({"type": "tool_use", "id": spelt_id(block.id), "name": block.name, "input": given})
@@ -138,7 +149,7 @@ class MessagesAnswerWriter:
             "content": content,
             "stop_reason": self._stop(answer.stop),
             "stop_sequence": answer.sequence,
-            "usage": usage_of(self._tokens),
+            "usage": self._usage(),
         }
 
     # -- pieces ------------------------------------------------------------------------------------------------------
@@ -213,11 +224,57 @@ class MessagesAnswerWriter:
 
     def _end(self) -> bytes:
         delta = {"stop_reason": self._stop(self._finish.stop), "stop_sequence": self._finish.sequence}
-        event = {"type": "message_delta", "delta": delta, "usage": usage_of(self._tokens)}
+        event = {"type": "message_delta", "delta": delta, "usage": self._usage()}
         return _named(event) + b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+    def _usage(self) -> dict[str, Any]:
+        used = {} if self._tool_uses is None else {"server_tool_use": self._tool_uses}
+        return {**usage_of(self._tokens), **used}
+
+    # -- server tools ------------------------------------------------------------------------------------------------
+
+    def _begin_tool(self, at: int, call: ServerCall) -> bytes:
+        start = _START % (at, encode(_tool_use(call, {})))
+        return start + _DELTA % (at, _DELTAS[BlockKind.CALL] % encode(call.arguments)) + _STOP % at
+
+    def _tool_result(self, call: ServerCall) -> dict[str, Any]:
+        """The block with what came of it. What a search found goes sealed, as with Anthropic: clients send it back."""
+        uses = self._tool_uses = self._tool_uses or {"web_search_requests": 0, "web_fetch_requests": 0}
+        name = call.kind.value
+        uses[f"{name}_requests"] += not call.error
+        result: dict[str, Any] = {"type": f"{name}_tool_result", "tool_use_id": _tool_id(call)}
+        if call.error:
+            content: Any = {"type": f"{name}_tool_result_error", "error_code": call.error}
+        elif call.kind is ServerToolKind.SEARCH:
+            content = [
+                {
+                    "type": "web_search_result",
+                    "url": page.url,
+                    "title": page.title,
+                    "encrypted_content": self._context.signer.seal(self._model, page.text),
+                    "page_age": page.age or None,
+                }
+                for page in call.pages
+            ]
+        else:
+            page = call.pages[0]
+            source = {"type": "text", "media_type": "text/plain", "data": page.text}
+            document = {"type": "document", "title": page.title or None, "source": source, "citations": None}
+            content = {"type": "web_fetch_result", "url": page.url, "retrieved_at": page.age or None,
+                       "content": document}  # fmt: skip
+        return {**result, "content": content, "caller": {"type": "direct"}}
 
     def _stop(self, stop: StopReason) -> str:
         return STOPS[StopReason.FILTERED if self._is_refused and stop is StopReason.END else stop]
+
+
+def _tool_id(call: ServerCall) -> str:
+    return f"srvtoolu_{call.id}"
+
+
+def _tool_use(call: ServerCall, input: Any) -> dict[str, Any]:
+    kind = {"type": "server_tool_use", "id": _tool_id(call), "name": call.kind.value}
+    return {**kind, "input": input, "caller": {"type": "direct"}}
 
 
 def usage_of(tokens: Tokens) -> dict[str, Any]:

@@ -82,6 +82,9 @@ LOSSY: dict[str, DialectGap] = {
     "call": DialectGap("completions, ollama out", "dropped", "text completions hold text alone"),
     # -- tools
     "server_tools": DialectGap("any in", "dropped", "tools that the vendor runs exist nowhere else"),
+    "user_location": DialectGap(
+        "messages, responses, chat in", "dropped", "search services that Stoker asks are not told where users are"
+    ),
     "tool_fields": DialectGap(
         "messages, responses in",
         "dropped",

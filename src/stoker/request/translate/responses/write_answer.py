@@ -26,14 +26,18 @@ from stoker.domain.answer import (
     Signed,
     StopReason,
     Tokens,
+    ToolBegan,
+    ToolEnded,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
 from stoker.request.codec.own_replies import StreamPosition, error_event, ping
 from stoker.request.codec.required_fields import response_object
+from stoker.request.translate.neutral.citations import citations
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.json_text import Raw, encode
+from stoker.request.translate.neutral.json_text import Raw, encode, loose
 from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
 from stoker.request.translate.neutral.thinking import maker_of
 from stoker.request.translate.responses.write_prompt import (
@@ -77,7 +81,9 @@ _SHAPES = {
     BlockKind.REDACTED: _Shape("rs_", "", "", False),
     BlockKind.CALL: _Shape("fc_", "function_call_arguments", "arguments", False),
 }
-_KINDS = {
+TOOLS = "stoker-tools"
+"""Who made a sealed item that holds what a tool brought."""
+_KINDS: dict[type, BlockKind] = {
     Text: BlockKind.TEXT,
     Refusal: BlockKind.REFUSAL,
     Thinking: BlockKind.THINKING,
@@ -125,8 +131,8 @@ class ResponsesAnswerWriter:
     content_type = b"text/event-stream; charset=utf-8"
 
     __slots__ = (
-        "_context", "_finish", "_groups", "_id", "_is_refused", "_items", "_model", "_open", "_tokens", "losses",
-        "sequence",
+        "_context", "_finish", "_groups", "_id", "_is_refused", "_items", "_model", "_open", "_pages", "_tokens",
+        "_tools", "losses", "sequence",
     )  # fmt: skip
 
     def __init__(self, context: AnswerContext, losses: Losses) -> None:
@@ -142,6 +148,10 @@ class ResponsesAnswerWriter:
         self._tokens = Tokens()
         self._finish = Finished(StopReason.END)
         self._is_refused = False
+        self._tools: dict[str, int] = {}
+        """Where the items of server tools stand that run, by the calls' ids."""
+        self._pages: list[WebPage] = []
+        """What those tools brought."""
 
     def write(self, event: Event) -> bytes:
         match event:
@@ -159,6 +169,10 @@ class ResponsesAnswerWriter:
                 return self._end_items(event)
             case Failed(error=error):
                 return self.fail(error)
+            case ToolBegan(call=call):
+                return self._close("completed") + self._begin_tool(call)
+            case ToolEnded(call=call):
+                return self._end_tool(call)
             case Ended():
                 return self._end()
         return b""
@@ -183,10 +197,14 @@ class ResponsesAnswerWriter:
         self._is_refused = any(isinstance(block, Refusal) for block in answer.blocks)
         self._note_stop()
         last = len(answer.blocks) - 1
-        items = [
-            self._item(block, f"{_shape(block).prefix}{self._context.request_id}_{at}", self._status(at == last))
-            for at, block in enumerate(answer.blocks)
-        ]
+        items: list[dict[str, Any]] = []
+        for at, block in enumerate(answer.blocks):
+            if isinstance(block, ServerCall):
+                self._pages += block.pages
+                items += (self._tool_item(block), self._tool_seal(block))
+                continue
+            id = f"{_shape(block).prefix}{self._context.request_id}_{at}"
+            items.append(self._item(block, id, self._status(at == last)))
         return self._response(self._status(True), items)
 
     # -- events --------------------------------------------------------------------------------------------------------
@@ -229,6 +247,10 @@ class ResponsesAnswerWriter:
         if block.opened.kind is BlockKind.CALL and not block.opened.custom and not block.texts:
             out = self._grow("{}")  # a call without arguments has none of them, not no text
         shape, text, at = block.shape, "".join(block.texts), len(self._items)
+        part = self._cited(_part(shape, text)) if shape.in_part else {}
+        for index, one in enumerate(part.get("annotations", ())):
+            kind = "response.output_text.annotation.added"
+            out += self._event(kind, **block.place, annotation_index=index, annotation=one)
         if shape.event:
             whole: dict[str, Any] = {shape.field: text}
             if block.opened.kind is BlockKind.TEXT:
@@ -237,7 +259,7 @@ class ResponsesAnswerWriter:
                 whole["name"] = block.opened.name
             out += self._event(f"response.{shape.event}.done", **block.place, **whole)
         if shape.in_part:
-            out += self._event("response.content_part.done", **block.place, part=_part(shape, text))
+            out += self._event("response.content_part.done", **block.place, part=part)
         item = Raw(encode(self._item(block.said(), block.id, status)))
         self._items.append(item)
         self._open = None
@@ -292,8 +314,58 @@ class ResponsesAnswerWriter:
                 return _reasoning(id, self._context.signer.seal(self._model, "", redacted=data), status)
             case ToolCall():
                 return _call(said, id, status) | self._group(said.name)
-        content = [_part(_shape(said), said.text)]
+            case ServerCall():
+                return self._tool_item(said)
+        content = [self._cited(_part(_shape(said), said.text))]
         return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
+
+    def _cited(self, part: dict[str, Any]) -> dict[str, Any]:
+        if self._pages and "annotations" in part:
+            found = citations(part["text"], self._pages)
+            part["annotations"] = [{"type": "url_citation", **one} for one in found]
+        return part
+
+    # -- server tools --------------------------------------------------------------------------------------------------
+
+    def _begin_tool(self, call: ServerCall) -> bytes:
+        at = self._tools[call.id] = len(self._items)
+        item = self._tool_item(call, "in_progress")
+        self._items.append(Raw(encode(item)))
+        place = {"item_id": item["id"], "output_index": at}
+        out = self._event("response.output_item.added", output_index=at, item=item)
+        out += self._event("response.web_search_call.in_progress", **place)
+        return out + self._event("response.web_search_call.searching", **place)
+
+    def _end_tool(self, call: ServerCall) -> bytes:
+        """The item is done, and another one follows, with what it brought: sealed, since clients send that back."""
+        at = self._tools.pop(call.id)
+        self._pages += call.pages
+        item, seal = self._tool_item(call), self._tool_seal(call)
+        self._items[at] = Raw(encode(item))
+        out = self._event("response.web_search_call.completed", item_id=item["id"], output_index=at)
+        out += self._event("response.output_item.done", output_index=at, item=item)
+        at = len(self._items)
+        self._items.append(Raw(encode(seal)))
+        out += self._event("response.output_item.added", output_index=at, item=_begun(seal))
+        return out + self._event("response.output_item.done", output_index=at, item=seal)
+
+    def _tool_item(self, call: ServerCall, status: str = "") -> dict[str, Any]:
+        arguments = loose(call.arguments.encode())
+        said: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
+        action: dict[str, Any]
+        if call.kind is ServerToolKind.SEARCH:
+            query = str(said.get("query", ""))
+            sources = [{"type": "url", "url": page.url} for page in call.pages]
+            action = {"type": "search", "query": query, "queries": [query], "sources": sources}
+        else:
+            action = {"type": "open_page", "url": str(said.get("url", ""))}
+        status = status or ("failed" if call.error else "completed")
+        return {"id": f"ws_{call.id}", "type": "web_search_call", "status": status, "action": action}
+
+    def _tool_seal(self, call: ServerCall) -> dict[str, Any]:
+        kept = encode({"call": call.id, "pages": call.pages, "error": call.error}).decode()
+        sealed = self._context.signer.seal(self._model, "", redacted=kept, maker=TOOLS)
+        return _reasoning(f"rs_{call.id}", sealed, "completed")
 
     def _sealed(self, text: str, signature: str) -> str:
         """What comes back of thinking: with its maker, who alone takes the signature. OpenAI's own is passed on."""
@@ -311,7 +383,7 @@ class ResponsesAnswerWriter:
 def echo(prompt: Prompt) -> dict[str, Any]:
     """What a response repeats of its request, in this dialect's words. What was not asked for is left out."""
     settings, reasoning, choice = prompt.settings, prompt.reasoning, prompt.tool_choice
-    found: dict[str, Any] = {name: settings[name] for name in _REPEATED if name in settings} | prompt.echoed
+    found: dict[str, Any] = {name: settings[name] for name in _REPEATED if name in settings}
     if prompt.turns and is_instructions(prompt.turns[0]):
         found["instructions"] = instructions_of(prompt.turns[0])
     if prompt.max_tokens is not None:
@@ -326,7 +398,7 @@ def echo(prompt: Prompt) -> dict[str, Any]:
         found["tool_choice"] = choice_of(choice, {tool.name for tool in prompt.tools if tool.custom})
     if prompt.tools:
         found["tools"] = [tool_of(tool) for tool in prompt.tools]
-    return found
+    return found | prompt.echoed
 
 
 def _text_of(prompt: Prompt) -> dict[str, Any]:

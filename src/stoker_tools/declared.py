@@ -1,0 +1,435 @@
+"""Which tools a client leaves to the server, in each dialect; and the same request with functions in their place.
+
+    Messages    tools `web_search_DATE`, `web_fetch_DATE`; `mcp_servers`, `mcp_toolset`
+    Responses   tools `web_search`, `web_search_preview`, with or without a date; `mcp`
+    Chat        `web_search_options`
+
+The request stays in its dialect, so everything that reads it goes on to. Its history, too: what an earlier answer says
+of a tool that ran becomes a call of the function, and its result. Other tools of vendors stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError
+from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
+from stoker.request.codec.server_tools import is_clients
+from stoker.request.translate.responses.write_answer import TOOLS as SEALED_BY
+from stoker_tools.result_text import GONE
+
+Raw = msgspec.Raw
+Fields = dict[str, Any]
+ModelText = Callable[[ServerCall], str]
+OpenSeal = Callable[[str], dict[str, str] | None]
+"""What `ThinkingSigner.open` does."""
+_MESSAGES_KIND = re.compile(r"(web_search|web_fetch)_\d{8}", re.ASCII)
+_RESPONSES_KIND = re.compile(r"web_search(?:_preview)?(?:_\d{4}_\d\d_\d\d)?", re.ASCII)
+_HISTORY = re.compile(rb'"(?:server_tool_use|web_search_tool_result|web_fetch_tool_result)"')
+_RESULTS = {"low": 4, "medium": 8, "high": 12}
+"""By `search_context_size`."""
+SCHEMAS: Mapping[ServerToolKind, Mapping[str, Any]] = {
+    ServerToolKind.SEARCH: {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": "What to search for."}},
+        "required": ["query"],
+    },
+    ServerToolKind.FETCH: {
+        "type": "object",
+        "properties": {"url": {"type": "string", "description": "A whole address, with https:// or http://."}},
+        "required": ["url"],
+    },
+}
+DESCRIPTIONS = {
+    ServerToolKind.SEARCH: "Search the web. Returns titles, addresses and excerpts of pages. Use it for what is recent "
+    "or what you do not know. State the facts that you found in your answer, with the addresses they are from.",
+    ServerToolKind.FETCH: "Fetch one web page as text. Only addresses that the user or an earlier result named.",
+}
+
+
+class DeclaredTool(NamedTuple):
+    """One tool that a client leaves to the server."""
+
+    kind: ServerToolKind | None
+    """None: an MCP server, by its `name`."""
+    name: str
+    """As the client calls it."""
+    max_uses: int | None = None
+    results: int | None = None
+    """Of one search."""
+    max_tokens: int | None = None
+    """Of one page."""
+    allowed: tuple[str, ...] = ()
+    """Hosts, with or without a path."""
+    blocked: tuple[str, ...] = ()
+    is_live: bool = True
+    """False: the client wants no live access to the web."""
+    losses: tuple[str, ...] = ()
+    """What of it nobody heeds, as `x-stoker-translation` names it."""
+
+
+class Declared(NamedTuple):
+    """What a request says of tools."""
+
+    tools: tuple[DeclaredTool, ...]
+    functions: frozenset[str]
+    """The names of the client's own."""
+    forced: frozenset[ServerToolKind]
+    """The kinds of which the model has to call one at first."""
+    other: bool
+    """The client has any other tool, its own or a vendor's."""
+    fields: dict[str, Raw]
+    """The request's fields."""
+    max_calls: int | None = None
+    """Of all tools, if the client says it."""
+
+
+def read_declared(dialect: Dialect, body: bytes) -> Declared:
+    """Raises ClientError 400 for settings of such a tool that make no sense."""
+    fields: dict[str, Raw] = msgspec.json.decode(body, type=dict[str, Raw])
+    given = _decoded(fields.get("tools"))
+    tools = [tool for tool in given if isinstance(tool, dict)] if isinstance(given, list) else []
+    names = frozenset(name for tool in tools if isinstance(name := _function_name(tool), str))
+    found: list[DeclaredTool] = []
+    if dialect is Dialect.CHAT:
+        options = _decoded(fields.get("web_search_options"))
+        if isinstance(options, dict):
+            found.append(_search_tool("web_search", options))
+        return Declared(tuple(found), names, frozenset(), bool(tools), fields)
+    of_dialect = _messages_tool if dialect is Dialect.MESSAGES else _responses_tool
+    for at, tool in enumerate(tools):
+        one = of_dialect(tool, f"tools[{at}]")
+        found += () if one is None else (one,)
+    others = len(tools) > len(found)
+    if dialect is Dialect.MESSAGES:
+        servers = _decoded(fields.get("mcp_servers"))
+        labels = {one.name for one in found if one.kind is None}
+        for server in servers if isinstance(servers, list) else ():
+            label = str(server.get("name", "")) if isinstance(server, dict) else ""
+            found += () if label in labels else (DeclaredTool(None, label),)
+    forced = _forced(_decoded(fields.get("tool_choice")), found) if found else frozenset()
+    return Declared(tuple(found), names, forced, others, fields, _count(_decoded(fields.get("max_tool_calls"))))
+
+
+def _function_name(tool: Fields) -> object:
+    function = tool.get("function")
+    return function.get("name") if isinstance(function, dict) else tool.get("name") if _is_clients(tool) else None
+
+
+def _is_clients(tool: Fields) -> bool:
+    return tool.get("type") is None or is_clients(tool["type"])
+
+
+def _messages_tool(tool: Fields, where: str) -> DeclaredTool | None:
+    kind = str(tool.get("type"))
+    if kind == "mcp_toolset":
+        return DeclaredTool(None, str(tool.get("mcp_server_name", "")))
+    match = _MESSAGES_KIND.fullmatch(kind)
+    if match is None:
+        return None
+    allowed = _hosts(tool.get("allowed_domains"), f"{where}.allowed_domains")
+    blocked = _hosts(tool.get("blocked_domains"), f"{where}.blocked_domains")
+    if allowed and blocked:
+        text = f"'{where}' has both allowed_domains and blocked_domains: give one of them"
+        raise ClientError(text, code="bad_field", param=where)
+    citations = tool.get("citations")
+    asked = {
+        "citations": isinstance(citations, dict) and citations.get("enabled") is True,
+        "user_location": bool(tool.get("user_location")),
+        "tool_fields": bool(tool.get("url_sources") or tool.get("defer_loading")),
+    }
+    return DeclaredTool(
+        ServerToolKind(match.group(1)), str(tool.get("name", match.group(1))), _count(tool.get("max_uses")),
+        max_tokens=_count(tool.get("max_content_tokens")), allowed=allowed, blocked=blocked,
+        losses=tuple(name for name, is_asked in asked.items() if is_asked),
+    )  # fmt: skip
+
+
+def _responses_tool(tool: Fields, where: str) -> DeclaredTool | None:
+    kind = str(tool.get("type"))
+    if kind == "mcp":
+        return DeclaredTool(None, str(tool.get("server_label", "")))
+    if _RESPONSES_KIND.fullmatch(kind) is None:
+        return None
+    filters = tool.get("filters")
+    filters = filters if isinstance(filters, dict) else {}
+    allowed = _hosts(filters.get("allowed_domains"), f"{where}.filters.allowed_domains")
+    blocked = _hosts(filters.get("blocked_domains"), f"{where}.filters.blocked_domains")
+    is_live = tool.get("external_web_access") is not False
+    return _search_tool(kind, tool)._replace(allowed=allowed, blocked=blocked, is_live=is_live)
+
+
+def _search_tool(name: str, options: Fields) -> DeclaredTool:
+    losses = ("user_location",) if options.get("user_location") else ()
+    results = _RESULTS.get(str(options.get("search_context_size")))
+    return DeclaredTool(ServerToolKind.SEARCH, name, results=results, losses=losses)
+
+
+def _hosts(given: object, where: str) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise ClientError(f"'{where}' must be a list of hosts", code="bad_field", param=where)
+    if len(given) > 100:
+        raise ClientError(f"'{where}' has {len(given)} hosts: at most 100", code="bad_field", param=where)
+    return tuple(re.sub(r"^https?://", "", one.strip().lower(), count=1)[:500] for one in given if one.strip())
+
+
+def _count(given: object) -> int | None:
+    return given if type(given) is int and given > 0 else None
+
+
+def _forced(choice: Any, found: Sequence[DeclaredTool]) -> frozenset[ServerToolKind]:
+    if not isinstance(choice, dict):
+        return frozenset()
+    name = choice.get("name") if choice.get("type") == "tool" else choice.get("type")
+    return frozenset(one.kind for one in found if one.kind is not None and one.name == name)
+
+
+def _decoded(raw: Raw | None) -> Any:
+    return None if raw is None else msgspec.json.decode(raw)
+
+
+# -- the request with functions in the place of such tools ------------------------------------------------------------
+
+
+class Written(NamedTuple):
+    """What a serve gets instead."""
+
+    body: bytes
+    tools: Raw | None
+    """The client's own list, which a response repeats; None: it has none."""
+    tool_choice: Raw | None
+
+
+def write_functions(
+    dialect: Dialect, declared: Declared, names: Mapping[ServerToolKind, str], text: ModelText, open_seal: OpenSeal
+) -> Written:
+    """`names`: those that the model gets for what is offered. `text`: what it gets to read of an earlier result."""
+    fields: dict[str, Any] = dict(declared.fields)
+    tools, choice = fields.get("tools"), fields.get("tool_choice")
+    if dialect is Dialect.CHAT:
+        fields.pop("web_search_options", None)
+    given = msgspec.json.decode(tools, type=list[Raw]) if tools is not None and bytes(tools) != b"null" else []
+    listed: list[Any] = []
+    written: set[ServerToolKind] = set()
+    for raw in given:
+        kind = _kind_of(dialect, _decoded(raw))
+        if kind not in names:
+            listed.append(raw)
+        elif kind is not None and kind not in written:
+            written.add(kind)
+            listed.append(_function(dialect, kind, names[kind]))
+    listed += [_function(dialect, kind, name) for kind, name in names.items() if kind not in written]
+    fields["tools"] = listed
+    if choice is not None:
+        fields["tool_choice"] = _choice(dialect, _decoded(choice), declared, names)
+    if dialect is Dialect.MESSAGES:
+        fields["messages"] = _messages_history(declared.fields["messages"], names, text, open_seal)
+    elif dialect is Dialect.RESPONSES:
+        if "input" in fields:
+            fields["input"] = _responses_history(declared.fields["input"], names, text, open_seal)
+        include = _decoded(fields.get("include"))
+        if isinstance(include, list):
+            fields["include"] = [one for one in include if one != "web_search_call.action.sources"]
+    return Written(msgspec.json.encode(fields), tools, choice)
+
+
+def _kind_of(dialect: Dialect, tool: Any) -> ServerToolKind | None:
+    if not isinstance(tool, dict):
+        return None
+    kind = str(tool.get("type"))
+    if dialect is Dialect.MESSAGES:
+        match = _MESSAGES_KIND.fullmatch(kind)
+        return None if match is None else ServerToolKind(match.group(1))
+    is_search = dialect is Dialect.RESPONSES and _RESPONSES_KIND.fullmatch(kind)
+    return ServerToolKind.SEARCH if is_search else None
+
+
+def _function(dialect: Dialect, kind: ServerToolKind, name: str) -> Fields:
+    about: Fields = {"name": name, "description": DESCRIPTIONS[kind]}
+    if dialect is Dialect.MESSAGES:
+        return {**about, "input_schema": SCHEMAS[kind]}
+    if dialect is Dialect.RESPONSES:
+        return {"type": "function", **about, "parameters": SCHEMAS[kind], "strict": False}
+    return {"type": "function", "function": {**about, "parameters": SCHEMAS[kind]}}
+
+
+def _choice(dialect: Dialect, choice: Any, declared: Declared, names: Mapping[ServerToolKind, str]) -> Any:
+    if not isinstance(choice, dict):
+        return choice
+    if dialect is Dialect.MESSAGES:
+        kind = next((one for one in declared.forced if one in names), None)
+        return choice if kind is None else {**choice, "name": names[kind]}
+    if dialect is not Dialect.RESPONSES:
+        return choice
+    if choice.get("type") == "allowed_tools" and isinstance(choice.get("tools"), list):
+        return {**choice, "tools": [_chosen(one, names) for one in choice["tools"]]}
+    return _chosen(choice, names)
+
+
+def _chosen(choice: Any, names: Mapping[ServerToolKind, str]) -> Any:
+    kind = _kind_of(Dialect.RESPONSES, choice)
+    return choice if kind is None or kind not in names else {"type": "function", "name": names[kind]}
+
+
+# -- history ----------------------------------------------------------------------------------------------------------
+
+
+def _messages_history(
+    raw: Raw, names: Mapping[ServerToolKind, str], text: ModelText, open_seal: OpenSeal
+) -> list[Raw | Fields]:
+    found: list[Raw | Fields] = []
+    waiting: list[Fields] = []
+    """Results that the next message of the user has to begin with."""
+    for message in msgspec.json.decode(raw, type=list[Raw]):
+        given = _decoded(message) if waiting or _HISTORY.search(bytes(message)) is not None else None
+        if not isinstance(given, dict):
+            found.append(message)
+            continue
+        content = given.get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if not isinstance(blocks, list):
+            found.append(message)
+        elif given.get("role") == "user":
+            found.append({**given, "content": [*waiting, *blocks]})
+            waiting = []
+        else:
+            if waiting:
+                found.append({"role": "user", "content": waiting})
+            turns, waiting = _split(blocks, names, text, open_seal)
+            found += [{**given, **turn} if turn["role"] == given.get("role") else turn for turn in turns]
+    if waiting:
+        found.append({"role": "user", "content": waiting})
+    return found
+
+
+def _split(
+    blocks: list[Any], names: Mapping[ServerToolKind, str], text: ModelText, open_seal: OpenSeal
+) -> tuple[list[Fields], list[Fields]]:
+    """An assistant's message as turns; and the results that its last turn still waits for."""
+    turns: list[Fields] = []
+    said: list[Any] = []
+    results: dict[str, Fields] = {}
+    calls: dict[str, ServerCall] = {}
+    for block in blocks:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "server_tool_use":
+            call = _call_of(block)
+            if call is None:
+                said.append(block)  # of another tool
+                continue
+            calls[call.id] = call
+            results[call.id] = {"type": "tool_result", "tool_use_id": call.id, "content": GONE}
+            name = names.get(call.kind, call.kind.value)
+            said.append({"type": "tool_use", "id": call.id, "name": name, "input": block.get("input") or {}})
+        elif kind in ("web_search_tool_result", "web_fetch_tool_result"):
+            known = calls.get(str(block.get("tool_use_id")))
+            if known is not None and _fill(known, block.get("content"), open_seal):
+                results[known.id]["content"] = text(known)
+        else:
+            if results and kind != "tool_use":
+                turns += ({"role": "assistant", "content": said}, {"role": "user", "content": list(results.values())})
+                said, results = [], {}
+            said.append(block)
+    if said:
+        turns.append({"role": "assistant", "content": said})
+    return turns, list(results.values())
+
+
+def _call_of(block: Fields) -> ServerCall | None:
+    name = block.get("name")
+    if name not in (ServerToolKind.SEARCH.value, ServerToolKind.FETCH.value):
+        return None
+    return ServerCall(str(block.get("id")), ServerToolKind(name), "{}")
+
+
+def _fill(call: ServerCall, content: Any, open_seal: OpenSeal) -> bool:
+    """False: what the tool brought cannot be read here."""
+    if isinstance(content, dict) and isinstance(content.get("error_code"), str):
+        call.error = content["error_code"]
+        return True
+    if call.kind is ServerToolKind.FETCH:
+        page = content if isinstance(content, dict) else {}
+        document = page["content"] if isinstance(page.get("content"), dict) else {}
+        source = document["source"] if isinstance(document.get("source"), dict) else {}
+        if source.get("type") != "text" or not isinstance(source.get("data"), str):
+            return False
+        call.pages = [WebPage(str(page.get("url", "")), str(document.get("title") or ""), source["data"])]
+        return True
+    for one in content if isinstance(content, list) else ():
+        opened = open_seal(str(one.get("encrypted_content"))) if isinstance(one, dict) else None
+        if opened is not None:
+            age = str(one.get("page_age") or "")
+            call.pages.append(WebPage(str(one.get("url")), str(one.get("title", "")), opened.get("text", ""), age))
+    return bool(call.pages) or content == []
+
+
+class _SealedCall(msgspec.Struct):
+    call: str
+    pages: list[WebPage] = []
+    error: str = ""
+
+
+def _responses_history(
+    raw: Raw, names: Mapping[ServerToolKind, str], text: ModelText, open_seal: OpenSeal
+) -> Raw | list[Raw | Fields]:
+    """Calls that stand together stay together, and their results follow."""
+    if bytes(raw)[:1] != b"[":
+        return raw
+    items = msgspec.json.decode(raw, type=list[Raw])
+    found: list[Raw | Fields] = []
+    calls: dict[str, ServerCall] = {}
+    for item in items:
+        text_of_item = bytes(item)
+        may_concern = b"web_search_call" in text_of_item or (calls and b'"reasoning"' in text_of_item)
+        read = _decoded(item) if may_concern else None
+        given: Fields = read if isinstance(read, dict) else {}
+        kind = given.get("type")
+        if kind == "web_search_call":
+            call, arguments = _searched(given)
+            calls[call.id] = call
+            found.append({"type": "function_call", "call_id": call.id, "name": names.get(call.kind, call.kind.value),
+                          "arguments": arguments})  # fmt: skip
+            continue
+        sealed = _sealed_in(given, open_seal) if kind == "reasoning" else None
+        if sealed is not None:
+            known = calls.get(f"ws_{sealed.call}")
+            if known is not None:
+                known.pages, known.error = sealed.pages, sealed.error
+            continue
+        found += _outputs(calls, text)
+        found.append(item)
+    return [*found, *_outputs(calls, text)]
+
+
+def _outputs(calls: dict[str, ServerCall], text: ModelText) -> list[Fields]:
+    """The results of these calls, which are over then."""
+    done = [
+        {"type": "function_call_output", "call_id": call.id, "output": text(call) if call.pages or call.error else GONE}
+        for call in calls.values()
+    ]
+    calls.clear()
+    return done
+
+
+def _searched(item: Fields) -> tuple[ServerCall, str]:
+    action = item.get("action")
+    action = action if isinstance(action, dict) else {}
+    is_page = action.get("type") == "open_page"
+    kind = ServerToolKind.FETCH if is_page else ServerToolKind.SEARCH
+    given = {"url": str(action.get("url", ""))} if is_page else {"query": str(action.get("query", ""))}
+    return ServerCall(str(item.get("id")), kind, "{}"), msgspec.json.encode(given).decode()
+
+
+def _sealed_in(item: Fields, open_seal: OpenSeal) -> _SealedCall | None:
+    """What a tool brought; None: the item is the model's thinking, or not ours."""
+    opened = open_seal(str(item.get("encrypted_content")))
+    if opened is None or opened.get("maker") != SEALED_BY:
+        return None
+    return msgspec.json.decode(opened.get("redacted", ""), type=_SealedCall)

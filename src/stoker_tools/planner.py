@@ -1,0 +1,415 @@
+"""Which requests leave tools to the server, and what is done around each attempt of one.
+
+    prepare    the tools of a request that the caller may use become functions; who cannot go on without is refused
+    reading    each round is read by a `RoundReader`, which keeps calls of these functions from the client
+    repair     a round that calls them is over: they run while no lease is held, and the model goes on
+
+The first serve that begins to answer goes on to the end: the history holds its calls, and tools may have acted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from stoker.access.caller import Caller
+from stoker.domain.answer import Answer, Counted, Ended, Event, Finished, StopReason, ToolBegan, ToolEnded
+from stoker.domain.decision import Attempt, Candidate, ToolRecord
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.prompt import Block, Choice, Prompt, Role, Text, ToolChoice, ToolResult, Turn
+from stoker.domain.server_tools import ServerCall, ServerToolKind
+from stoker.exchange.attempts import AttemptHooks
+from stoker.exchange.formatter import UpstreamRequest
+from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolPlanner
+from stoker.exchange.request_context import RequestContext
+from stoker.exchange.upstream_client import AnswerReading, UpstreamClient
+from stoker.request.codec.body_fields import read_body_fields
+from stoker.request.decide.plan import PlanCandidate
+from stoker.request.relay.relay import Relay
+from stoker.request.translate.translate import AnswerTranslator
+from stoker_tools.declared import Declared, DeclaredTool, Written, read_declared, write_functions
+from stoker_tools.fetch import addresses_in, same_address
+from stoker_tools.loop import Ask, Begin, Command, End, Finish, LoopBounds, OfferedTool, Run, ToolLoop
+from stoker_tools.reading import AnswerSoFar, RoundReader, summed, visible
+from stoker_tools.result_text import model_text
+from stoker_tools.running import ToolRunner
+from stoker_tools.search import SearchQuery
+from stoker_tools.tables import LoopLimits, Missing, Tool
+
+_DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+class Offer(NamedTuple):
+    """A tool of the configuration for one that a request has."""
+
+    tool: Tool
+    declared: DeclaredTool
+
+    def query(self, text: str) -> SearchQuery:
+        results = min(self.declared.results or self.tool.max_results, self.tool.max_results)
+        # A client's list narrows the operator's: what either of them leaves out does not come.
+        return SearchQuery(text, results, self.declared.allowed, self.declared.blocked, self.tool.hosts)
+
+
+class ServerTools(ToolPlanner):
+    """Of one configuration."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        limits: LoopLimits,
+        runner: ToolRunner,
+        upstream_client: UpstreamClient,
+        keep_alive: float,
+    ) -> None:
+        """`keep_alive`: seconds between pings while a tool runs."""
+        self.tools = tools
+        self.limits = limits
+        self.runner = runner
+        self.upstream_client = upstream_client
+        self.keep_alive = keep_alive
+
+    async def prepare(self, request: PlannedRequest, candidates: Candidates) -> PreparedRequest | None:
+        """See the base. Raises ClientError 400 `server_tool_missing`, `mcp_server_unknown`, `tool_name_taken`."""
+        context, endpoint = request.call, request.endpoint
+        dialect = endpoint.dialect
+        if dialect not in _DIALECTS:
+            return None
+        declared = await context.process(read_declared, dialect, request.body)
+        if not declared.tools:
+            return None
+        formatter, first = self.upstream_client.formatter, candidates.plan[0].serve
+        if formatter.runs_server_tools(first, self.upstream_client.target(first.name), endpoint):
+            return None
+        offers = self._offers(request.caller, declared)
+        self._check_missing(request.caller, dialect, declared, offers)
+        if not offers:
+            return None
+        names = {kind: _function_name(kind, dialect, declared.functions) for kind in offers}
+        written: Written = await context.process(
+            write_functions, dialect, declared, names, self.text_of, formatter.signer.open
+        )
+        # Only what is read anew is new: the model's name may be another one than the body's, which a planner has given.
+        fields = await context.process(read_body_fields, written.body, endpoint.streams_unasked)
+        fields.model, fields.model_at = request.fields.model, None
+        losses = [f"lossy:{loss}" for offer in offers.values() for loss in offer.declared.losses]
+        used = "+".join(sorted({offer.tool.name for offer in offers.values()}))
+        context.notes = (*context.notes, *dict.fromkeys(losses), f"tools:{used}")
+        plan = tuple(replace(candidate, must_read=True) for candidate in candidates.plan)
+        if not endpoint.generates:
+            return PreparedRequest(fields, written.body, Candidates(plan, candidates.hooks))
+        by_name = {names[kind]: offer for kind, offer in offers.items()}
+        hooks = ToolAttempts(self, context, by_name, declared, written, bool(fields.stream), candidates.hooks)
+        return PreparedRequest(fields, written.body, Candidates(plan, hooks))
+
+    def text_of(self, call: ServerCall) -> str:
+        """What the model reads of a call: the same each time, so that engines find it in their caches."""
+        id = call.id.rpartition("_")[2]
+        mark = self.upstream_client.formatter.signer.sign("tools", id).rpartition(".")[2]
+        return model_text(call, f"content-{''.join(one for one in mark if one.isalnum())[:16]}")
+
+    def _offers(self, caller: Caller, declared: Declared) -> dict[ServerToolKind, Offer]:
+        """By kind: the first tool of the configuration that the caller may use."""
+        usable = [tool for tool in self.tools.values() if _may_use(caller, tool)]
+        found: dict[ServerToolKind, Offer] = {}
+        for one in declared.tools:
+            if one.kind is None or one.kind in found or not one.is_live:
+                continue
+            tool = next((tool for tool in usable if tool.answers is one.kind), None)
+            if tool is not None:
+                found[one.kind] = Offer(tool, one)
+        return found
+
+    def _check_missing(
+        self, caller: Caller, dialect: Dialect, declared: Declared, offers: Mapping[ServerToolKind, Offer]
+    ) -> None:
+        """Raises ClientError 400 for a tool that is not there, if `missing` has it refused."""
+        if self.limits.missing is Missing.DROP:
+            return
+        is_refused = self.limits.missing is Missing.REFUSE
+        for one in declared.tools:
+            if one.kind is None:
+                raise _no_mcp(one.name)
+            if one.kind in offers:
+                continue
+            is_alone = dialect is Dialect.CHAT or (not declared.other and not offers)
+            if is_refused or is_alone or one.kind in declared.forced:
+                raise _missing(one, caller, [tool for tool in self.tools.values() if tool.answers is one.kind])
+
+
+def _may_use(caller: Caller, tool: Tool) -> bool:
+    tools = caller.key.tools
+    return tools is None or "*" in tools or tool.name in tools
+
+
+def _function_name(kind: ServerToolKind, dialect: Dialect, taken: frozenset[str]) -> str:
+    name = kind.value
+    if name not in taken:
+        return name
+    if dialect is Dialect.MESSAGES:
+        text = f"two tools are called '{name}': names of tools must be unique"
+        raise ClientError(text, code="tool_name_taken", param="tools")
+    return next(other for at in range(len(taken) + 1) if (other := f"stoker_{name}{at or ''}") not in taken)
+
+
+def _missing(one: DeclaredTool, caller: Caller, configured: Sequence[Tool]) -> ClientError:
+    assert one.kind is not None
+    name = one.kind.value
+    if not one.is_live:
+        text = f"{one.name} without access to the web is not possible here: Stoker keeps no copy of the web"
+    elif configured:
+        text = f"key '{caller.name}' may not use {name} on this Stoker; the operator can add it to `tools` of the key"
+    else:
+        what = "a search service" if one.kind is ServerToolKind.SEARCH else 'kind = "fetch"'
+        text = f"{name} is not set up on this Stoker; the operator can add [tools.NAME] with {what}"
+    return ClientError(text, code="server_tool_missing", param="tools")
+
+
+def _no_mcp(name: str) -> ClientError:
+    text = (
+        f"the MCP server '{name[:64]}' is not available: this Stoker runs no MCP tools; connect it to the client itself"
+    )
+    return ClientError(text, code="mcp_server_unknown", param="tools")
+
+
+class ToolAttempts:
+    """The attempts of one request whose tools Stoker runs. `inner`: the hooks of the plan's maker, which hear of each
+    attempt; what they would check of the answer is not checked.
+    """
+
+    def __init__(
+        self,
+        tools: ServerTools,
+        context: RequestContext,
+        offers: Mapping[str, Offer],
+        declared: Declared,
+        written: Written,
+        is_streamed: bool,
+        inner: AttemptHooks | None,
+    ) -> None:
+        """`offers`: by the names that the model knows."""
+        self.attempts: list[Attempt] = [] if inner is None else inner.attempts
+        self.excluded: Sequence[Candidate] = () if inner is None else inner.excluded
+        self.is_pinned = False
+        self._tools = tools
+        self._context = context
+        self._offers = offers
+        self._written = written
+        self._is_streamed = is_streamed
+        self._inner = inner
+        limits = tools.limits
+        offered = {
+            name: OfferedTool(offer.tool.answers, min(offer.declared.max_uses or limits.max_calls, offer.tool.max_uses))
+            for name, offer in offers.items()
+        }
+        most = min(limits.max_calls, declared.max_calls or limits.max_calls)
+        bounds = LoopBounds(limits.max_rounds, most, limits.max_time)
+        self._loop = ToolLoop(offered, bounds, _new_id)
+        self._answer = AnswerSoFar()
+        self._reader: RoundReader | None = None
+        self._translator: AnswerTranslator | None = None
+        """Of the last round that called tools."""
+        self._base: Prompt | None = None
+        """What the client asked, with the functions."""
+        self._turns: list[Turn] = []
+        """What was said since."""
+        self._fetches = any(offer.tool.answers is ServerToolKind.FETCH for offer in offers.values())
+        self._known: set[str] | None = None
+        """The addresses that may be fetched."""
+        self._unsent = b""
+        self._records: dict[str, ToolRecord] = {}
+
+    # -- the plan ------------------------------------------------------------------------------------------------------
+
+    def begin(self, candidate: PlanCandidate, attempt: Attempt) -> None:
+        if self._inner is not None:
+            self._inner.begin(candidate, attempt)
+
+    def end(self, error: StokerError | None, retry_after: float | None) -> None:
+        if self._inner is not None:
+            self._inner.end(error, retry_after)
+        elif len(self.attempts) > 1:
+            self._context.decision.tried = self.attempts
+        if self._loop.rounds:
+            decision, attempt = self._context.decision, self.attempts[-1]
+            decision.input_tokens, decision.output_tokens = attempt.input_tokens, attempt.output_tokens
+            decision.cached_tokens, decision.cache_write_tokens = attempt.cached_tokens, attempt.cache_write_tokens
+            decision.rounds = self._loop.rounds
+            decision.tools = list(self._records.values())
+
+    async def reading(self, request: UpstreamRequest) -> AnswerReading:
+        assert request.written is not None
+        prompt = request.written.prompt
+        if self._base is None or not self.is_pinned:
+            self._base = prompt
+        for name, value in (("tools", self._written.tools), ("tool_choice", self._written.tool_choice)):
+            if value is not None:
+                prompt.echoed[name] = value
+        follows = self._translator if self._is_streamed else None
+        self._reader = RoundReader(self._loop, self._answer, is_first=not self.is_pinned)
+        return AnswerReading(self._reader, follows=follows)
+
+    def can_repair(self, request: UpstreamRequest, has_begun: bool) -> bool:
+        """The round called tools. What it wrote for the client and is not sent yet goes out when the tools begin."""
+        relay = self._context.relay
+        if self._reader is None or not self._reader.is_failed or not isinstance(relay, Relay):
+            return False
+        if isinstance(relay.translator, AnswerTranslator):
+            self._translator = relay.translator
+        self._unsent = relay.take_unsent() if self._is_streamed else b""
+        return True
+
+    # -- a round is over -----------------------------------------------------------------------------------------------
+
+    async def repair(self, request: UpstreamRequest) -> UpstreamRequest | None:
+        """Run the tools; then the request with their results, or None, if the client has to go on."""
+        reader, context = self._reader, self._context
+        assert reader is not None
+        self.is_pinned = True
+        self._answer.tokens = summed(self._answer.tokens, reader.tokens)
+        if not self._is_streamed:
+            self._answer.blocks += visible(reader.blocks, self._loop)
+        unsent, self._unsent = self._unsent, b""
+        if self._is_streamed:
+            context.reply.go_on(unsent, self._tools.keep_alive)
+        following = await context.run_cancellable(self._run(self._loop.on_round(reader.calls, reader.has_client_calls)))
+        context.raise_if_ended()
+        self._say_results(reader)
+        if isinstance(following, Finish):
+            self._finish(following.stop)
+            return None
+        prompt = self._next_prompt(following.is_last)
+        if prompt is None:
+            self._finish(StopReason.LENGTH)
+            return None
+        context.token_count = "", None
+        return await context.process(self._tools.upstream_client.formatter.with_prompt, request, prompt)
+
+    async def _run(self, commands: list[Command]) -> Ask | Finish:
+        """Carry out what the loop says, until all calls have ended. On cancel nothing runs any more."""
+        limit = asyncio.Semaphore(self._tools.limits.parallel)
+        async with asyncio.TaskGroup() as group:
+            done: asyncio.Queue[list[Command]] = asyncio.Queue()
+
+            async def call(run: Run) -> None:
+                async with limit:
+                    done.put_nowait(await self._call(run))
+
+            while True:
+                for command in commands:
+                    match command:
+                        case Begin(call=shown):
+                            self._tell(ToolBegan(self._answer.next_number, shown, self._answer.said))
+                        case End(call=shown):
+                            self._tell(ToolEnded(self._answer.next_number, shown))
+                            if not self._is_streamed:
+                                self._answer.blocks.append(shown)
+                        case Run():
+                            group.create_task(call(command), name=f"tool-{command.call.id}")
+                        case _:
+                            return command
+                commands = await done.get()
+
+    async def _call(self, run: Run) -> list[Command]:
+        name = next(asked.name for asked, call in self._loop.results if call.id == run.call.id)
+        offer = self._offers[name]
+        record = self._records.setdefault(offer.tool.name, ToolRecord(offer.tool.name, offer.tool.answers.value))
+        record.calls += 1
+        if offer.tool.answers is ServerToolKind.FETCH and same_address(run.argument) not in self._addresses():
+            record.failed += 1
+            return self._loop.on_result(run.call.id, [], "url_not_in_prior_context", 0.0)
+        most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
+        result = await self._tools.runner.run(offer.tool, offer.query(run.argument), most)
+        record.failed += bool(result.error)
+        record.seconds += result.seconds
+        record.bytes += result.bytes
+        return self._loop.on_result(run.call.id, result.pages, result.error, result.seconds)
+
+    def _addresses(self) -> set[str]:
+        """Those that stand in what users, clients' tools and earlier results said: nobody but them chose them, so a
+        page cannot have a secret put into one.
+        """
+        assert self._base is not None
+        if self._known is None:
+            said = (block for turn in self._base.turns if turn.role is Role.USER for block in turn.blocks)
+            self._known = {address for block in said for text in _texts(block) for address in addresses_in(text)}
+        return self._known
+
+    def _say_results(self, reader: RoundReader) -> None:
+        """What the model is told next: its own answer, and what came of its calls."""
+        results: list[Block] = []
+        for asked, call in self._loop.results:
+            results.append(ToolResult(asked.id, [Text(self._tools.text_of(call))]))
+            if self._known is not None or ServerToolKind.FETCH in {
+                offer.tool.answers for offer in self._offers.values()
+            }:
+                for page in call.pages:
+                    self._addresses().update((same_address(page.url), *addresses_in(page.text)))
+        said: list[Block] = [block for block in reader.blocks if not isinstance(block, ServerCall)]
+        self._turns += (Turn(Role.ASSISTANT, said), Turn(Role.USER, results))
+
+    def _next_prompt(self, is_last: bool) -> Prompt | None:
+        """None: no token of output is left."""
+        base = self._base
+        assert base is not None
+        left = base.max_tokens
+        if left is not None and self._answer.tokens.output is not None:
+            left -= self._answer.tokens.output
+            if left <= 0:
+                return None
+        tools = [tool for tool in base.tools if not (is_last and tool.name in self._offers)]
+        choice = base.tool_choice
+        is_forced = choice is not None and (
+            choice.mode is Choice.REQUIRED or (choice.mode is Choice.NAMED and choice.name in self._offers)
+        )
+        if choice is not None and is_forced:  # else the loop would never end
+            choice = ToolChoice(Choice.AUTO, allowed=choice.allowed)
+        if not tools:
+            choice = None
+        return replace(base, turns=[*base.turns, *self._turns], tools=tools, tool_choice=choice, max_tokens=left,
+                       continues=False)  # fmt: skip
+
+    # -- the client ----------------------------------------------------------------------------------------------------
+
+    def _tell(self, event: ToolBegan | ToolEnded) -> None:
+        if self._is_streamed:
+            self._answer.next_number += 1
+            self._write([event])
+
+    def _write(self, events: list[Event]) -> None:
+        assert self._translator is not None
+        if data := self._translator.insert(events):
+            self._context.reply.exchange.write(data)
+
+    def _finish(self, stop: StopReason) -> None:
+        """The answer ends here: the client has to answer its own calls first, or no output is left."""
+        context, translator = self._context, self._translator
+        assert translator is not None
+        if self._is_streamed:
+            self._write([Finished(stop), Counted(self._answer.tokens), Ended()])
+            context.reply.finish()
+        else:
+            answer = Answer("", "", self._answer.blocks, stop, tokens=self._answer.tokens)
+            context.reply.begin()
+            body = translator.write_answer(answer)
+            context.reply.send_whole(200, [(b"content-type", b"application/json")], body)
+        context.was_answered = True
+
+
+def _new_id() -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(24))
+
+
+def _texts(block: Block) -> list[str]:
+    match block:
+        case Text(text=text):
+            return [text]
+        case ToolResult(content=content):
+            return [text for one in content for text in _texts(one)]
+    return []

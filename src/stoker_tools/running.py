@@ -1,0 +1,97 @@
+"""Runs one call of one tool, with its limits, and counts what tools did."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from stoker.domain.server_tools import ServerToolKind, WebPage
+from stoker.request.relay.public_fetcher import PublicFetcher
+from stoker_tools.fetch import fetch
+from stoker_tools.result_text import fitted
+from stoker_tools.search import SearchQuery, ToolFailed, search
+from stoker_tools.tables import Tool
+
+log = logging.getLogger("stoker.tools")
+
+
+class ToolCounts:
+    """What one tool did since the start."""
+
+    def __init__(self) -> None:
+        self.active = 0
+        self.calls = 0
+        self.failed = 0
+        self.seconds = 0.0
+        self.bytes = 0
+        """Of text for models."""
+        self.problem = ""
+        """Why the last call failed; empty: it did not. It has nothing of a request."""
+
+
+class CallResult(NamedTuple):
+    pages: list[WebPage]
+    error: str
+    """The word for clients; empty: it worked."""
+    seconds: float
+    bytes: int
+    why: str = ""
+    """For the operator."""
+
+
+class ToolRunner:
+    """Used by all requests. A reload keeps the counts."""
+
+    def __init__(self, now: Callable[[], float], fetcher: PublicFetcher) -> None:
+        self.counts: dict[str, ToolCounts] = {}
+        self._now = now
+        self._fetcher = fetcher
+
+    def counts_of(self, tool: Tool) -> ToolCounts:
+        return self.counts.setdefault(tool.name, ToolCounts())
+
+    async def run(self, tool: Tool, query: SearchQuery, most: int | None = None) -> CallResult:
+        """Search for the query's text, or fetch it, if it is an address. `most`: characters for the model; None: as
+        configured. Raises nothing but CancelledError; then no connection stays open.
+        """
+        counts, began = self.counts_of(tool), self._now()
+        if counts.active >= tool.max_active:
+            why = f"{tool.max_active} calls run already ([tools.{tool.name}] max_active)"
+            return self._failed(tool, counts, ToolFailed("too_many_requests", why), 0.0)
+        counts.active += 1
+        try:
+            async with asyncio.timeout(tool.timeout):
+                if tool.answers is ServerToolKind.FETCH:
+                    pages = [await fetch(tool, query.text, query, self._fetcher)]
+                else:
+                    pages = await search(tool, query)
+                characters = tool.characters if most is None else min(most, tool.characters)
+                pages = await asyncio.to_thread(fitted, pages, characters)
+        except ToolFailed as error:
+            return self._failed(tool, counts, error, self._now() - began)
+        except TimeoutError:
+            late = ToolFailed("unavailable", f"no answer within {tool.timeout:g} s ([tools.{tool.name}] timeout)")
+            return self._failed(tool, counts, late, self._now() - began)
+        except Exception:
+            log.exception("tool '%s' failed inside Stoker", tool.name)
+            broken = ToolFailed("unavailable", "Stoker failed; its log says how")
+            return self._failed(tool, counts, broken, self._now() - began)
+        finally:
+            counts.active -= 1
+        seconds, size = self._now() - began, sum(len(page.text.encode("utf-8", "replace")) for page in pages)
+        counts.calls += 1
+        counts.seconds += seconds
+        counts.bytes += size
+        counts.problem = ""
+        return CallResult(pages, "", seconds, size)
+
+    def _failed(self, tool: Tool, counts: ToolCounts, error: ToolFailed, seconds: float) -> CallResult:
+        if error.error == "unavailable" and counts.problem != error.why:
+            log.warning("tool '%s': %s", tool.name, error.why)
+        counts.calls += 1
+        counts.failed += 1
+        counts.seconds += seconds
+        counts.problem = error.why
+        return CallResult([], error.error, seconds, 0, error.why)

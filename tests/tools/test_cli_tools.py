@@ -1,0 +1,67 @@
+"""`stoker tools` lists tools, and makes one call by hand."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stoker_tools.commands import app
+
+run = CliRunner()
+
+
+class Site(BaseHTTPRequestHandler):
+    status = 200
+
+    def do_GET(self) -> None:
+        body = json.dumps({"results": [{"url": "https://a.example/", "title": "Tower", "content": "330 m"}]}).encode()
+        self.send_response(type(self).status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *given: object) -> None:
+        pass
+
+
+@pytest.fixture
+def site() -> Iterator[HTTPServer]:
+    server = HTTPServer(("127.0.0.1", 0), Site)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    Site.status = 200
+
+
+@pytest.fixture
+def file(tmp_path: Path, site: HTTPServer) -> str:
+    path = tmp_path / "stoker.toml"
+    path.write_text(f'[tools.web]\nkind = "searxng"\nbase_url = "http://127.0.0.1:{site.server_port}"\n')
+    return str(path)
+
+
+def test_tools_are_listed(file: str, site: HTTPServer) -> None:
+    listed = run.invoke(app, ["list", "--config", file])
+    assert listed.output == (
+        f"web: web_search by searxng at http://127.0.0.1:{site.server_port}, at most 8 calls a request\n"
+    )
+    (tool,) = json.loads(run.invoke(app, ["list", "--config", file, "--json"]).output)
+    assert (tool["name"], tool["kind"], tool["answers"]) == ("web", "searxng", "web_search")
+
+
+def test_one_call_shows_what_a_model_would_get_and_says_why_it_failed(file: str) -> None:
+    tried = run.invoke(app, ["try", "web", "height of the Eiffel tower", "--config", file])
+    assert (tried.exit_code, tried.output.splitlines()[:3]) == (0, ["Tower", "https://a.example/", "330 m"])
+    Site.status = 403
+    tried = run.invoke(app, ["try", "web", "x", "--config", file, "--json"])
+    assert (tried.exit_code, json.loads(tried.output)["error"]) == (1, "unavailable")
+    assert "search.formats" in json.loads(tried.output)["why"]
