@@ -18,8 +18,10 @@ from tests.scenarios.preloaded import Command
 
 from stoker import __version__
 from stoker.cli.commands import docs_load
+from stoker.cli.commands.docs_pages import of_folder
 from stoker.cli.commands.docs_search import PageSection, find
 from stoker.cli.commands.docs_server import DocsServer
+from stoker.cli.commands.docs_site import Site
 from stoker.cli.main import run
 from stoker.domain.build import IS_COMPILED
 
@@ -176,11 +178,17 @@ QUESTIONS = {
 """Real questions, and the pages that answer them."""
 
 
+@pytest.fixture(scope="module")
+def pages() -> Site:
+    """Those of this checkout, read once."""
+    return of_folder(Path(__file__).parents[2] / "docs")
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_question_finds_its_page_among_the_first_three(
-    question: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    question: str, pages: Site, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(docs_load, "CHECKOUT", Path(__file__).parents[2] / "docs")
+    monkeypatch.setattr(docs_load, "load", lambda: pages)
     assert run(["docs", *question.split(), "--json"]) == 0
     first = [one["location"].partition("#")[0].strip("/") for one in json.loads(capsys.readouterr().out)["pages"][:3]]
     assert QUESTIONS[question] & set(first), first
