@@ -21,7 +21,6 @@ from bench import machine
 from bench.figures import show, table
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG, Outline
-from stoker.request.codec.outline import outline
 from stoker_auto.classifier.labelled_prompts import (
     ClassifierScore,
     LabelledPrompt,
@@ -32,6 +31,7 @@ from stoker_auto.classifier.labelled_prompts import (
 from stoker_auto.classify.classify import SIGNS, Classifier
 from stoker_auto.classify.weights import Weights
 from stoker_auto.routing.classifier import classify, packed
+from stoker_content.outline import outline
 
 TASKS = Path(__file__).parent.parent / "tests" / "data" / "tasks"
 LABELLED = TASKS / "labelled.jsonl"

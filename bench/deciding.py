@@ -25,12 +25,12 @@ from stoker.domain.serve import Driver, Serve, Slot
 from stoker.domain.serve_phase import ServePhase
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
-from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.lease.preview import Residency
 from stoker.request.lease.state import ServeState, SlotState
 from stoker_auto.routing.router import RoutingConstraints, TierRouter
 from stoker_auto.routing.tier_quality import TierQuality
+from stoker_content.outline import outline
 
 SMALL, LARGE = 2 * 1024, 200 * 1024
 """Bytes of a body."""

@@ -12,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from stoker.cli.clients.all_clients import CLIENTS
-from stoker.cli.clients.needs import needed_context
 from stoker.cli.main import run
+from stoker_setup.clients.all_clients import CLIENTS
+from stoker_setup.clients.needs import needed_context
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "clients.md"
 CONFIG = """\

@@ -18,13 +18,12 @@ from pathlib import Path
 import docs_links
 import msgspec
 
-from stoker.domain.answer_check import CHECKS
 from stoker.domain.decision import Attempt, Routed
 from stoker.domain.routing import ClassifierModelSettings, RouterSettings, ShadowSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import ProfileRow, Tier, Verdict, Verify
 from stoker.request.lease import commands
-from stoker.store.routed import RoutedCounts
+from stoker_auto.counts import RoutedCounts
 from stoker_auto.quality.classifier_model import OUTCOMES
 from stoker_auto.quality.classifier_model import status as told_by
 from stoker_auto.quality.judge import DROPS as OF_THE_JUDGE
@@ -32,6 +31,7 @@ from stoker_auto.quality.shadow import DROPS
 from stoker_auto.quality.shadow import status as graded
 from stoker_auto.routing.router import TierRouter
 from stoker_auto.routing.tier_quality import TierQuality
+from stoker_content.verify.finding import CHECKS
 
 ROOT = Path(__file__).resolve().parent.parent
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")

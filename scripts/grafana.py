@@ -34,6 +34,10 @@ def quantile(of: float, histogram: str, labels: str = SERVE, by: str = "serve") 
     return f"histogram_quantile({of}, {rate(f'{histogram}_bucket', labels, f'{by}, le')})"
 
 
+def device(series: str) -> str:
+    return f"max by (device) (stoker_device_{series}{{{HERE}}})"
+
+
 def state_number() -> str:
     """1 for the first state, 2 for the second: what a state timeline maps back to names."""
     numbered = (
@@ -180,6 +184,29 @@ ROWS: dict[str, list[Panel]] = {
             },
             "bytes",
             width=6,
+        ),
+    ],
+    "Devices": [
+        Panel("Use", {"{{device}}": device("use_ratio")}, "percentunit"),
+        Panel("Temperature", {"{{device}}": device("temperature_celsius")}, "celsius"),
+        Panel("Power", {"{{device}}": device("power_watts")}, "watt", stacked=True),
+        Panel(
+            "Memory",
+            {"{{device}}": device("memory_used_bytes"), "{{device}}, at most": device("memory_bytes")},
+            "bytes",
+        ),
+        Panel(
+            "Slowed down by",
+            {"{{device}} {{reason}}": f"max by (device, reason) (stoker_device_throttled{{{HERE}}})"},
+            text="power: it is at its limit, as at full work. heat, hardware: check its cooling and its power supply.",
+        ),
+        Panel(
+            "Joules per 1,000 tokens",
+            {
+                "{{key}}": f"1000 * {rate('stoker_key_energy_joules_total', by='key')} / "
+                f"""{rate("stoker_key_tokens_total", f'{HERE}, kind="output"', "key")}"""
+            },
+            text="Of all answers, those of clouds included.",
         ),
     ],
     "Tiers": [

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from stoker import __version__
-from stoker.cli.commands.completions import SCRIPTS, Shell
 from stoker.cli.main import command_tree
+from stoker_setup.commands.completions import SCRIPTS, Shell
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARE = ROOT / "share"

@@ -15,7 +15,7 @@ EXAMPLES = "many examples or many starts of Stoker"
 
 SLOW = {
     "tests/bench_smoke/": EXAMPLES,
-    "tests/cli/test_cli_doctor_gpu.py::test_started": REAL_ENGINE,
+    "tests/setup/test_cli_doctor_gpu.py::test_started": REAL_ENGINE,
     "tests/cli/test_cli_interrupted.py": EXAMPLES,
     "tests/lab/cli/test_cli_sweep.py": EXAMPLES,
     "tests/docs/test_guides.py": EXAMPLES,

@@ -15,9 +15,9 @@ from bench.gpu import models
 from bench.gpu.rows import Outcome
 from bench.gpu.stage import STAND_IN, Figures, Skipped, Stage
 from bench.swap.plane import Plane
-from stoker.cli.commands import doctor_gpu
 from stoker.fleet.drivers import process_group
 from stoker.fleet.memory.measure import snapshot
+from stoker_setup.commands import doctor_gpu
 
 PATIENCE = 60.0
 """Seconds for one request."""

@@ -12,12 +12,12 @@ from bench.gpu.rows import Outcome
 from bench.gpu.stage import Figures, Skipped, Stage, say
 from bench.swap.plane import Plane
 from bench.warm import speeds
-from stoker.cli.commands import doctor_gpu
-from stoker.cli.machine import gpu_proof
-from stoker.cli.machine.gpu_proof import GpuProof, ProofResult
 from stoker.domain.serve import Serve
 from stoker.fleet.memory.fit.check import check_fit
 from stoker.fleet.memory.host import host_memory
+from stoker_setup import gpu_proof
+from stoker_setup.commands import doctor_gpu
+from stoker_setup.gpu_proof import GpuProof, ProofResult
 
 _OUTCOMES = {
     ProofResult.OK: Outcome.MEASURED,

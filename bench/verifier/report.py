@@ -14,9 +14,9 @@ from bench.verifier.clean import Case, cases
 from bench.verifier.faults import broken
 from stoker.domain.answer import Answer, Event, Grew
 from stoker.domain.tier import Verify
-from stoker.request.verify.expectation import Expectation
-from stoker.request.verify.finding import AnswerState
-from stoker.request.verify.verifier import Verifier, events_of
+from stoker_content.verify.expectation import Expectation
+from stoker_content.verify.finding import AnswerState
+from stoker_content.verify.verifier import Verifier, events_of
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -9,5 +9,6 @@ promotion/   moves an alias to another serve on evidence, and back
 commands/    `stoker route`, `promote`, `profile`, `eval classifier`, `decisions --routes`
 
 server       the part of the server: start reading here      pages, operations   its paths below /admin
+counts       totals of routed requests, for /metrics         exposition  their series
 routing_report   what routing did, from recorded decisions; pure
 """

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from stoker.app.configuration import Configuration
 from stoker.app.server_parts import RunningServer, ServerAccess, ServerContext, ServerPart
@@ -34,6 +35,7 @@ from stoker.fleet.process.identity import KeySigner, fingerprint
 from stoker.gateway.operations import PageRequest
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.profile import unconfigured_rows
+from stoker_auto.counts import RoutedCounts
 from stoker_auto.pages import AutoPages
 from stoker_auto.promotion.overrides import Overrides
 from stoker_auto.promotion.promotions import Promotions
@@ -52,6 +54,9 @@ from stoker_auto.routing.prewarm import Prewarmer
 from stoker_auto.routing.router import TierRouter
 from stoker_auto.routing.tier_quality import TierQuality
 
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
 log = logging.getLogger("stoker.app")
 
 
@@ -66,6 +71,8 @@ class AutoPart(ServerPart):
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
+        self.counts = RoutedCounts()
+        self._shown: Mapping[str, object] = {}
         clock = context.clock
         self._prewarmer = Prewarmer(
             lambda: context.publish(PredictionsChanged()), clock.now, asyncio.get_running_loop().call_later
@@ -78,7 +85,7 @@ class AutoPart(ServerPart):
 
     def connect(self, server: ServerAccess) -> None:
         context = self._context
-        clock, directory, counts, note = context.clock, context.directory, context.metrics.routed, context.note
+        clock, directory, counts, note = context.clock, context.directory, self.counts, context.note
         self._server, conductor = server, server.conductor
         self.tier_quality = TierQuality()
         demoter = Demoter(self.tier_quality, directory, conductor.target, clock, Reports(note, counts.observe_demotion))
@@ -107,7 +114,7 @@ class AutoPart(ServerPart):
         settings, router = configuration.settings, configuration.settings.router
         self._allowed_before = self._allowed()
         self.promotions.configure(settings.aliases, settings.serves, settings.gates)
-        self._context.metrics.routed.set_clouds(cloud_costs(router))
+        self.counts.set_clouds(cloud_costs(router))
         if router is None:
             self.router = self.dispatcher = None
             self.monitor.use_router(None)
@@ -187,6 +194,7 @@ class AutoPart(ServerPart):
         self.promotions.observe(decision)
         if decision.routed is not None:
             self.monitor.observe(decision.routed)
+            self.counts.observe(decision, decision.routed)
 
     def on_event(self, event: Event) -> None:
         match event:
@@ -237,10 +245,18 @@ class AutoPart(ServerPart):
         return self.grader.grade_of(request)
 
     def status(self) -> Mapping[str, object]:
+        """Remembered for `metrics`, which is called in another thread: each scrape makes this document first."""
         if self.router is None:
+            self._shown = {}
             return {"routing": None}
         found = {"shadow": self.grader.status(), "classifier": self.classifier_model.status()}
-        return {"routing": {**self.router.status(), **found}}
+        self._shown = {**self.router.status(), **found}
+        return {"routing": self._shown}
+
+    def metrics(self) -> Sequence[Metric]:
+        from stoker_auto.exposition import families
+
+        return list(families(self.counts, self._shown))
 
 
 def _launch_of(signing_key: Callable[[], bytes]) -> Callable[[Serve], str]:

@@ -106,18 +106,19 @@ def finish(imported: ImportedConfig, options: ImportOptions) -> None:
 
 def _end(verdict: ConfigVerdict, files: Sequence[Path], options: ImportOptions) -> ImportEnd:
     """As `doctor` looks at each serve, and as the dry run of its start does."""
-    from stoker.cli.commands import doctor_checks
     from stoker.cli.console.installation import is_running
+    from stoker.extensions import offered
 
     settings = verdict.settings
     not_ready = [("", problem) for problem in verdict.unset]
     where = options.path.absolute()
     command, holder = "stoker up", ""
     if settings is not None and not verdict.refusals:
+        serve_problems = offered("serve-problems") or (lambda serve, paths: ())
         not_ready += [
             (serve.name, problem.removeprefix(f"serve '{serve.name}': "))
             for serve in settings.serves
-            for problem in doctor_checks.serve_problems(serve, settings.paths)
+            for problem in serve_problems(serve, settings.paths)
         ]
         door = settings.front_door
         if is_running(replace(settings, source=str(where))):

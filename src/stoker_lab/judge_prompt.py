@@ -20,9 +20,9 @@ from stoker.domain.prompt import (
     ToolCall,
     ToolResult,
 )
-from stoker.domain.question import question, quoted, whole_object
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, GradedRow, Verdict
+from stoker_content.question import question, quoted, whole_object
 from stoker_lab.judging import MIN_GRADES
 from stoker_lab.statistics import stats
 from stoker_lab.validator.wording import wording_of

@@ -3,5 +3,6 @@
 loop          the state machine, without IO        checks     the layers that judge a block
 memory        scratchpads, files of a project      prompts    what the worker and the validator are told
 orchestrators the configured ones: which policy, which worker   policy   how a request is answered
+counts        totals of orchestrated requests      exposition  their series in /metrics
 runner        carries out the loop's commands      worker     asks the worker      reply_writer   answers the client
 """

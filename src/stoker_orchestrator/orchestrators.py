@@ -26,12 +26,12 @@ from stoker.domain.task import CLASSES
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.planner import Answer, CandidateHealth, PlannedRequest, Planner, Renamed, Route
 from stoker.exchange.request_context import RequestContext
-from stoker.request.codec.outline import outline
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.names import Names
 from stoker.request.decide.plan import Plan, PlanCandidate
 from stoker.request.translate.translate import READ_PROMPT, read_prompt
 from stoker.store.files.remedies import remedy
+from stoker_content.outline import outline
 from stoker_orchestrator import policy as policies
 from stoker_orchestrator.checks.checker import LayeredChecker, build_checker
 from stoker_orchestrator.checks.names import Asked
@@ -98,8 +98,8 @@ class Orchestrators(Planner):
         self._context.pads.clean_in_thread({name: one.keep for name, one in self._by_name.items()})
 
     async def plan(self, request: PlannedRequest) -> Answer | Renamed | None:
-        """Block by block; or, if the policy is `simple`, the worker answers as it answers any request. Raises
-        StokerError.
+        """Block by block; or, if the policy is `simple`, the worker answers as it answers any request. `auto`, where no
+        tier may write: who answers to that name says why. Raises StokerError.
         """
         call, endpoint, fields, body, names = (
             request.call, request.endpoint, request.fields, request.body, request.names
@@ -122,7 +122,7 @@ class Orchestrators(Planner):
         if route is None and router is not None:
             route = await router.route(request)
         if route is None and orchestrator.worker == AUTO:
-            return Renamed(AUTO)  # who answers to that name says why nothing is routed
+            return Renamed(AUTO)
         task = route.task if route is not None else await self._class_of(call, endpoint, body)
         workers = self._workers(orchestrator, names, route)
         if chosen.needs_class:
@@ -130,8 +130,7 @@ class Orchestrators(Planner):
         if chosen.policy is Policy.SIMPLE:
             return self._leave_to_worker(call, orchestrator, chosen)
         if not workers:
-            text = f"no tier may work for orchestrator '{orchestrator.name}' at class '{task}': see `stoker explain`"
-            raise ClientError(text, code="no_tier", status=403, param="model")
+            return Renamed(AUTO)
         reply.set_header(POLICY_HEADER, chosen.policy.value.encode())
         serves = self._together(workers, self._validator(orchestrator, names))
         head = self._head(orchestrator, call, workers[0].serve, task, hashlib.sha256(body).hexdigest())

@@ -62,7 +62,9 @@ def status(
     settings = load_settings(config, needs_secrets=False)
     chosen = [cluster for cluster in settings.clusters if name in (None, cluster.name)]
     if name is not None and not chosen:
-        raise UsageError(_unknown(name, [cluster.name for cluster in settings.clusters]))
+        raise UsageError(
+            _unknown(name, [cluster.name for cluster in settings.clusters], options.same_place(config, None))
+        )
     found = [_examined(cluster, settings.slots) for cluster in chosen]
     if json:
         terminal.emit([_document(one) for one in found])
@@ -108,10 +110,10 @@ def _examined(cluster: Cluster, slots: Iterable[Slot]) -> _ReachedCluster | _Unr
     return _ReachedCluster(cluster, found, slots_without_node(cluster, slots, found))
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
+def _unknown(name: str, known: Sequence[str], place: str) -> str:
     if not known:
         return f"there is no cluster '{name}': the configuration has no [clusters.NAME]; see stoker cluster up-example"
-    return f"there is no cluster '{name}'; there is {', '.join(known)}: stoker cluster status {known[0]}"
+    return f"there is no cluster '{name}'; there is {', '.join(known)}: stoker cluster status {known[0]}{place}"
 
 
 def _show(one: _ReachedCluster | _UnreachedCluster) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+from stoker.domain.doctor_finding import DoctorFinding, DoctorHealth
 from stoker.domain.figures import counted
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import pytest
 
 from stoker.access.access_file import USAGE_COLUMNS, AccessFile, UsageRow
 from stoker.access.usage import HOUR, STOKER, UsageTotals, amounts_of
+from stoker.access.usage_report import usage_report
 from stoker.domain.decision import Decision
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret
@@ -44,6 +45,22 @@ def test_a_request_counts_what_each_serve_used_that_it_asked() -> None:
         },
     }  # fmt: skip
     assert totals.take() == []
+
+
+def test_energy_is_the_accelerator_time_at_the_power_of_the_serve_where_that_is_known() -> None:
+    totals = UsageTotals(Clock())
+    totals.watts_of = {"s": 200.0}.get
+    totals.record(KEY, ended("s"), [ServeUsage("s", 100, 10, accelerator_seconds=0.5)])
+    totals.record(KEY, ended("s"), [ServeUsage("s", 100, 90, accelerator_seconds=1.5)])
+    totals.record(KEY, ended("other"), [ServeUsage("other", 100, 50, accelerator_seconds=3.0)])
+    rows = totals.take()
+    [known, unknown] = usage_report(rows, ("model",))
+    if known["model"] != "s":
+        known, unknown = unknown, known
+    assert (known["joules"], known["joules_per_1000_tokens"]) == (400.0, 4000.0)
+    assert (unknown["joules"], unknown["joules_per_1000_tokens"]) == (None, None)
+    [total] = usage_report(rows, ())
+    assert total["joules_per_1000_tokens"] == 4000.0, "tokens of unknown energy do not count"
 
 
 def test_cached_tokens_cost_what_they_cost() -> None:

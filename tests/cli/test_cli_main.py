@@ -29,7 +29,7 @@ def test_a_command_imports_no_other_command_and_no_pydantic() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
     imported = set(done.stdout.split())
     assert "stoker.cli.commands.serves" in imported
-    assert imported.isdisjoint({"pydantic", "stoker.cli.commands.init", "stoker_lab.commands.benchmark"})
+    assert imported.isdisjoint({"pydantic", "stoker_setup.commands.init", "stoker_lab.commands.benchmark"})
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -389,8 +389,8 @@ def test_options_after_two_dashes_belong_to_the_engine(capsys: pytest.CaptureFix
 
 READS_SECRETS = {
     "commands/read_again.py": "starts the serves with them",
-    "commands/install.py": "checks that the service will have them",
-    "commands/init.py": "checks the file that it has just written",
+    "stoker_setup/commands/install.py": "checks that the service will have them",
+    "stoker_setup/commands/init.py": "checks the file that it has just written",
     "stoker_import/write.py": "says which variables are missing",
     "stoker_edge/route_sync.py": "asks workers and public routes with them, where no Stoker may run",
     "console/installation.py": "for `config check` and `doctor`, which say what is missing",

@@ -18,7 +18,7 @@ SPARK = Path(__file__).parents[2] / "src" / "stoker" / "models" / "spark.gguf"
 NOT_FOR_SERVING = (
     "argparse", "email", "http.client", "importlib.metadata", "multiprocessing", "prometheus_client", "psutil",
     "pydantic", "rich", "urllib.request", "zipfile",
-    "stoker.cli.commands.init", "stoker.cli.console.control", "stoker.engines.embedded",
+    "stoker_setup.commands.init", "stoker.cli.console.control", "stoker.engines.embedded",
     "stoker.fleet.weights.http_download", "stoker_lab.preflight.run",
     "stoker_orchestrator.orchestrators", "stoker_auto.classify.asks", "stoker_auto.classify.classify",
     "stoker.request.translate.chat.read_prompt", "stoker.request.translate.messages",

@@ -193,6 +193,13 @@ attention_backend = ["flashinfer", "triton"]
 memory_fraction = 0.9
 sampling = { temperature = 0.6 }
 rendezvous = "10.0.0.1:29500"
+cpu_moe = true
+n_cpu_moe = 4
+speculative = "mtp"
+mmproj = "p.gguf"
+adapters = ["a"]
+kv_offload = "8GiB"
+kv_offload_backend = "native"
 warm = "pin"
 [warm]
 memory = "32GiB"

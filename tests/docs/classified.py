@@ -15,6 +15,7 @@ VALIDATED = (
     "test_a_validator_is_measured_once_and_the_configuration_check_knows"
 )
 
+LAUNCHED = "tests/scenarios/test_agents.py::test_an_agent_is_launched_with_nothing_of_its_own_changed"
 ELSEWHERE = {
     "scripts/release bump 0.2.0": "tests/release/test_changelog.py::"
     "test_bump_sets_the_version_everywhere_and_refuses_before_it_writes",
@@ -51,11 +52,11 @@ ELSEWHERE = {
     "stoker import ollama": "tests/importing/scenarios/test_moving_in.py::"
     "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
     "stoker route-sync": "tests/edge/scenarios/test_edges.py::test_an_ingress_follows_a_stoker_that_runs_on_the_worker",
-    "stoker stage http://models.lan/big-00001-of-00002.gguf --quota 200GiB": "tests/cli/test_cli_stage.py::"
+    "stoker stage http://models.lan/big-00001-of-00002.gguf --quota 200GiB": "tests/setup/test_cli_stage.py::"
     "test_over_http_with_a_signed_address_nothing_of_the_signature_is_kept_or_said",
     "stoker up --replace": "tests/scenarios/test_replacing.py::"
     "test_restarts_under_streams_refuse_no_connection_and_cut_no_stream",
-    "sudo stoker install systemd --profile spark --start": "tests/cli/test_cli_install.py::"
+    "sudo stoker install systemd --profile spark --start": "tests/setup/test_cli_install.py::"
     "test_profile_is_what_runs_after_the_next_start",
     "stoker eval preflight --base-url http://127.0.0.1:9713 --only needle,over-context": "tests/lab/scenarios/"
     "test_measuring_preflight.py::test_preflight_through_the_front_door_passes_and_is_kept",
@@ -99,6 +100,8 @@ ELSEWHERE = {
     "test_what_is_exported_can_be_imported_elsewhere",
     "stoker profile import profile.json": "tests/auto/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
+    "stoker launch claude-code": LAUNCHED,
+    'stoker launch codex --model coder -- exec "fix the tests"': LAUNCHED,
 }
 """The test that runs the command, or the function behind it, in its own surroundings."""
 

@@ -14,18 +14,22 @@ SOURCE = ROOT / "src"
 STATIC = SOURCE / "stoker" / "gateway" / "web" / "static"
 COMMAND = re.compile(r"(?<![\w/.-])(?<!--command )(?<!keys set )stoker (?=[a-z-])")
 END = re.compile(r"\n|[,;:.)] |[;)]|:(?![/\d])|,$|\.$| \(| - |`|, or | or (?=stoker)|<|\[|$")
+PLACE = "\0"
+"""Stands for the options that lead to the same Stoker, where a text of the source has them filled in."""
+PLACES = re.compile(r"([\w.]+\.)?(place|same_place\(.*\))")
 NO_COMMAND = re.compile(r"stoker embedded engine")
 """What begins like a command and is none: the first word of a log line."""
 
 
 class Proposal(NamedTuple):
     """`is_whole`: it stands behind a colon, or begins the text, and is to be typed as it is. Others may leave arguments
-    out.
+    out. `has_place`: the options follow that lead to the same Stoker, if such were given.
     """
 
     place: str
     text: str
     is_whole: bool
+    has_place: bool = False
 
 
 def in_text(text: str, place: str = "") -> Iterator[Proposal]:
@@ -43,7 +47,8 @@ def in_text(text: str, place: str = "") -> Iterator[Proposal]:
             end = _end(rest)
         is_whole = before.strip("` ").endswith((":", ": ")) or not before.strip("` ")
         is_whole = is_whole and bool(re.match(r"`?[.,;)\n]|$", rest[end:]))
-        yield Proposal(place, rest[:end].rstrip(" .,"), is_whole)
+        shown = rest[:end].rstrip(" .,")
+        yield Proposal(place, shown.replace(PLACE, ""), is_whole, PLACE in shown)
 
 
 def _end(rest: str) -> int:
@@ -52,7 +57,7 @@ def _end(rest: str) -> int:
 
 
 def in_source(root: Path = SOURCE) -> Iterator[Proposal]:
-    """Of all texts of the program but docstrings, with `1` for what is filled in."""
+    """Of all texts of the program but docstrings, with `1` for what is filled in. See `Proposal.has_place`."""
     for path in sorted(root.rglob("*.py")):
         if "stoker " in (source := path.read_text(encoding="utf-8")):  # parsing the others takes long
             for line, text in _texts(ast.parse(source)):
@@ -72,6 +77,12 @@ def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     parts |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            yield node.lineno, "".join(v.value if isinstance(v, ast.Constant) else "1" for v in node.values)  # type: ignore[misc]
+            yield node.lineno, "".join(map(_shown, node.values))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
             yield node.lineno, node.value
+
+
+def _shown(part: ast.expr) -> str:
+    if isinstance(part, ast.FormattedValue):
+        return PLACE if PLACES.fullmatch(ast.unparse(part.value)) else "1"
+    return str(part.value) if isinstance(part, ast.Constant) else ""

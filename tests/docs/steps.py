@@ -49,6 +49,8 @@ WITH_STOKER = [
     Step("curl -N 'http://127.0.0.1:8000/events?topics=status,decisions'", "event: snapshot", ends=True),
     Step("stoker client", "claude-code"),
     Step("stoker client claude-code", "ANTHROPIC_BASE_URL"),
+    Step("stoker client openai-python", "base_url"),
+    Step("stoker launch", "opencode"),
     Step('eval "$(stoker client env)"'),
     Step("export OPENAI_BASE_URL=http://127.0.0.1:8000/v1   OPENAI_API_KEY=none"),
     Step("export ANTHROPIC_BASE_URL=http://127.0.0.1:8000   ANTHROPIC_API_KEY=none"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.docs.commands import ROOT
 from tests.docs.proposals import Proposal, in_source, in_text, on_the_page
-from tests.docs.test_commands import mistaken, refusal
+from tests.docs.test_commands import STOKER, mistaken, refusal
 from tests.scenarios import proposing
 
 IN_SOURCE = list(in_source())
@@ -41,15 +44,50 @@ def test_what_is_to_be_typed_as_it_stands_is_taken_as_it_stands() -> None:
     assert [one for one in found if one[-1]] == []
 
 
+def has_option(words: list[str], option: str) -> bool:
+    """Whether the command takes it."""
+    command: Any = STOKER
+    for word in words:
+        if word in getattr(command, "commands", ()):
+            command = command.commands[word]
+    return any(option in one.opts for one in command.params)
+
+
+def test_what_a_command_proposes_leads_to_the_stoker_that_it_was_given() -> None:
+    """`--config` or `--state` of the command that speaks is repeated, as `options.same_place` does."""
+    of_commands = [one for one in IN_SOURCE if one.is_whole and re.search(r"/(cli|commands?)(/|_|\.)", one.place)]
+    needs = [
+        one for one in of_commands if has_option(words(one), "--config") and not re.search("--config|--state", one.text)
+    ]
+    without = [one for one in needs if not one.has_place and one.text not in NEED_NO_PLACE]
+    assert [one[:2] for one in without if not one.place.startswith(tuple(GIVE_NO_PLACE))] == []
+    assert sum(one.has_place for one in IN_SOURCE) > 50
+
+
+GIVE_NO_PLACE = {
+    "stoker/cli/console/hints.py": "the words were none that it takes, so its options were not read",
+    "stoker/cli/commands/doctor": "what it proposes goes through doctor.py, which adds them",
+    "stoker/cli/commands/init": "it names the file that it writes",
+    "stoker_import/command_output.py": "it names the file that it writes",
+    "stoker/cli/console/control.py": "a default: who makes one says how Stoker is started",
+    "stoker/cli/console/loading.py": "they are added where `watch_with` is printed",
+    "stoker/cli/console/unmeasured.py": "a warning about a configuration, from wherever it was read",
+    "stoker_orchestrator/commands/validator.py": "a warning about a configuration, from wherever it was read",
+}
+NEED_NO_PLACE = {
+    "stoker up --demo", "stoker fit PATH/TO/MODEL.gguf", "stoker orchestrator prompts --ship", "stoker client curl",
+}  # fmt: skip
+"""They need no configuration, or find the Stoker that runs."""
+
+
 def test_every_command_that_is_proposed_is_typed_in_the_situation_that_proposes_it() -> None:
-    """By tests/scenarios/test_proposals.py, or another test; or the table says why none can. Each distinct command is
-    typed once: where two places propose the same words, it is in one of their situations.
+    """By tests/scenarios/test_proposals.py, or another test. Each distinct command is typed once: where two places
+    propose the same words, it is in one of their situations.
     """
     collected = {one.text for one in (*IN_SOURCE, *ON_THE_PAGE)}
-    kinds = {"typed": proposing.TYPED, "elsewhere": set(proposing.ELSEWHERE), "not": set(proposing.NOT_TYPED)}
-    assert collected - set().union(*kinds.values()) == set()
-    assert {kind: texts - collected for kind, texts in kinds.items() if texts - collected} == {}
-    assert kinds["typed"] & (kinds["elsewhere"] | kinds["not"]) == kinds["elsewhere"] & kinds["not"] == set()
+    elsewhere = set(proposing.ELSEWHERE)
+    assert (collected - proposing.TYPED - elsewhere, (proposing.TYPED | elsewhere) - collected) == (set(), set())
+    assert proposing.TYPED & elsewhere == set()
 
 
 @pytest.mark.parametrize("test", sorted(set(proposing.ELSEWHERE.values())))
@@ -71,4 +109,15 @@ def test_the_test_that_types_it_exists(test: str) -> None:
     ],
 )
 def test_commands_are_found_in_a_message(text: str, found: list[tuple[str, bool]]) -> None:
-    assert [one[1:] for one in in_text(text)] == found
+    assert [one[1:3] for one in in_text(text)] == found
+
+
+def test_the_options_that_lead_to_a_stoker_are_seen_in_the_source(tmp_path: Path) -> None:
+    texts = [
+        'f"a: stoker reload{place}"',
+        'f"a: stoker reload{found.installation.place}"',
+        'f"a: stoker reload{other}"',
+    ]
+    (tmp_path / "a.py").write_text("\n".join(f"x = {text}" for text in texts))
+    found = [one[1:] for one in in_source(tmp_path)]
+    assert found == [("stoker reload", True, True), ("stoker reload", True, True), ("stoker reload1", True, False)]

@@ -18,7 +18,9 @@ CONFIGURATION = (Path(__file__).parents[2] / "docs" / "reference" / "configurati
 EXAMPLES: dict[str, Any] = {
     "context": "N", "parallel": "N", "threads": "N", "gpu_layers": "N", "tensor_parallel": "N",
     "pipeline_parallel": "N", "memory_fraction": "X", "batched_tokens": "N", "dtype": "T", "quantization": "Q",
-    "kv_cache_type": "T", "attention_backend": "NAME", "prefix_caching": False, "graphs": False, "tool_parser": "NAME",
+    "kv_cache_type": "T", "cpu_moe": True, "n_cpu_moe": "N", "speculative": "DRAFT", "mmproj": "FILE",
+    "adapters": ("NAME.gguf",), "kv_offload": 8 * 2**30, "kv_offload_backend": "NAME",
+    "attention_backend": "NAME", "prefix_caching": False, "graphs": False, "tool_parser": "NAME",
     "reasoning_parser": "NAME", "chat_template": "./FILE", "thinking": False, "sampling": {"top_p": 0.9},
     "rendezvous": "HOST:PORT", "trust_remote_code": True, "metrics": True,
 }  # fmt: skip
@@ -43,9 +45,9 @@ def table(first: str, rows: Iterable[tuple[str, Iterable[str]]]) -> str:
 
 
 def keys() -> str:
-    shown = {
-        key: f"{key} = {str(EXAMPLES[key]).lower()}" if isinstance(EXAMPLES[key], bool) else key for key in options.KEYS
-    }
+    values = {"kv_offload": '"8GiB"'}
+    values |= {key: str(value).lower() for key, value in EXAMPLES.items() if isinstance(value, bool)}
+    shown = {key: f"{key} = {values[key]}" if key in values else key for key in options.KEYS}
     return table("key", ((shown[key], (said(engine, key) for engine in STARTED)) for key in options.KEYS))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,10 @@ def words(given: Serve) -> list[str]:
         ({"chat_template": "chatml"}, "--chat-template chatml --metrics"),
         ({"thinking": True}, "--reasoning on --metrics"),
         ({"thinking": False}, "--reasoning off --metrics"),
+        ({"cpu_moe": True, "n_cpu_moe": 4}, "--metrics"),  # on processors all of it is in main memory
+        ({"speculative": "auto"}, "--metrics"),
+        ({"speculative": "mtp"}, "--spec-type draft-mtp --metrics"),
+        ({"kv_offload": 3 * 2**20 + 1}, "--cache-ram 4 --metrics"),
         (
             {"sampling": SAMPLING},
             "--temp 0.25 --top-p 0.5 --top-k 7 --min-p 0.125 --repeat-penalty 1.5 --metrics",
@@ -84,6 +89,32 @@ def test_the_embedded_engines_refusal_names_the_nearest_option_and_where_all_are
     assert refused is not None
     assert "(it takes --cache-type-k); what the embedded engine takes: stoker docs embedded engine options" in refused
     assert "--ctx-size" not in refused
+
+
+def test_experts_are_left_in_main_memory_by_a_server_that_has_a_device(tmp_path: Path) -> None:
+    program = tmp_path / "llama-server"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    outside = {"embedded": False, "env": {"PATH": str(tmp_path)}}
+    assert words(replace(serve(tmp_path, cpu_moe=True), **outside))[:1] == ["--cpu-moe"]  # type: ignore[arg-type]
+    assert words(replace(serve(tmp_path, n_cpu_moe=4), **outside))[:2] == ["--n-cpu-moe", "4"]  # type: ignore[arg-type]
+    [problem] = plan.problems(replace(serve(tmp_path, n_cpu_moe=4), gpu_layers=9))
+    assert "which the embedded engine cannot beside a GPU: install llama.cpp's `llama-server`" in problem
+
+
+def test_what_is_loaded_beside_the_model_has_to_be_there(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent.gguf")
+    given = serve(tmp_path, speculative=absent, mmproj=absent, adapters=(absent,))
+    assert words(given)[:6] == ["-md", absent, "--mmproj", absent, "--lora", absent]
+    assert embedded.refusal(words(given)) is None
+    found = plan.problems(given)
+    for what, problem in zip(("draft model", "projector", "adapter"), found, strict=True):
+        assert problem.startswith(f"the {what} of serve 'tiny': {absent} does not exist")
+
+
+def test_callers_share_no_cache_where_conversations_are_kept_apart(tmp_path: Path) -> None:
+    [problem] = plan.unsupported(replace(serve(tmp_path, kv_offload=2**30), keep_conversations=True))
+    assert "`kv_offload` and `keep_conversations` exclude each other" in problem
 
 
 def test_a_chat_template_of_ones_own_is_a_file(tmp_path: Path) -> None:
@@ -175,6 +206,17 @@ class TestRealStarts:
             given = serve(workshop.directory, chat_template="t.jinja", thinking=thinking)
             answer = await asked(fleet, workshop, given, "/apply-template", {"messages": MESSAGES})
             assert answer.json() == {"prompt": f"Hi thinks: {said}"}
+            await fleet.close(False)
+
+        tell(story)
+
+    def test_a_draft_model_proposes_tokens(self, tell: Tell) -> None:
+        async def story(workshop: Any) -> None:
+            fleet = workshop.supervisor()
+            given = serve(workshop.directory, speculative=str(workshop.directory / "tiny.gguf"))
+            ask = {"prompt": "one two three four", "max_tokens": 16, "temperature": 0}
+            timings = (await asked(fleet, workshop, given, "/v1/completions", ask)).json()["timings"]
+            assert timings["draft_n_accepted"] > 0, "it is the model itself"
             await fleet.close(False)
 
         tell(story)

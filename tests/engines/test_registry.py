@@ -27,12 +27,10 @@ SOURCE = Path(stoker.__file__).parent
 OWN = ("llama_cpp", "embedded", "embedded_architectures", "mlx_lm", "vllm", "sglang", "registry")
 PROTOCOLS = {
     "gateway/openapi.py": "the paths of llama.cpp's router, for its clients",
-    "cli/clients/programs.py": "variables that a client reads",
     "cli/machine/discover.py": "the folder in which llama.cpp keeps what it downloads",
     "domain/serve.py": "the engine of a serve that names none",
     "store/files/model_file.py": "how the parts of a GGUF model are found",
     "domain/errors.py": "how a model gets its projector",
-    "cli/commands/init_config.py": "a comment with an example",
 }
 """Files whose words are no branch on an engine."""
 HELP = ("setting", "Option", "Argument")

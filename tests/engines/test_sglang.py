@@ -54,6 +54,28 @@ def test_every_key_is_said_in_sglangs_words(tmp_path: Path) -> None:
     assert launch.environment == {"SGLANG_HOST_IP": "10.0.0.7"}
 
 
+@pytest.mark.parametrize(
+    ("tuning", "said"),
+    [
+        ({"speculative": "mtp"}, "--speculative-algorithm NEXTN"),
+        (
+            {"speculative": "org/small"},
+            "--speculative-algorithm STANDALONE --speculative-draft-model-path org/small",
+        ),
+        ({"adapters": ("/a/one.safetensors",)}, "--enable-lora --lora-paths one=/a/one.safetensors"),
+        ({"kv_offload": 80 * 10**9}, "--enable-hierarchical-cache --hicache-size 80 --page-size 64"),
+        (
+            {"kv_offload": 80 * 10**9, "tensor_parallel": 8},
+            "--tensor-parallel-size 8 --enable-hierarchical-cache --hicache-size 10 --page-size 64",
+        ),
+    ],
+)
+def test_what_is_loaded_beside_the_model(tuning: dict[str, Any], said: str, tmp_path: Path) -> None:
+    plain, more = (plan.plan(serve(tmp_path, **given), PLACE).argv for given in ({}, tuning))
+    assert " ".join(word for word in more if word not in plain) == said
+    assert plan.unsupported(serve(tmp_path, **tuning)) == []
+
+
 def test_what_is_not_given_is_left_to_sglang_but_metrics_are_on(tmp_path: Path) -> None:
     launch = plan.plan(serve(tmp_path, prefix_caching=True, graphs=True), PLACE)
     assert " ".join(launch.argv[2:]) == (

@@ -60,6 +60,33 @@ def test_every_key_is_said_in_vllms_words(tmp_path: Path) -> None:
     assert launch.environment["VLLM_HOST_IP"] == "10.0.0.7", "its parts do not find each other by a public address"
 
 
+@pytest.mark.parametrize(
+    ("tuning", "said"),
+    [
+        ({"speculative": "auto"}, ""),
+        ({"speculative": "mtp"}, '--speculative-config {"method": "mtp", "num_speculative_tokens": 1}'),
+        ({"speculative": "org/small"}, '--speculative-config {"model": "org/small", "num_speculative_tokens": 4}'),
+        ({"adapters": ("/a/one", "/b/two/")}, "--enable-lora --lora-modules one=/a/one two=/b/two/"),
+        ({"kv_offload": 3 * 2**29}, "--kv-offloading-size 1.5"),
+        (
+            {"kv_offload": 2**30, "kv_offload_backend": "lmcache"},
+            "--kv-offloading-size 1 --kv-offloading-backend lmcache",
+        ),
+    ],
+)
+def test_what_is_loaded_beside_the_model(tuning: dict[str, Any], said: str, tmp_path: Path) -> None:
+    plain, more = line(serve(tmp_path)), line(serve(tmp_path, **tuning))
+    assert " ".join(word for word in more.split() if word not in plain.split()) == said
+    assert plan.unsupported(serve(tmp_path, **tuning)) == []
+
+
+def test_an_offload_of_the_cache_needs_its_size_and_a_known_backend(tmp_path: Path) -> None:
+    [problem] = plan.unsupported(serve(tmp_path, kv_offload_backend="native"))
+    assert "`kv_offload_backend` needs `kv_offload`" in problem
+    [problem] = plan.unsupported(serve(tmp_path, kv_offload=1, kv_offload_backend="disk"))
+    assert "it is one of native, lmcache" in problem
+
+
 def test_what_is_not_given_is_left_to_vllm_and_code_of_the_model_is_not_run(tmp_path: Path) -> None:
     assert line(serve(tmp_path)) == (
         "serve org/model --served-model-name big --host 127.0.0.1 --port 1234 --max-num-seqs 4"

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
-from stoker.domain.swap import EndedSwap
+from stoker.domain.swap import SwapReport
 from stoker.gateway.explain.explanation import explain, with_waits
 from stoker.gateway.explain.facts import as_text, facts
 from stoker.gateway.explain.timeline import Span, SpanKind
 
 PHASES = {"drain": 1.0, "check": 0.01, "stop": 0.25, "start": 2.0, "ready": 0.5}
-SWAP = EndedSwap(1005.0, 7, "coder", "gpu0", ("chat",), phases=PHASES)
+SWAP = SwapReport(7, "coder", "gpu0", ("chat",), "ready", PHASES, at=1005.0)
 """It began at 1001.24."""
 
 
@@ -64,21 +64,22 @@ def test_who_kept_the_slot_was_in_use_or_was_kept_though_unused() -> None:
 
 
 def test_swaps_of_other_slots_and_of_another_time_are_not_named() -> None:
-    elsewhere = EndedSwap(1003.0, 8, "bge", "gpu1", phases={"start": 1.0})
-    later = EndedSwap(1200.0, 9, "coder", "gpu0", phases={"start": 1.0})
+    elsewhere = SwapReport(8, "bge", "gpu1", (), "ready", {"start": 1.0}, at=1003.0)
+    later = SwapReport(9, "coder", "gpu0", (), "ready", {"start": 1.0}, at=1200.0)
     spans = explain(request(), [elsewhere, later, SWAP]).spans
     assert not [one for one in spans if "swap 8" in one.words or "swap 9" in one.words]
 
 
 def test_another_model_that_was_loaded_first_is_named() -> None:
-    first = EndedSwap(1001.0, 6, "other", "gpu0", ("coder",), phases={"drain": 0.2, "stop": 0.3, "start": 0.5})
+    first = SwapReport(6, "other", "gpu0", ("coder",), "ready", {"drain": 0.2, "stop": 0.3, "start": 0.5}, at=1001.0)
     words = [one.words for one in explain(request(), [SWAP, first]).spans]
     assert words[1:3] == ["coder ended its requests (swap 6)", "coder stopped and freed its memory (swap 6)"]
     assert "other started from disk (swap 6)" in words
 
 
 def test_a_start_that_failed_says_why() -> None:
-    failed = EndedSwap(1002.0, 5, "coder", "gpu0", (), "failed", {"check": 0.0, "start": 1.5}, error="no memory")
+    why = "serve 'coder' did not start: no memory"
+    failed = SwapReport(5, "coder", "gpu0", (), "failed", {"check": 0.0, "start": 1.5}, error=why, at=1002.0)
     gone = request(attempts=0, outcome="refused", reason="start_failed", queued=2.0, latency=2.0, ttft=None)
     assert explain(gone, [failed]).spans[0].words == "waited for coder, which did not start: no memory"
 
@@ -163,7 +164,9 @@ def test_what_it_waited_for_is_kept_with_the_decision_and_explains_it_without_an
     kept = msgspec.json.decode(msgspec.json.encode(with_waits(request(), [SWAP], [user])), type=Decision)
     assert explain(kept).spans == known.spans
     assert as_text("r", explain(kept).facts) == as_text("r", known.facts)
-    assert explain(kept, [EndedSwap(1003.0, 99, "coder", "gpu0")]).spans == known.spans, "swaps of another run"
+    assert explain(kept, [SwapReport(99, "coder", "gpu0", (), "ready", at=1003.0)]).spans == known.spans, (
+        "swaps of another run"
+    )
 
 
 def test_a_request_that_did_not_wait_is_kept_as_it_is() -> None:
@@ -172,8 +175,8 @@ def test_a_request_that_did_not_wait_is_kept_as_it_is() -> None:
 
 
 def test_nothing_that_an_engine_printed_is_kept_but_what_to_do_is() -> None:
-    failed = EndedSwap(
-        1002.0, 5, "coder", "gpu0", (), "failed", {"start": 1.5}, error="the user said: my password is hunter2"
+    failed = SwapReport(
+        5, "coder", "gpu0", (), "failed", {"start": 1.5}, error="the user said: my password is hunter2", at=1002.0
     )
     gone = request(
         attempts=0, outcome="upstream_failed", reason="bad_weights", queued=None, latency=2.0, ttft=None, status=503,

@@ -17,7 +17,7 @@ from tests.gateway.flow_stage import Stage, a_serve, delta, story
 from stoker.domain.access import ListenSettings, Media
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Translation
-from stoker.request.relay import image_fetcher as site
+from stoker.request.relay import public_fetcher as site
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker_lab.testing.client import RawClient, SseEvent, compose_request
 

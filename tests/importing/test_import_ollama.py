@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.importing.ollama_home import SPARK, OllamaHome, weights_of
+from tests.scenarios.typed import proposed
 
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine
@@ -411,11 +412,13 @@ def test_names_of_ollama() -> None:
     assert OllamaName("hf.co", "org", "Repo-GGUF", "Q8_0").short == "Repo-Q8_0"
 
 
-def test_the_search_of_other_programs_places_ends_in_time(home: Path) -> None:
+def test_the_search_of_other_programs_places_ends_in_time(home: Path, capsys: Captured) -> None:
     store = OllamaHome(home / ".ollama" / "models")
     for name in ("a", "b", "c"):
         store.model(f"{name}/latest", weights_of(home, "qwen2", general__name=name))
     times = iter([0.0, 1.0, 9.0, 9.0])
     found = find_local_models({}, home, home, clock=lambda: next(times))
     assert [model.name for model in found.models] == ["a"]
-    assert "the search took too long" in found.left_out[0].reason
+    assert "the search took too long" in (reason := found.left_out[0].reason)
+    assert run(proposed(reason, "stoker import").split()[1:]) == 2, "it lists the importers"
+    assert "ollama" in "".join(capsys.readouterr())

@@ -14,7 +14,8 @@ import stoker.cli.main
 
 for module in ("encodings.idna", "rich.console", "rich.table", "uvloop"):
     importlib.import_module(module)
-for package in ("stoker", "stoker_auto", "stoker_edge", "stoker_lab", "stoker_orchestrator", "stoker_otel"):
+EXTENSIONS = ("stoker_auto", "stoker_devices", "stoker_edge", "stoker_lab", "stoker_orchestrator", "stoker_otel")
+for package in ("stoker", *EXTENSIONS):
     with contextlib.suppress(ModuleNotFoundError):  # the core's own tests run without extensions
         for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if not found.name.endswith("__main__"):

@@ -71,10 +71,13 @@ class Stoker:
 class Command(Stoker):
     """A run whose output is read at its end."""
 
-    def __init__(self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str],
+        prepare: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
         output = Path(tempfile.mkdtemp(prefix="command-", dir=directory))
         self._out, self._err = output / "out", output / "err"
-        super().__init__(arguments, directory, environment, self._out, self._err)
+        super().__init__(arguments, directory, environment, self._out, self._err, prepare)
 
     def printed(self) -> str:
         """What it printed so far: stdout, then stderr."""

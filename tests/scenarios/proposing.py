@@ -65,7 +65,7 @@ RUNS = [
     )),
     Situation("stoker promote main", (Proposal("stoker promote 1 --reset", "main points to fast now"),)),
     Situation("stoker decisions --routes", (Proposal('stoker route "PROMPT"', "chat"),)),
-    Situation("stoker decisions", (Proposal("stoker explain 11", "served by fast|fast"),)),
+    Situation("stoker decisions", (Proposal("stoker explain 1", "served by fast|fast"),)),
     Situation("stoker explain req_nothing", (Proposal("stoker decisions", "fast"),)),
     Situation("stoker import llama-swap performance.yaml --check", (Proposal("stoker top", "fast"),)),
     Situation("stoker results list", (Proposal("stoker eval canary SERVE --record", "canary"),)),
@@ -124,6 +124,9 @@ KEYS = [
     Situation("stoker doctor --config nokeys.toml", (Proposal("stoker keys create", "works now", adds="fourth"),)),
     Situation("stoker eval canary fast --record", (
         Proposal("stoker keys create NAME --scope observe", "works now", 0, {"NAME": "fifth"}),
+    )),
+    Situation("stoker launch claude-code --dry-run --key-env OTHER --config stoker.toml", (
+        Proposal("stoker keys create NAME1", "works now", fills={"NAME": "eighth"}),
     )),
     Situation("stoker keys create fast", (Proposal("stoker keys rotate 1", "the new value of key 'fast'"),)),
     Situation("stoker keys set fast --expires", (
@@ -225,6 +228,7 @@ EXPERIMENT = (
 )
 REPLACED = Proposal("stoker up --replace", STARTED)
 TAKEN = Proposal("stoker up --port 1", STARTED)
+TAKEN_SINCE = Proposal("stoker up --port N", STARTED)
 STAGED = (
     Proposal("stoker reload", "new"),
     Proposal("stoker gate 1 --for ALIAS", until="preflight|1 of"),
@@ -244,6 +248,9 @@ ROUTING = (
 )
 ROLLED_BACK = Proposal("stoker results list --kind promotion", "promotion +new")
 OF_A_REQUEST = Proposal("stoker explain 1", "fast")
+UNGRADED = Proposal("stoker results show 1", "no answer of 12 could be graded")
+NOT_INSTALLED = Proposal("stoker init --force", "wrote")
+REMOVED = Proposal("stoker serves down", "slow is stopped")
 VARIABLES = (Proposal("stoker import llama-swap", "a"), Proposal("stoker import litellm", "a"))
 OLLAMA = (
     Proposal("stoker import ollama --force --partial", "wrote .*try.toml", 1),
@@ -263,40 +270,45 @@ _RESUMED = (
     "tests/orchestrator/scenarios/test_orchestrating_command.py::"
     "test_a_stopped_request_ends_at_once_and_goes_on_after_its_blocks"
 )
+_JUDGED = (
+    "tests/auto/scenarios/test_shadow.py::"
+    "test_a_tier_that_answers_wrong_in_good_form_is_found_out_by_a_judge_that_was_measured"
+)
+_CONTAINED = (
+    "tests/fleet/supervision/test_supervisor_container.py::"
+    "test_what_is_logged_of_a_paused_or_changed_container_is_typed_as_proposed"
+)
 ELSEWHERE = {
     "stoker up --demo": "tests/scenarios/test_real_models.py::test_ctrl_c_on_the_demo_leaves_no_process_behind",
-    "stoker run --resume 11": _RESUMED,
+    "stoker run --resume 1": _RESUMED,
     "stoker orchestrator show 1": "tests/orchestrator/scenarios/test_orchestrating_command.py::"
     "test_a_block_that_never_passes_ends_the_command_with_1",
     "stoker promote 1 1 --evidence 1": "tests/lab/scenarios/test_gating.py::"
     "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
+    "stoker client 11": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
+    "stoker launch 111 --anyway": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
     "stoker cluster status 1": "tests/ray/cli/test_cli_cluster.py::"
     "test_what_a_cluster_that_is_not_known_proposes_is_typed",
+    "stoker cluster status": "tests/ray/test_ray_driver.py::"
+    "test_the_end_of_stoker_without_the_head_tells_which_job_goes_on",
+    "stoker eval validator JUDGE --class CLASS": _JUDGED,
+    "stoker profile show": _JUDGED,
+    "stoker import": "tests/importing/test_import_ollama.py::test_the_search_of_other_programs_places_ends_in_time",
+    "stoker install systemd": "tests/fleet/drivers/test_systemd_driver.py::"
+    "test_a_unit_that_is_not_there_or_masked_or_broken_is_named_with_the_next_command",
+    "stoker install systemd --user": "tests/fleet/drivers/test_systemd_driver.py::"
+    "test_units_of_a_user_are_asked_for_at_the_users_systemd",
+    "stoker run --file 1": "tests/orchestrator/scenarios/test_orchestrating_command.py::"
+    "test_files_go_into_the_project_that_the_command_names",
+    "stoker serves down %s": _CONTAINED,
+    "stoker serves up %s": _CONTAINED,
+    "stoker completions bash": "tests/cli/test_completion.py::test_where_no_shell_is_above_it_says_what_to_type",
+    "stoker --install-completion": "tests/cli/test_completion.py::"
+    "test_what_doctor_proposes_makes_tab_complete_commands_names_and_options",
     "stoker --version -v": "tests/cli/test_cli_extensions.py::"
     "test_a_command_that_cannot_be_imported_says_so_and_leaves_the_others",
 }
 """The test that types it where it is proposed."""
-
-NOT_TYPED = {
-    "stoker --install-completion": "installs for the shell it is typed in; a test run may have none but sh",
-    "stoker cluster status": "logged where a job of a Ray cluster does not end: it needs Ray",
-    "stoker eval validator JUDGE --class CLASS": "a judge contradicts a suite: its grades come one in hundreds",
-    "stoker explain": "no tier may work for an orchestrator: routes that only a real classifier makes",
-    "stoker import": "the search for models took too long: it needs a disk that hangs",
-    "stoker init --force": "the package has no models either: one that was installed in part",
-    "stoker install systemd": "systemd refuses or does not know a unit: it needs a systemd, and root",
-    "stoker install systemd --user": "systemd does not know a unit: it needs a systemd",
-    "stoker profile show": "grades that do not count were given to routed requests: a judge grades one in hundreds",
-    "stoker results show 1": "no answer of a comparison could be graded, of an engine that counts tokens and works",
-    "stoker route-sync": "a help text: what an option installs, not what to type",
-    "stoker run": "a file was lost: what the command sent, not what to type",
-    "stoker run --file 1": "something else wrote a file while an orchestrator worked on it: a race",
-    "stoker serves down": "units of systemd are removed: it needs a systemd",
-    "stoker serves down %s": "logged where a container drifted or was paused: needs Docker",
-    "stoker serves up %s": "logged where a container drifted: needs Docker",
-    "stoker up --port N": "the port was taken between the check and the start: a race",
-}
-"""The situation that no test here brings about. The command exists and takes what is written: tests/docs."""
 
 TYPED = {
     proposal.text
@@ -307,7 +319,8 @@ TYPED = {
     proposal.text
     for proposals in (
         EXPERIMENT, STAGED, WATCHED, LOOKED_INTO, ROUTING, VARIABLES, OLLAMA, CLIENTS,
-        (REPLACED, TAKEN, ROLLED_BACK, OF_A_REQUEST, BROKEN, COMPARED, PROJECT),
+        (REPLACED, TAKEN, TAKEN_SINCE, ROLLED_BACK, OF_A_REQUEST, BROKEN, COMPARED, UNGRADED),
+        (PROJECT, NOT_INSTALLED, REMOVED),
     )
     for proposal in proposals
 }  # fmt: skip

@@ -13,8 +13,12 @@ from pathlib import Path
 
 import pytest
 from bench.agents import clients, compaction, install, overflow, session
+from bench.agents.clients import Setup
 from bench.agents.serves import KINDS
+from bench.agents.session_paths import SessionPaths
 from bench.agents.table import CLIENTS
+from bench.agents.task import ASKED, FILE
+from bench.up import program
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(900)]
 WHERE = Path(os.environ.get("STOKER_AGENTS") or Path(__file__).resolve().parents[2] / "build" / "agents")
@@ -40,6 +44,28 @@ OVERFLOWS = [
     for serve in overflow.REFUSALS
     if serve in client.serves
 ]
+
+LAUNCHED = {
+    "claude-code": ("-p", ASKED, "--allowedTools", "Read,Edit,Bash"),
+    "codex": ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", ASKED),
+    "opencode": ("run", ASKED),
+    "aider": (
+        *("--edit-format", "diff", "--auto-test", "--test-cmd", "python3 -B check.py", "--message", ASKED),
+        *("--yes-always", "--no-git", "--no-pretty", "--no-check-update", "--analytics-disable", "--map-tokens", "0"),
+        *("--no-show-model-warnings", "--no-suggest-shell-commands", "--no-detect-urls", "--no-auto-lint", FILE),
+    ),
+    "qwen-code": ("--yolo", ASKED),
+    "pi": ("--offline", "-p", ASKED),
+    "copilot": ("-p", ASKED, "--allow-all-tools", "--allow-all-paths", "--no-auto-update"),
+    "gptme": ("--non-interactive", "--no-stream", "--tools", "read,patch,shell", ASKED),
+}
+"""What a person writes behind `stoker launch AGENT --`."""
+OWN = {
+    "codex": (".codex/config.toml", 'model = "gpt-9"\n'),
+    "qwen-code": (".qwen/settings.json", '{\n  "model": {\n    "name": "other"\n  },\n  "$version": 4\n}'),
+    "pi": (".pi/agent/models.json", '{"providers": {}}'),
+}
+"""A file of the person's own that the agent reads too."""
 
 COMPACTING = next(client for client in CLIENTS if client.name == "codex")
 
@@ -80,6 +106,27 @@ def test_claude_code_goes_on_after_an_engine_that_failed_twice(
     where = clients.search_path(WHERE)
     outcome = session.run(client, command, where, KINDS[serve], tmp_path / "session", failures=2)
     assert outcome.problems == [], outcome.said
+
+
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_an_agent_is_launched_with_nothing_of_its_own_changed(name: str, installed: Installed, tmp_path: Path) -> None:
+    (client,) = clients.named(CLIENTS, [name])
+    installed(client)
+    stoker = program()
+    assert stoker is not None
+    own: dict[Path, str] = {}
+
+    def setup(paths: SessionPaths) -> Setup:
+        config = str(paths.folder / "plane" / "stoker.toml")
+        variables = {"STOKER_BENCH_KEY": paths.key, "OPENCODE_PERMISSION": '{"*": "allow"}'}
+        own.update({paths.home / file: text for file, text in [OWN[name]]} if name in OWN else {})
+        words = ("launch", name, "--config", config, "--anyway", "--", *LAUNCHED[name])
+        return Setup(words, variables, own)
+
+    launched = client._replace(setup=setup)
+    outcome = session.run(launched, Path(stoker), clients.search_path(WHERE), KINDS["chat"], tmp_path / "session")
+    assert outcome.problems == [], outcome.said
+    assert {file: file.read_text() for file in own} == own
 
 
 @pytest.mark.parametrize(("client", "serve"), OVERFLOWS)

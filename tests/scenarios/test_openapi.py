@@ -14,7 +14,7 @@ import pytest
 from tests.scenarios.caller import story
 from tests.scenarios.plane import Plane, running, serve
 
-from stoker.request.verify.schema import Schema
+from stoker_content.verify.schema import Schema
 from stoker_lab.testing.client import FramingError, RawClient, RawHead
 from stoker_lab.testing.script.script import Script
 

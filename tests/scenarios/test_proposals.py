@@ -7,6 +7,10 @@ is in one of them.
 from __future__ import annotations
 
 import json
+import os
+import pwd
+import re
+import shutil
 import signal
 import socket
 import textwrap
@@ -20,7 +24,7 @@ from tests.fleet.memory.model_files import gguf
 from tests.importing.ollama_home import SPARK, OllamaHome
 from tests.lab.scenarios import measured
 from tests.lab.scenarios.test_promotion import evidence
-from tests.scenarios import proposing, typed
+from tests.scenarios import preloaded, proposing, typed
 from tests.scenarios.plane import MODELS, Plane, free_port, llama, poll, running, serve
 from tests.scenarios.proposing import (
     BROKEN,
@@ -28,21 +32,27 @@ from tests.scenarios.proposing import (
     COMPARED,
     EXPERIMENT,
     LOOKED_INTO,
+    NOT_INSTALLED,
     OF_A_REQUEST,
     OLLAMA,
     PROJECT,
+    REMOVED,
     REPLACED,
     ROLLED_BACK,
     ROUTING,
     STAGED,
     STARTED,
     TAKEN,
+    TAKEN_SINCE,
+    UNGRADED,
     VARIABLES,
     WATCHED,
 )  # fmt: skip
 
+from stoker.domain.run import Finding, Outcome, RunKind
 from stoker_lab.suites import fixture
 from stoker_lab.testing.script.script import Script
+from stoker_setup.commands import init
 
 ROUTED = """
 [[tier]]
@@ -75,6 +85,10 @@ conditions = ["math-short.lower >= 0.96"]
 
 [orchestrator.plain]
 worker = "fast"
+
+[orchestrator.routed]
+worker = "auto"
+policy = "block_by_block"
 
 [orchestrator.writer]
 worker = "fast"
@@ -236,6 +250,31 @@ def test_where_the_port_is_taken_another_one_is_proposed_with_all_that_was_given
         assert "model 'mine'" in answer
 
 
+def test_where_the_port_is_taken_after_it_was_looked_at_another_one_is_proposed(stopped: Plane) -> None:
+    """A service manager that hands over sockets leaves it to the start."""
+    place = typed.Folder(stopped.directory, {**stopped.environment, "LISTEN_FDS": "1"})
+    with socket.create_server(("127.0.0.1", stopped.port)):
+        said = typed.typed(place, "stoker up")[1]
+        typed.works(place, said, TAKEN_SINCE._replace(fills={"N": str(free_port())}))
+
+
+def test_where_nothing_can_be_served_a_model_is_put_there_as_proposed(empty: typed.Folder) -> None:
+    home = empty.directory / "bare"
+    (home / "work").mkdir(parents=True)
+    place = typed.Folder(home / "work", {**empty.environment, "HOME": str(home)})
+    begun = preloaded.Command(("init",), place.directory, place.environment, without_shipped_models)
+    said = "".join(begun.communicate(60))
+    vault = Path(re.findall(r"put a GGUF file into (\S+),", said)[0])
+    vault.mkdir(parents=True)
+    (vault / "spark.gguf").write_bytes(SPARK.read_bytes())
+    typed.works(place, said, NOT_INSTALLED)
+    assert "spark" in (place.directory / "stoker.toml").read_text()
+
+
+def without_shipped_models() -> None:
+    init.shipped_models = list
+
+
 def test_a_staged_model_is_added_measured_and_promoted_as_proposed() -> None:
     gate = '[gate.default]\nconditions = ["preflight"]'
     alias = '[alias.main]\nserve = "fast"\ngate = "default"\nwatch = "20s"\ncheck_every = "200ms"'
@@ -318,6 +357,16 @@ def test_all_numbers_of_two_results_are_compared_as_proposed(stopped: Plane) -> 
     typed.works(stopped, said, COMPARED)
 
 
+def test_why_no_answer_could_be_graded_is_seen_as_proposed(stopped: Plane) -> None:
+    state = stopped.directory / "ungraded"
+    state.mkdir(mode=0o700)
+    nothing = Finding("chat", Outcome.UNDECIDED, "no answer of 12 could be graded")
+    for name in ("a", "b"):
+        measured.store(state, RunKind.BOOTSTRAP, name, 1.0, Outcome.UNDECIDED, [nothing], {}, {})
+    said = typed.typed(stopped, "stoker eval compare a b --stored --for chat --state ungraded")[1]
+    typed.works(stopped, said, UNGRADED)
+
+
 def test_what_a_client_is_told_is_typed_by_the_operator(runs: Plane) -> None:
     status, answer = runs.ask("POST", "/api/pull", {"model": "nobody", "stream": False})
     assert status >= 400
@@ -330,10 +379,32 @@ def test_what_a_client_is_told_is_typed_by_the_operator(runs: Plane) -> None:
     typed.works(runs, typed.typed(runs, "page request.js")[1], OF_A_REQUEST._replace(fills={"1": id}))
 
 
+def test_serves_that_would_outlive_their_units_are_stopped_as_proposed(runs: Plane) -> None:
+    units = Path(runs.environment["HOME"], ".config", "systemd", "user")
+    assert typed.typed(runs, "stoker install systemd --user --root root")[0] == 0
+    (written,) = (path.parent for path in (runs.directory / "root").rglob("stoker.service"))
+    shutil.copytree(written, units)
+    words = ("install", "systemd", "--user", "--remove", "--dry-run")
+    said = "".join(preloaded.Command(words, runs.directory, runs.environment, at_home).communicate(60))
+    shutil.rmtree(units)
+    typed.works(runs, said, REMOVED)
+
+
+def at_home() -> None:
+    """Systemd's directory of a user is in the home of the account, whatever $HOME is."""
+    mine = list(pwd.getpwuid(os.geteuid()))
+    account = pwd.struct_passwd([*mine[:5], os.environ["HOME"], mine[6]])
+    pwd.getpwuid = lambda uid: account
+
+
 def test_where_ollamas_api_is_refused_its_replacement_is_typed(keyed: Plane) -> None:
     status, answer = keyed.ask("POST", "/api/pull", {"model": "nobody", "stream": False})
     assert status >= 400
     typed.works(keyed, answer["error"], CLIENTS[2])
+
+
+def proposed(plane: Plane, task_class: str) -> str:
+    return typed.proposed(refused(plane, task_class), ROUTING[0].text)
 
 
 def refused(plane: Plane, task_class: str) -> str:
@@ -341,6 +412,17 @@ def refused(plane: Plane, task_class: str) -> str:
     status, answer = plane.ask("POST", "/v1/chat/completions", asked)
     assert status == 403
     return str(answer["error"]["message"])
+
+
+def test_where_no_tier_may_work_for_an_orchestrator_it_is_measured_as_proposed(routed: Plane) -> None:
+    """Its model is `auto`, which says why, and what to type."""
+    asked = {"model": "routed", "messages": [{"role": "user", "content": "plan it"}]}
+    address = f"http://127.0.0.1:{routed.port}/v1/chat/completions"
+    reply = httpx.post(address, json=asked, headers={"x-stoker-class": "planning"}, timeout=30)
+    assert reply.status_code == 403
+    assert typed.proposed(reply.json()["error"]["message"], ROUTING[0].text) == proposed(routed, "planning")
+    considered = routed.decision(reply.headers["x-request-id"])["candidates"]
+    assert [one["serve"] for one in considered] == ["fast", "slow"], "`stoker explain` says why each may not"
 
 
 def test_a_tier_that_may_not_answer_or_may_have_changed_is_measured_as_proposed(routed: Plane) -> None:

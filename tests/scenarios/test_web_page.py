@@ -8,7 +8,7 @@ import itertools
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -302,6 +302,56 @@ def test_a_stylesheet_that_never_comes_is_named_and_the_page_goes_on(browser: Br
         expect(page.get_by_label("Model", exact=True)).to_be_visible()
         assert page.evaluate("window.isTheSame")
         assert len(asked) == 6
+
+
+def passed_until(page: Page, holds: Callable[[], bool]) -> int:
+    """Seconds that have to pass on the page's clock, which was installed."""
+    for seconds in range(100):
+        if holds():
+            return seconds
+        page.clock.run_for(1000)
+        page.wait_for_timeout(10)
+    pytest.fail("it does not come in 100 s")
+
+
+def test_a_module_that_is_never_answered_is_asked_for_again_once_stoker_answers(browser: Browser, plane: Plane) -> None:
+    """After 40 s; whether Stoker answers is asked again if that stays without an answer, too."""
+    held: list[str] = []
+
+    def hold_first(page: Page) -> None:
+        page.clock.install()
+        page.add_init_script(
+            "const real = AbortSignal.timeout; window.limits = [];"
+            "AbortSignal.timeout = (ms) => { window.limits.push(ms); return real.call(AbortSignal, ms / 100); };"
+        )
+        page.route("**/ui/app.js", lambda route: held.append("app.js"), times=1)
+        page.route("**/ui/", lambda route: held.append("page") if is_second(route) else route.fallback())
+
+    def is_second(route: Route) -> bool:
+        return route.request.resource_type == "fetch" and "page" not in held
+
+    with opened(browser, plane, before=hold_first, waits_for="commit") as page:
+        poll(lambda: page.wait_for_timeout(20) or held, "it asks")
+        seconds = passed_until(page, lambda: "Trying again" in (page.locator(".boot").text_content() or ""))
+        assert seconds >= 39
+        page.clock.run_for(2000)
+        poll(lambda: page.wait_for_timeout(20) or "page" in held, "it asks whether Stoker answers")
+        page.wait_for_function("window.limits[0] === 10000")
+        passed_until(page, lambda: bool(page.locator(".link").count()))
+        expect(page.locator(".link")).to_have_text("live")
+    assert held == ["app.js", "page"]
+
+
+def test_a_question_without_an_answer_is_given_up_and_the_page_says_so(browser: Browser, plane: Plane) -> None:
+    def hold(page: Page) -> None:
+        page.clock.install()
+        page.route("**/admin/results?*", lambda route: asked.append(route))
+
+    asked: list[Route] = []
+    with opened(browser, plane, "results", before=hold) as page:
+        poll(lambda: page.wait_for_timeout(20) or asked, "it asks")
+        page.clock.run_for(41_000)
+        expect(page.get_by_text("There was no answer for 40 s.")).to_be_visible()
 
 
 @pytest.mark.parametrize("path", ["ui/session", "events?*", "v1/models"])

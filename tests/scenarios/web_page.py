@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
@@ -47,10 +47,12 @@ def opened(
     look: str = "light",
     may_say: str = "net::ERR_",
     before: Callable[[Page], object] = lambda page: None,
+    waits_for: Literal["load", "commit"] = "load",
     **options: Any,
 ) -> Iterator[Page]:
     """The page, shown in a browser that has never seen it. At the end its console has to be empty, but for refused keys
-    and lines that match `may_say`. `before` is called with the page while it is empty.
+    and lines that match `may_say`. `before` is called with the page while it is empty. `waits_for`: "commit" if a part
+    of it never comes.
     """
     context: BrowserContext = browser.new_context(**{**LOOKS[look], "reduced_motion": "reduce", **options})
     context.set_default_timeout(PATIENCE * 1000)
@@ -60,7 +62,7 @@ def opened(
     page.on("pageerror", lambda error: said.append(f"error: {error}"))
     try:
         before(page)
-        page.goto(f"http://127.0.0.1:{plane.port}/ui/#/{route}")
+        page.goto(f"http://127.0.0.1:{plane.port}/ui/#/{route}", wait_until=waits_for)
         yield page
         unexpected = [line for line in said if not re.search(rf" 40[13] |{may_say}", line)]
         assert not unexpected, unexpected

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 from bench.cost_guard import bytecode
+from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from stoker.domain.decision import Attempt, Decision, OrchestratedRecord, Routed
-from stoker.domain.tier import Cost
+from stoker.domain.decision import Decision, OrchestratedRecord
 from stoker.domain.usage import MediaUnits
 from stoker.store import labels
 from stoker.store.exposition import expose
@@ -29,21 +29,19 @@ def sealed(**changes: Any) -> Decision:
     return made
 
 
-def tried(
-    tier: str, outcome: str, input_tokens: int | None = 1000, output_tokens: int | None = 100, **more: Any
-) -> Attempt:
-    return Attempt(tier, outcome, input_tokens, output_tokens, **more)
-
-
-def routed(*attempts: Attempt, task: str = "chat") -> Routed:
-    answered = [attempt.tier for attempt in attempts if attempt.outcome == "served"]
-    return Routed(task, "rules", tier=answered[0] if answered else "", verdict="allow", attempts=list(attempts))
+def samples_of(families: Iterable[Metric]) -> dict[str, dict[Labels, float]]:
+    """The families of an extension, as a client reads them: sample name to labels to value."""
+    return _read(expose(Metrics(), {}, families))
 
 
 def scrape(metrics: Metrics, status: Mapping[str, object] | None = None) -> dict[str, dict[Labels, float]]:
     """Sample name to labels to value."""
+    return _read(expose(metrics, status or {}))
+
+
+def _read(text: bytes) -> dict[str, dict[Labels, float]]:
     found: dict[str, dict[Labels, float]] = {}
-    for family in text_string_to_metric_families(expose(metrics, status or {}).decode()):
+    for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
             found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
     return found
@@ -251,10 +249,6 @@ STATUS: dict[str, object] = {
         {"name": "slow", "state": "starting", "in_flight": 0, "queued": 2},
     ],
     "decisions": {"kept": 7, "dropped": 4, "unrecorded": 5},
-    "routing": {
-        "tiers": [{"tier": "cheap", "circuit": "half-open"}, {"tier": "dear", "circuit": "closed"}],
-        "contradictions": [{"tier": "cheap", "class": "chat", "why": "the judge contradicts the suite"}],
-    },
     "vram_used_bytes": 123,
     "ram_used_bytes": 456,
     "warm": {
@@ -276,13 +270,6 @@ def full() -> Metrics:
     metrics.observe_load_failure("slow")
     metrics.observe_legacy("team", "/api/chat", "answered")
     metrics.observe_refusal("wrong_key", "loopback")
-    metrics.routed.set_clouds((Cost(3.0, 15.0),))
-    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0, repairs=1, findings=["json"]))))
-    metrics.routed.observe_grade("chat", "cheap", "pass")
-    metrics.routed.observe_demotion("cheap", "chat")
-    metrics.routed.ungraded["queue_full"] += 1
-    metrics.routed.classifier["busy"] += 1
-    metrics.observe(sealed(orchestrated=OrchestratedRecord("pair", "simple", "chat", failures={"names": 1})))
     metrics.keys.add("alice", "agents", [1.0] * 13)
     metrics.keys.observe_limit("alice")
     return metrics
@@ -297,118 +284,10 @@ def test_requests_of_an_older_api_are_counted_by_key_path_and_answer() -> None:
     assert value(samples, "stoker_legacy_requests_total", key="none", endpoint="/api/tags", answer="refused") == 1
 
 
-# -- requests that name a task ------------------------------------------------------------------------------------
-
-
-def test_a_routed_request_counts_by_its_class_and_the_tier_that_answered() -> None:
-    metrics = Metrics()
-    metrics.observe(sealed(routed=routed(tried("cheap", "served"))))
-    metrics.observe(sealed(routed=routed(tried("cheap", "failed_verification"), tried("dear", "served"))))
-    metrics.observe(sealed(routed=routed(task="planning"), outcome="refused", status=403))
-    metrics.observe(sealed())
-    samples = scrape(metrics)
-    assert value(samples, "stoker_routed_requests_total", task="chat", tier="cheap", outcome="served") == 1
-    assert value(samples, "stoker_routed_requests_total", task="chat", tier="dear", outcome="served") == 1
-    assert value(samples, "stoker_routed_requests_total", task="planning", tier="none", outcome="refused") == 1
-    assert sum(samples["stoker_routed_requests_total"].values()) == 3, "who names a model is not routed"
-
-
-def test_a_demotion_counts_by_class_and_tier() -> None:
-    metrics = Metrics()
-    for tier, task in (("cheap", "chat"), ("cheap", "chat"), ("cheap", "planning")):
-        metrics.routed.observe_demotion(tier, task)
-    samples = scrape(metrics)
-    assert value(samples, "stoker_tier_demotions_total", tier="cheap", task="chat") == 2
-    assert value(samples, "stoker_tier_demotions_total", tier="cheap", task="planning") == 1
-
-
-def test_each_tier_that_was_tried_counts_with_what_came_of_it_what_was_found_and_what_it_cost() -> None:
-    metrics = Metrics()
-    bad = tried("cheap", "failed_verification", cost=0.25, repairs=1, findings=["json", "empty"])
-    metrics.observe(sealed(routed=routed(bad, tried("dear", "served", cost=0.5))))
-    metrics.observe(sealed(routed=routed(bad, tried("dear", "unreachable", None, None))))
-    samples = scrape(metrics)
-    assert value(samples, "stoker_tier_attempts_total", tier="cheap", outcome="failed_verification") == 2
-    assert value(samples, "stoker_tier_attempts_total", tier="dear", outcome="served") == 1
-    assert value(samples, "stoker_tier_attempts_total", tier="dear", outcome="unreachable") == 1
-    assert value(samples, "stoker_tier_repairs_total", tier="cheap") == 2
-    assert value(samples, "stoker_tier_repairs_total", tier="dear") == 0
-    assert value(samples, "stoker_tier_findings_total", tier="cheap", check="json") == 2
-    assert value(samples, "stoker_tier_findings_total", tier="cheap", check="empty") == 2
-    assert value(samples, "stoker_tier_cost_total", tier="cheap") == 0.5
-    assert value(samples, "stoker_tier_cost_total", tier="dear") == 0.5, "what is not known is not counted"
-
-
-def test_money_is_saved_against_the_cloud_that_is_dearest_for_these_tokens() -> None:
-    metrics = Metrics()
-    metrics.routed.set_clouds((Cost(1.0, 1.0), Cost(100.0, 1000.0), Cost(100.0, 500.0)))
-    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.05)), input_tokens=1000, output_tokens=100))
-    samples = scrape(metrics)
-    assert value(samples, "stoker_routed_cost_saved_total") == pytest.approx(0.2 - 0.05)
-    assert value(samples, "stoker_routed_cost_overspent_total") == 0
-
-
-def test_an_answer_that_was_paid_twice_is_overspent_and_the_savings_do_not_go_down() -> None:
-    metrics = Metrics()
-    metrics.routed.set_clouds((Cost(100.0, 1000.0),))
-    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0)), input_tokens=1000, output_tokens=100))
-    metrics.observe(
-        sealed(
-            routed=routed(tried("cheap", "empty", cost=0.05), tried("dear", "served", cost=0.2)),
-            input_tokens=1000,
-            output_tokens=100,
-        )
-    )
-    samples = scrape(metrics)
-    assert value(samples, "stoker_routed_cost_saved_total") == pytest.approx(0.2)
-    assert value(samples, "stoker_routed_cost_overspent_total") == pytest.approx(0.05)
-
-
-def test_what_is_not_known_is_neither_saved_nor_overspent() -> None:
-    metrics = Metrics()
-    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0)), input_tokens=1000, output_tokens=100))
-    assert "stoker_routed_cost_saved_total" not in scrape(metrics), "there is no cloud to compare with"
-    metrics.routed.set_clouds((Cost(100.0, 1000.0),))
-    metrics.observe(sealed(routed=routed(tried("cheap", "served"))))
-    metrics.observe(sealed(routed=routed(tried("cheap", "unreachable")), outcome="upstream_failed"))
-    assert value(scrape(metrics), "stoker_routed_cost_saved_total") == 0
-    assert value(scrape(metrics), "stoker_routed_cost_overspent_total") == 0
-
-
-def test_an_answer_of_a_tier_that_nobody_measured_saves_nothing() -> None:
-    metrics = Metrics()
-    metrics.routed.set_clouds((Cost(100.0, 1000.0),))
-    route = routed(tried("cheap", "served", cost=0.0))
-    route.verdict = "allow-with-verify"
-    metrics.observe(sealed(routed=route, input_tokens=1000, output_tokens=100))
-    assert value(scrape(metrics), "stoker_routed_cost_saved_total") == 0
-
-
-def test_no_word_of_a_decision_makes_series_without_bound() -> None:
-    metrics = Metrics()
-    for number in range(700):
-        attempt = tried(f"t{number}", f"Odd code {number}", findings=[f"f{number}"])
-        metrics.observe(sealed(outcome=f"o{number}", routed=routed(attempt, task=f"c{number}")))
-    samples = scrape(metrics)
-    assert len(samples["stoker_routed_requests_total"]) == 501
-    assert len(samples["stoker_tier_attempts_total"]) == 501
-    assert value(samples, "stoker_tier_attempts_total", tier="t0", outcome="other") == 1
-    assert value(samples, "stoker_tier_findings_total", tier="t0", check="other") == 1
-
-
-def test_the_circuit_of_a_tier_is_in_one_state() -> None:
-    samples = scrape(Metrics(), STATUS)
-    states = {state: value(samples, "stoker_tier_circuit", tier="cheap", state=state) for state in labels.CIRCUITS}
-    assert states == {"closed": 0, "open": 0, "half-open": 1, "rate-limited": 0}
-    assert value(samples, "stoker_tier_circuit", tier="dear", state="closed") == 1
-    assert "stoker_tier_circuit" not in scrape(Metrics(), {"routing": None})
-
-
 def test_gauges_come_from_the_status_document() -> None:
     samples = scrape(Metrics(), STATUS)
     assert value(samples, "stoker_in_flight", serve="fast") == 3
     assert value(samples, "stoker_queued", serve="slow") == 2
-    assert value(samples, "stoker_tier_contradicted", task="chat", tier="cheap") == 1
     assert value(samples, "stoker_serve_state", serve="slow", state="starting") == 1
     assert value(samples, "stoker_serve_state", serve="slow", state="ready") == 0
     assert sum(samples["stoker_serve_state"].values()) == 2
@@ -477,78 +356,6 @@ def test_a_value_on_a_bound_belongs_to_that_bucket() -> None:
     for seconds in (1.0, 1.5, 2.0, 9.0):
         histogram.observe(seconds)
     assert histogram.buckets() == [("1.0", 1.0), ("2.0", 3.0), ("+Inf", 4.0)]
-
-
-@pytest.mark.parametrize(
-    ("source", "notes", "said"),
-    [
-        ("declared", ["declared"], ("declared", labels.NONE)),
-        ("learned", ["ask:plan", "sure:80%"], ("learned", "0.8")),
-        ("learned", ["sure:79%"], ("learned", "0.5")),
-        ("learned", ["sure:49%"], ("learned", "0")),
-        ("learned", ["sure:%"], ("learned", labels.NONE)),
-        ("a source of tomorrow", [], ("other", labels.NONE)),
-    ],
-)
-def test_how_sure_classes_are_is_counted_in_few_steps(source: str, notes: list[str], said: tuple[str, str]) -> None:
-    metrics = Metrics()
-    metrics.routed.observe(sealed(), Routed("chat", source, notes))
-    assert value(scrape(metrics), "stoker_routed_classes_total", source=said[0], certainty=said[1]) == 1
-
-
-def test_what_came_of_asking_a_model_for_classes_is_counted() -> None:
-    metrics = Metrics()
-    assert "stoker_classifier_asked_total" not in scrape(metrics)
-    metrics.routed.classifier["timed_out"] += 2
-    assert value(scrape(metrics), "stoker_classifier_asked_total", outcome="timed_out") == 2
-
-
-def test_grades_are_counted_by_class_tier_and_verdict_and_what_was_not_graded_by_reason() -> None:
-    metrics = Metrics()
-    assert "stoker_shadow_cost_total" not in scrape(metrics), "nothing was ever drawn"
-    for word in ("pass", "pass", "fail"):
-        metrics.routed.observe_grade("chat", "cheap", word)
-    metrics.routed.ungraded["judge_busy"] += 2
-    metrics.routed.observe_judging(0.25)
-    samples = scrape(metrics)
-    assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="pass") == 2
-    assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="fail") == 1
-    assert value(samples, "stoker_shadow_dropped_total", reason="judge_busy") == 2
-    assert value(samples, "stoker_shadow_cost_total") == 0.25
-
-
-# -- requests that name an orchestrator ---------------------------------------------------------------------------
-
-
-def test_blocks_failures_and_tokens_of_an_orchestrated_request_are_counted_once() -> None:
-    metrics = Metrics()
-    record = OrchestratedRecord(
-        "pair", "block_by_block", "code-write", blocks=5, resumed=2, discarded=1, validator_tokens=40, wasted_tokens=7,
-        failures={"structure": 2, "validator": 1, "unreadable": 4},
-    )  # fmt: skip
-    metrics.observe(sealed(orchestrated=record, input_tokens=100, output_tokens=50))
-    samples = scrape(metrics)
-    of = {"orchestrator": "pair"}
-    requests = "stoker_orchestrated_requests_total"
-    assert value(samples, requests, **of, policy="block_by_block", outcome="served") == 1
-    blocks = {result: value(samples, "stoker_orchestrated_blocks_total", **of, result=result)
-              for result in ("committed", "failed", "discarded")}  # fmt: skip
-    assert blocks == {"committed": 3, "failed": 3, "discarded": 1}, "an unreadable answer is no failed block"
-    assert value(samples, "stoker_orchestrated_check_failures_total", **of, layer="unreadable") == 4
-    tokens = {role: value(samples, "stoker_orchestrated_tokens_total", **of, role=role)
-              for role in ("worker", "validator", "wasted")}  # fmt: skip
-    assert tokens == {"worker": 150, "validator": 40, "wasted": 7}
-
-
-def test_labels_of_orchestrated_requests_are_bounded() -> None:
-    metrics = Metrics()
-    for number in range(2000):
-        record = OrchestratedRecord(f"o{number}", f"policy{number}", "x", failures={f"layer{number}": 1})
-        metrics.observe(sealed(orchestrated=record))
-    samples = scrape(metrics)
-    assert len(samples["stoker_orchestrated_requests_total"]) < 1000
-    layers = {dict(labels)["layer"] for labels in samples["stoker_orchestrated_check_failures_total"]}
-    assert layers == {"other"}
 
 
 def test_keys_beyond_a_hundred_share_a_label() -> None:

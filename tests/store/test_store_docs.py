@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
+from tests.auto.test_routed_counts import ROUTING, every_count
+from tests.orchestrator.test_orchestrated_counts import blocks
 from tests.store.test_metrics import STATUS, full
 
 from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed, WaitPart
@@ -15,6 +17,8 @@ from stoker.domain.usage import MediaUnits
 from stoker.store.exposition import expose
 from stoker.store.labels import OUTCOMES, STATES
 from stoker.store.metrics import Metrics
+from stoker_auto import exposition as routed
+from stoker_orchestrator import exposition as orchestrated
 from stoker_otel.server import TelemetryPart
 from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 
@@ -29,9 +33,10 @@ def first_column(page: str) -> list[str]:
 def test_metrics_page_lists_every_series_once_and_only_those() -> None:
     sender = TelemetrySender(Telemetry(), TelemetryOptions(), "0", Metrics(), dict)
     telemetry = TelemetryPart(sender)
+    added = [*telemetry.metrics(), *routed.families(every_count(), ROUTING), *orchestrated.families(blocks())]
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name: family
-        for family in text_string_to_metric_families(expose(full(), STATUS, telemetry.metrics()).decode())
+        for family in text_string_to_metric_families(expose(full(), STATUS, added).decode())
     }
     rows = re.findall(r"^\| `([a-z_]+)(?:\{([a-z_,]*)\})?`", (DOCS / "metrics.md").read_text(), flags=re.MULTILINE)
     assert sorted(name for name, _ in rows) == sorted(families)

@@ -25,10 +25,10 @@ BUSY_WAIT = 2.0
 USAGE_COLUMNS = (
     "requests", "failed", "input", "cached", "output", "reasoning", "cost", "accelerator_seconds", "swap_seconds",
     "ttft_sum", "ttft_count", "decode_tokens", "decode_seconds", "audio_seconds", "characters", "images",
-    "cache_written",
+    "cache_written", "joules", "metered_tokens",
 )  # fmt: skip
-"""The amounts of one row of usage, all additive. New ones go to the end: files get them as columns when they are
-opened."""
+"""The amounts of one row of usage, all additive. `metered_tokens`: those of `output` whose energy is in `joules`. New
+ones go to the end: files get them as columns when they are opened."""
 _SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
     "CREATE TABLE keys (name TEXT PRIMARY KEY, record TEXT NOT NULL)",

@@ -14,19 +14,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stoker.access.access_file import AccessFile, AccessRecords, CounterRow, UsageRow
+from stoker.access.access_file import USAGE_COLUMNS, AccessFile, AccessRecords, CounterRow, UsageRow
 from stoker.access.keyring import Keyring
 from stoker.access.usage import HOUR, UsageTotals
 from stoker.domain.errors import StokerError
 from stoker.domain.runtime_key import RuntimeKey, SettingsOverride
 from stoker.store.files.remedies import remedy
-from stoker.store.key_usage import KeyUsageCounts
+from stoker.store.key_usage import COLUMNS, KeyUsageCounts
 
 log = logging.getLogger("stoker.access")
 
 INTERVAL = 1.0
 """Seconds between two writes of counters and usage: what a crash may lose."""
 DAY = 86_400
+_COUNTED = [USAGE_COLUMNS.index(name) for name in COLUMNS]
 PRUNE_EVERY = 3600.0
 
 Result = TypeVar("Result")
@@ -136,7 +137,7 @@ class AccessStore:
     def _on_written(self, error: Exception | None, rows: list[UsageRow]) -> None:
         if error is None:
             for (_, key, app, _, _), amounts in rows:
-                self._counts.add(key, app, amounts)
+                self._counts.add(key, app, [amounts[index] for index in _COUNTED])
             if self._is_failing:
                 log.warning("%s can be written again", self._path)
             self._is_failing = False

@@ -24,6 +24,10 @@ _serve_of = attrgetter("serve")
 _counts_of = attrgetter("input", "cached", "output", "reasoning", "accelerator_seconds", "cache_written")
 
 
+def _unknown(serve: str) -> float | None:
+    return None
+
+
 def amounts_of(usages: Iterable[ServeUsage], costs: Mapping[str, Cost]) -> Amounts:
     """What one request used, all calls of serves together. `costs`: the prices of clouds, by serve."""
     prompt = output = 0
@@ -63,14 +67,15 @@ class _Row:
             self.sums = [before + sum(filter(None, column)) for before, column in zip(self.sums, columns, strict=True)]
             self.uncounted = []
 
-    def amounts(self, cost: Cost | None) -> tuple[float, ...]:
-        """In the order of USAGE_COLUMNS."""
+    def amounts(self, cost: Cost | None, watts: float | None) -> tuple[float, ...]:
+        """In the order of USAGE_COLUMNS. `watts`: the mean power with which the serve works."""
         self.count()
         prompt, cached, output, reasoning, accelerator, written = self.sums
         money = 0.0 if cost is None else cost.of(prompt, output, cached, written)
         return (
             self.requests, self.failed, prompt, cached, output, reasoning, money, accelerator, self.swap,
             sum(self.ttfts), len(self.ttfts), self.decode_tokens, self.decode_seconds, *self.media, written,
+            0.0 if watts is None else watts * accelerator, 0.0 if watts is None or not accelerator else output,
         )  # fmt: skip
 
 
@@ -82,6 +87,8 @@ class UsageTotals:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.costs: Mapping[str, Cost] = {}
+        self.watts_of: Callable[[str], float | None] = _unknown
+        """The mean power with which a serve works, when its requests of the last second are added up."""
         self._now = now
         self._rows: dict[_Place, _Row] = {}
         self._returned: list[UsageRow] = []
@@ -129,7 +136,10 @@ class UsageTotals:
                 calls, row.uncounted = row.uncounted, []
                 for one in calls:
                     self._row((*place[:2], one.serve, place[3])).uncounted.append(one)
-        rows = [((hour, *place), row.amounts(self.costs.get(place[2]))) for place, row in self._rows.items()]
+        rows = [
+            ((hour, *place), row.amounts(self.costs.get(place[2]), self.watts_of(place[2])))
+            for place, row in self._rows.items()
+        ]
         return [*self._returned, *rows]
 
     def take(self) -> list[UsageRow]:

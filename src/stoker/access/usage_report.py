@@ -28,7 +28,8 @@ def usage_report(rows: Iterable[UsageRow], dimensions: tuple[str, ...]) -> list[
     """One row for each combination of the dimensions, the largest first; days and hours in order of time.
 
     `ttft` (mean seconds to the first token) and `tokens_per_second` (while an answer streams) count streamed requests;
-    None: there were none.
+    None: there were none. `joules`: the energy of the accelerators, as far as they report their power;
+    `joules_per_1000_tokens`: by the tokens of answers whose energy is known. None: unknown.
     """
     sums: dict[tuple[str, ...], list[float]] = {}
     for place, amounts in rows:
@@ -57,7 +58,7 @@ def _value(place: UsageKey, dimension: str) -> str:
 
 def _figures(sums: list[float]) -> dict[str, Any]:
     one = dict(zip(USAGE_COLUMNS, sums, strict=True))
-    ttfts, seconds = one["ttft_count"], one["decode_seconds"]
+    ttfts, seconds, metered = one["ttft_count"], one["decode_seconds"], one["metered_tokens"]
     return {
         "requests": int(one["requests"]),
         "failed": int(one["failed"]),
@@ -74,4 +75,6 @@ def _figures(sums: list[float]) -> dict[str, Any]:
         "audio_seconds": round(one["audio_seconds"], 3),
         "characters": int(one["characters"]),
         "images": int(one["images"]),
+        "joules": round(one["joules"], 1) if one["joules"] else None,
+        "joules_per_1000_tokens": round(1000 * one["joules"] / metered, 1) if metered else None,
     }

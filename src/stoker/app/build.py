@@ -78,6 +78,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     extensions = build_server_parts(context, store.metrics, store.events.note)
     access = build_access(context, store.metrics.keys)
     access.store.usage.configure(cloud_prices(context.settings.router))
+    access.store.usage.watts_of = extensions.watts_of
     fleet = build_fleet(context, extensions.edge_targets, extensions.predictions)
     gateway = _build_gateway(context, pool, store, access, fleet, extensions)
     view = ConductorView(fleet.conductor, partial(_load_of, gateway), fleet.supervisor.is_asleep)

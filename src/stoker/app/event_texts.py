@@ -15,7 +15,7 @@ def swap_text(report: SwapReport) -> str:
     if report.serve is None:
         return f"after {swap_seconds(report):.2f} s"
     if report.outcome == "failed":
-        return report.error
+        return report.error or ""
     how = "" if report.start_kind == "unknown" else f"{report.start_kind} "
     victims = f", {' and '.join(report.victims)} made room" if report.victims else ""
     return f"{how}start, {swap_seconds(report):.2f} s{victims}"

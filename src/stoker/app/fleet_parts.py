@@ -10,7 +10,7 @@ from stoker.app.configuration import placed_serves, placed_slots
 from stoker.app.context import BuildContext
 from stoker.domain.prediction import Prediction
 from stoker.domain.protocols import EdgeTargets
-from stoker.fleet.monitoring import EngineWork, ExternalServeFinder, WorkerMoves, counters, health_check
+from stoker.fleet.monitoring import EngineWork, ExternalServeFinder, WorkerMoves, health_check
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
@@ -63,7 +63,7 @@ def build_fleet(
     journal = SwapJournal(context.directory / "swaps")
     conductor = Conductor(placed_slots(settings), serves, supervisor, clock, notify, journal)
     conductor.force(context.options.force)
-    probe = HttpProbe(counters, supervisor.host_state)
+    probe = HttpProbe(supervisor.host_state)
     return FleetParts(
         warm,
         supervisor,

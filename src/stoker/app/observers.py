@@ -101,7 +101,7 @@ class Observer:
             self._announced_failures.discard(report.serve)
         elif report.outcome == "failed":
             metrics.observe_load_failure(report.serve)
-            self._announce_failure(report.serve, report.error)
+            self._announce_failure(report.serve, report.error or "")
 
     def _announce_failure(self, serve: str, error: str) -> None:
         """Once, and only of serves that nobody asked for: for the others a request or an operator has the error."""

@@ -110,6 +110,8 @@ class ServerPart:
     """Knows where the workers of edges are, for serves with `base_url = "edge:NAME"`."""
     predictions: Callable[[], Sequence[Prediction]] | None = None
     """The models that are likely to be wanted next, the likeliest first: the warm pool reads them ahead."""
+    watts_of: Callable[[str], float | None] | None = None
+    """The mean power with which a serve works, which is the energy of a second of accelerator time; None: unknown."""
     is_observing = True
     """Whether it looks at decisions now; asked for each of them."""
 
@@ -215,6 +217,9 @@ class ServerParts:
         self.edge_targets = next((one for part in parts.values() if (one := part.edge_targets) is not None), None)
         predictions = (part.predictions for part in parts.values() if part.predictions is not None)
         self.predictions: Callable[[], Sequence[Prediction]] = next(predictions, tuple)
+
+        powers = (part.watts_of for part in parts.values() if part.watts_of is not None)
+        self.watts_of: Callable[[str], float | None] = next(powers, lambda serve: None)
 
     def _use(self, parts: list[_Part]) -> None:
         self._parts = parts

@@ -3,7 +3,6 @@
 entry      the process
 main       the tree of all commands, and the one place where an error becomes an exit code
 commands/  one module per command
-clients/   `client`: settings for agents, SDKs and shells
 console/   what every command needs: options, output, the control socket
 machine/   the GPUs, models, engines and free ports of this machine
 

@@ -4,7 +4,7 @@ code. A command is imported when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cache
 from typing import Annotated, Any
 
@@ -26,20 +26,12 @@ COMMANDS = (
     Command("decisions", "stoker.cli.commands.decisions:decisions", "List the newest requests and their outcomes."),
     Command("explain", "stoker.cli.commands.decisions:explain", "Explain one request: where it went, and why."),
     Command("watchdog", "stoker.cli.commands.watchdog:watchdog", "Show the health of each serve."),
-    Command("init", "stoker.cli.commands.init:init", "Write a first stoker.toml for this machine."),
-    Command("doctor", "stoker.cli.commands.doctor:doctor", "Check every part of this machine."),
-    Command("docs", "stoker.cli.commands.docs:docs", "Show the documentation of this version, offline."),
-    Command("fit", "stoker.cli.commands.fit:fit", "Check whether a model fits, and find the largest context."),
-    Command("stage", "stoker.cli.commands.stage:stage", "Fetch a model into the vault while requests go on."),
-    Command("client", "stoker.cli.commands.client:client", "Print the settings for a client: address, model, tokens."),
-    Command("completions", "stoker.cli.commands.completions:completions", "Print the completion script for SHELL."),
     Command("reload", "stoker.cli.commands.reload:reload", "Read the configuration again, and apply all or nothing."),
     Command("version", "stoker.cli.commands.version:version", "Print the version; -v: and the extensions."),
     Command("serves", "stoker.cli.commands.serves:app", "Serves: the model servers of the configuration."),
     Command("slot", "stoker.cli.commands.slot:app", "Slots: devices, and the serves that share them."),
     Command("keys", "stoker.cli.commands.keys:app", "Make, limit, disable and rotate the keys of callers."),
     Command("config", "stoker.cli.commands.config:app", "The configuration file, stoker.toml."),
-    Command("install", "stoker.cli.commands.install:app", "Install Stoker as a service of this machine."),
 )
 
 
@@ -139,7 +131,18 @@ def command_tree() -> Any:
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    return typer.main.get_command(app)
+    root = typer.main.get_command(app)
+    for option in root.params:  # Typer's own scripts cut names at `:`, and do nothing at the first key press in zsh
+        if option.name in ("install_completion", "show_completion"):
+            option.callback = _completion(option.name)
+    return root
+
+
+def _completion(name: str) -> Callable[..., None]:
+    def act(*given: Any) -> None:
+        load(f"stoker.cli.commands.completions:{name}")(*given)
+
+    return act
 
 
 def _root(

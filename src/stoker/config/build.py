@@ -29,7 +29,17 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.key import make_key
 from stoker.domain.kinds import FILE, Form
 from stoker.domain.request_parameters import NO_PARAMETERS
-from stoker.domain.serve import SECRET, AlsoServed, Driver, Secret, Serve, Slot, SwapPolicy
+from stoker.domain.serve import (
+    SECRET,
+    SPECULATIVE_WORDS,
+    AlsoServed,
+    Driver,
+    Secret,
+    Serve,
+    Slot,
+    SwapPolicy,
+    Tuning,
+)
 from stoker.engines.record import Weights
 from stoker.engines.registry import engine_of
 from stoker.request.decide.alias_patterns import is_pattern
@@ -193,6 +203,25 @@ def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     return str(absolute(text, directory)) if is_path else text
 
 
+def _beside(entry: ServeEntry, directory: Path, vault: Path) -> Tuning:
+    """The same for what is loaded beside the model: draft model, projector, adapters."""
+    is_file = engine_of(entry.engine).weights is Weights.GGUF
+
+    def path(text: str) -> str:
+        if text.startswith(VAULT):
+            return str(in_vault(text, vault))
+        return str(absolute(text, directory)) if is_file or text.startswith((".", "/", "~")) else text
+
+    tuning = entry.table.tuning
+    draft = tuning.speculative
+    return replace(
+        tuning,
+        speculative=draft if draft is None or draft in SPECULATIVE_WORDS else path(draft),
+        mmproj=None if tuning.mmproj is None else path(tuning.mmproj),
+        adapters=tuple(map(path, tuning.adapters)),
+    )
+
+
 def _served_name(entry: ServeEntry, model: str) -> str:
     """What its /v1/models must show."""
     listed_as = engine_of(entry.engine).listed_as
@@ -214,6 +243,7 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, directory: Path, vault: Path,
         "name": entry.name,
         "engine": entry.engine,
         "model": model,
+        "tuning": _beside(entry, directory, vault),
         "served_name": served_name,
         "is_served_name_public": is_public,
         "aliases": tuple(alias for alias in aliases if not is_pattern(alias)),

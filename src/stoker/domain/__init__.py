@@ -8,7 +8,7 @@ decision  Decision: the record of one request, without its content; speed: how f
 events    what happened, in the past tense; each part publishes to the `notify` that it was built with
 swap      SwapReport: what a swap did
 errors    errors by fault, each with its HTTP status
-prompt    what a model is asked, whatever the dialect; answer: what it answers; answer_check: what may be wrong with it
+prompt    what a model is asked, whatever the dialect; answer: what it answers
 key       Key, Scope: what a caller may do; runtime_key: keys made while Stoker runs; usage: what requests used
 task      Task: the class of a request; Outline: what routing reads of a request
 tier      Tier: a serve that routing may choose, with its cost; routing: the settings of routing; spending: costs
@@ -17,7 +17,7 @@ orchestrator   a worker, and the checks of its blocks; prediction: the models th
 edge      a worker whose address may change; cluster: machines that run serves as jobs
 nearest   names that resemble each other; printable: text as people see it; merge_patch: what changed in a document
 run       Run: the result of a measurement; gate: what a serve has to prove before an alias may mean it
-conversation  which conversation a request continues; question: a question of Stoker's own to a model
+conversation  which conversation a request continues
 build     which build runs: plain Python, or compiled
 protocols Fleet, Leases, Journal, Clock: one protocol for each kind of IO
 """

@@ -85,6 +85,10 @@ class Warmth(StrEnum):
     NEVER = "never"
 
 
+SUSPENDED = 3
+"""The `sleep_level` at which the GPU's driver suspends the processes. Lower ones are requests to the engine."""
+
+
 class ServeIdentity(StrEnum):
     """What a serve has to show before Stoker believes that it is the configured one."""
 
@@ -108,6 +112,29 @@ def _context(value: object) -> Several | int:
 ContextSize = Annotated[
     int, Form(_context, {"oneOf": [{"type": "integer", "minimum": 1, "maximum": 2**31}, {"const": "auto"}]})
 ]
+
+AUTO_LAYERS = -1
+"""`n_cpu_moe = "auto"`: as many as are needed, chosen when the serve starts."""
+
+
+def _layers(value: object) -> int:
+    if value == "auto":
+        return AUTO_LAYERS
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 100_000:
+        raise ValueError('is not a whole number of layers, or "auto"')
+    return value
+
+
+LayerCount = Annotated[
+    int,
+    Form(
+        _layers,
+        {"oneOf": [{"type": "integer", "minimum": 0, "maximum": 100_000}, {"const": "auto"}]},
+        lambda layers: "auto" if layers == AUTO_LAYERS else layers,
+    ),
+]
+SPECULATIVE_WORDS = ("auto", "mtp")
+"""Values of `speculative` that are no draft model."""
 
 MAX_REPLICAS = 64
 _REPLICAS_FORM = "write a whole number, or { min = 1, max = 3 }"
@@ -270,6 +297,34 @@ class Tuning:
     dtype: Annotated[Text | None, setting("Type of the weights in memory: `bfloat16`, `float16`.")] = None
     quantization: Annotated[Text | None, setting("Quantisation of the weights: `awq`, `fp8`.")] = None
     kv_cache_type: Annotated[Text | None, setting("Type of the KV cache: `q8_0` (llama.cpp), `fp8`.")] = None
+    cpu_moe: Annotated[
+        bool, setting("Whether the experts of all layers of a mixture-of-experts model stay in main memory.")
+    ] = False
+    n_cpu_moe: Annotated[
+        LayerCount | None,
+        setting(
+            'Number of layers, from the first, whose experts stay in main memory; `"auto"`: as few as the memory of '
+            "the devices requires."
+        ),
+    ] = None
+    speculative: Annotated[
+        Text | None,
+        setting(
+            'Speculative decoding: a small draft model, `"mtp"` for the layers of the model itself that predict '
+            'further tokens, or `"auto"`: `mtp` if it has such layers, else none.'
+        ),
+    ] = None
+    mmproj: Annotated[
+        Text | None, setting("File with the projector of a model that reads images or sound: a GGUF file.")
+    ] = None
+    adapters: Annotated[tuple[Text, ...], setting("LoRA adapters that are loaded with the model.")] = ()
+    kv_offload: Annotated[
+        Size | None,
+        setting("Main memory for the KV cache of prompts that no longer have a place on the devices."),
+    ] = None
+    kv_offload_backend: Annotated[
+        Text | None, setting("What moves the cache for `kv_offload`: `native`, or `lmcache` if it is installed.")
+    ] = None
     attention_backend: Annotated[
         tuple[Text, ...], setting("Attention backends in order of preference. The first that can run is used.")
     ] = ()
@@ -816,9 +871,10 @@ class Serve:
     sleep_level: Annotated[
         int | None,
         setting(
-            "Put it to sleep instead of stopping it: vllm 1 (weights to host memory) or 2 (weights dropped); sglang 1.",
+            "Put it to sleep instead of stopping it: vllm 1 (weights to host memory) or 2 (weights dropped); sglang 1; "
+            "any engine on NVIDIA GPUs 3 (the driver suspends it).",
             ge=1,
-            le=2,
+            le=3,
         ),
     ] = None
     keep_conversations: Annotated[
@@ -916,6 +972,12 @@ class Serve:
     def launch_settings(self) -> dict[str, object]:
         """What makes a launch of the serve another one, by field."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in IN_PLACE} | dict(self.before_mask)
+
+    @property
+    def has_open_choices(self) -> bool:
+        """Whether something of it is chosen when it starts: see `fleet.memory.fit.check.with_choices`."""
+        is_auto = self.tuning.n_cpu_moe == AUTO_LAYERS or self.tuning.speculative == "auto"
+        return is_auto or (self.auto_context and self.context is None)
 
     @property
     def longest_stop(self) -> float:

@@ -92,6 +92,10 @@ def option_parser() -> _Parser:
     ours("--cache-ram", type=int, default=64, help="MiB of prompt cache")
     ours("-ctk", "--cache-type-k", choices=_CACHE_TYPES, default=None, help="type of the KV cache's keys")
     ours("-ctv", "--cache-type-v", choices=_CACHE_TYPES, default=None, help="type of the KV cache's values")
+    ours("-md", "--model-draft", default=None, help="a draft model")
+    ours("--spec-type", choices=("draft-mtp",), default=None, help="the model's own layers predict further tokens")
+    ours("--mmproj", default=None, help="the projector of a model that reads images or sound")
+    ours("--lora", action="append", default=[], help="an adapter; may be repeated")
     ours("-fa", "--flash-attn", choices=("on", "off", "auto"), default="auto", help="flash attention")
     ours("--no-cache-prompt", dest="cache_prompt", action="store_false", help="forget prompts")
     ours("--chat-template", default=None, help="a chat template by its name")
@@ -166,6 +170,7 @@ def engine_parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
             setattr(params, field, getattr(xllamacpp.ggml_type, f"GGML_TYPE_{kind.upper()}"))
     attention = {"on": "ENABLED", "off": "DISABLED", "auto": "AUTO"}[options.flash_attn]
     params.flash_attn_type = getattr(xllamacpp.llama_flash_attn_type, f"LLAMA_FLASH_ATTN_TYPE_{attention}")
+    _set_companions(xllamacpp, params, options)
     _set_sampling(xllamacpp, params, options)
     _set_chat(xllamacpp, params, options)
     pooling = options.pooling or ("rank" if options.rerank else None)
@@ -175,6 +180,26 @@ def engine_parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
     if key:
         params.api_keys = [key]
     return params
+
+
+def _set_companions(xllamacpp: Any, params: Any, options: argparse.Namespace) -> None:
+    """The files that are loaded with the model."""
+    kinds = xllamacpp.common_speculative_type
+    if options.model_draft is not None:
+        params.speculative.draft.mparams.path = options.model_draft
+        params.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+    elif options.spec_type is not None:
+        params.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_DRAFT_MTP]
+        params.load_mtp = True
+    if options.mmproj is not None:
+        params.mmproj.path = options.mmproj
+    adapters = []
+    for path in options.lora:
+        adapter = xllamacpp.CommonAdapterLoraInfo()
+        adapter.path, adapter.scale = path, 1.0
+        adapters.append(adapter)
+    if adapters:
+        params.lora_adapters = adapters
 
 
 def _set_sampling(xllamacpp: Any, params: Any, options: argparse.Namespace) -> None:

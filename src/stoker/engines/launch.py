@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stoker.domain.serve import Driver, Serve
+from stoker.domain.serve import SUSPENDED, Driver, Serve
 
 _NOWHERE = ("0.0.0.0", "::", "::1", "localhost")
 
@@ -66,6 +66,11 @@ def find_engine(serve: Serve, command: str) -> str | None:
         return command
     beside = os.path.join(os.path.dirname(sys.executable), command)
     return find_command(serve, command) or find_command(serve, beside)
+
+
+def sleeps_by_itself(serve: Serve) -> bool:
+    """Whether the engine has to be started so that it can sleep; the driver suspends any engine."""
+    return serve.sleep_level not in (None, SUSPENDED)
 
 
 def own_address(serve: Serve, place: LaunchPlace) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from glob import glob
@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.serve import Serve
+from stoker.domain.serve import AUTO_LAYERS, SPECULATIVE_WORDS, Serve
 from stoker.engines import facts, options
 from stoker.engines.launch import Launch, LaunchPlace, find_command
 from stoker.engines.options import option, switch
@@ -40,6 +40,17 @@ def _sampling(given: Mapping[str, float]) -> list[str]:
     return [word for key, value in given.items() for word in (_SAMPLERS[key], options.number(value))]
 
 
+def _speculative(given: str) -> tuple[str, ...]:
+    """A draft model, or the model's own layers. `auto` was resolved before, if the model's file was there."""
+    if given in SPECULATIVE_WORDS:
+        return ("--spec-type", "draft-mtp") if given == "mtp" else ()
+    return ("-md", given)
+
+
+def _adapters(given: Sequence[str]) -> list[str]:
+    return [word for path in given for word in ("--lora", path)]
+
+
 _ATTENTION = {"flash": "on", "none": "off"}
 WORDS: OptionTable = {
     "context": option("-c"),
@@ -48,6 +59,12 @@ WORDS: OptionTable = {
     "gpu_layers": option("-ngl"),
     "batched_tokens": option("-b"),
     "kv_cache_type": lambda given: ("-ctk", given, "-ctv", given),
+    "cpu_moe": switch(("--cpu-moe",)),
+    "n_cpu_moe": lambda layers: () if layers == AUTO_LAYERS else ("--n-cpu-moe", str(layers)),
+    "speculative": _speculative,
+    "mmproj": option("--mmproj"),
+    "adapters": _adapters,
+    "kv_offload": lambda size: ("--cache-ram", str(-(-size // MIB))),
     "attention_backend": lambda given: ("-fa", _ATTENTION[given]),
     "prefix_caching": switch(off=("--no-cache-prompt",)),
     "reasoning_parser": option("--reasoning-format"),
@@ -62,6 +79,7 @@ INSTEAD: Mapping[str, str] = {
     "memory_fraction": "set `gpu_layers`, or leave it out: it takes as many layers as fit",
     "dtype": "the GGUF file determines it: use another file",
     "quantization": "the GGUF file determines it: use another file",
+    "kv_offload_backend": "remove it: it moves the cache itself",
     "graphs": "remove it",
     "tool_parser": "tool calls are read as the chat template defines",
     "rendezvous": "remove it: it runs on one machine",
@@ -167,6 +185,11 @@ def missing(serve: Serve) -> list[str]:
         ]
     from stoker.engines import embedded
 
+    if not on_processors(serve) and (serve.tuning.cpu_moe or serve.tuning.n_cpu_moe):
+        return [
+            f"serve '{serve.name}' keeps experts in main memory, which the embedded engine cannot beside a GPU: "
+            f"install llama.cpp's `{SERVER}`, or remove `cpu_moe` and `n_cpu_moe`"
+        ]
     refusal = embedded.refusal(serve.extra_args)
     return [f"`extra_args` of serve '{serve.name}': {refusal}"] if refusal else []
 
@@ -183,10 +206,22 @@ def _conversations(place: LaunchPlace) -> list[str]:
     return [] if place.conversations is None else ["--slot-save-path", place.conversations, "--cache-ram", "0"]
 
 
+def _unsupported(serve: Serve) -> list[str]:
+    found = []
+    if serve.keep_conversations and serve.tuning.kv_offload is not None:
+        found.append(
+            f"serve '{serve.name}': `kv_offload` and `keep_conversations` exclude each other: its cache in main memory "
+            "is shared by all callers; remove one of them"
+        )
+    return found
+
+
 def _options(serve: Serve, place: LaunchPlace) -> list[str]:
     words = ["-m", serve.model, "--alias", serve.served_name or serve.name]
     words += ["--host", serve.host, "--port", str(place.port)]
     shared = replace(serve, context=serve.context and serve.context * serve.parallel)  # one cache for all its sequences
+    if on_processors(serve):  # what would lie in main memory is there
+        shared = replace(shared, tuning=replace(shared.tuning, cpu_moe=False, n_cpu_moe=None))
     return [
         *words,
         *options.render(shared, WORDS, next(iter(serve.tuning.attention_backend), None)),
@@ -249,6 +284,7 @@ ENGINE: Engine = Engine(
     missing=missing,
     options=WORDS,
     instead=INSTEAD,
+    unsupported=_unsupported,
     choices={
         "kv_cache_type": CACHE_TYPES,
         "attention_backend": tuple(_ATTENTION),

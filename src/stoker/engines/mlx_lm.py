@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from stoker.domain.serve import Serve
+from stoker.domain.serve import SPECULATIVE_WORDS, Serve
 from stoker.engines import options
 from stoker.engines.launch import Launch, LaunchPlace, find_engine, missing_engine
 from stoker.engines.options import option, switch, template_switch
@@ -48,6 +48,12 @@ def _unsupported(serve: Serve) -> list[str]:
             f"serve '{serve.name}': MLX LM lists no model of the hub before it is there: download it "
             f"(`stoker stage hf:{serve.model[:64]}`), and give its directory as `model`"
         )
+    if len(serve.tuning.adapters) > 1:
+        found.append(f"serve '{serve.name}': MLX LM loads only one of `adapters`: name one")
+    if serve.tuning.speculative == "mtp":
+        found.append(
+            f"serve '{serve.name}': MLX LM predicts no further tokens itself: give a draft model, or remove it"
+        )
     if "repetition_penalty" in serve.tuning.sampling:
         found.append(f"serve '{serve.name}': MLX LM takes `repetition_penalty` in requests only: remove it")
     return found
@@ -65,6 +71,8 @@ ENGINE: Engine = Engine(
     options={
         "parallel": option("--decode-concurrency"),
         "context": switch(),  # no limit of its own
+        "speculative": lambda given: () if given in SPECULATIVE_WORDS else ("--draft-model", given),
+        "adapters": lambda given: [word for path in given for word in ("--adapter-path", path)],
         "batched_tokens": option("--prefill-step-size"),
         "kv_cache_type": _kv_bits,
         "prefix_caching": switch(off=("--prompt-cache-size", "0")),
@@ -80,6 +88,11 @@ ENGINE: Engine = Engine(
         "memory_fraction": "it takes what it needs: remove it",
         "dtype": "the files of the model determine it: `mlx_lm.convert --dtype` makes others",
         "quantization": "the files of the model determine it: `mlx_lm.convert -q` makes others",
+        "cpu_moe": "it has one memory for all layers: remove it",
+        "n_cpu_moe": "it has one memory for all layers: remove it",
+        "mmproj": "it reads text only: remove it",
+        "kv_offload": "it has one memory for all caches: remove it",
+        "kv_offload_backend": "it has one memory for all caches: remove it",
         "attention_backend": "it has only one: remove it",
         "graphs": "it compiles nothing ahead: remove it",
         "tool_parser": "tool calls are read as the chat template defines",

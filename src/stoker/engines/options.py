@@ -19,6 +19,9 @@ KEYS = ("parallel", "context", "threads", "gpu_layers", *(field.name for field i
 ON_GPU: Mapping[str, str] = {
     "threads": 'set `env = { OMP_NUM_THREADS = "N" }`',
     "gpu_layers": "it holds all layers on the GPU; leave room for others with `memory_fraction`",
+    "cpu_moe": 'it has one share for all weights: `extra_args = ["--cpu-offload-gb", "N"]`',
+    "n_cpu_moe": 'it has one share for all weights: `extra_args = ["--cpu-offload-gb", "N"]`',
+    "mmproj": "remove it: the directory of the model has what reads images",
 }
 """What to do instead, for engines that run only on a GPU."""
 OUT_OF_MEMORY_ON_GPU = (
@@ -46,6 +49,11 @@ def document(name: str) -> OptionWriter:
 def template_switch(name: str) -> OptionWriter:
     """Thinking on or off through the chat template's variables: which of the two it reads depends on the model."""
     return lambda value: (name, json.dumps({"enable_thinking": value, "thinking": value}))
+
+
+def named_paths(paths: Sequence[str]) -> list[str]:
+    """`NAME=PATH` for each adapter, which clients ask for by its name."""
+    return [f"{os.path.basename(path.rstrip('/')).partition('.')[0]}={path}" for path in paths]
 
 
 def number(value: float) -> str:
@@ -77,6 +85,8 @@ def unsupported(serve: Serve, engine: Engine) -> list[str]:
         for key in KEYS
         if key in given and key not in engine.options
     ]
+    if serve.tuning.kv_offload_backend is not None and serve.tuning.kv_offload is None:
+        lacking.append(f"serve '{serve.name}': `kv_offload_backend` needs `kv_offload`, the size: set both, or none")
     for key, choices in engine.choices.items():
         value = getattr(serve.tuning, key)
         lacking += [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.domain.serve import Serve
+from stoker.domain.serve import SUSPENDED, Serve
 from stoker.engines import backends, options, own_command, weight_files
 from stoker.engines.launch import Launch, LaunchPlace
 from stoker.engines.record import Engine, Weights
@@ -26,6 +26,7 @@ def problems(serve: Serve) -> list[str]:
         *engine.missing(serve),
         *([refused] if refused else []),
         *(of_weights[engine.weights](serve) if engine.weights in of_weights else []),
+        *weight_files.problems_beside(serve),
         *([serve.context_problem] if serve.context_problem else []),
         *options.template_problems(serve, engine),
         *([] if "attention_backend" in engine.choices else backends.problems(serve)),
@@ -44,9 +45,11 @@ def unsupported(serve: Serve) -> list[str]:
             f"serve '{serve.name}': {engine.title} names its model itself: remove `served_name`, and write "
             f"'{serve.served_name[:64]}' into `aliases`"
         )
-    if engine.sleep is not None and serve.sleep_level is not None and serve.sleep_level not in engine.sleep.sleep:
-        levels = " or ".join(f"`sleep_level = {level}`" for level in engine.sleep.sleep)
-        lacking.append(f"serve '{serve.name}': engine {engine.title} has only one sleep level: write {levels}")
+    if engine.sleep is not None and serve.sleep_level not in (None, SUSPENDED, *engine.sleep.sleep):
+        levels = " or ".join(f"`sleep_level = {level}`" for level in (*engine.sleep.sleep, SUSPENDED))
+        lacking.append(
+            f"serve '{serve.name}': engine {engine.title} has no sleep level {serve.sleep_level}: write {levels}"
+        )
     return lacking
 
 

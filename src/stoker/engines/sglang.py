@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 
 from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
-from stoker.domain.serve import Driver, Serve
+from stoker.domain.serve import SPECULATIVE_WORDS, Driver, Serve
 from stoker.engines import backends, options
-from stoker.engines.launch import Launch, LaunchPlace, find_command, find_engine, missing_engine, own_address
+from stoker.engines.launch import (
+    Launch,
+    LaunchPlace,
+    find_command,
+    find_engine,
+    missing_engine,
+    own_address,
+    sleeps_by_itself,
+)
 from stoker.engines.llama_cpp import foreign_cache_type
 from stoker.engines.options import document, option, switch, template_switch
 from stoker.engines.record import (
@@ -29,6 +38,22 @@ from stoker.engines.record import (
 COMMAND = "sglang"
 _MODULE = "sglang.launch_server"
 
+_CACHE_PAGE = 64
+"""Tokens. With the page of one token that is the default, its hierarchical cache copies each token by itself."""
+
+
+def _speculative(given: str) -> tuple[str, ...]:
+    if given in SPECULATIVE_WORDS:
+        return ("--speculative-algorithm", "NEXTN") if given == "mtp" else ()
+    return ("--speculative-algorithm", "STANDALONE", "--speculative-draft-model-path", given)
+
+
+def _host_cache(size: int) -> tuple[str, ...]:
+    """In whole GB (10^9), of each rank."""
+    words = ("--enable-hierarchical-cache", "--hicache-size", str(max(1, size // 10**9)))
+    return (*words, "--page-size", str(_CACHE_PAGE))
+
+
 WORDS: OptionTable = {
     "context": option("--context-length"),
     "parallel": option("--max-running-requests"),
@@ -39,6 +64,9 @@ WORDS: OptionTable = {
     "dtype": option("--dtype"),
     "quantization": option("--quantization"),
     "kv_cache_type": option("--kv-cache-dtype"),
+    "speculative": _speculative,
+    "adapters": lambda given: ("--enable-lora", "--lora-paths", *options.named_paths(given)),
+    "kv_offload": _host_cache,
     "attention_backend": option("--attention-backend"),
     "prefix_caching": switch(off=("--disable-radix-cache",)),
     "graphs": switch(off=("--disable-cuda-graph",)),
@@ -57,8 +85,11 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     """SGLang accepts its key only on the command line, where every user of the machine can read it."""
     argv = [*(_command(serve) or (COMMAND, "serve")), "--model-path", serve.model]
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
-    argv += options.render(serve, WORDS, backends.chosen(serve))
-    if serve.sleep_level is not None:
+    ranks = (serve.tuning.tensor_parallel or 1) * (serve.tuning.pipeline_parallel or 1)
+    offload = serve.tuning.kv_offload
+    of_rank = replace(serve, tuning=replace(serve.tuning, kv_offload=offload and max(1, offload // ranks)))
+    argv += options.render(of_rank, WORDS, backends.chosen(serve))
+    if sleeps_by_itself(serve):
         # Without the copy in host memory, the weights are garbage after a release.
         argv += ["--enable-memory-saver", "--enable-weights-cpu-backup"]
     address = own_address(serve, place)  # otherwise the engine picks one, possibly a public one
@@ -125,7 +156,7 @@ ENGINE: Engine = Engine(
     launch=launch,
     missing=lambda serve: [] if _command(serve) else missing_engine(serve, "SGLang", COMMAND),
     options=WORDS,
-    instead=options.ON_GPU,
+    instead={**options.ON_GPU, "kv_offload_backend": "remove it: it moves the cache itself"},
     unsupported=_unsupported,
     cautions=_cautions,
     has_ranks=True,

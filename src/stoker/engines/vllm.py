@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from stoker.domain.dialect import TEXT
 from stoker.domain.host_port import host_port
-from stoker.domain.serve import Serve
+from stoker.domain.serve import SPECULATIVE_WORDS, Serve
 from stoker.engines import backends, options
-from stoker.engines.launch import Launch, LaunchPlace, find_engine, missing_engine, own_address
+from stoker.engines.launch import Launch, LaunchPlace, find_engine, missing_engine, own_address, sleeps_by_itself
 from stoker.engines.llama_cpp import foreign_cache_type
 from stoker.engines.options import document, option, switch, template_switch
 from stoker.engines.record import (
@@ -32,6 +34,16 @@ def _rendezvous(address: str) -> tuple[str, ...]:
     return ("--master-addr", host.strip("[]"), "--master-port", port)
 
 
+def _speculative(given: str) -> tuple[str, ...]:
+    if given in SPECULATIVE_WORDS:
+        return _speculative_config({"method": "mtp", "num_speculative_tokens": 1}) if given == "mtp" else ()
+    return _speculative_config({"model": given, "num_speculative_tokens": 4})
+
+
+def _speculative_config(settings: dict[str, object]) -> tuple[str, ...]:
+    return ("--speculative-config", json.dumps(settings))
+
+
 WORDS: OptionTable = {
     "context": option("--max-model-len"),
     "parallel": option("--max-num-seqs"),
@@ -42,6 +54,10 @@ WORDS: OptionTable = {
     "dtype": option("--dtype"),
     "quantization": option("--quantization"),
     "kv_cache_type": option("--kv-cache-dtype"),
+    "speculative": _speculative,
+    "adapters": lambda given: ("--enable-lora", "--lora-modules", *options.named_paths(given)),
+    "kv_offload": lambda size: ("--kv-offloading-size", options.number(size / GIB)),
+    "kv_offload_backend": option("--kv-offloading-backend"),
     "attention_backend": option("--attention-backend"),
     "prefix_caching": switch(("--enable-prefix-caching",), ("--no-enable-prefix-caching",)),
     "graphs": switch(off=("--enforce-eager",)),
@@ -64,7 +80,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     environment = {"VLLM_API_KEY": place.key}
     if (address := own_address(serve, place)) is not None:  # otherwise the engine picks one, possibly a public one
         environment["VLLM_HOST_IP"] = address
-    if serve.sleep_level is not None:
+    if sleeps_by_itself(serve):
         argv.append("--enable-sleep-mode")
         environment["VLLM_SERVER_DEV_MODE"] = "1"
     return Launch((*argv, *_rank(place), *serve.extra_args), environment)
@@ -78,7 +94,7 @@ def _rank(place: LaunchPlace) -> tuple[str, ...]:
 
 
 def _cautions(serve: Serve) -> list[str]:
-    if serve.sleep_level is None or serve.host.startswith(("127.", "::1")):
+    if not sleeps_by_itself(serve) or serve.host.startswith(("127.", "::1")):
         return []
     return [
         f"`sleep_level` opens vLLM's development endpoints, which ask for no key, and host {serve.host} can be "
@@ -103,6 +119,7 @@ ENGINE: Engine = Engine(
     missing=lambda serve: [] if find_engine(serve, COMMAND) else missing_engine(serve, "vLLM", COMMAND),
     options=WORDS,
     instead=options.ON_GPU,
+    choices={"kv_offload_backend": ("native", "lmcache")},
     unsupported=lambda serve: foreign_cache_type(serve, "vLLM", "`fp8`"),
     cautions=_cautions,
     takes_template_names=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from stoker.domain.serve import Serve
+from stoker.domain.serve import SPECULATIVE_WORDS, Serve
 from stoker.store.files.model_file import absence, problem_of
 from stoker.store.files.split_gguf import model_files
 
@@ -34,6 +34,22 @@ def directory_problems(serve: Serve) -> list[str]:
             "download it again"
         ]
     return []
+
+
+def problems_beside(serve: Serve) -> list[str]:
+    """What is wrong with what is loaded beside the model: draft model, projector, adapters. One sentence each."""
+    tuning = serve.tuning
+    draft = tuning.speculative if tuning.speculative not in SPECULATIVE_WORDS else None
+    files = [("draft model", draft, True), ("projector", tuning.mmproj, False)]
+    files += [("adapter", path, False) for path in tuning.adapters]
+    found = []
+    for what, path, is_model in files:
+        if path is None or not os.path.isabs(path) or os.path.isdir(path):
+            continue  # the hub's: the engine fetches it
+        is_gguf = path.endswith(".gguf")
+        if problem := problem_of(path, is_model) if is_gguf else absence(path):
+            found.append(f"the {what} of serve '{serve.name}': {problem}")
+    return found
 
 
 def missing(serve: Serve) -> list[str]:

@@ -18,11 +18,11 @@ from stoker.domain.kinds import EDGE_SCHEME
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock, EdgeTargets, Running
 from stoker.domain.serve import Driver, Serve
-from stoker.engines import signals
 from stoker.engines.readiness import Readiness
+from stoker.engines.signals import Signals
 from stoker.fleet.drivers.external import locate
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.fleet.watchdog.probe import NO_COUNTERS, EngineCounters, WorkProgress, WorkSample, advance
+from stoker.fleet.watchdog.probe import NO_COUNTERS, WorkProgress, WorkSample, advance
 
 
 class ConductorView:
@@ -45,19 +45,6 @@ class ConductorView:
         return self._work(name)[1]
 
 
-def counters(engine: str, text: str) -> EngineCounters:
-    """What an engine's /metrics counts, for `watchdog.probe.HttpProbe`."""
-    read = signals.read(engine, text)
-    return EngineCounters(
-        steps=read.steps,
-        kv_use=read.kv_use,
-        prompt_tokens=read.prompt_tokens,
-        generated_tokens=read.generated_tokens,
-        running=read.running,
-        queued=read.queued,
-    )
-
-
 LOOKS_APART = 1.0
 """Seconds between two readings of an engine's counters."""
 LOOKS_TAKE = 3.0
@@ -72,7 +59,7 @@ class EngineWork:
     def __init__(
         self,
         running: Callable[[], Mapping[str, Running]],
-        counters: Callable[[Running], Awaitable[EngineCounters]],
+        counters: Callable[[Running], Awaitable[Signals]],
         apart: float = LOOKS_APART,
         take: float = LOOKS_TAKE,
     ) -> None:

@@ -1,6 +1,6 @@
 """The front door: requests come in here.
 
-http_api  every request: its key, its route; inference goes to `flow`
+http_api   every request: its key, its route; inference goes to `flow`
 flow    one inference request from end to end           settings   what a reload gives to the flow
 upstream  requests that go to an engine's own path      compat    the paths of llama-swap and llama.cpp's router
 explain  why a request went as it did                      requests  those in flight

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ClientError
-from stoker.domain.swap import EndedSwap
+from stoker.domain.swap import SwapReport
 from stoker.gateway.explain.explanation import explain, with_waits
 from stoker.store.decisions import DecisionLog
 
@@ -28,7 +28,7 @@ class DecisionPages:
         self,
         store: DecisionLog,
         grade_of: Callable[[str], str] = lambda request_id: "",
-        swaps: Callable[[], Iterable[EndedSwap]] = tuple,
+        swaps: Callable[[], Iterable[SwapReport]] = tuple,
     ) -> None:
         self._store = store
         self._grade_of = grade_of

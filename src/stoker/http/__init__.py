@@ -8,6 +8,6 @@ Requests themselves go through `request.relay.pool`, which keeps connections and
 CLI block in threads, on the standard library's `http.client`: `fleet.weights.http_connection`, `cli.console.control`.
 httpx would replace none of them well. Its import takes four times the CPU time of `http.client`, for each command that
 asks the running Stoker, and 8 MB in the process that serves; it brings five packages and a list of certificates of its
-own. It cannot connect to an address that was checked before (`request.relay.image_fetcher`), and another thread cannot
+own. It cannot connect to an address that was checked before (`request.relay.public_fetcher`), and another thread cannot
 end its blocked download.
 """

@@ -7,18 +7,16 @@ refusal_sampling  which records of refused requests are kept
 
 results           the index of measurement results
 responses         responses and conversations that clients stored: the only records here with content
-profile           the quality profile        live_grades  grades of live answers
-demotions         demoted tiers
+profile           the quality profile
 active_residents  the last resident of each slot
 journal           swaps in progress
 
 metrics           Metrics: totals of decisions and swaps
-routed            totals of routed requests         orchestrated  totals of orchestrated ones
 key_usage         totals of keys
 histogram         buckets and their bounds
 labels            allowed label values
 families          metric families
-exposition, routed_exposition, orchestrated_exposition, key_usage_exposition, memory_exposition  Prometheus text
+exposition, key_usage_exposition, memory_exposition  Prometheus text
 
 
 state_dir         StateDir: the directory that one `up` owns, and its lock

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from stoker.store import key_usage_exposition, memory_exposition, orchestrated_exposition, routed_exposition
+from stoker.store import key_usage_exposition, memory_exposition
 from stoker.store.families import counter, gauge, histogram, number, records
 from stoker.store.labels import STATES
 from stoker.store.metrics import Metrics
@@ -44,8 +44,6 @@ class _Scrape(Collector):
         yield from self._swaps()
         yield from self._gauges()
         yield from memory_exposition.families(self._status, _PREFIXES)
-        yield from routed_exposition.families(self._metrics.routed, self._status)
-        yield from orchestrated_exposition.families(self._metrics.orchestrated)
         yield from key_usage_exposition.families(self._metrics.keys)
         yield from self._more
 

@@ -12,6 +12,7 @@ MAX_KEYS = 100
 """Keys and applications with labels of their own; the others are `other` together."""
 COLUMNS = (
     "requests", "failed", "input", "cached", "output", "reasoning", "cost", "accelerator_seconds", "swap_seconds",
+    "joules",
 )  # fmt: skip
 
 
@@ -30,7 +31,7 @@ class KeyUsageCounts:
         self.limited[label] = self.limited.get(label, 0) + 1
 
     def add(self, key: str, app: str, amounts: Sequence[float]) -> None:
-        """`amounts`: as COLUMNS; more are ignored."""
+        """`amounts`: as COLUMNS."""
         place = self._keys.label(key), self._apps.label(app)
         found = self.totals.setdefault(place, [0.0] * len(COLUMNS))
         for index in range(len(COLUMNS)):

@@ -19,6 +19,7 @@ def families(counts: KeyUsageCounts) -> Iterator[Metric]:
         ("stoker_key_failures", "failed", "Those of them that were not answered."),
         ("stoker_key_cost", "cost", "Money that each key spent on clouds."),
         ("stoker_key_accelerator_seconds", "accelerator_seconds", "Busy time of slots, divided among what ran."),
+        ("stoker_key_energy_joules", "joules", "Energy of the accelerators, as far as they report their power."),
         ("stoker_key_swap_seconds", "swap_seconds", "Seconds of the swaps that each key caused."),
     ):
         yield counter(name, meaning, labels, ((place, amounts[column]) for place, amounts in rows))

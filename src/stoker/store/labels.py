@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from stoker.domain.dialect import ENDPOINTS
-from stoker.domain.task import ClassSource
 
 OTHER = "other"
 NONE = "none"
@@ -19,19 +17,8 @@ OUTCOMES = frozenset({"open", "served", "client_left", "refused", "upstream_fail
 PHASES = frozenset({"drain", "check", "stop", "start", "ready"})
 TEMPERATURES = frozenset({"cold", "warm", "asleep", "unknown"})
 STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked", "cannot_load")
-CIRCUITS = ("closed", "open", "half-open", "rate-limited")
-
-SOURCES = frozenset(ClassSource)
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-
-
-def certainty(notes: Iterable[str]) -> str:
-    """The lower bound of the certainty of a class (`0.8`, `0.5` or `0`) by the note `sure:87%`; NONE without one."""
-    percent = next((note[5:-1] for note in notes if note.startswith("sure:")), "")
-    if not percent.isdecimal():
-        return NONE
-    return "0.8" if int(percent) >= 80 else "0.5" if int(percent) >= 50 else "0"
 
 
 class BoundedLabels:

@@ -10,8 +10,6 @@ from stoker.domain.usage import MediaUnits
 from stoker.store import labels
 from stoker.store.histogram import REQUEST_BOUNDS, SWAP_BOUNDS, Histogram
 from stoker.store.key_usage import LIMIT_CODES, KeyUsageCounts
-from stoker.store.orchestrated import OrchestratedCounts
-from stoker.store.routed import RoutedCounts
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -78,8 +76,6 @@ class Metrics:
         """Their names are configured, so they are few."""
         self.media: dict[tuple[str, str], float] = {}
         """By serve and unit."""
-        self.routed = RoutedCounts()
-        self.orchestrated = OrchestratedCounts()
         self.keys = KeyUsageCounts()
 
     def observe(self, decision: Decision) -> None:
@@ -116,10 +112,6 @@ class Metrics:
                 self.keys.observe_limit(d.key)
         if d.media is not None:
             self._observe_media(d.serve, d.media)
-        if d.routed is not None:
-            self.routed.observe(d, d.routed)
-        if d.orchestrated is not None:
-            self.orchestrated.observe(d, d.orchestrated)
 
     def observe_swap(
         self, serve: str, slot: str, outcome: str, phases: Mapping[str, float], start_kind: str = "cold"

@@ -6,8 +6,10 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from stoker.domain.events import Event, SwapEnded
-from stoker.domain.swap import EndedSwap
+from stoker.domain.swap import SwapReport
 
 KEPT = 1000
 
@@ -17,22 +19,16 @@ class SwapHistory:
 
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
-        self._kept: deque[EndedSwap] = deque(maxlen=KEPT)
+        self._kept: deque[SwapReport] = deque(maxlen=KEPT)
         self.count = 0
         """Swaps since the start, those that are forgotten included."""
 
     def on_event(self, event: Event) -> None:
         if not isinstance(event, SwapEnded):
             return
-        report = event.report
         self.count += 1
-        self._kept.append(
-            EndedSwap(
-                self._wall(), report.swap_id, report.serve, report.slot, report.victims, report.outcome,
-                report.phases, report.start_kind, report.error or None, report.key or None,
-            )
-        )  # fmt: skip
+        self._kept.append(msgspec.structs.replace(event.report, at=self._wall()))
 
-    def last(self, most: int = KEPT) -> list[EndedSwap]:
+    def last(self, most: int = KEPT) -> list[SwapReport]:
         """The oldest first."""
         return list(itertools.islice(self._kept, max(0, len(self._kept) - most), None))

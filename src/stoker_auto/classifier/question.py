@@ -13,8 +13,8 @@ import hashlib
 from collections.abc import Collection
 
 from stoker.domain.prompt import Prompt
-from stoker.domain.question import one_word, question, quoted
 from stoker.domain.task import CLASSES, ClassSource, Outline, Task
+from stoker_content.question import one_word, question, quoted
 
 HEAD, TAIL = 480, 320
 """How many characters of a request the model is shown: more than the built-in classifier reads."""

@@ -71,10 +71,14 @@ def _settings(installation: Installation, serve: str | None) -> ClassifierModelS
         serve = serve if installation.settings is None else installation.serve(serve).name
         return configured if configured is not None and configured.serve == serve else ClassifierModelSettings(serve)
     if configured is None:
-        raise UsageError("which serve? no [router.classifier] is configured: stoker eval classifier SERVE")
+        name_it = f"stoker eval classifier SERVE{installation.place}"
+        raise UsageError(f"which serve? no [router.classifier] is configured: {name_it}")
     if installation.serve(configured.serve).translation.cloud:
         name = configured.serve
-        raise UsageError(f"'{name}' is a cloud, and asking it costs money: name it, stoker eval classifier {name}")
+        raise UsageError(
+            f"'{name}' is a cloud, and asking it costs money: name it, stoker eval classifier "
+            f"{name}{installation.place}"
+        )
     return configured
 
 

@@ -43,10 +43,10 @@ def print_routes(installation: Installation, found: list[Decision], json: bool) 
     if json:
         terminal.emit(report(found, clouds, verdicts, live, judged))
     else:
-        show(found, clouds, verdicts, live, judged)
+        show(found, clouds, verdicts, live, judged, installation.place)
         if uncounted:
             where = ", ".join(f"{tier} at {task_class}" for tier, task_class in sorted(uncounted))
-            terminal.note(f"grades of {where} do not count; why: stoker profile show")
+            terminal.note(f"grades of {where} do not count; why: stoker profile show{installation.place}")
 
 
 def show(
@@ -55,8 +55,11 @@ def show(
     verdicts: Verdicts,
     live: Sequence[ProfileRow] = (),
     judged_today: float = 0.0,
+    place: str = "",
 ) -> None:
-    """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them. `live`: what was graded."""
+    """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them. `live`: what was graded.
+    `place`: the options that lead to the same Stoker.
+    """
     from stoker_auto.routing_report import (
         count_routed,
         count_untried,
@@ -69,7 +72,7 @@ def show(
     rows = tier_routes(decisions, clouds, verdicts)
     if not rows:
         terminal.say("no routed requests are recorded yet")
-        terminal.note('requests for the model "auto" or "auto:CLASS" are routed; try it: stoker route "PROMPT"')
+        terminal.note(f'requests for the model "auto" or "auto:CLASS" are routed; try it: stoker route "PROMPT"{place}')
         return
     whole = total_route(rows)
     terminal.table(_COLUMNS, [*map(_cells, rows), ("all", *_cells(whole)[1:])], right=_RIGHT)
@@ -83,7 +86,7 @@ def show(
     if whole.unmeasured:
         terminal.say(
             f"unmeasured       {whole.unmeasured} of {whole.first} first tries: nobody knows how good these answers "
-            "were; measure the tiers: stoker eval bootstrap"
+            f"were; measure the tiers: stoker eval bootstrap{place}"
         )
     terminal.say(f"saved            {_saved_text(whole)}")
     terminal.say(

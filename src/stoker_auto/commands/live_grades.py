@@ -10,7 +10,7 @@ from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
     from stoker.domain.spending import DailySpending
-    from stoker.store.live_grades import GradedRows
+    from stoker_auto.quality.live_grades_file import GradedRows
 
 
 def live_rows(installation: Installation) -> GradedRows:
@@ -23,7 +23,7 @@ def live_grades(installation: Installation) -> tuple[GradedRows, DailySpending]:
     read is reported, and counts as empty.
     """
     from stoker.domain.spending import DailySpending
-    from stoker.store.live_grades import path_of, read
+    from stoker_auto.quality.live_grades_file import path_of, read
 
     try:
         return read(path_of(installation.state))

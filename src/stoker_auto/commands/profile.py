@@ -15,8 +15,8 @@ from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.domain.tier import ProfileRow
-    from stoker.store.demotions import DemotionTable
     from stoker.store.profile import Rows
+    from stoker_auto.quality.demotions_file import DemotionTable
 
 app = typer.Typer(cls=CommandsWithHints, help="The quality profile: show, diff, import, export.", no_args_is_help=True)
 options.accept_config(app)
@@ -56,7 +56,7 @@ def show(config: options.Config = None, state: options.State = None, json: optio
         terminal.say(
             "nothing is measured yet; answers of local tiers are verified, and local tiers get no high-risk classes"
         )
-        terminal.note("measure them: stoker eval bootstrap")
+        terminal.note(f"measure them: stoker eval bootstrap{installation.place}")
         return
     columns = ("TIER", "CLASS", "VERDICT", "PASSED", "RATE AT LEAST", "LATENCY", "SOURCE", "AT", "LIVE")
 
@@ -79,7 +79,7 @@ def show(config: options.Config = None, state: options.State = None, json: optio
     for (tier, name), why in (stale or {}).items():
         terminal.say(f"{tier} at {name}: {why}")
     if stale:
-        terminal.note("measure stale rows again: stoker eval calibrate")
+        terminal.note(f"measure stale rows again: stoker eval calibrate{installation.place}")
     elif stale is None:
         terminal.note("only a running Stoker knows which rows are stale; start it: " + installation.start)
 
@@ -106,7 +106,8 @@ def diff(
     if other is None:
         history = ProfileFile(_path(installation)).history()
         if not history:
-            raise UsageError("there is no earlier profile to compare with; give one: stoker profile diff FILE")
+            give = f"stoker profile diff FILE{installation.place}"
+            raise UsageError(f"there is no earlier profile to compare with; give one: {give}")
         other = history[-1]
     before, now = load(other, _WRITTEN), _own(installation)
     changes = [
@@ -163,7 +164,7 @@ def import_(
     except OSError as error:
         raise UsageError(f"{_path(installation)} cannot be written: {error.strerror}") from error
     terminal.say(f"{counted(len(rows), 'row')} imported into {_path(installation)}")
-    terminal.note("use them for routing: stoker reload")
+    terminal.note(f"use them for routing: stoker reload{installation.place}")
 
 
 _WRITTEN = "give a file that `stoker profile export` wrote"
@@ -179,8 +180,8 @@ def _own(installation: Installation) -> Rows:
 
 def _demoted(installation: Installation, rows: Rows) -> DemotionTable:
     """Not measured again since. Whether a serve is another one by now, only a running Stoker knows."""
-    from stoker.store.demotions import Demotions, path_of
     from stoker_auto.decide.demotion import holds
+    from stoker_auto.quality.demotions_file import Demotions, path_of
 
     return {
         key: one

@@ -53,14 +53,14 @@ def promote(
         if reset:
             answer = control.reset(alias)
         elif serve is None:
-            raise UsageError(_missing_serve(control, alias))
+            raise UsageError(_missing_serve(control, alias, installation.place))
         else:
             found = evidence or newest(installation.state, serve)
             answer = control.promote(alias, serve, found, reason, force)
     done = f"{alias} points to {answer['serve']} now; before, it pointed to {answer['previous']}"
     if wait and not reset:
         with installation.control() as control:
-            answer["kept"] = _wait(control, alias, str(answer["serve"]), quiet=json)
+            answer["kept"] = _wait(control, alias, str(answer["serve"]), installation.place, quiet=json)
         done = (
             f"{alias} points to {answer['serve']}"
             if answer["kept"]
@@ -71,7 +71,9 @@ def promote(
     else:
         terminal.say(done)
         if not reset and not wait and answer.get("watch"):
-            terminal.note(f"watched for {answer['watch']:g} s; undo it: stoker promote {alias} --reset")
+            terminal.note(
+                f"watched for {answer['watch']:g} s; undo it: stoker promote {alias} --reset{installation.place}"
+            )
     if answer.get("kept") is False:
         raise typer.Exit(FAILED)
 
@@ -117,21 +119,21 @@ def _time(at: float | None) -> str:
     return "as configured" if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
-def _missing_serve(control: Control, alias: str) -> str:
+def _missing_serve(control: Control, alias: str, place: str) -> str:
     """What to type; to undo a promotion, only where there is one."""
     aliases = control.document("/status").get("aliases", [])
     is_promoted = any(one["alias"] == alias and one["promoted_at"] is not None for one in aliases)
-    text = f"a serve is missing: type stoker promote {alias} SERVE"
-    return text + (f"; or, to undo its promotion: stoker promote {alias} --reset" if is_promoted else "")
+    text = f"a serve is missing: type stoker promote {alias} SERVE{place}"
+    return text + (f"; or, to undo its promotion: stoker promote {alias} --reset{place}" if is_promoted else "")
 
 
-def _wait(control: Control, alias: str, serve: str, quiet: bool) -> bool:
+def _wait(control: Control, alias: str, serve: str, place: str, quiet: bool) -> bool:
     """Wait until the promotion is no longer watched; whether the alias still points to `serve`."""
     while True:
         found = next((one for one in control.document("/status").get("aliases", []) if one["alias"] == alias), None)
         if found is None or found["serve"] != serve:
             if not quiet:
-                terminal.note(f"{alias} was rolled back; see why: stoker results list --kind promotion")
+                terminal.note(f"{alias} was rolled back; see why: stoker results list --kind promotion{place}")
             return False
         if found["watched_for"] is None:
             return True

@@ -18,8 +18,8 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.run import Fingerprint, RunKind
 from stoker.domain.tier import Demotion, Tier
-from stoker.store.demotions import Demotions, path_of
 from stoker_auto.decide.demotion import DemotionOutcome, demotion_outcome, describe_demotion, never_passed
+from stoker_auto.quality.demotions_file import Demotions, path_of
 from stoker_auto.quality.recheck import (
     FingerprintKey,
     Key,

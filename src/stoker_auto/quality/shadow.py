@@ -23,12 +23,12 @@ from stoker.domain.routing import ShadowSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import UNKNOWN
 from stoker.domain.tier import Tier
-from stoker.exchange.recorder import AnswerRecorder
-from stoker.store import live_grades as live
 from stoker.store.files import atomic
-from stoker.store.routed import RoutedCounts
+from stoker_auto.counts import RoutedCounts
 from stoker_auto.decide.policy import RoutePlan
+from stoker_auto.quality import live_grades_file as live
 from stoker_auto.quality.judge import Judge, JudgeReply
+from stoker_auto.routing.answer_recorder import AnswerRecorder
 from stoker_auto.routing.router import TierRouter
 from stoker_auto.routing.tier_quality import TierQuality
 from stoker_lab import judge_prompt

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from stoker.domain.dialect import Endpoint
 from stoker.domain.task import Outline, Task
-from stoker.exchange.recorder import AnswerRecorder
 from stoker_auto.decide.policy import RoutePlan
+from stoker_auto.routing.answer_recorder import AnswerRecorder
 
 
 class Grader(Protocol):

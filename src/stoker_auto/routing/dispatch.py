@@ -23,24 +23,24 @@ from stoker.domain.routing import AUTO, HEADER, UNKNOWN, is_reserved
 from stoker.domain.serve import Serve
 from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import HOLDING, Verify
-from stoker.exchange.check import CALL_FINDINGS, AnswerCheck
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.planner import Answer, Candidates, PlannedRequest, Planner, Renamed, Route
-from stoker.exchange.recorder import AnswerRecorder
 from stoker.exchange.request_context import RequestContext
 from stoker.exchange.upstream_client import AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import BodyFields
-from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.plan import Plan, PlanCandidate
 from stoker.request.translate.neutral.protocols import Check
 from stoker.request.translate.translate import AnswerTranslator
 from stoker_auto.decide.explore import with_exploration
 from stoker_auto.decide.policy import RATE_LIMITED, RoutePlan
+from stoker_auto.routing.answer_recorder import AnswerRecorder
 from stoker_auto.routing.collaborators import Collaborators, Grader
 from stoker_auto.routing.health import TierHealth
 from stoker_auto.routing.record import record_attempt, routed_of
 from stoker_auto.routing.router import RoutingConstraints, TierRouter
+from stoker_content.outline import outline
+from stoker_content.verify.answer_check import CALL_FINDINGS, AnswerCheck
 
 
 class Dispatcher(Planner):

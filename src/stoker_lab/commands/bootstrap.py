@@ -84,7 +84,7 @@ def bootstrap(
     given = {"--class": ",".join(names) or None, "--suites": suites, "--config": config, "--state": state}
     again = as_typed("eval bootstrap", tiers or [], given)
     for tier in chosen_tiers(router, tiers or []):
-        served = classes_served(router, tier, names)
+        served = classes_served(router, tier, names, installation.place)
         done += _measure(installation, tier, served, suites, _Interruption("bootstrap", again, fresh), quiet=json)
     if json:
         _emit(done)
@@ -112,7 +112,7 @@ def _from_files(
         raise UsageError(f"--from: there is no tier '{unknown[0]}'; known tiers: {', '.join(known)}")
     done: list[ProfileRow] = []
     for recording in recordings:
-        served = classes_served(router, known[recording.tier], classes)
+        served = classes_served(router, known[recording.tier], classes, installation.place)
         rows, outdated = bootstrap_files.rows_of(recording, suites, served, router.known)
         done += rows
         if not json:
@@ -140,13 +140,13 @@ def class_names(given: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(name.strip() for one in given for name in one.split(",") if name.strip()))
 
 
-def classes_served(router: RouterSettings, tier: Tier, names: Sequence[str]) -> list[str]:
+def classes_served(router: RouterSettings, tier: Tier, names: Sequence[str], place: str = "") -> list[str]:
     """Of `names`, or of all there are, those that its `classes` let the tier serve. Raises UsageError of none."""
     from stoker.domain.routing import includes_class
 
     served = [name for name in names or router.known if includes_class(name, tier.classes)]
     if not tier.classes:
-        command = f"stoker eval validator {tier.name} --class CLASS"
+        command = f"stoker eval validator {tier.name} --class CLASS{place}"
         raise UsageError(f"tier '{tier.name}' answers nothing (`classes = []`); measure it as a judge: {command}")
     if not served:
         raise UsageError(f"tier '{tier.name}' serves none of {', '.join(names)}: its `classes` leave them out")
@@ -191,7 +191,8 @@ def _stale(installation: Installation, tier: Tier) -> list[str]:
         while True:
             routing = control.document("/status").get("routing")
             if routing is None:
-                text = "the Stoker that runs has no tiers: `stoker reload`, if the configuration has some"
+                reload = f"stoker reload{installation.place}"
+                text = f"the Stoker that runs has no tiers: `{reload}`, if the configuration has some"
                 raise UsageError(f"{text}; else LOGS/stoker.log says why it does not use the extension auto")
             known = next((one["known"] for one in routing["tiers"] if one["tier"] == tier.name), True)
             if known or tier.cloud or time.monotonic() > deadline:

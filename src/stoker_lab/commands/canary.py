@@ -142,10 +142,10 @@ def baseline_of(found: RunningServe, wanted: str | None) -> Run:
 
     store = Results(found.state)
     if wanted is not None:
-        ids = store.find(wanted)
+        ids, place = store.find(wanted), found.installation.place
         if len(ids) != 1:
             what = f"matches {len(ids)} results" if ids else "is not a result"
-            raise UsageError(f"--baseline {wanted} {what}; list them: stoker results list --kind canary")
+            raise UsageError(f"--baseline {wanted} {what}; list them: stoker results list --kind canary{place}")
         return store.load(ids[0])
     store.sync()
     listed = store.select(RunKind.CANARY, found.serve.name, baselines=True, limit=1000)

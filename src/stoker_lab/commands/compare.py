@@ -81,7 +81,7 @@ def compare(
     result = models.compare_models(*sides)
     compared = {one.name for one in result.classes} | set(result.unmatched_classes)
     if silent := [name for name in wanted if name not in compared and (names or not stored)]:
-        show = ", or ".join(f"stoker results show {side.runs[0]}" for side in sides if side.runs)
+        show = ", or ".join(f"stoker results show {side.runs[0]}{installation.place}" for side in sides if side.runs)
         notes.append(f"no answer could be graded at {', '.join(silent)}" + (f"; to see why: {show}" if show else ""))
     if json:
         terminal.emit(_document(result, notes))

@@ -86,7 +86,8 @@ def _require_empty(installation: Installation, serve: Serve) -> None:
     ]
     if there:
         raise UsageError(
-            f"{', '.join(there)} uses the devices that the candidates need; stop it: stoker serves down {there[0]}",
+            f"{', '.join(there)} uses the devices that the candidates need; stop it: stoker serves down "
+            f"{there[0]}{installation.place}",
             code="slot_taken",
         )
 

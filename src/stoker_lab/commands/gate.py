@@ -89,7 +89,7 @@ def gate(
     if outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
     if alias is not None and not json and not dry_run:
-        terminal.note(f"now: stoker promote {alias} {serve} --evidence {run.id}")
+        terminal.note(f"now: stoker promote {alias} {serve} --evidence {run.id}{found.installation.place}")
 
 
 def _settings(

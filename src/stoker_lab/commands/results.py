@@ -86,9 +86,9 @@ def list_(
         terminal.emit([entry._asdict() for entry in found])
         return
     if not found:
-        is_filtered = any((kind, serve, outcome, since))
-        others = "no results like these; all of them: stoker results list"
-        terminal.say(others if is_filtered else "no results; `stoker eval canary SERVE --record` makes one")
+        is_filtered, place = any((kind, serve, outcome, since)), options.same_place(config, state)
+        others = f"no results like these; all of them: stoker results list{place}"
+        terminal.say(others if is_filtered else f"no results; `stoker eval canary SERVE --record{place}` makes one")
         return
     columns = ("ID", "AT", "KIND", "SERVE", "OUTCOME", "TOOK", "FINDINGS", "FAILED", "BASELINE")
     terminal.table(columns, [_row(entry) for entry in found], right=("TOOK", "FINDINGS", "FAILED"))
@@ -114,8 +114,9 @@ def show(
 ) -> None:
     """One result: who was measured, what was found, the numbers. With --json the whole file."""
     if run_id is None:
-        raise UsageError("which result? give its id; to list the newest: stoker results list")
-    run = _one(_store(config, state), run_id)
+        place = options.same_place(config, state)
+        raise UsageError(f"which result? give its id; to list the newest: stoker results list{place}")
+    run = _one(_store(config, state), run_id, options.same_place(config, state))
     if json:
         import msgspec
 
@@ -158,10 +159,12 @@ def compare(
     differs is named."""
     from stoker_lab.comparison import runs
 
+    place = options.same_place(config, state)
     if before is None or after is None:
-        raise UsageError("which results? give the ids of two of one kind; to list the newest: stoker results list")
+        which = "which results? give the ids of two of one kind"
+        raise UsageError(f"{which}; to list the newest: stoker results list{place}")
     store = _store(config, state)
-    first, second = _one(store, before), _one(store, after)
+    first, second = _one(store, before, place), _one(store, after, place)
     if first.kind is not second.kind:
         kinds = f"{first.id} is a {first.kind} and {second.id} a {second.kind}"
         raise UsageError(f"{kinds}: name two results of the same kind")
@@ -169,10 +172,10 @@ def compare(
         terminal.emit(runs.comparison_document(first, second))
         return
     found = runs.compare_runs(first, second)
-    _side_by_side(first, second, found, found.rows if all_ else runs.most_important(found.rows, first.kind))
+    _side_by_side(first, second, place, found, found.rows if all_ else runs.most_important(found.rows, first.kind))
 
 
-def _side_by_side(first: Run, second: Run, found: RunComparison, rows: Sequence[ComparedNumber]) -> None:
+def _side_by_side(first: Run, second: Run, place: str, found: RunComparison, rows: Sequence[ComparedNumber]) -> None:
     terminal.say(f"before  {first.id}: {first.outcome}\nafter   {second.id}: {second.outcome}\n")
     if found.fingerprint_difference.identity:
         terminal.note("these are two different models: a difference is not a regression")
@@ -184,7 +187,7 @@ def _side_by_side(first: Run, second: Run, found: RunComparison, rows: Sequence[
     columns = ("NUMBER", "UNIT", "BEFORE", "AFTER", "DIFFERENCE", "RATIO", "SPREAD BEFORE", "SPREAD AFTER", "")
     terminal.table(columns, [_cells(row) for row in rows], right=columns[2:6])
     if left := len(found.rows) - len(rows):
-        terminal.note(f"{left} more numbers: stoker results compare {first.id} {second.id} --all")
+        terminal.note(f"{left} more numbers: stoker results compare {first.id} {second.id} --all{place}")
 
 
 def _cells(row: ComparedNumber) -> tuple[str, ...]:
@@ -210,11 +213,11 @@ def _store(config: str | None, state: str | None) -> Results:
     return store
 
 
-def _one(store: Results, wanted: str) -> Run:
+def _one(store: Results, wanted: str, place: str) -> Run:
     found = store.find(wanted)
     if not found:
         raise RequestRefused(
-            f"no result '{wanted}' in {store.directory}; to list the newest: stoker results list",
+            f"no result '{wanted}' in {store.directory}; to list the newest: stoker results list{place}",
             code="unknown_result",
             status=404,
         )

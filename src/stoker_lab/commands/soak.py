@@ -87,7 +87,7 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
     if any(one.reply.failure for one in kept.replies):
         raise RequestRefused(
             f"'{found.serve.name}' does not answer the canary's questions; to see why: "
-            f"stoker eval canary {shlex.quote(found.serve.name)} --record"
+            f"stoker eval canary {shlex.quote(found.serve.name)} --record{found.installation.place}"
         )
     began = time.time()
     run_id = result_file.new_id(RunKind.SOAK, found.serve.name, began)

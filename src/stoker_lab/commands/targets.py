@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.console.options import same_place
 from stoker.domain.errors import ConfigError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.nearest import did_you_mean, nearest
@@ -52,7 +53,10 @@ def find_target(
             raise UsageError("give either a serve of the running Stoker, or --base-url with --model, not both")
         return _at_url(base_url, model, key_env, direct, config, state)
     if model is not None:
-        raise UsageError("--model goes with --base-url; a serve is named without it: stoker eval benchmark SERVE")
+        place = same_place(config, state)
+        raise UsageError(
+            f"--model goes with --base-url; a serve is named without it: stoker eval benchmark SERVE{place}"
+        )
     installation = find_installation(config, state)
     named = serve_behind(installation, serve)
     return target_of(running_at(installation, named, key_env), named, direct)

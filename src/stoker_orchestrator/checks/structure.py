@@ -12,8 +12,8 @@ import textwrap
 import warnings
 from typing import NamedTuple
 
-from stoker.request.verify.check_code import has_wrong_hunk
-from stoker.request.verify.check_text import is_loop
+from stoker_content.verify.check_code import has_wrong_hunk
+from stoker_content.verify.check_text import is_loop
 from stoker_orchestrator.checks.grammars import grammar_of, language_of
 from stoker_orchestrator.checks.syntax_tree import parse_in_process, parse_short
 

@@ -25,11 +25,11 @@ from stoker.domain.errors import CapacityError, ClientError, StokerError
 from stoker.domain.orchestrator import CheckLayer
 from stoker.domain.prompt import AnswerFormat, Prompt
 from stoker.domain.protocols import Leases
-from stoker.domain.question import question, quoted, whole_object
 from stoker.domain.serve import Serve
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.leasing import leased
+from stoker_content.question import question, quoted, whole_object
 from stoker_orchestrator.checks.source_files import source_before
 from stoker_orchestrator.loop.blocks import LayerResult, WorkerBlock
 

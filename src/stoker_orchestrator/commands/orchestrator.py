@@ -45,9 +45,9 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
         if known == ():
             how = "configure one, see docs/guides/orchestrator.md"
         elif known is not None and len(known) > 1:
-            how = f'try it: stoker run --model {known[0].name} "PROMPT"'
+            how = f'try it: stoker run --model {known[0].name} "PROMPT"{installation.place}'
         else:
-            how = 'try it: stoker run "PROMPT"'
+            how = f'try it: stoker run "PROMPT"{installation.place}'
         terminal.note(f"only what an orchestrator writes, block by block, is saved; {how}")
         return
     rows = [
@@ -77,7 +77,7 @@ def show(
     except (OSError, ValueError) as error:
         raise RequestRefused(
             f"there is no scratchpad of request '{request}' under {installation.state}: it was answered without "
-            "blocks, or its time is over; list those that are kept: stoker orchestrator list",
+            f"blocks, or its time is over; list those that are kept: stoker orchestrator list{installation.place}",
             code="unknown_request",
             status=404,
         ) from error

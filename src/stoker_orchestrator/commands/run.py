@@ -85,7 +85,9 @@ def run(
     from stoker.cli.commands.run_stoker import running_stoker
 
     if (prompt is None) == (resume is None):
-        raise UsageError('give either a prompt or --resume: stoker run "PROMPT", or stoker run --resume REQUEST')
+        place = options.same_place(config, state)
+        resuming = f"stoker run --resume REQUEST{place}"
+        raise UsageError(f'give either a prompt or --resume: stoker run "PROMPT"{place}, or {resuming}')
     if resume is not None and (model or policy or project or file):
         raise UsageError("--resume sends the same request again: leave out --model, --policy, --project and --file")
     _check_policy(policy)
@@ -130,7 +132,7 @@ def _only(names: list[str]) -> str:
 def _load(installation: Installation, request: str) -> tuple[SavedRequest, Mapping[str, str]]:
     from stoker_orchestrator.commands import run_request
 
-    saved, headers = run_request.load(installation.state, request)
+    saved, headers = run_request.load(installation.state, request, installation.place)
     if run_request.RESUME not in headers:
         terminal.note(f"stoker: {request} had not begun; it begins anew")
     return saved, headers
@@ -245,7 +247,8 @@ def _report(
     if is_interrupted:
         terminal.note(f"stoker: stopped; the blocks of request {request} that passed are kept")
     if is_interrupted or (error is not None and view.committed):
-        terminal.note(f"go on after them: stoker run --resume {request}{_where(installation)}")
+        place = _where(installation)
+        terminal.note(f"go on after them: stoker run --resume {request}{place}")
 
 
 def _where(installation: Installation) -> str:

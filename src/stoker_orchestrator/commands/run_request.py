@@ -55,14 +55,14 @@ def compose(
     return SavedRequest(model, json.dumps({"model": model, "messages": messages, "stream": True}), headers)
 
 
-def path_of(state: Path, request: str) -> Path:
-    """Raises UsageError for what is no request id."""
+def path_of(state: Path, request: str, place: str = "") -> Path:
+    """Raises UsageError for what is no request id. `place`: the options that lead to the same Stoker."""
     from stoker_orchestrator.memory.pads import Scratchpads
 
     try:
         return Scratchpads(state / "orchestrator", lambda: 0.0).request_file(request)
     except ValueError as error:
-        raise UsageError(f"{error}; list them: stoker orchestrator list") from error
+        raise UsageError(f"{error}; list them: stoker orchestrator list{place}") from error
 
 
 def save(state: Path, request: str, saved: SavedRequest) -> None:
@@ -72,15 +72,15 @@ def save(state: Path, request: str, saved: SavedRequest) -> None:
     atomic.write(path_of(state, request), msgspec.json.encode(saved), 0o600, make_parents=True)
 
 
-def load(state: Path, request: str) -> tuple[SavedRequest, Mapping[str, str]]:
+def load(state: Path, request: str, place: str = "") -> tuple[SavedRequest, Mapping[str, str]]:
     """What was sent, and the headers with which it goes on. Raises UsageError."""
-    path = path_of(state, request)
+    path = path_of(state, request, place)
     try:
         saved = msgspec.json.decode(path.read_bytes(), type=SavedRequest)
     except (OSError, msgspec.DecodeError) as error:
         text = (
-            f"request '{request}' cannot be resumed: what `stoker run` sent is not in {path} "
-            f"({type(error).__name__}); list the requests: stoker orchestrator list"
+            f"request '{request}' cannot be resumed: what was sent is not in {path} "
+            f"({type(error).__name__}); list the requests: stoker orchestrator list{place}"
         )
         raise UsageError(text, code="unknown_request") from error
     has_blocks = path.with_name(f"{request}.md").exists()

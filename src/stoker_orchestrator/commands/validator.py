@@ -89,7 +89,7 @@ def validator(
     if json:
         terminal.emit(_document(measured, rates))
     else:
-        _show(measured, rates)
+        _show(measured, rates, options.same_place(config, state))
 
 
 def validator_prompt(orchestrator: Orchestrator) -> str:
@@ -197,7 +197,7 @@ async def _judge(
     return outcome, (usage.input or 0) + (usage.output or 0)
 
 
-def _show(measured: ValidatorToMeasure, rates: ValidatorRates) -> None:
+def _show(measured: ValidatorToMeasure, rates: ValidatorRates, place: str) -> None:
     serve = measured.serve
     took = "" if rates.seconds is None else f", {figures.seconds(rates.seconds)} each"
     terminal.say(f"{serve} judged {rates.unreadable.n} of {rates.total} blocks{took}")
@@ -205,14 +205,14 @@ def _show(measured: ValidatorToMeasure, rates: ValidatorRates) -> None:
     named += [(f"misses, {kind}", rate) for kind, rate in rates.misses_by_kind.items()]
     named += [("unreadable", rates.unreadable)]
     terminal.table(("", "COUNT", "RATE", "95 %"), [rate_cells(*one) for one in named], right=("COUNT", "RATE"))
-    terminal.say(conclusion(serve, rates))
+    terminal.say(conclusion(serve, rates, place))
 
 
-def conclusion(serve: str, rates: ValidatorRates) -> str:
-    """One sentence: what the rates mean."""
+def conclusion(serve: str, rates: ValidatorRates, place: str = "") -> str:
+    """One sentence: what the rates mean. `place`: the options that lead to the same Stoker."""
     if not rates.is_complete:
         judged = f"{rates.unreadable.n} of {rates.total}"
-        return f"'{serve}' judged only {judged} blocks; continue: stoker eval validator {serve}"
+        return f"'{serve}' judged only {judged} blocks; continue: stoker eval validator {serve}{place}"
     if rates.is_chance:
         return (
             f"'{serve}' passes faults as readily as right blocks: as a validator it is decoration; "

@@ -14,8 +14,8 @@ from stoker.domain.decision import Attempt
 from stoker.domain.spending import DailySpending
 from stoker.domain.tier import LIVE, ProfileRow, Verdict
 from stoker.store.decisions import DecisionLog
-from stoker.store.live_grades import encode
 from stoker.store.profile import encode as encode_profile
+from stoker_auto.quality.live_grades_file import encode
 
 TIERS = """
 [[tier]]

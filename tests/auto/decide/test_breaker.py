@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from stoker.store import labels
 from stoker_auto.decide.breaker import LONGEST_PAUSE, Breaker, BreakerState
 
 
@@ -112,7 +111,3 @@ def test_of_two_pauses_the_later_end_counts_and_none_is_longer_than_an_hour() ->
         other = Breaker()
         other.on_pause(7, nothing, 429)
         assert other.pause(7) == 0
-
-
-def test_the_metrics_know_every_state() -> None:
-    assert sorted(labels.CIRCUITS) == sorted(BreakerState)

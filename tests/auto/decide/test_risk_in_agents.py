@@ -14,9 +14,9 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve
 from stoker.domain.task import CLASSES, HIGH_RISK
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
-from stoker.request.codec.outline import outline
 from stoker_auto.routing.router import RoutingConstraints, TierRouter
 from stoker_auto.routing.tier_quality import TierQuality
+from stoker_content.outline import outline
 
 TRICKS = ("reference", "aside", "command", "plan", "lost")
 """Work by reference; another question in between; a command by name; a plan in another language; lost history."""

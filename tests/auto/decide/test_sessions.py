@@ -15,8 +15,8 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import CLASSES, Task
-from stoker.request.codec.outline import outline
 from stoker_auto.routing.classifier import classify
+from stoker_content.outline import outline
 
 SESSIONS = sorted((Path(__file__).parent.parent.parent / "data" / "sessions").glob("*.jsonl"))
 FIELD = {Dialect.CHAT: "messages", Dialect.MESSAGES: "messages", Dialect.RESPONSES: "input"}

@@ -23,7 +23,7 @@ from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.store.routed import RoutedCounts
+from stoker_auto.counts import RoutedCounts
 from stoker_auto.quality.judge import Judge
 from stoker_auto.quality.shadow import ShadowGrader
 from stoker_auto.routing.router import TierRouter

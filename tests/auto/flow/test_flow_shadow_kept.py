@@ -13,8 +13,8 @@ from tests.gateway.flow_stage import PATIENCE, Stage, story
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Cost, GradedRow, ProfileRow, Verdict, Verify
 from stoker.store.files import atomic
-from stoker.store.live_grades import read
 from stoker_auto.quality import shadow
+from stoker_auto.quality.live_grades_file import read
 
 
 @story(SMALL, LARGE)

@@ -18,9 +18,9 @@ from stoker.domain.routing import RouterSettings
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
 from stoker.domain.serve import Serve, ServeIdentity, Translation
 from stoker.domain.tier import Demotion, ProfileRow, Tier, Verdict
-from stoker.store.demotions import Demotions, path_of
 from stoker_auto.decide.demotion import TRIES
 from stoker_auto.quality.demotion import Demoter, Reports
+from stoker_auto.quality.demotions_file import Demotions, path_of
 from stoker_auto.quality.fingerprints import FingerprintStore
 from stoker_auto.quality.monitor import QualityMonitor
 from stoker_auto.quality.recheck import LEFT_OUT, RECHECK_COOLDOWN, Prove, Rounds, prove

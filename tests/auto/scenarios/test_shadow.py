@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.scenarios import typed
 from tests.scenarios.plane import MODELS, Plane, free_port, poll, running, serve
 
 from stoker_lab.testing.script.script import Script
@@ -31,6 +32,12 @@ GRADES = Script(
     answers=[says('{"verdict": "pass"}', when=RIGHT), says('```json\n{"verdict": "fail"}\n```')],
     prompt_tokens=1000,
     completion_tokens=10,
+)
+
+
+UNCOUNTED = typed.Proposal("stoker profile show")
+MEASURED_AGAIN = typed.Proposal(
+    "stoker eval validator JUDGE --class CLASS", "its grades count at chat", 0, {"JUDGE": "judge"}
 )
 
 
@@ -112,16 +119,21 @@ def plane() -> Iterator[Plane]:
         yield plane
 
 
-def measure_the_judge(plane: Plane) -> str:
-    """On answers of which is known whether they are right."""
+@contextmanager
+def cases_of(plane: Plane) -> Iterator[str]:
+    """A file with answers of which is known whether they are right."""
     cases = plane.directory / "cases.jsonl"
     asked = [{"role": "user", "content": "How?"}]
     told = [(f"{number} {text}", text is RIGHT) for number in range(20) for text in (RIGHT, "in no way")]
     lines = [{"task_class": "chat", "messages": asked, "answer": text, "right": right} for text, right in told]
     cases.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    shown = said(plane, "eval", "validator", "judge", "--class", "chat", "--cases", str(cases))
+    yield str(cases)
     cases.unlink()
-    return shown
+
+
+def measure_the_judge(plane: Plane) -> str:
+    with cases_of(plane) as cases:
+        return said(plane, "eval", "validator", "judge", "--class", "chat", "--cases", cases)
 
 
 def test_a_tier_that_answers_wrong_in_good_form_is_found_out_by_a_judge_that_was_measured(plane: Plane) -> None:
@@ -134,7 +146,7 @@ def test_a_tier_that_answers_wrong_in_good_form_is_found_out_by_a_judge_that_was
     assert f"fail by judge judge; it does not count: {why}" in said(plane, "explain", decisions[0]["id"])
     [uncounted] = shadow(plane)["uncounted"]
     assert (uncounted["tier"], uncounted["class"], uncounted["why"]) == ("cheap", "chat", why)
-    assert why in said(plane, "profile", "show")
+    typed.works(plane, typed.typed(plane, "stoker decisions --routes")[1], UNCOUNTED._replace(promise=why))
     check = str(json.loads(said(plane, "config", "check", "--json"))["warnings"])
     assert "has not passed a measurement for chat, creative" in check
     assert "its grades count at chat" in measure_the_judge(plane)
@@ -150,7 +162,10 @@ def test_a_tier_that_answers_wrong_in_good_form_is_found_out_by_a_judge_that_was
     assert "graded       pass by judge judge\n" in told
     assert plane.status()["routing"]["stale"] == []
     assert [one["class"] for one in plane.status()["routing"]["contradictions"]] == ["chat"]
-    assert "the judge contradicts the suite" in plane.run("doctor").stdout
+    doubted = typed.typed(plane, "stoker doctor")[1]
+    assert "the judge contradicts the suite" in doubted
+    with cases_of(plane) as cases:
+        typed.works(plane, doubted, MEASURED_AGAIN._replace(adds=f"--cases {cases}"))
 
     told = said(plane, "decisions", "--routes")
     assert "silent failures  20 of 21 graded answers wrong" in told

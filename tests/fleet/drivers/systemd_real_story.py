@@ -16,8 +16,8 @@ from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.process.identity import Keys, KeySigner
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
-from stoker.fleet.systemd import install
 from stoker.fleet.systemd.units import InstallSite
+from stoker_setup import service_install as install
 
 HERE = Path(sys.argv[1])
 ENGINE = Path(__file__).parents[1] / "scripted_engine.py"

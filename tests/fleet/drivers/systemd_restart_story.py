@@ -12,9 +12,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from stoker.fleet.systemd import install
 from stoker.fleet.systemd.units import InstallSite
 from stoker_lab.testing.script.script import Script
+from stoker_setup import service_install as install
 
 HERE = Path(sys.argv[1])
 CONFIG = HERE / "stoker.toml"

@@ -22,9 +22,9 @@ from tests.fleet.conftest import RealClock, holdings
 from tests.fleet.drivers import docker_daemon
 from tests.fleet.drivers.docker_daemon import IMAGE, Daemon, engine, run
 
-from stoker.cli.commands import doctor_checks
 from stoker.cli.console.container_note import container_note
 from stoker.domain.access import Paths
+from stoker.domain.doctor_finding import DoctorHealth
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
 from stoker.engines.readiness import Readiness
@@ -35,6 +35,7 @@ from stoker.fleet.drivers.docker import Docker
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.process.environment import free_port
 from stoker.fleet.process.identity import Keys, KeySigner, StartRecord
+from stoker_setup.commands import doctor_checks
 
 pytestmark = pytest.mark.docker
 
@@ -415,7 +416,7 @@ def test_doctor_and_serves_up_report_a_running_one_that_drifted_or_was_paused(te
             found = await asyncio.to_thread(doctor_checks.container, serve, paths)
             assert found is not None
             assert (found.health, found.detail) == (
-                doctor_checks.DoctorHealth.WARN, "container 'fast' runs on, but the image moving:1 has changed",
+                DoctorHealth.WARN, "container 'fast' runs on, but the image moving:1 has changed",
             )  # fmt: skip
             assert "stoker serves up fast-serve" in found.fix
             assert found.next == "stoker serves down fast-serve"

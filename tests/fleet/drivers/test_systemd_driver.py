@@ -18,7 +18,9 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
+from tests.scenarios.typed import proposed
 
+from stoker.cli.main import run
 from stoker.domain.errors import StartFailed, StokerError
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers import systemd
@@ -82,6 +84,16 @@ class Machine:
 
     def environment(self) -> Path:
         return units.environment_file(self.state, "a")
+
+    def typed(self, line: str) -> list[str]:
+        """The units that the command writes, below another root, for a serve that is this unit."""
+        root, config = self.home / "root", self.home / "stoker.toml"
+        config.write_text(
+            f'[paths]\nstate = "state"\n[[serve]]\nname = "a"\nengine = "openai"\ndriver = "systemd"\nunit = "{UNIT}"\n'
+            'port = 8123\ncmd = "true --port {port}"\n'
+        )
+        assert run([*line.split()[1:], "--root", str(root), "--config", str(config)]) == 0
+        return [path.name for path in root.rglob("*.service")]
 
     def ask(self) -> Systemctl:
         return Systemctl(limit=20.0)
@@ -337,9 +349,9 @@ def test_what_systemd_refuses_comes_with_the_next_command(story: Tell, said: str
 def test_a_unit_that_is_not_there_or_masked_or_broken_is_named_with_the_next_command(story: Tell) -> None:
     async def body(machine: Machine) -> None:
         serve, driver = machine.serve(), machine.driver()
-        assert await driver.start_problems(serve) == [
-            f"the unit {UNIT} of serve 'a' is not there: type `stoker install systemd`"
-        ]
+        [problem] = await driver.start_problems(serve)
+        assert problem == f"the unit {UNIT} of serve 'a' is not there: type `stoker install systemd`"
+        assert UNIT in machine.typed(proposed(problem, "stoker install systemd"))
         path = machine.install(serve)
         machine.fault(load="bad-setting")
         assert "systemd-analyze verify" in (await driver.start_problems(serve))[0]
@@ -571,7 +583,7 @@ def test_units_of_a_user_are_asked_for_at_the_users_systemd(story: Tell) -> None
         serve = machine.serve()
         machine.install(serve, user=None, where=units.user_directory(os.environ["HOME"]))
         [problem] = await machine.driver().start_problems(serve)
-        assert "type `stoker install systemd --user`" in problem
+        assert UNIT in machine.typed(proposed(problem, "stoker install systemd --user"))
         assert machine.calls("show")[0][:2] == ["systemctl", "--user"]
 
     story(body)

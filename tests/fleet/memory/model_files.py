@@ -51,7 +51,9 @@ def _value(value: Any) -> bytes:
     if isinstance(value, bool):
         return struct.pack("<IB", 7, value)
     if isinstance(value, int):
-        return struct.pack("<IQ", 10, value)
+        return struct.pack("<II", 4, value) if value < 2**32 else struct.pack("<IQ", 10, value)
+    if isinstance(value, float):
+        return struct.pack("<If", 6, value)
     if isinstance(value, str):
         return struct.pack("<I", 8) + _text(value)
     if value and isinstance(value[0], str):

@@ -143,6 +143,6 @@ def test_weights_that_arrive_later_get_their_context_at_the_start(tmp_path: Path
     def meter(device: Device) -> MemoryMeter:
         return MemoryMeter(Card(device), None, lambda name: slot, logging.getLogger("test"))  # type: ignore[arg-type]
 
-    assert meter(gpu(24)).choose_context(serve) == with_contexts((serve,), (slot,), Card(gpu(24)))[0]
+    assert meter(gpu(24)).with_choices(serve) == with_contexts((serve,), (slot,), Card(gpu(24)))[0]
     with pytest.raises(StartFailed, match="stoker fit eight"):
-        meter(gpu(4)).choose_context(serve)
+        meter(gpu(4)).with_choices(serve)

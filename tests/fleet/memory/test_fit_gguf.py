@@ -61,7 +61,7 @@ def test_windowed_layers_follow_the_pattern_of_their_architecture(tmp_path: Path
 def test_a_latent_cache_is_one_vector_per_token(tmp_path: Path) -> None:
     facts = {"attention.kv_lora_rank": 512, "attention.key_length_mla": 192, "rope.dimension_count": 64,
              "attention.head_count_kv": 1, "attention.key_length": 576, "attention.value_length": 512}  # fmt: skip
-    assert set(layers_of(tmp_path / "m.gguf", "deepseek2", **facts)) == {Layer(0, 1, 576)}
+    assert set(layers_of(tmp_path / "m.gguf", "deepseek2", **facts)) == {Layer(0, 1, 576, is_latent=True)}
 
 
 def test_state_space_layers_keep_a_state_and_no_cache_per_token(tmp_path: Path) -> None:

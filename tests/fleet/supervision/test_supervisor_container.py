@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.fleet.conftest import Story, Workshop
 from tests.fleet.drivers import docker_daemon
-from tests.fleet.drivers.docker_daemon import Daemon, engine, run
+from tests.fleet.drivers.docker_daemon import IMAGE, Daemon, engine, run
+from tests.scenarios import typed
+from tests.scenarios.plane import poll, running, serve
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
+from stoker.fleet.drivers import container_driver
 from stoker.fleet.process.environment import free_port
 
 pytestmark = pytest.mark.docker
@@ -86,3 +89,26 @@ def test_one_that_was_left_running_is_adopted_and_what_conflicts_is_stopped_firs
         await second.close(leave_running=False)
 
     tell(story)
+
+
+def look_often() -> None:
+    container_driver.LOOK_EVERY = 0.1
+
+
+def test_what_is_logged_of_a_paused_or_changed_container_is_typed_as_proposed(daemon: Daemon) -> None:
+    up = run("the-a", *engine("--port", "{port}", "--id", "a"))
+    table = serve("a", slot=None, cmd=None, driver="compose", container="the-a", up=up, port=free_port("127.0.0.1", ()))
+    with running(table, environment={"DOCKER_HOST": daemon.host}, started=False) as plane:
+        plane.start(prepare=look_often)
+        assert typed.typed(plane, "stoker serves up a")[0] == 0
+        daemon.docker("pause", "the-a")
+        poll(lambda: "was paused" in plane.log("stoker"), "it is resumed")
+        typed.works(plane, plane.log("stoker"), typed.Proposal("stoker serves down %s", "a is stopped"))
+        daemon.make_image(IMAGE, "another")
+        daemon.docker("start", "the-a")
+        assert typed.typed(plane, "stoker serves up a")[0] == 0
+        logged = plane.log("stoker").partition("runs already, and ")[2]
+        typed.works(plane, logged, typed.Proposal("stoker serves down %s", "a is stopped"))
+        before = daemon.docker("inspect", "--format", "{{.Id}}", "the-a")
+        typed.works(plane, logged, typed.Proposal("stoker serves up %s", "a is ready"))
+        assert daemon.docker("inspect", "--format", "{{.Id}}", "the-a") != before

@@ -14,7 +14,8 @@ from stoker.domain.access import Watchdog
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.watchdog.probe import NO_COUNTERS, EngineCounters, HostState, Listing
+from stoker.engines.signals import Signals
+from stoker.fleet.watchdog.probe import NO_COUNTERS, HostState, Listing
 from stoker.fleet.watchdog.watchdog import HOST_STATE_EVERY, WatchdogLoop
 from stoker_lab.testing.clock import FakeClock
 
@@ -33,7 +34,7 @@ class World:
         self.bytes: dict[str, int] = {}
         self.asleep: set[str] = set()
         self.listing: dict[str, Listing] = {}
-        self.counts: dict[str, EngineCounters] = {}
+        self.counts: dict[str, Signals] = {}
         self.host_states: dict[str, HostState] = {}
         self.gates: dict[str, asyncio.Event] = {}
         self.asked: list[tuple[float, str]] = []
@@ -77,7 +78,7 @@ class World:
         finally:
             self.at_once[name] -= 1
 
-    async def counters(self, running: Running) -> EngineCounters:
+    async def counters(self, running: Running) -> Signals:
         self.asked.append((self.clock.now(), f"{running.serve.name} counters"))
         return self.counts.get(running.serve.name, NO_COUNTERS)
 
@@ -307,7 +308,7 @@ def test_work_without_progress_restarts_after_stall_where_the_engine_shows_promp
         world.start("b")
         world.work = {"a": 1, "b": 1}
         world.bytes = {"a": 7, "b": 7}
-        world.counts["a"] = EngineCounters(steps=3, running=1)
+        world.counts["a"] = Signals(steps=3, running=1)
         await world.pass_(119)
         assert world.done == []
         await world.pass_(31)
@@ -326,7 +327,7 @@ def test_a_long_prompt_that_moves_and_a_stream_that_flows_are_left_alone() -> No
         world.start("b")
         world.work = {"a": 1, "b": 1}
         for step in range(100):
-            world.counts["a"] = EngineCounters(steps=step, running=1)
+            world.counts["a"] = Signals(steps=step, running=1)
             world.bytes["b"] = step
             await world.pass_(10)
         assert (world.health("a"), world.health("b")) == ("verified", "verified")

@@ -9,8 +9,9 @@ from typing import Any
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve, ServeIdentity
+from stoker.engines.signals import Signals
 from stoker.fleet.watchdog import probe
-from stoker.fleet.watchdog.probe import NO_COUNTERS, EngineCounters, HostState, HttpProbe, Listing, question
+from stoker.fleet.watchdog.probe import NO_COUNTERS, HostState, HttpProbe, Listing, question
 
 
 class Engine:
@@ -42,10 +43,6 @@ class Engine:
         return Running(Serve(name="a", engine="vllm"), Target("127.0.0.1", port, "", "a"), None, 0.0, facts or {})
 
 
-def parse_metrics(engine: str, text: str) -> EngineCounters:
-    return EngineCounters(steps=float(text.removeprefix(f"{engine} ")))
-
-
 def collect(running: Running) -> HostState:
     return HostState(wanted_devices=(running.serve.name,))
 
@@ -54,7 +51,7 @@ def test_the_list_of_models_tells_ids_and_context_and_health_is_never_asked() ->
     async def story() -> None:
         async with Engine() as engine:
             engine.answers["/v1/models"] = 200, b'{"data": [{"id": "b"}, {"id": "a", "max_model_len": 4096}, 7]}'
-            assert await HttpProbe(parse_metrics, collect).models(engine.running()) == Listing(("b", "a"), 4096)
+            assert await HttpProbe(collect).models(engine.running()) == Listing(("b", "a"), 4096)
             assert engine.asked == ["/v1/models"]
 
     asyncio.run(story())
@@ -64,8 +61,8 @@ def test_a_context_that_is_not_listed_is_that_of_the_start_or_unknown() -> None:
     async def story() -> None:
         async with Engine() as engine:
             engine.answers["/v1/models"] = 200, b'{"data": [{"id": "a"}]}'
-            assert (await HttpProbe(parse_metrics, collect).models(engine.running({"n_ctx": 512}))).context == 512
-            assert (await HttpProbe(parse_metrics, collect).models(engine.running())).context is None
+            assert (await HttpProbe(collect).models(engine.running({"n_ctx": 512}))).context == 512
+            assert (await HttpProbe(collect).models(engine.running())).context is None
 
     asyncio.run(story())
 
@@ -73,13 +70,13 @@ def test_a_context_that_is_not_listed_is_that_of_the_start_or_unknown() -> None:
 def test_no_answer_of_use_is_a_miss_that_says_what_came_instead() -> None:
     async def story() -> None:
         async with Engine() as engine:
-            asked = HttpProbe(parse_metrics, collect).models(engine.running())
+            asked = HttpProbe(collect).models(engine.running())
             assert await asked == Listing(None, miss="it answered 404")
             for body in (b"<html>", b"[]", b'{"data": 3}'):
                 engine.answers["/v1/models"] = 200, body
-                assert (await HttpProbe(parse_metrics, collect).models(engine.running())).ids is None
+                assert (await HttpProbe(collect).models(engine.running())).ids is None
             gone = engine.running()
-        assert (await HttpProbe(parse_metrics, collect).models(gone)).miss.startswith("nothing listens on port")
+        assert (await HttpProbe(collect).models(gone)).miss.startswith("nothing listens on port")
 
     asyncio.run(story())
 
@@ -87,11 +84,11 @@ def test_no_answer_of_use_is_a_miss_that_says_what_came_instead() -> None:
 def test_counters_are_read_by_the_engines_name_and_unknown_where_there_are_none() -> None:
     async def story() -> None:
         async with Engine() as engine:
-            assert await HttpProbe(parse_metrics, collect).counters(engine.running()) == NO_COUNTERS
-            engine.answers["/metrics"] = 200, b"vllm 5"
-            assert await HttpProbe(parse_metrics, collect).counters(engine.running()) == EngineCounters(steps=5.0)
+            assert await HttpProbe(collect).counters(engine.running()) == NO_COUNTERS
+            engine.answers["/metrics"] = 200, b"vllm:prompt_tokens_total 5\n"
+            assert await HttpProbe(collect).counters(engine.running()) == Signals(prompt_tokens=5.0)
             gone = engine.running()
-        assert await HttpProbe(parse_metrics, collect).counters(gone) == NO_COUNTERS
+        assert await HttpProbe(collect).counters(gone) == NO_COUNTERS
 
     asyncio.run(story())
 
@@ -99,7 +96,7 @@ def test_counters_are_read_by_the_engines_name_and_unknown_where_there_are_none(
 def test_the_host_state_is_read_in_a_thread() -> None:
     async def story() -> None:
         async with Engine() as engine:
-            assert (await HttpProbe(parse_metrics, collect).host_state(engine.running())).wanted_devices == ("a",)
+            assert (await HttpProbe(collect).host_state(engine.running())).wanted_devices == ("a",)
 
     asyncio.run(story())
 
@@ -116,7 +113,7 @@ def test_a_serve_that_never_answers_is_given_up_after_the_timeout(monkeypatch: A
 
         async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
             target = Target("127.0.0.1", server.sockets[0].getsockname()[1], "", "a")
-            listing = await HttpProbe(parse_metrics, collect).models(Running(Serve(name="a"), target, None, 0.0, {}))
+            listing = await HttpProbe(collect).models(Running(Serve(name="a"), target, None, 0.0, {}))
             assert listing.miss == "no answer within 0.1 s"
             hang.set()
 
@@ -128,7 +125,7 @@ def test_a_serve_without_a_list_is_asked_its_probe_path_or_for_a_connection_and_
         async with Engine() as engine:
             running = engine.running()
             bare = replace(running.serve, identity=ServeIdentity.NONE, health=None)
-            asked = HttpProbe(parse_metrics, collect)
+            asked = HttpProbe(collect)
             assert await asked.models(replace(running, serve=bare)) == Listing(())
             assert engine.asked == [], "a connection is no request"
             probed = replace(running, serve=replace(bare, probe="/ping"))

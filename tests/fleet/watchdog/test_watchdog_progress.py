@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.engines.signals import Signals
 from stoker.fleet.watchdog.probe import (
     NO_COUNTERS,
-    EngineCounters,
     WorkProgress,
     WorkSample,
     advance,
@@ -18,9 +18,7 @@ from stoker.fleet.watchdog.probe import (
     without_progress,
 )
 
-BUSY = WorkSample(
-    2, 1000, EngineCounters(steps=5, kv_use=0.5, prompt_tokens=100, generated_tokens=50, running=2, queued=0)
-)
+BUSY = WorkSample(2, 1000, Signals(steps=5, kv_use=0.5, prompt_tokens=100, generated_tokens=50, running=2, queued=0))
 
 
 def after(*looks: WorkSample) -> WorkProgress:
@@ -80,16 +78,16 @@ def test_a_look_without_counters_does_not_hide_that_nothing_moved_across_it() ->
 @pytest.mark.parametrize(
     ("counters", "expected"),
     [
-        (EngineCounters(steps=1, running=1), 120.0),
-        (EngineCounters(kv_use=0.1, queued=1), 120.0),
-        (EngineCounters(steps=1, running=0, queued=0), 360.0),
-        (EngineCounters(prompt_tokens=1, generated_tokens=1, running=1), 360.0),
-        (EngineCounters(steps=1), 360.0),
+        (Signals(steps=1, running=1), 120.0),
+        (Signals(kv_use=0.1, queued=1), 120.0),
+        (Signals(steps=1, running=0, queued=0), 360.0),
+        (Signals(prompt_tokens=1, generated_tokens=1, running=1), 360.0),
+        (Signals(steps=1), 360.0),
         (NO_COUNTERS, 360.0),
     ],
 )
 def test_an_engine_that_cannot_show_a_long_prompt_gets_three_times_the_patience(
-    counters: EngineCounters, expected: float
+    counters: Signals, expected: float
 ) -> None:
     assert stall_limit(120.0, counters) == expected
     assert stall_limit(120.0, counters, makes_media=True) == 1800.0  # silent until its image is drawn

@@ -11,7 +11,6 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import EMPTY_ANSWER
 from stoker.request.codec.endings import says_nothing
 from stoker.request.codec.frames import StreamReader
-from stoker.request.codec.outline import outline
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 PART = {"type": "output_text", "text": "", "annotations": []}
@@ -161,26 +160,3 @@ def test_a_last_frame_without_its_blank_line_that_says_something_is_no_silence()
         reader.feed(b"data: %b\n" % json.dumps(last).encode())
         assert reader.has_ended()
         assert (reader.error is not None) is is_empty
-
-
-ASKED = {"role": "user", "content": "hi"}
-
-
-@pytest.mark.parametrize(
-    ("dialect", "body", "may_be_empty"),
-    [
-        (CHAT, {"messages": [ASKED]}, False), (CHAT, {"messages": [ASKED], "stop": None}, False),
-        (CHAT, {"messages": [ASKED], "stop": ["\n"]}, True), (CHAT, {"messages": [ASKED], "stop": []}, False),
-        (MESSAGES, {"messages": [ASKED], "stop_sequences": ["x"]}, True),
-        (MESSAGES, {"messages": [ASKED, {"role": "assistant", "content": "{"}]}, True),
-        (MESSAGES, {"messages": [{"role": "user", "content": [{"type": "tool_result", "content": "x"}]}]}, True),
-        (CHAT, {"messages": [ASKED, {"role": "assistant", "tool_calls": []}, {"role": "tool", "content": "x"}]}, True),
-        (RESPONSES, {"input": "hi"}, False), (RESPONSES, {"input": [ASKED, {"type": "function_call_output"}]}, True),
-        (Dialect.OLLAMA_CHAT, {"messages": [ASKED], "options": {"stop": ["x"]}}, True),
-        (Dialect.OLLAMA_GENERATE, {"prompt": "def f", "suffix": "return"}, True),
-    ],
-)  # fmt: skip
-def test_the_request_says_whether_a_model_may_have_nothing_to_say(
-    dialect: Dialect, body: dict[str, Any], may_be_empty: bool
-) -> None:
-    assert outline(dialect, json.dumps(body).encode())[0].may_be_empty is may_be_empty

@@ -9,7 +9,6 @@ from stoker.domain.errors import CapacityError, ClientError, UpstreamError
 from stoker.request.codec import sse, upstream_errors
 from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.codec.edits import edit
-from stoker.request.codec.outline import outline
 from stoker.request.codec.own_replies import stream_headers
 
 
@@ -49,10 +48,6 @@ def test_a_frame_that_is_far_too_large_is_forgotten(monkeypatch: pytest.MonkeyPa
 )
 def test_an_error_frame_means_what_its_type_says(error: dict[str, str], kind: type[Exception]) -> None:
     assert isinstance(upstream_errors.as_error({"error": error}), kind)
-
-
-def test_a_text_that_is_no_utf8_says_nothing() -> None:
-    assert outline(Dialect.CHAT, b'{"messages":[{"role":"user","content":"\xff"}]}')[0].text == ""
 
 
 def test_ollamas_streams_are_lines_and_all_others_events() -> None:

@@ -22,27 +22,28 @@ from hypothesis import strategies as st
 from stoker.domain.access import Media
 from stoker.domain.errors import ClientError
 from stoker.domain.special_addresses import is_public
-from stoker.request.relay import image_fetcher
-from stoker.request.relay.image_fetcher import LONGEST, ImageAddress, ImageFetcher, parse_image_address, resolve
+from stoker.request.relay import public_fetcher
+from stoker.request.relay.image_fetcher import ImageFetcher, parse_image_address
+from stoker.request.relay.public_fetcher import LONGEST, PublicAddress, resolve
 
 
 @pytest.mark.parametrize(
     ("url", "expected", "authority"),
     [
-        ("http://a.example", ImageAddress("http", "a.example", 80, "/"), "a.example"),
-        ("HTTPS://A.Example./x?k=1#f", ImageAddress("https", "a.example", 443, "/x?k=1"), "a.example"),
-        ("https://a.example:8443?k", ImageAddress("https", "a.example", 8443, "/?k"), "a.example:8443"),
-        ("http://a.example:443/%20", ImageAddress("http", "a.example", 443, "/%20"), "a.example:443"),
+        ("http://a.example", PublicAddress("http", "a.example", 80, "/"), "a.example"),
+        ("HTTPS://A.Example./x?k=1#f", PublicAddress("https", "a.example", 443, "/x?k=1"), "a.example"),
+        ("https://a.example:8443?k", PublicAddress("https", "a.example", 8443, "/?k"), "a.example:8443"),
+        ("http://a.example:443/%20", PublicAddress("http", "a.example", 443, "/%20"), "a.example:443"),
         (
             "http://bücher.example/ü",
-            ImageAddress("http", "xn--bcher-kva.example", 80, "/%C3%BC"),
+            PublicAddress("http", "xn--bcher-kva.example", 80, "/%C3%BC"),
             "xn--bcher-kva.example",
         ),
-        ("http://[2606:4700:0:0::1]:8080/", ImageAddress("http", "2606:4700::1", 8080, "/"), "[2606:4700::1]:8080"),
-        ("http://127.0.0.1/", ImageAddress("http", "127.0.0.1", 80, "/"), "127.0.0.1"),
+        ("http://[2606:4700:0:0::1]:8080/", PublicAddress("http", "2606:4700::1", 8080, "/"), "[2606:4700::1]:8080"),
+        ("http://127.0.0.1/", PublicAddress("http", "127.0.0.1", 80, "/"), "127.0.0.1"),
     ],
 )
-def test_an_address_is_read_as_it_is_meant(url: str, expected: ImageAddress, authority: str) -> None:
+def test_an_address_is_read_as_it_is_meant(url: str, expected: PublicAddress, authority: str) -> None:
     assert parse_image_address(url, ()) == expected
     assert expected.authority() == authority
     assert parse_image_address(expected.address(), ()) == expected
@@ -50,9 +51,9 @@ def test_an_address_is_read_as_it_is_meant(url: str, expected: ImageAddress, aut
 
 def test_a_redirect_is_relative_to_where_it_came_from() -> None:
     origin = parse_image_address("https://a.example:8443/x/y?k=1", ())
-    assert parse_image_address("z?j", (), origin) == ImageAddress("https", "a.example", 8443, "/x/z?j")
-    assert parse_image_address("//b.example/z", (), origin) == ImageAddress("https", "b.example", 443, "/z")
-    assert parse_image_address("http://b.example/z", (), origin) == ImageAddress("http", "b.example", 80, "/z")
+    assert parse_image_address("z?j", (), origin) == PublicAddress("https", "a.example", 8443, "/x/z?j")
+    assert parse_image_address("//b.example/z", (), origin) == PublicAddress("https", "b.example", 443, "/z")
+    assert parse_image_address("http://b.example/z", (), origin) == PublicAddress("http", "b.example", 80, "/z")
 
 
 @pytest.mark.parametrize(
@@ -163,12 +164,12 @@ async def listening(
     """The port, which images may come from meanwhile."""
     listener = await asyncio.start_server(answer, HERE, 0, ssl=tls)
     port = listener.sockets[0].getsockname()[1]
-    image_fetcher.PORTS.add(port)
+    public_fetcher.PORTS.add(port)
     try:
         async with asyncio.timeout(20):
             yield port
     finally:
-        image_fetcher.PORTS.discard(port)
+        public_fetcher.PORTS.discard(port)
         listener.close()
         await listener.wait_closed()
 

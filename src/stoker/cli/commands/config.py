@@ -49,7 +49,10 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
         counts.append(counted(len(settings.edges), "edge"))
     said = counted(len(found), "warning") if found else "no problems"
     terminal.say(f"{settings.source}: {said}; {', '.join(counts)}")
-    terminal.say("next: stoker reload" if is_running(settings) else f"next: stoker up --config {settings.source}")
+    place = options.same_place(config, None)
+    terminal.say(
+        f"next: stoker reload{place}" if is_running(settings) else f"next: stoker up --config {settings.source}"
+    )
 
 
 def checked(config: str | None) -> tuple[Settings, list[str]]:
@@ -100,7 +103,7 @@ def show(config: options.Config = None, json: options.Json = False) -> None:
         terminal.say(f"\n# changed while Stoker ran, at {figures.moment(one.at)}{_because(one.reason)}:")
         terminal.say(f"# {one.kind} '{one.name}': {_changes(one)}")
         name = f"--app {one.name}" if one.kind == "app" else one.name
-        terminal.say(f"# undo it: stoker keys reset {name}")
+        terminal.say(f"# undo it: stoker keys reset {name}{options.same_place(config, None)}")
 
 
 @app.command()

@@ -77,8 +77,7 @@ def decisions(
         )
         right = ("STATUS", "WAITED", "FIRST TOKEN", "WHOLE", "IN", "OUT")
         terminal.table(columns, [_row(d) for d in found], right=right)
-        place = options.same_place(config, state)
-        terminal.note(f"one in full: stoker explain {found[0].id}{place}")
+        terminal.note(f"one in full: stoker explain {found[0].id}{installation.place}")
 
 
 def _follow(installation: Installation, limit: int, json: bool) -> None:
@@ -157,7 +156,7 @@ def _newest(installation: Installation, failed: bool) -> str:
         newest = [one for one in found if one is not None]
     if not newest:
         what, more = (
-            ("no failed request is recorded", "`stoker decisions` lists requests")
+            ("no failed request is recorded", f"`stoker decisions{installation.place}` lists requests")
             if failed
             else ("no request is recorded yet", "`stoker client curl` prints a first one")
         )
@@ -183,7 +182,8 @@ def _one(installation: Installation, request_id: str) -> tuple[Decision, list[di
     if found is None:
         raise RequestRefused(
             f"no request '{request_id}' is recorded under {installation.state}: it is too old, another Stoker served "
-            "it, or it is one of many similar refusals, which are only counted; list the newest: stoker decisions",
+            "it, or it is one of many similar refusals, which are only counted; list the newest: stoker "
+            f"decisions{installation.place}",
             code="unknown_request",
             status=404,
         )

@@ -238,7 +238,7 @@ def _start(installation: Installation, serve: Serve | None) -> tuple[list[str], 
         return [f"run: {command}"], command
     if (place := serve.job_place) is not None:
         return _submits(serve, place)
-    command = command_line(serve)
+    command = command_line(_as_started(installation, serve))
     return [f"start: {command}"], command
 
 
@@ -295,6 +295,22 @@ def _check(installation: Installation, serve: Serve, victims: list[ServeStatus])
     looked += ["their sha256"] if serve.sha256 else []
     looked += ["what it `requires`"] if serve.requires != type(serve.requires)() else []
     return f"check whether it can start{before}: {', '.join([*looked, _memory(installation, serve)])}"
+
+
+def _as_started(installation: Installation, serve: Serve) -> Serve:
+    """With what would be chosen at its start."""
+    if not serve.has_open_choices:
+        return serve
+    from stoker.domain.errors import UnreadableModel
+    from stoker.fleet.memory.devices import machine
+    from stoker.fleet.memory.fit import check
+    from stoker.fleet.memory.host import host_memory
+
+    slot = installation.settings.slot(serve.slot) if installation.settings is not None else None
+    try:
+        return check.with_choices(serve, slot, machine().devices(), host_memory())
+    except UnreadableModel:
+        return serve  # the command says the rest
 
 
 def _memory(installation: Installation, serve: Serve) -> str:
@@ -355,14 +371,12 @@ def _loadable(installation: Installation, is_running: bool) -> list[str]:
         raise NotRunning(f"Stoker does not run, and no configuration was given; start it: {installation.start}")
     from stoker.app.configuration import placed_serves, placed_slots
     from stoker.fleet.supervision import start_problems
-    from stoker.request.lease.preview import loadable
+    from stoker.request.lease.preview import loadable, unchecked_loadable
     from stoker.request.lease.scheduler import Scheduler
 
     serves = {serve.name: serve for serve in placed_serves(installation.settings)}
     scheduler = Scheduler(placed_slots(installation.settings), serves.values())
-    checked: set[str] = set()
-    while new := [name for name in loadable(scheduler) if name not in checked]:
-        checked.update(new)
+    for new in unchecked_loadable(scheduler):
         for name in new:
             if problems := start_problems.lasting(serves[name]):
                 scheduler.on_cannot_load(name, 0.0, "; ".join(problems))

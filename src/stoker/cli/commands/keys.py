@@ -133,7 +133,7 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
         return
     if not answer["keys"]:
         terminal.say("there are no keys yet")
-        terminal.note("make one: stoker keys create NAME")
+        terminal.note(f"make one: stoker keys create NAME{options.same_place(config, state)}")
         return
     rows = [
         (
@@ -204,7 +204,8 @@ def set_(
     done = "is as configured again" if undo else "is changed, from the next request on"
     terminal.say(f"{_title(kind, target)} {done}")
     if not undo:
-        terminal.note(f"undo it: stoker keys reset {'--app ' if kind == 'app' else ''}{target}")
+        place = options.same_place(config, state)
+        terminal.note(f"undo it: stoker keys reset {'--app ' if kind == 'app' else ''}{target}{place}")
 
 
 @app.command()
@@ -237,7 +238,8 @@ def disable(
     with find_running(config, state).control() as control:
         answer = control.change_key("key", name, "disable", reason=reason, cut=cut)
     ended = f"; running requests that were ended: {answer['ended_requests']}" if cut else ""
-    _say(answer, json, f"key '{name}' is disabled{ended}", f"undo it: stoker keys enable {name}")
+    undo = f"undo it: stoker keys enable {name}{options.same_place(config, state)}"
+    _say(answer, json, f"key '{name}' is disabled{ended}", undo)
 
 
 @app.command()

@@ -42,7 +42,7 @@ def reload(
             classes = ", ".join(one["class"] for one in answer.lapsed if one["tier"] == tier)
             terminal.note(
                 f"stoker: tier {tier} may have changed since it was measured at {classes}; "
-                f"measure it again: stoker eval calibrate {tier}"
+                f"measure it again: stoker eval calibrate {tier}{options.same_place(config, state)}"
             )
         for warning in answer.warnings:
             terminal.note(f"warning: {warning}")

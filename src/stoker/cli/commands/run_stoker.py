@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
@@ -40,7 +40,9 @@ def running_stoker(installation: Installation) -> Iterator[StatusAnswer]:
     else:
         yield status
         return
-    terminal.note(f"stoker: none runs for {installation.configured().source}; one is started for this request")
+    terminal.note(
+        f"stoker: no Stoker is running with {installation.configured().source}; starting one for this request"
+    )
     with started_stoker(installation) as status:
         yield status
 
@@ -51,26 +53,47 @@ def started_stoker(installation: Installation) -> Iterator[StatusAnswer]:
 
     Raises RequestRefused if it does not start.
     """
+    from stoker.cli.machine.ports import free_port
+
     with tempfile.TemporaryFile("w+") as log:
-        child = _start(installation, log)
+        child = _start(installation, log, ("--port", str(free_port())))
         try:
             yield _wait(installation, child, log)
         finally:
             _end(child, installation)
 
 
-def _start(installation: Installation, log: IO[str]) -> subprocess.Popen[bytes]:
-    from stoker.cli.machine.ports import free_port
+def start_in_background(installation: Installation) -> StatusAnswer:
+    """A Stoker of this configuration, at its own port, that goes on when this command has ended.
 
-    words = ("up", "--config", installation.configured().source, "--port", str(free_port()))
-    # Its own session: Ctrl-C is for this command, which then ends it.
+    It is told how it ends. A person who interrupts the wait ends it. Raises RequestRefused if it does not start.
+    """
+    source = installation.configured().source
+    terminal.note(f"stoker: no Stoker is running with {source}; starting it in the background")
+    installation.logs.mkdir(parents=True, exist_ok=True)
+    path = installation.logs / "up.log"
+    with path.open("w+", encoding="utf-8") as log:
+        child = _start(installation, log, (), ends_with_parent=False)
+        try:
+            status = _wait(installation, child, log)
+        except BaseException:
+            _end(child, installation)
+            raise
+    terminal.note(f"stoker: it is process {child.pid}, its log is {path}; end it with: kill {child.pid}")
+    return status
+
+
+def _start(
+    installation: Installation, log: IO[str], options: Sequence[str], ends_with_parent: bool = True
+) -> subprocess.Popen[bytes]:
+    # Its own session: Ctrl-C is for this command.
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", _ENTRY, *words],
+        [sys.executable, "-P", "-c", _ENTRY, "up", "--config", installation.configured().source, *options],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        preexec_fn=_end_with_parent if ends_with_parent and sys.platform == "linux" else None,
     )
 
 

@@ -41,18 +41,19 @@ def status(
         terminal.emit([s for s in document.get("serves", []) if name in (None, s["name"], s.get("replica_of"))])
         return
     if now.draining:
-        terminal.note("draining: no new requests are admitted; `stoker serves undrain` ends this")
+        terminal.note(f"draining: no new requests are admitted; `stoker serves undrain{installation.place}` ends this")
     serves = [s for s in now.serves if name in (None, s.name, s.replica_of)]
     if not serves:
-        terminal.say("no serves are configured; add one to the configuration, then `stoker reload`")
+        terminal.say(
+            f"no serves are configured; add one to the configuration, then `stoker reload{installation.place}`"
+        )
         return
     columns = ("SERVE", "STATE", "SLOT", "STATUS", "ENGINE", "ACTIVE", "QUEUED", "UP", "MEMORY", "LOADS IN", "PORT")
     terminal.table(columns, [_row(s) for s in serves], right=("ACTIVE", "QUEUED", "UP", "MEMORY", "LOADS IN", "PORT"))
     for serve in serves:
         if serve.cannot_load:
             terminal.say(f"\n{serve.name} cannot load: {serve.cannot_load}")
-            again = f"stoker serves up {serve.replica_of or serve.name}" + options.same_place(config, state)
-            terminal.say(f"after fixing it: {again}")
+            terminal.say(f"after fixing it: stoker serves up {serve.replica_of or serve.name}{installation.place}")
         elif serve.last_error:
             again = f" (next attempt in {figures.seconds(serve.backoff)})" if serve.backoff else ""
             terminal.say(f"\n{serve.name}, last failure{again}: {serve.last_error}")
@@ -66,9 +67,10 @@ def status(
         terminal.say(f"\n{', '.join(unproved)}: {IDENTITY_NOT_PROVED}")
     for serve in serves if name is not None else ():
         if serve.how_to_try:
-            terminal.say(f"\n{serve.name} was not tried yet: {serve.how_to_try}, or `stoker serves up {serve.name}`")
+            up = f"stoker serves up {serve.name}{installation.place}"
+            terminal.say(f"\n{serve.name} was not tried yet: {serve.how_to_try}, or `{up}`")
     if name is not None:
-        _details(serves[0])
+        _details(serves[0], installation.place)
 
 
 def _row(serve: ServeStatus) -> tuple[str, ...]:
@@ -88,18 +90,18 @@ def _row(serve: ServeStatus) -> tuple[str, ...]:
     )
 
 
-def _details(serve: ServeStatus) -> None:
+def _details(serve: ServeStatus, place: str) -> None:
     facts = {"model": serve.model, "served name": serve.served_name, "speaks": ", ".join(serve.dialects)}
-    facts |= {"context": _context(serve), "pid": figures.number(serve.pid)}
+    facts |= {"context": _context(serve, place), "pid": figures.number(serve.pid)}
     facts |= {key: str(value) for key, value in serve.facts.items()}
     terminal.say()
     for fact, value in facts.items():
         terminal.say(f"{fact:<14} {value or figures.UNKNOWN}")
 
 
-def _context(serve: ServeStatus) -> str:
+def _context(serve: ServeStatus, place: str) -> str:
     if serve.context_problem:
-        return f"none fits (auto): stoker fit {serve.name}"
+        return f"none fits (auto): stoker fit {serve.name}{place}"
     seen = serve.facts.get("n_ctx") if serve.auto_context else None
     if serve.context is None and isinstance(seen, int):
         return f"{seen} tokens (auto)"  # chosen after the configuration was read, when the weights had arrived
@@ -151,10 +153,11 @@ def drain(
     serve = installation.running_name(name) if name is not None else None
     with installation.control() as control:
         answer = control.drain(serve)
-    undo = f"stoker serves undrain {serve or ''}".rstrip() + options.same_place(config, state)
     if json:
         terminal.emit(answer)
     else:
+        place = installation.place
+        undo = f"stoker serves undrain {serve}{place}" if serve else f"stoker serves undrain{place}"
         terminal.say(f"{serve or 'everything'} drains: no new requests are admitted; undo it: {undo}")
 
 
@@ -203,7 +206,8 @@ def logs(
         if reason := _cannot_load(installation, path.stem):
             raise RequestRefused(f"{name} has no log: it cannot load: {reason}", code="no_log") from error
         raise RequestRefused(
-            f"{name} has not written a log yet ({path}); it starts with its first request or `stoker serves up {name}`",
+            f"{name} has not written a log yet ({path}); it starts with its first request or `stoker serves up "
+            f"{name}{installation.place}`",
             code="no_log",
         ) from error
     if json:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from stoker.cli.console.answers import RecentEvent, ServeStatus, SlotStatus, StatusAnswer
+    from stoker.cli.console.answers import DeviceStatus, RecentEvent, ServeStatus, SlotStatus, StatusAnswer
     from stoker.cli.console.control import Control, ServerEvent
 
 EVENTS = 8
@@ -99,6 +99,8 @@ def frame(now: StatusAnswer, before: StatusAnswer | None, elapsed: float, wall: 
     parts: list[Text | Table] = [_head(now, wall), Text()]
     if now.slots:
         parts += [_slots(now), Text()]
+    if now.devices:
+        parts += [_devices(now), Text()]
     parts += [_serves(now, before, elapsed, wall, width), Text()]
     parts += [_event(event) for event in now.events[:EVENTS]]
     return Group(*parts)
@@ -132,6 +134,33 @@ def _slots(now: StatusAnswer) -> Table:
             slot.name, ", ".join(slot.resident) or "empty", _room(slot), _swap(slot), str(slot.waiting), str(slot.swaps)
         )
     return drawn
+
+
+def _devices(now: StatusAnswer) -> Table:
+    numbers = ("USE", "MEMORY", "°C", "WATTS", "MHZ")
+    drawn = _table("DEVICE", *numbers, "SLOWED BY", "", right=numbers)
+    for device in now.devices:
+        used = device.memory_used
+        of = f"{figures.size(used)} of {figures.size(device.memory)}"
+        drawn.add_row(
+            device.name,
+            f"{device.use:.0%}" if device.use is not None else figures.UNKNOWN,
+            of if used is not None and device.memory is not None else figures.size(used),
+            *(figures.UNKNOWN if known is None else str(known) for known in (device.temperature, device.watts)),
+            figures.UNKNOWN if device.core_mhz is None else str(device.core_mhz),
+            _slowed(device),
+            "suspended" if device.suspended else one_line(device.title),
+        )
+    return drawn
+
+
+def _slowed(device: DeviceStatus) -> Text:
+    from rich.text import Text
+
+    if device.throttled is None:
+        return Text(figures.UNKNOWN)
+    is_alarming = not {"heat", "hardware"}.isdisjoint(device.throttled)
+    return Text(one_line(", ".join(device.throttled)) or "nothing", style="red" if is_alarming else "")
 
 
 def _room(slot: SlotStatus) -> str:

@@ -19,11 +19,14 @@ from stoker.cli.console.unmeasured import unmeasured_warnings
 from stoker.cli.console.weights_warnings import weights_warnings
 from stoker.domain.figures import counted
 from stoker.domain.host_port import host_port
+from stoker.extensions import is_usable, offered
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
 DEMO_PORT = 8000
+SETUP = "setup"
+"""The extension that examines this machine."""
 MAX_NAMES = 8
 """How many models a start names."""
 
@@ -86,16 +89,17 @@ def up(
     warn(settings)
     own = [*(("--demo",) if demo_ else ()), *(("--config", config) if config else ())]
     command = shlex.join(["stoker", "up", *own])
-    if not replace and "LISTEN_FDS" not in os.environ:
+    if "LISTEN_FDS" not in os.environ and not (replace and is_answering(Path(settings.paths.state))):
         require_none(settings, command, demo_, shlex.join(["--state", where]) if where else "")
         require_port(settings, command)
     terminal.note(f"starting with {counted(len(settings.serves), 'serve')}; Ctrl-C ends it")
     from stoker.app.run import run
 
-    def self_check() -> dict[str, Any]:
-        from stoker.cli.commands import self_check
+    place = options.same_place(config, state)
 
-        return self_check.self_check(given, settings if demo_ else None)
+    def self_check() -> dict[str, Any]:
+        findings: dict[str, Any] = offered("self-check")(given, settings if demo_ else None)
+        return findings
 
     code = run(
         settings,
@@ -104,22 +108,22 @@ def up(
         replace=replace,
         announce=terminal.say,
         read=None if demo_ else partial(read_again.read_again, given),
-        self_check=self_check,
+        self_check=self_check if is_usable(SETUP) else None,
         force=forced,
-        welcome=lambda needs_key: demo_screen.screen(settings, needs_key) if demo_ else next_steps(settings),
+        welcome=lambda needs_key: demo_screen.screen(settings, needs_key) if demo_ else next_steps(settings, place),
     )
     raise typer.Exit(code)
 
 
-def next_steps(settings: Settings) -> str:
-    """What to type into a client, and how to see its other settings."""
+def next_steps(settings: Settings, place: str = "") -> str:
+    """What to type into a client, and how to see its other settings. `place`: the options that lead to this Stoker."""
     names = [serve.name for serve in settings.serves]
     shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
     url = demo_screen.base_url(settings)
     page = f"web page: {demo_screen.page_url(settings)}"
     if not names:
         return f"models: none\n{page}"
-    return f"models: {shown}\nclients: base URL {url}; all settings: stoker client NAME\n{page}"
+    return f"models: {shown}\nclients: base URL {url}; all settings: stoker client NAME{place}\n{page}"
 
 
 def warn(settings: Settings) -> None:

@@ -17,10 +17,11 @@ from stoker.domain.errors import ClientError
 FIGURES = (
     "requests", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost",
     "accelerator_seconds", "swap_seconds", "ttft", "tokens_per_second",
-    "audio_seconds", "characters", "images", "cache_write_tokens",
+    "audio_seconds", "characters", "images", "cache_write_tokens", "joules", "joules_per_1000_tokens",
 )  # fmt: skip
 _MEDIA = {"audio_seconds": "AUDIO", "characters": "CHARACTERS", "images": "IMAGES"}
 """Columns that are shown if there is anything in them."""
+_ENERGY = ("WH", "J/1,000 TOKENS")
 _FORMULAS = ("=", "+", "-", "@", "\t")
 """With these, a cell of a spreadsheet would begin a formula."""
 
@@ -97,12 +98,15 @@ def _table(answer: dict[str, Any]) -> None:
     columns = (*names, "REQUESTS", "FAILED", "INPUT", "CACHED", "OUTPUT", "COST", "ACCELERATOR", "SWAPS",
                "FIRST TOKEN", "TOKENS/S")  # fmt: skip
     media = [name for name in _MEDIA if any(row.get(name) for row in answer["data"])]
-    columns = (*columns, *(_MEDIA[name] for name in media))
-    rows = [[*(row[name] or "-" for name in answer["by"]), *_figures(row), *_media(row, media)]
-            for row in answer["data"]]  # fmt: skip
+    has_energy = any(row.get("joules") for row in answer["data"])
+    columns = (*columns, *(_MEDIA[name] for name in media), *(_ENERGY if has_energy else ()))
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        return [*_figures(row), *_media(row, media), *(_energy(row) if has_energy else ())]
+
+    rows = [[*(row[name] or "-" for name in answer["by"]), *cells(row)] for row in answer["data"]]
     if len(rows) > 1 and answer["total"] is not None:
-        total = answer["total"]
-        rows.append(["total", *[""] * (len(names) - 1), *_figures(total), *_media(total, media)])
+        rows.append(["total", *[""] * (len(names) - 1), *cells(answer["total"])])
     terminal.table(columns, rows, right=columns[len(names) :])
 
 
@@ -120,6 +124,11 @@ def _figures(row: dict[str, Any]) -> list[str]:
         figures.seconds(row["ttft"]),
         "-" if speed is None else f"{speed:.1f}",
     ]
+
+
+def _energy(row: dict[str, Any]) -> list[str]:
+    joules, each = row.get("joules"), row.get("joules_per_1000_tokens")
+    return [f"{joules / 3600:,.2f}" if joules else "-", f"{each:,.0f}" if each else "-"]
 
 
 def _media(row: dict[str, Any], names: list[str]) -> list[str]:

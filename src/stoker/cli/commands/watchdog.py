@@ -28,8 +28,8 @@ def watchdog(
 ) -> None:
     """Show the health of each serve, and when it was last verified. With --once: check, for a timer."""
     document, status = _status(config, state)
-    serves = status.serves
-    problems = {serve.name: problem for serve in serves if (problem := problem_of(serve))}
+    serves, place = status.serves, options.same_place(config, state)
+    problems = {serve.name: problem for serve in serves if (problem := problem_of(serve, place))}
     if json:
         serve_reports = [
             {"name": one.get("name"), "state": one.get("state"), **one.get("watchdog", {})}
@@ -42,13 +42,14 @@ def watchdog(
         if not problems:
             terminal.say(_summary(serves))
     else:
-        _show(serves)
+        _show(serves, place)
     if once and problems:
         raise typer.Exit(FAILED)
 
 
-def problem_of(serve: ServeStatus) -> str:
-    """What is wrong with a serve, with the next command to type; empty if nothing is known to be wrong.
+def problem_of(serve: ServeStatus, place: str = "") -> str:
+    """What is wrong with a serve, with the next command to type; empty if nothing is known to be wrong. `place`: the
+    options that lead to its Stoker.
 
     1 parked, or cannot load  2 sick  3 down although it should be up, or because it did not start  4 too slow
     """
@@ -56,24 +57,24 @@ def problem_of(serve: ServeStatus) -> str:
     if seen.parked is not None:  # 1
         return f"{serve.name} is parked: {seen.parked}"
     if serve.cannot_load is not None:
-        again = f"stoker serves up {serve.replica_of or serve.name}"
+        again = f"stoker serves up {serve.replica_of or serve.name}{place}"
         return f"{serve.name} cannot load: {serve.cannot_load}; after fixing it: {again}"
     if seen.health == "sick":  # 2
         log = (
             "its log is where it runs"
             if serve.driver == "external"
-            else f"`stoker serves logs {serve.name}` shows its log"
+            else f"`stoker serves logs {serve.name}{place}` shows its log"
         )
         return f"{serve.name} is sick: {seen.details(False)}; {log}"
     if serve.is_down and (serve.keep_loaded or serve.state == "backoff"):  # 3
         why = f": {serve.last_error}" if serve.last_error else ""
         what = "should be up, but is not" if serve.keep_loaded else "did not start"
-        return f"{serve.name} {what}{why}; `stoker serves up {serve.name}` starts it"
+        return f"{serve.name} {what}{why}; `stoker serves up {serve.name}{place}` starts it"
     rate, least = serve.totals.tokens_per_second, serve.min_tokens_per_second
     if rate is not None and least is not None and rate < least:  # 4
         return (
             f"{serve.name} is slow: {rate:.1f} tokens/s in its last streamed reply, and `min_tokens_per_second` "
-            f"is {least:g}; `stoker top` shows what else runs"
+            f"is {least:g}; `stoker top{place}` shows what else runs"
         )
     return ""
 
@@ -97,16 +98,16 @@ def _summary(serves: list[ServeStatus]) -> str:
     return text
 
 
-def _show(serves: list[ServeStatus]) -> None:
+def _show(serves: list[ServeStatus], place: str) -> None:
     if not serves:
-        terminal.say("no serves are configured; add one to the configuration, then `stoker reload`")
+        terminal.say(f"no serves are configured; add one to the configuration, then `stoker reload{place}`")
         return
     now = time.time()
-    rows = [_row(serve, _report(serve), now) for serve in serves]
+    rows = [_row(serve, _report(serve), now, place) for serve in serves]
     terminal.table(("SERVE", "STATE", "HEALTH", "VERIFIED", "RESTARTS", "FOUND"), rows, right=("VERIFIED", "RESTARTS"))
 
 
-def _row(serve: ServeStatus, report: WatchdogReport, now: float) -> tuple[str, ...]:
+def _row(serve: ServeStatus, report: WatchdogReport, now: float, place: str) -> tuple[str, ...]:
     is_up = serve.state in _IS_UP
     return (
         serve.name,
@@ -114,7 +115,7 @@ def _row(serve: ServeStatus, report: WatchdogReport, now: float) -> tuple[str, .
         "parked" if report.parked else report.health if is_up else figures.UNKNOWN,
         _ago(report.verified_at, now),
         str(report.restarts),
-        problem_of(serve) or (report.details(None) if is_up else ""),
+        problem_of(serve, place) or (report.details(None) if is_up else ""),
     )
 
 

@@ -11,5 +11,5 @@ answer_stream      one streamed chat answer over that socket
 live_events        the events of the running Stoker, over its restarts
 loading            loads and unloads serves, with progress (load_progress)
 container_note     whether the container of a serve is as it should be
-progress           progress with the time left; download_progress: of downloads
+progress           progress with the time left
 """

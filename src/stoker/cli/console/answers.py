@@ -205,6 +205,22 @@ class EdgeStatus(msgspec.Struct, frozen=True):
     """What is wrong at the last look."""
 
 
+class DeviceStatus(msgspec.Struct, frozen=True):
+    """An accelerator. None: unknown."""
+
+    name: str
+    title: str = ""
+    use: float | None = None
+    memory_used: int | None = None
+    memory: int | None = None
+    temperature: int | None = None
+    watts: int | None = None
+    watts_limit: int | None = None
+    core_mhz: int | None = None
+    throttled: list[str] | None = None
+    suspended: bool = False
+
+
 class StatusAnswer(msgspec.Struct, frozen=True):
     """GET /status."""
 
@@ -222,6 +238,7 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     """What is stored of the Responses API; None: nothing is."""
     routing: dict[str, Any] | None = None
     """None: there are no tiers."""
+    devices: list[DeviceStatus] = []
 
     def serve(self, name: str) -> ServeStatus | None:
         """The serve with this name, served name or alias, or a replica of it, if possible one that is up; a serve's own

@@ -74,6 +74,7 @@ SHIPPED = {
     "lab": ("eval", "gate", "results"),
     "orchestrator": ("run", "orchestrator"),
     "ray": ("cluster",),
+    "setup": ("init", "doctor", "docs", "fit", "stage", "client", "completions", "install"),
 }
 """The commands of the extensions that come with Stoker: one that is typed where its extension is missing says so."""
 

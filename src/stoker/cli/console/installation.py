@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.cli.console.errors import UsageError, unknown_serve
+from stoker.cli.console.options import same_place
 from stoker.domain.errors import ConfigError
 from stoker.extensions import FAILURES, installed_extensions, load
 
@@ -29,8 +30,8 @@ class Installation:
     start: str
     """The command that starts Stoker here."""
     settings: Settings | None = None
-    is_named: bool = False
-    """The command names it with an option."""
+    place: str = ""
+    """The options that name it, as they were given: `options.same_place`."""
 
     @property
     def socket(self) -> Path:
@@ -41,7 +42,7 @@ class Installation:
         from stoker.cli.console import terminal
         from stoker.cli.console.control import Control
 
-        if not self.is_named and terminal.is_live(stderr=True):
+        if not self.place and terminal.is_live(stderr=True):
             _name_others(self.state)
         demo = demo_state()
         start = self.start
@@ -174,7 +175,7 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
         where = Path(state).expanduser().absolute()
         if not where.is_dir():
             raise UsageError(f"--state {state}: there is no such directory; a running `stoker up` creates it")
-        return _of_state(where, is_named=True)
+        return _of_state(where, same_place(config, state))
     from stoker.config.find import find
     from stoker.config.load import load
 
@@ -184,7 +185,7 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
         return _without_file(config, error)
     settings = _with_contexts(load(path, needs_secrets=False))
     return Installation(
-        Path(settings.paths.state), Path(settings.paths.logs), _start(path), settings, is_named=config is not None
+        Path(settings.paths.state), Path(settings.paths.logs), _start(path), settings, same_place(config, state)
     )
 
 
@@ -201,7 +202,7 @@ def find_running(config: str | None, state: str | None = None) -> Installation:
             return _without_file(config, error)
         where = state_directory(path)
         if where is not None:
-            return Installation(where, where / "logs", _start(path), is_named=config is not None)
+            return Installation(where, where / "logs", _start(path), place=same_place(config, state))
     return find_installation(config, state)
 
 
@@ -228,7 +229,7 @@ def _without_file(config: str | None, error: ConfigError) -> Installation:
     raise ConfigError([*error.problems, f"or ask a Stoker that runs: {', '.join(elsewhere)}"]) if elsewhere else error
 
 
-def _of_state(state: Path, is_named: bool = False) -> Installation:
+def _of_state(state: Path, place: str = "") -> Installation:
     """What is at a state directory, with the configuration of the Stoker that runs there, if it can be read here."""
     from stoker.config.load import load
     from stoker.store.state_dir import StateDir
@@ -241,7 +242,7 @@ def _of_state(state: Path, is_named: bool = False) -> Installation:
         with suppress(ConfigError):
             settings = _with_contexts(load(Path(source), needs_secrets=False))
     logs = state / "logs" if settings is None else Path(settings.paths.logs)
-    return Installation(state, logs, start, settings, is_named=is_named)
+    return Installation(state, logs, start, settings, place)
 
 
 def load_beside_running(config: str | None) -> tuple[Settings, list[str]]:

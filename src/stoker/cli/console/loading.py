@@ -98,7 +98,7 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
             if not quiet:
                 terminal.say(f"{name} {step.already}")
                 if step.restores and (note := _container_note(installation, replicas[0])):
-                    terminal.note(f"stoker: {name}: {note}; what to do: stoker doctor")
+                    terminal.note(f"stoker: {name}: {note}; what to do: stoker doctor{installation.place}")
             continue
         try:
             try:
@@ -109,7 +109,8 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
                 outcome.fail(name, error, _settled(control, name, quiet) if step.restores else [])
                 continue
         except KeyboardInterrupt:
-            terminal.note(f"stopped watching {name}; to see its progress: {step.watch_with.format(name=name)}")
+            watch = step.watch_with.format(name=name) + installation.place
+            terminal.note(f"stopped watching {name}; to see its progress: {watch}")
             raise typer.Exit(INTERRUPTED) from None
         times = {} if switched is None else {"seconds": switched.seconds, "phases": switched.phases}
         outcome.done.append({"serve": name, **times})

@@ -66,6 +66,21 @@ def serve_names(context: typer.Context, incomplete: str) -> list[str]:
     return _matching([t.get("name") for t in tables if not t.get("abstract")], incomplete)
 
 
+def serves_and_repositories(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of serves, and `hf:ORG/REPO` of what the hub's own client has downloaded here."""
+    if not "hf:".startswith(incomplete[:3]) or not incomplete:
+        return [*serve_names(context, incomplete), *(["hf:"] if not incomplete else [])]
+    home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
+    try:
+        folders = sorted(os.listdir(os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")))
+    except OSError:
+        folders = []
+    kept = [
+        "hf:" + name.removeprefix("models--").replace("--", "/", 1) for name in folders if name.startswith("models--")
+    ]
+    return [*serve_names(context, incomplete), *_matching(kept or ["hf:"], incomplete)]
+
+
 def model_names(context: typer.Context, incomplete: str) -> list[str]:
     """What a client may write as `model`: serves and their other names, aliases, and `auto` where there are tiers.
 

@@ -12,7 +12,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import VAULT, in_vault
 from stoker.domain.request_parameters import RequestParameters
-from stoker.domain.serve import ServeIdentity, Tuning
+from stoker.domain.serve import AUTO_LAYERS, SUSPENDED, ServeIdentity, Tuning
 from stoker.engines.record import Engine, Weights
 from stoker.engines.registry import engine_of, those
 
@@ -54,6 +54,7 @@ def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
         _check_identity(doc, entry)
         _check_conflicts(doc, entry)
         _check_context(doc, entry)
+        _check_choices(doc, entry)
     _check_fallbacks(doc, entries)
 
 
@@ -94,6 +95,22 @@ def _check_context(doc: ConfigDocument, entry: ServeEntry) -> None:
         f'"auto" is for {_listed(lambda engine: engine.computes_context)} that Stoker starts as a process, which '
         f"serve '{entry.name}' is not; {advice}",
     )
+
+
+def _check_choices(doc: ConfigDocument, entry: ServeEntry) -> None:
+    """What is chosen by the model's header is chosen at each start of a process."""
+    table, tuning = entry.table, entry.table.tuning
+    if table.abstract or entry.driver == "process" or doc.is_spoiled(entry.at("driver")):
+        return
+    chosen = (("n_cpu_moe", tuning.n_cpu_moe == AUTO_LAYERS, "a number"),
+              ("speculative", tuning.speculative == "auto", '`"mtp"`, or a draft model'))  # fmt: skip
+    for key, is_auto, instead in chosen:
+        if is_auto:
+            doc.problem(
+                entry.at(key),
+                f"\"auto\" is chosen when Stoker starts a process, and serve '{entry.name}' has driver {entry.driver}: "
+                f"give {instead}; `stoker fit {entry.name}` says what fits",
+            )
 
 
 def _check_abstract(doc: ConfigDocument, entry: ServeEntry) -> None:
@@ -176,11 +193,15 @@ def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
         doc.problem(("serve", entry.index), f"serve '{entry.name}' has no `model`: {weights.value}")
     elif entry.lacks(doc, "model") and table.cmd is not None and used:
         doc.problem(entry.at("cmd"), f"uses {{model}}, but serve '{entry.name}' has no `model`")
-    if table.model and table.model.startswith(VAULT):
-        try:
-            in_vault(table.model, Path("/vault"))
-        except ValueError as error:
-            doc.problem(entry.at("model"), str(error))
+    tuning = table.tuning
+    named = (("model", table.model), ("speculative", tuning.speculative), ("mmproj", tuning.mmproj),
+             *(("adapters", path) for path in tuning.adapters))  # fmt: skip
+    for key, path in named:
+        if path and path.startswith(VAULT):
+            try:
+                in_vault(path, Path("/vault"))
+            except ValueError as error:
+                doc.problem(entry.at(key), str(error))
 
 
 def _check_stop(doc: ConfigDocument, entry: ServeEntry, stop: Sequence[str]) -> None:
@@ -215,11 +236,23 @@ def _check_words(
     return near
 
 
+def _check_sleep_level(doc: ConfigDocument, entry: ServeEntry) -> None:
+    """Levels below SUSPENDED are requests to engines that Stoker itself launches; that one is the driver's work."""
+    table, engine = entry.table, engine_of(entry.engine)
+    if table.sleep_level == SUSPENDED:
+        if entry.driver != "process":
+            doc.problem(entry.at("sleep_level"), f"{SUSPENDED} is for serves with driver process")
+        elif table.embedded:
+            doc.problem(entry.at("sleep_level"), f"{SUSPENDED} is for NVIDIA GPUs; the embedded engine uses none")
+    elif table.sleep_level is not None and (engine.sleep is None or table.cmd is not None):
+        sleepers = _listed(lambda engine: engine.sleep)
+        text = f"is for the engines {sleepers} without a `cmd`; {SUSPENDED} is for any engine on NVIDIA GPUs"
+        doc.problem(entry.at("sleep_level"), text)
+
+
 def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
     table, engine = entry.table, engine_of(entry.engine)
-    if table.sleep_level is not None and (engine.sleep is None or table.cmd is not None):
-        sleepers = _listed(lambda engine: engine.sleep)
-        doc.problem(entry.at("sleep_level"), f"is for the engines {sleepers} without a `cmd`")
+    _check_sleep_level(doc, entry)
     is_ours = table.cmd is None and entry.driver == "process"
     if table.keep_conversations and not (is_ours and engine.saves_conversations):
         savers = _listed(lambda engine: engine.saves_conversations)

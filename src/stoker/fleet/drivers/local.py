@@ -164,14 +164,14 @@ class LocalDriver:
         keys: Keys,
         log: logging.Logger,
         conversations: Callable[[Serve], str | None] = lambda serve: None,
-        choose_context: Callable[[Serve], Serve] = lambda serve: serve,
+        with_choices: Callable[[Serve], Serve] = lambda serve: serve,
     ) -> None:
-        """`conversations`: the directory for a serve's saved KV caches. `choose_context`: see `MemoryMeter`."""
+        """`conversations`: the directory for a serve's saved KV caches. `with_choices`: see `MemoryMeter`."""
         self._paths = paths
         self._keys = keys
         self._log = log
         self._conversations = conversations
-        self._choose_context = choose_context
+        self._with_choices = with_choices
 
     async def start_problems(self, serve: Serve) -> list[str]:
         """Returns nothing beyond `supervision.start_problems`."""
@@ -185,7 +185,7 @@ class LocalDriver:
 
         Raises StartFailed, and StokerError for an unusable state directory; nothing runs then.
         """
-        serve = self._choose_context(serve)
+        serve = self._with_choices(serve)
         nonce = secrets.token_hex(16)
         port = serve.port or free_port(serve.host, taken)
         place = LaunchPlace(port, self._keys.key(serve, nonce), self._conversations(serve))

@@ -44,6 +44,9 @@ class Device:
     None: as `index`.
     """
 
+    bandwidth: int | None = None
+    """Bytes per second that its memory can be read with, by what its driver says."""
+
     def is_named(self, word: str) -> bool:
         """Whether an entry of a slot's `devices` means this device; see `masks.names_device`."""
         return names_device(word, self.vendor, self.index, self.uuid, self.address)
@@ -110,7 +113,7 @@ def fdinfo_memory(proc: Path, addresses: Collection[str]) -> dict[int, dict[str,
     seen: set[tuple[str, str]] = set()
     found: dict[int, dict[str, int | None]] = {}
     for pid in sorted(int(entry) for entry in os.listdir(proc) if entry.isdigit()):
-        for facts in _clients(proc / str(pid)):
+        for facts in drm_clients(proc / str(pid)):
             address, client = facts.get("drm-pdev", ""), facts.get("drm-client-id", "")
             if address not in addresses or (client and (address, client) in seen):
                 continue
@@ -122,7 +125,8 @@ def fdinfo_memory(proc: Path, addresses: Collection[str]) -> dict[int, dict[str,
     return found
 
 
-def _clients(process: Path) -> Iterator[dict[str, str]]:
+def drm_clients(process: Path) -> Iterator[dict[str, str]]:
+    """What the kernel says of each file of a graphics device that this process has open."""
     try:
         descriptors = os.listdir(process / "fd")
     except OSError:
@@ -190,23 +194,23 @@ class Nvidia:
         self._why = ""
 
     def devices(self) -> list[Device]:
-        return [self._device(index, uuid, handle) for index, uuid, handle in self._handles()]
+        return [self._device(index, uuid, handle) for index, uuid, handle in self.handles()]
 
     def misses(self) -> bool:
         """Whether devices may be there that `devices` does not show. On WSL only the library shows any."""
-        self._handles()
+        self.handles()
         if self._nvml is not None:
             return bool(self._why)
         signs = (self._proc / "driver/nvidia", self._dev / "nvidiactl", self._dev / "dxg")
         return any(sign.exists() for sign in signs)
 
     def by_process(self) -> Accounting | None:
-        handles = self._handles()
+        handles = self.handles()
         if self._nvml is None or not self._counts_our_numbers():
             return None
         held: dict[int, dict[str, int | None]] = {}
         for _, uuid, handle in handles:
-            lists = [self._ask(name, handle) for name in ("nvmlDeviceGetComputeRunningProcesses",
+            lists = [self.ask(name, handle) for name in ("nvmlDeviceGetComputeRunningProcesses",
                                                           "nvmlDeviceGetGraphicsRunningProcesses")]  # fmt: skip
             if all(found is None for found in lists):
                 return None
@@ -216,7 +220,7 @@ class Nvidia:
         return held
 
     def notes(self) -> list[str]:
-        handles = self._handles()
+        handles = self.handles()
         if self._why:
             return [self._why]
         if handles and not self._counts_our_numbers():
@@ -226,8 +230,8 @@ class Nvidia:
             ]
         return []
 
-    def _handles(self) -> list[tuple[int, str, Any]]:
-        """Index, uuid and handle of each device that answers."""
+    def handles(self) -> list[tuple[int, str, Any]]:
+        """Index, uuid and NVML's handle of each device that answers."""
         if self._nvml is None:
             self._connect()
         if self._nvml is None:
@@ -271,10 +275,10 @@ class Nvidia:
         self._nvml, self._why = nvml, ""
 
     def _device(self, index: int, uuid: str, handle: Any) -> Device:
-        name = self._ask("nvmlDeviceGetName", handle)
-        memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
-        capability = self._ask("nvmlDeviceGetCudaComputeCapability", handle)
-        driver = self._ask("nvmlSystemGetDriverVersion")
+        name = self.ask("nvmlDeviceGetName", handle)
+        memory = self.ask("nvmlDeviceGetMemoryInfo", handle)
+        capability = self.ask("nvmlDeviceGetCudaComputeCapability", handle)
+        driver = self.ask("nvmlSystemGetDriverVersion")
         return Device(
             index=index,
             uuid=uuid,
@@ -285,14 +289,23 @@ class Nvidia:
             arch=".".join(str(part) for part in capability) if capability is not None else None,
             driver=_text(driver) if driver is not None else None,
             address=self._address(handle),
+            bandwidth=self._bandwidth(handle),
         )
+
+    def _bandwidth(self, handle: Any) -> int | None:
+        """Width of the bus in bits, and the clock in MHz, at which it moves two bits of each line."""
+        width = self.ask("nvmlDeviceGetMemoryBusWidth", handle)
+        clock = self.ask("nvmlDeviceGetMaxClockInfo", handle, 2)  # NVML_CLOCK_MEM
+        if not isinstance(width, int) or not isinstance(clock, int) or width <= 0 or clock <= 0:
+            return None
+        return width * clock * 10**6 * 2 // 8
 
     def _address(self, handle: Any) -> str:
         """NVML writes eight digits of the domain, everybody else four."""
-        place = self._ask("nvmlDeviceGetPciInfo", handle)
+        place = self.ask("nvmlDeviceGetPciInfo", handle)
         return _text(place.busId).lower().rstrip("\0")[-len("0000:00:00.0") :] if place is not None else ""
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def ask(self, name: str, *arguments: Any) -> Any:
         """None if this device, driver or package does not have it (unified memory, MIG, an old driver)."""
         try:
             return getattr(self._nvml, name)(*arguments)
@@ -334,14 +347,14 @@ class Amd:
         numbers = {address: number for number, address in enumerate(nodes)}
         return [
             self._device(index, card, archs.get(card.address), numbers.get(card.address))
-            for index, card in enumerate(self._cards())
+            for index, card in enumerate(self.cards())
         ]
 
     def misses(self) -> bool:
         return False  # the kernel shows them all
 
     def by_process(self) -> Accounting | None:
-        cards = {card.address: _uuid(card) for card in self._cards()}
+        cards = {card.address: _uuid(card) for card in self.cards()}
         if not cards:
             return None
         shown = fdinfo_memory(self._proc, cards)
@@ -359,7 +372,8 @@ class Amd:
     def notes(self) -> list[str]:
         return []
 
-    def _cards(self) -> list[DrmCard]:
+    def cards(self) -> list[DrmCard]:
+        """In the order of `devices`."""
         found = drm_cards(self._system / "class/drm", "amd")
         return [card for card in found if (_total(card) or 0) >= SMALLEST]
 
@@ -422,18 +436,18 @@ class Intel:
                 address=card.address,
                 number=numbers[card.address],
             )
-            for index, card in enumerate(self._cards())
+            for index, card in enumerate(self.cards())
         ]
 
     def misses(self) -> bool:
         return False  # the kernel shows them all
 
     def by_process(self) -> Accounting | None:
-        addresses = {card.address for card in self._cards()}
+        addresses = {card.address for card in self.cards()}
         return fdinfo_memory(self._proc, addresses) if addresses else None
 
     def notes(self) -> list[str]:
-        silent = [card.address for card in self._cards() if _local_memory(card) is None]
+        silent = [card.address for card in self.cards() if _local_memory(card) is None]
         if not silent:
             return []
         return [
@@ -441,7 +455,8 @@ class Intel:
             "`--device-memory` to `stoker fit`"
         ]
 
-    def _cards(self) -> list[DrmCard]:
+    def cards(self) -> list[DrmCard]:
+        """In the order of `devices`."""
         return [card for card in self._all() if card.address != _INSIDE_THE_PROCESSOR]
 
     def _all(self) -> list[DrmCard]:

@@ -81,7 +81,8 @@ class Adopter:
         process = _process_name(record)
         self._log.warning("serve %s was left running as %s and is stopped: %s", record.name, process, reason)
         try:
-            await self._registry.stop(managed, record.grace)
+            grace = min(record.grace, managed.short_grace) if record.asleep else record.grace
+            await self._registry.stop(managed, grace)
         except StokerError as failure:
             self._log.error("serve %s: %s", record.name, failure)
         return None

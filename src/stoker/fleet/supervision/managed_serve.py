@@ -25,6 +25,10 @@ from stoker.fleet.process.environment import is_secret
 from stoker.fleet.process.identity import StartRecord
 
 OnExit = Callable[[str, str], None]
+SHORT_GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL, at most, for what has nothing to finish: a start that is given up, a serve that
+sleeps. One that the driver has suspended does not even see SIGTERM.
+"""
 _SHORTEST_SECRET = 6
 
 
@@ -58,6 +62,8 @@ class ManagedServe:
     """Its last output, fetched when its start failed; only for a serve whose log Stoker does not write."""
     weights_answer: str | None = None
     """Its answer to the weights probe before it was put to sleep."""
+    is_suspended: bool = False
+    """The driver has suspended it, or may have: it answers nothing."""
     ended_unexpectedly: bool = False
     """Its process exited although Stoker did not ask it to. By the time the caller of `start` looks, the state may have
     moved on.
@@ -66,6 +72,11 @@ class ManagedServe:
     def apply(self, event: ServeEvent) -> None:
         """Change the phase. Raises IllegalEvent; then nothing has changed."""
         self.phase = next_phase(self.phase, event, FLEET_EVENTS)
+
+    @property
+    def short_grace(self) -> float:
+        """A stop command may need its time, and what it would have stopped must not stay."""
+        return min(self.serve.stop_grace, SHORT_GRACE) if self.serve.stop is None else self.serve.stop_grace
 
     def running(self, facts: dict[str, str | int | float]) -> Running:
         target = replace(

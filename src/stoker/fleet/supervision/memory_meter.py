@@ -68,17 +68,21 @@ class MemoryMeter:
             return uuids, None
         return uuids, frozenset(uuid for pid in pids for uuid in accounting.get(pid, {}))
 
-    def choose_context(self, serve: Serve) -> Serve:
-        """The serve with a context, if it is `auto` and the weights were missing when the configuration was read.
+    def with_choices(self, serve: Serve) -> Serve:
+        """The serve as it is started: see `check.with_choices`.
 
-        Blocks while it reads the header of the weights. Raises StartFailed `no_context` if none fits.
+        Blocks while it reads the header of the weights. Raises StartFailed `no_context` if no context fits.
         """
-        if serve.auto_context and serve.context is None:
-            from stoker.fleet.memory.fit.check import with_context
+        if not serve.has_open_choices:
+            return serve
+        from stoker.fleet.memory.fit import check
 
-            serve = with_context(serve, self._slot_of(serve.slot), self._probe.devices(), host_memory())
-            if serve.context_problem:
-                raise StartFailed(serve.context_problem, code="no_context")
+        try:
+            serve = check.with_choices(serve, self._slot_of(serve.slot), self._probe.devices(), host_memory())
+        except UnreadableModel:
+            return serve  # the engine will report what is wrong with the file
+        if serve.context_problem and serve.auto_context:
+            raise StartFailed(serve.context_problem, code="no_context")
         return serve
 
     async def snapshot(self) -> Snapshot:
@@ -107,13 +111,13 @@ class MemoryMeter:
         except TimeoutError:
             return [f"the model of serve '{serve.name}' could not be read within {READ_WITHIN:g} s: {serve.model}"]
 
-    async def with_context(self, serve: Serve) -> Serve:
-        """As `choose_context`, beside the event loop. Raises StartFailed `cannot_start` if the model cannot be read."""
-        if not serve.auto_context or serve.context is not None:
+    async def as_started(self, serve: Serve) -> Serve:
+        """As `with_choices`, beside the event loop. Raises StartFailed `cannot_start` if the model cannot be read."""
+        if not serve.has_open_choices:
             return serve
         try:
             async with asyncio.timeout(READ_WITHIN):
-                return await in_own_thread(partial(self.choose_context, serve))
+                return await in_own_thread(partial(self.with_choices, serve))
         except TimeoutError:
             text = f"the model of serve '{serve.name}' could not be read within {READ_WITHIN:g} s: {serve.model}"
             raise StartFailed(text, code="cannot_start") from None
@@ -123,7 +127,7 @@ class MemoryMeter:
         from stoker.fleet.memory.fit.estimate import FitAnswer
         from stoker.fleet.memory.fit.rules import RemarkKind
 
-        serve = self.choose_context(serve)
+        serve = self.with_choices(serve)
         slot = self._slot_of(serve.slot)
         devices = check.devices_for(serve, slot, self._probe.devices())
         accounting = self._probe.by_process() if devices else None

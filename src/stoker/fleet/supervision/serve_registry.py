@@ -216,6 +216,8 @@ class ServeRegistry:
     async def stop(self, managed: ManagedServe, grace: float) -> None:
         if managed.gone.is_set():
             return
+        if managed.is_suspended or managed.phase is ServePhase.ASLEEP:
+            grace = min(grace, managed.short_grace)
         managed.apply(ServeEvent.STOP_BEGUN)
         managed.stop_probing.set()
         if managed.unit is not None:
@@ -307,7 +309,7 @@ class ServeRegistry:
             if managed is not None and managed.phase is ServePhase.ASLEEP and managed.unit is not None:
                 self._log.info("serve %s sleeps and is stopped: its memory is needed", name)
                 managed.apply(ServeEvent.STOP_BEGUN)
-                managed.unit.begin_end(managed.serve.stop_grace)
+                managed.unit.begin_end(managed.short_grace)
 
     def measure_later(self, managed: ManagedServe) -> None:
         """Measure the memory of a serve in a task, while its first requests run."""
@@ -354,7 +356,7 @@ class ServeRegistry:
         if driver is not Driver.PROCESS:
             return self._extension_driver(driver)
         return LocalDriver(
-            self._context.paths, self._keys, self._log, self._conversations.directory, self._meter.choose_context
+            self._context.paths, self._keys, self._log, self._conversations.directory, self._meter.with_choices
         )
 
     def _extension_driver(self, driver: Driver) -> UnitDriver:

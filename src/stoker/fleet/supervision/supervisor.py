@@ -1,16 +1,10 @@
-"""The fleet: starts and proves serves, stops them or puts them to sleep, and adopts them after a restart of Stoker.
-
-Asleep: the engine released at least half of its memory; if memory cannot be measured, the engine reports that it
-sleeps. Awake: it is proved ready with a canary, and answers the weights probe as before. An engine whose weights were
-not restored answers, too, but with gibberish.
-"""
+"""The fleet: starts and proves serves, stops them or puts them to sleep, and adopts them after a restart of Stoker."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,13 +12,11 @@ import msgspec
 from stoker.domain.access import Conversations
 from stoker.domain.errors import OurBug, StartFailed
 from stoker.domain.lease import Target
-from stoker.domain.protocols import Clock, Running
+from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
 from stoker.domain.serve_phase import ServeEvent, ServePhase
-from stoker.engines import sleep_api
 from stoker.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.engines.record import FailureKind
-from stoker.engines.sleep_api import VerbFailed
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import (
     START_LIMIT,
@@ -39,97 +31,14 @@ from stoker.fleet.supervision.adoption import Adopter
 from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit, ended_while_starting
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry
+from stoker.fleet.supervision.sleep_control import WITHOUT_WEIGHTS, SleepControl
 from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.http import client
 from stoker.http.client import KeptConnection
 
-SLEEP_LIMIT = 30.0
-"""Seconds."""
-WAKE_LIMIT = 60.0
-"""Seconds: waking that takes longer is no faster than a start."""
-RELEASED_SHARE = 0.5
-"""Share of its memory that an engine has to release to count as asleep."""
-POLL_INTERVAL = 0.02
-"""Seconds."""
-POLLS = 100
-
-Measure = Callable[[Serve, int], int | None]
-"""Bytes of its slot's memory that a serve's process group holds; None: unknown. Takes the process id of the group's
-leader, and is called in a thread."""
-
-
-class SleepControl:
-    """Puts ready serves to sleep and wakes them. The supervisor changes their state."""
-
-    def __init__(self, clock: Clock, measure: Measure) -> None:
-        self._clock = clock
-        self._measure = measure
-
-    async def sleep(self, managed: ManagedServe) -> str:
-        """Put a serve to sleep. Empty: it sleeps and its memory is free; else why not. On cancel it may be asleep or
-        not.
-        """
-        serve, level = managed.serve, managed.serve.sleep_level
-        if level is None:
-            return "it has no `sleep_level`"
-        before = await self._held_by(managed)
-        try:
-            async with asyncio.timeout(SLEEP_LIMIT):
-                readiness = Readiness(serve, managed.target, self._clock, managed.stop_probing)
-                managed.weights_answer = await readiness.weights_probe()
-                await sleep_api.sleep(managed.target, serve.engine, level)
-                return await self._freed(managed, before)
-        except VerbFailed as failure:
-            return str(failure)
-        except TimeoutError:
-            return f"it did not fall asleep within {SLEEP_LIMIT:g} s"
-
-    async def wake(self, managed: ManagedServe) -> str:
-        """Wake a serve. Empty: it is awake and proved ready; else why not. Then, and on cancel, the caller has to stop
-        it.
-        """
-        serve, level = managed.serve, managed.serve.sleep_level
-        readiness = Readiness(serve, managed.target, self._clock, managed.stop_probing)
-        try:
-            async with asyncio.timeout(WAKE_LIMIT):
-                await sleep_api.wake(managed.target, serve.engine, level or 1)
-                await readiness.prove(canary=True)
-                answer = await readiness.weights_probe()
-        except (VerbFailed, NotReady) as failure:
-            return str(failure)
-        except EngineEnded:
-            return "it exited"
-        except TimeoutError:
-            return f"it was not ready within {WAKE_LIMIT:g} s of being woken ({readiness.last})"
-        if answer != managed.weights_answer:
-            return "its answers changed while it slept: its weights were not restored"
-        return ""
-
-    async def _freed(self, managed: ManagedServe, before: int | None) -> str:
-        """Empty if the engine has freed its memory, else why not: one that answers 200 may have freed nothing."""
-        if before is None:
-            asleep = await sleep_api.is_asleep(managed.target, managed.serve.engine)
-            return "" if asleep else "it does not report that it sleeps, and its memory cannot be measured"
-        after: int | None = None
-        for _ in range(POLLS):
-            after = await self._held_by(managed)
-            if after is None or after <= before * (1 - RELEASED_SHARE):
-                break
-            await asyncio.sleep(POLL_INTERVAL)
-        if after is not None and after > before * (1 - RELEASED_SHARE):
-            return f"it answered, but still holds {after} of {before} bytes"
-        return ""
-
-    async def _held_by(self, managed: ManagedServe) -> int | None:
-        pid = managed.unit.pid if managed.unit is not None else None
-        return await asyncio.to_thread(self._measure, managed.serve, pid) if pid is not None else None
-
-
 PORT_TRIES = 3
 """Starts of a serve, each on another port that Stoker picks, until a port taken by another program is an error."""
-ABORT_GRACE = 2.0
-"""Seconds between SIGTERM and SIGKILL, at most, for a start that is given up."""
 
 
 class Supervisor:
@@ -216,7 +125,7 @@ class Supervisor:
 
     async def _save_and_stop(self, managed: ManagedServe, grace: float) -> None:
         try:
-            if managed.phase is ServePhase.READY and not self._registry.is_hurried:
+            if managed.phase is ServePhase.READY and not managed.is_suspended and not self._registry.is_hurried:
                 await self.conversations.save(managed.serve.name)
         finally:  # also on cancel
             await self._registry.stop(managed, grace)
@@ -224,7 +133,8 @@ class Supervisor:
     async def _sleep(self, managed: ManagedServe) -> bool:
         """Whether the serve sleeps now; if not, the caller has to stop it."""
         name = managed.serve.name
-        size = (managed.measured.bytes or 0) if managed.measured is not None and managed.serve.sleep_level == 1 else 0
+        keeps_weights = managed.serve.sleep_level != WITHOUT_WEIGHTS
+        size = (managed.measured.bytes or 0) if keeps_weights and managed.measured is not None else 0
         ended = self.warm.on_stopped(managed.serve, asleep=size)
         self._registry.end_sleepers(ended)
         if name in ended:
@@ -257,11 +167,11 @@ class Supervisor:
                 managed.apply(ServeEvent.PROVED)
                 self._registry.mark_asleep(managed, asleep=False)
         except BaseException:
-            await self._registry.stop(managed, _abort_grace(serve))
+            await self._registry.stop(managed, managed.short_grace)
             raise
         if why:
             self._log.warning("serve %s is restarted instead of woken: %s", serve.name, why)
-            await self._registry.stop(managed, _abort_grace(serve))
+            await self._registry.stop(managed, managed.short_grace)
             return None
         ready = round(self._clock.now() - began, 4)
         facts = dict(managed.record.facts) if managed.record is not None else {}
@@ -343,7 +253,7 @@ class Supervisor:
                 managed.unit.on_ready()
         except BaseException:
             try:
-                await self._registry.stop(managed, _abort_grace(serve))
+                await self._registry.stop(managed, managed.short_grace)
             except NotGone as failure:  # its place stays used; why the start failed is still what matters
                 self._log.warning("serve %s: %s", serve.name, failure.message)
             raise
@@ -360,7 +270,7 @@ class Supervisor:
             self._registry.write_record(None, record)
 
         if serve.driver is Driver.PROCESS:
-            serve = await self._meter.with_context(serve)
+            serve = await self._meter.as_started(serve)
         if self._is_closed:  # Stoker may have been closed during an await
             text = f"serve '{serve.name}' was stopped while it was starting: Stoker is shutting down"
             raise StartFailed(text, code="stopped")
@@ -473,8 +383,3 @@ class Supervisor:
             await self._registry.close()
             await self.conversations.close()
         return failures
-
-
-def _abort_grace(serve: Serve) -> float:
-    """A stop command may need its time, and what it would have stopped must not stay."""
-    return min(serve.stop_grace, ABORT_GRACE) if serve.stop is None else serve.stop_grace

@@ -58,7 +58,7 @@ from stoker.request.lease.commands import (
 )
 from stoker.request.lease.eviction import DoesNotFit, Victims, victims_for
 from stoker.request.lease.places import can_answer
-from stoker.request.lease.preview import Residency, SwitchPreview, loadable, preview_switch
+from stoker.request.lease.preview import Residency, SwitchPreview, loadable, preview_switch, unchecked_loadable
 from stoker.request.lease.prompt_routing import PromptRouting
 from stoker.request.lease.refusals import cannot_load, cannot_start, forwarded_twice, needs_force, removed, without_name
 from stoker.request.lease.scheduler import Scheduler
@@ -343,9 +343,7 @@ class Conductor:
 
     async def loadable(self) -> list[str]:
         """See `request.lease.preview.loadable`. Without those of which a check finds that they cannot load."""
-        checked: set[str] = set()
-        while new := [name for name in loadable(self.scheduler) if name not in checked]:
-            checked.update(new)
+        for new in unchecked_loadable(self.scheduler):
             states = [self.scheduler.serves[name] for name in new]
             # At once: a file system that does not answer holds up each check for seconds.
             await asyncio.gather(*(self._check_now(state) for state in states if state.phase is ServePhase.STOPPED))

@@ -11,8 +11,10 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import structs
 
 from stoker.domain.errors import CapacityError, OurBug, StokerError
 from stoker.domain.lease import Lease
@@ -176,7 +178,7 @@ class Swapper:
         name = command.target or command.victims[0]
         state = self._scheduler.serves[name]
         swap = state.slot_state.swaps[command.swap_id]
-        report = SwapReport(command.swap_id, command.target, state.slot_name, command.victims, key=swap.key)
+        report = SwapReport(command.swap_id, command.target, state.slot_name, command.victims, key=swap.key or None)
         report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
         graces = {victim: self._scheduler.serves[victim].serve.stop_grace for victim in command.victims}
         serve = state.serve if command.target is not None else None
@@ -262,20 +264,22 @@ class Swapper:
             if error is not None:
                 outcome = "failed"
                 log.warning("serve %s did not start: %s", report.serve, error.message)
-            self._report(replace(report, outcome=outcome, start_kind=start_kind), error, victims_untouched, files)
+            self._report(
+                structs.replace(report, outcome=outcome, start_kind=start_kind), error, victims_untouched, files
+            )
             if entry is not None:
                 self._journal.end(entry)
 
     def _report_if_never_run(self, report: SwapReport, victims_untouched: bool) -> None:
         """A task that is cancelled before its first step runs nothing of its coroutine, not even a `finally`."""
         if report.swap_id in self._swaps:
-            self._report(replace(report, outcome="cancelled"), None, victims_untouched)
+            self._report(structs.replace(report, outcome="cancelled"), None, victims_untouched)
 
     def _report(
         self, report: SwapReport, error: StokerError | None, victims_untouched: bool, files: FileMarks = ()
     ) -> None:
         del self._swaps[report.swap_id]
-        report = replace(report, error=error.message if error is not None else "")
+        report = structs.replace(report, error=error.message if error is not None else None)
         for name in (report.serve, *report.victims):
             if name is not None:
                 self.last[name] = report

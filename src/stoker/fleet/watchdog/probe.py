@@ -15,7 +15,9 @@ from typing import Any
 
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve, ServeIdentity
+from stoker.engines import signals
 from stoker.engines.facts import from_models
+from stoker.engines.signals import Signals
 from stoker.fleet.process.identity import MARK_VARIABLE, StartRecord
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
@@ -26,28 +28,7 @@ MEDIA_FACTOR = 15.0
 """The same for an engine of audio or images: it sends nothing until it has finished, which may take minutes."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCounters:
-    """The counters of an engine; None: it has no such counter. A change is progress, except of the last two."""
-
-    steps: float | None = None
-    """llama.cpp's decode calls: they also move during a long prompt."""
-    kv_use: float | None = None
-    """Share of the KV cache in use, which fills during a long prompt."""
-    prompt_tokens: float | None = None
-    generated_tokens: float | None = None
-    running: float | None = None
-    queued: float | None = None
-
-    def progress_values(self) -> tuple[float | None, ...]:
-        return (self.steps, self.kv_use, self.prompt_tokens, self.generated_tokens)
-
-    def shows_prompt_progress(self) -> bool:
-        """Whether an engine that is busy with a long prompt would show it."""
-        return self.steps is not None or self.kv_use is not None
-
-
-NO_COUNTERS = EngineCounters()
+NO_COUNTERS = Signals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +38,7 @@ class WorkSample:
     in_flight: int
     relayed: int | None
     """Bytes that the serve has sent since it started; None: not counted."""
-    counters: EngineCounters = NO_COUNTERS
+    counters: Signals = NO_COUNTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +64,7 @@ def without_progress(progress: WorkProgress, now: float) -> float | None:
     return now - progress.since if progress.work.in_flight else None
 
 
-def stall_limit(stall: float, counters: EngineCounters, makes_media: bool = False) -> float:
+def stall_limit(stall: float, counters: Signals, makes_media: bool = False) -> float:
     """Seconds without progress that are too long.
 
     MEDIA_FACTOR times `stall` if all that the serve makes is audio or images. Otherwise `stall` if the engine reports
@@ -92,15 +73,23 @@ def stall_limit(stall: float, counters: EngineCounters, makes_media: bool = Fals
     """
     if makes_media:
         return MEDIA_FACTOR * stall
+    shows_prompt_progress = counters.steps is not None or counters.kv_use is not None
     has_work = bool(counters.running) or bool(counters.queued)
-    return stall if has_work and counters.shows_prompt_progress() else UNCERTAIN_FACTOR * stall
+    return stall if has_work and shows_prompt_progress else UNCERTAIN_FACTOR * stall
 
 
 def _moved(before: WorkSample, now: WorkSample) -> bool:
     if before.relayed is not None and now.relayed is not None and before.relayed != now.relayed:
         return True
-    pairs = zip(before.counters.progress_values(), now.counters.progress_values(), strict=True)
+    pairs = zip(_progress_values(before.counters), _progress_values(now.counters), strict=True)
     return any(old is not None and new is not None and old != new for old, new in pairs)
+
+
+def _progress_values(counters: Signals) -> tuple[float | None, ...]:
+    """A change of one of them is progress. Decode calls of llama.cpp and the share of the KV cache in use also move
+    during a long prompt.
+    """
+    return (counters.steps, counters.kv_use, counters.prompt_tokens, counters.generated_tokens)
 
 
 def _last_known(before: WorkSample, now: WorkSample) -> WorkSample:
@@ -176,14 +165,10 @@ class HostState:
 class HttpProbe:
     """Implements `watchdog.ServeProbe`.
 
-    `parse_metrics(engine, text)` parses an engine's /metrics. `collect(running)` reads its host state, in a thread and
-    within a second. Neither raises.
+    `collect(running)` reads its host state, in a thread and within a second. It does not raise.
     """
 
-    def __init__(
-        self, parse_metrics: Callable[[str, str], EngineCounters], collect: Callable[[Running], HostState]
-    ) -> None:
-        self._parse_metrics = parse_metrics
+    def __init__(self, collect: Callable[[Running], HostState]) -> None:
         self._collect = collect
 
     async def models(self, running: Running) -> Listing:
@@ -199,7 +184,7 @@ class HttpProbe:
             return Listing(None, miss=f"it answered {answer.status}")
         return Listing(tuple(str(entry.get("id")) for entry in models), _context(running, models))
 
-    async def counters(self, running: Running) -> EngineCounters:
+    async def counters(self, running: Running) -> Signals:
         """What it counts; nothing known if it does not say. Never raises."""
         try:
             answer = await _ask(running, "/metrics")
@@ -207,7 +192,7 @@ class HttpProbe:
             return NO_COUNTERS
         if answer.status != 200:
             return NO_COUNTERS
-        return self._parse_metrics(running.serve.engine, answer.body.decode("utf-8", "replace"))
+        return signals.read(running.serve.engine, answer.body.decode("utf-8", "replace"))
 
     async def host_state(self, running: Running) -> HostState:
         return await asyncio.to_thread(self._collect, running)

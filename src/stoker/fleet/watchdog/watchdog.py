@@ -24,11 +24,11 @@ from typing import Any, Protocol
 from stoker.domain.access import Watchdog
 from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver, ServeIdentity
+from stoker.engines.signals import Signals
 from stoker.fleet.watchdog import assertions
 from stoker.fleet.watchdog.assertions import AssertionResult, HealthAssessment, Observation, Remedy, ServeHealth
 from stoker.fleet.watchdog.probe import (
     NO_COUNTERS,
-    EngineCounters,
     HostState,
     Listing,
     WorkProgress,
@@ -151,7 +151,7 @@ class ServeProbe(Protocol):
 
     async def models(self, running: Running) -> Listing: ...
 
-    async def counters(self, running: Running) -> EngineCounters: ...
+    async def counters(self, running: Running) -> Signals: ...
 
     async def host_state(self, running: Running) -> HostState: ...
 

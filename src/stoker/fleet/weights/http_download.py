@@ -5,7 +5,7 @@ note about the remote file. The next attempt asks for the rest of that very file
 13.1.5 and 14.2); if the server has another file by now, or does not support ranges, it sends everything, and the
 download starts again. A connection that breaks is tried again, at most TRIES times in a row without a new byte.
 
-No credential is sent, so a redirect to another host carries none; neither the query of an address nor a redirect's
+A credential (of the hub: see `hub`) is not sent on to another host; neither the query of an address nor a redirect's
 target, which may be a signature, is ever named or kept.
 """
 
@@ -62,7 +62,8 @@ TRANSIENT = (OSError, http.client.HTTPException, ConnectionBroken)
 
 @contextlib.contextmanager
 def opened(url: str, headers: Mapping[str, str], stop: threading.Event) -> Iterator[http.client.HTTPResponse]:
-    """The response to a GET, its body unread. Only redirects are followed, other statuses are returned.
+    """The response to a GET, its body unread. Only redirects are followed, other statuses are returned. A header
+    `authorization` is not sent on to another host.
 
     Raises SourceUnreadable (a retry is no use), CopyStopped, and TRANSIENT ones, also inside the block.
     """
@@ -73,7 +74,9 @@ def opened(url: str, headers: Mapping[str, str], stop: threading.Event) -> Itera
             if answer.status not in _MOVED:
                 yield answer
                 return
-            url = redirected(url, answer)
+            before, url = url, redirected(url, answer)
+            if urlsplit(url).netloc != urlsplit(before).netloc:
+                sent.pop("authorization", None)
         raise SourceUnreadable(f"it is redirected more than {REDIRECTS} times, last to {urlsplit(url).hostname}")
 
 
@@ -203,7 +206,7 @@ def remote_file(source: WeightSource, stop: threading.Event) -> Remote:
                 return Remote(0)  # an empty file has no first byte
             return _remote(answer)
     except TRANSIENT as failure:
-        raise SourceUnreadable(_words(failure)) from failure
+        raise SourceUnreadable(reason_of(failure)) from failure
 
 
 def fetch(source: WeightSource, draft: Path, is_proved: bool, stop: threading.Event, on_progress: OnProgress) -> str:
@@ -222,7 +225,7 @@ def fetch(source: WeightSource, draft: Path, is_proved: bool, stop: threading.Ev
             tries = 1 if download.done > most else tries + 1
             most = max(most, download.done)
             if tries >= TRIES:
-                raise SourceUnreadable(f"{_words(failure)}, {TRIES} times in a row") from failure
+                raise SourceUnreadable(f"{reason_of(failure)}, {TRIES} times in a row") from failure
         if stop.wait(PAUSE * 2 ** (tries - 1)):
             raise CopyStopped
 
@@ -358,7 +361,8 @@ def _is_same(known: Remote, remote: Remote) -> bool:
     return (not remote.etag or remote.etag == known.etag) and remote.size in (None, known.size)
 
 
-def _words(failure: BaseException) -> str:
+def reason_of(failure: BaseException) -> str:
+    """Why a try failed, in words without any address."""
     if isinstance(failure, ConnectionBroken):
         return str(failure)
     if isinstance(failure, TimeoutError):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stoker.domain.decision import Decision, WaitPart
-from stoker.domain.swap import EndedSwap
+from stoker.domain.swap import SwapReport
 from stoker.gateway.explain.facts import Fact, facts
 from stoker.gateway.explain.timeline import Span, SpanKind, Use, timeline
 
@@ -18,13 +18,13 @@ class Explanation(msgspec.Struct, frozen=True):
     spans: list[Span]
 
 
-def explain(decision: Decision, swaps: Iterable[EndedSwap] = (), decisions: Iterable[Decision] = ()) -> Explanation:
+def explain(decision: Decision, swaps: Iterable[SwapReport] = (), decisions: Iterable[Decision] = ()) -> Explanation:
     """`swaps`, `decisions`: those that are remembered; which of them concern this request is found out here."""
     spans = _spans(decision, swaps, decisions)
     return Explanation(facts(decision, spans), spans)
 
 
-def with_waits(decision: Decision, swaps: Iterable[EndedSwap], decisions: Iterable[Decision]) -> Decision:
+def with_waits(decision: Decision, swaps: Iterable[SwapReport], decisions: Iterable[Decision]) -> Decision:
     """The decision with what it waited for, as it is kept: it explains itself when nothing else is remembered. What an
     engine printed is left out.
     """
@@ -36,7 +36,7 @@ def with_waits(decision: Decision, swaps: Iterable[EndedSwap], decisions: Iterab
     return replace(decision, waits=[WaitPart(one.kind.value, one.start, one.end, one.words) for one in waits])
 
 
-def _spans(decision: Decision, swaps: Iterable[EndedSwap], decisions: Iterable[Decision]) -> list[Span]:
+def _spans(decision: Decision, swaps: Iterable[SwapReport], decisions: Iterable[Decision]) -> list[Span]:
     uses = [use for one in decisions if (use := _use(one, decision)) is not None] if decision.queued else []
     return timeline(decision, swaps, uses)
 

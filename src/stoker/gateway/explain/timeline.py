@@ -12,8 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.decision import Attempt, Decision
+from stoker.domain.errors import did_not_start
 from stoker.domain.figures import counted
-from stoker.domain.swap import EndedSwap
+from stoker.domain.swap import SwapReport
 from stoker.gateway.explain.reasons import in_words
 
 SHORTEST = 0.02
@@ -57,7 +58,7 @@ class Use(NamedTuple):
     end: float
 
 
-def timeline(decision: Decision, swaps: Iterable[EndedSwap] = (), uses: Sequence[Use] = ()) -> list[Span]:
+def timeline(decision: Decision, swaps: Iterable[SwapReport] = (), uses: Sequence[Use] = ()) -> list[Span]:
     """In order; parts follow what they are a part of. Empty where no time is known. `uses`: while it waited."""
     whole = decision.latency
     if whole is None:
@@ -112,7 +113,7 @@ def _waited(decision: Decision) -> float:
     return (decision.latency or 0.0) if gave_up and decision.serve and not decision.attempts else 0.0
 
 
-def _concerned(decision: Decision, waited: float, swaps: Iterable[EndedSwap]) -> list[EndedSwap]:
+def _concerned(decision: Decision, waited: float, swaps: Iterable[SwapReport]) -> list[SwapReport]:
     """Those that it waited for, the oldest first: swaps of its serve, and others in the same slots."""
     names = {decision.serve, decision.replica} - {""}
     found = [one for one in swaps if one.at > decision.at and one.began_at < decision.at + waited]
@@ -120,7 +121,7 @@ def _concerned(decision: Decision, waited: float, swaps: Iterable[EndedSwap]) ->
     return sorted((one for one in found if slots & set(one.slot.split("+"))), key=lambda one: one.began_at)
 
 
-def _waiting(decision: Decision, waited: float, swaps: Sequence[EndedSwap], uses: Sequence[Use]) -> list[Span]:
+def _waiting(decision: Decision, waited: float, swaps: Sequence[SwapReport], uses: Sequence[Use]) -> list[Span]:
     serve = decision.replica or decision.serve
     parts: list[Span] = []
     at = 0.0
@@ -131,20 +132,21 @@ def _waiting(decision: Decision, waited: float, swaps: Sequence[EndedSwap], uses
         for words, start, end in _phases(swap, began):
             start, end = max(start, at), min(end, waited)
             if end - start > SHORTEST:
-                parts.append(Span(SpanKind.SWAP, start, end, f"{words} (swap {swap.swap})", is_part=True))
+                parts.append(Span(SpanKind.SWAP, start, end, f"{words} (swap {swap.swap_id})", is_part=True))
         at = max(at, min(swap.at - decision.at, waited))
     if swaps and waited - at > SHORTEST:
         parts.append(Span(SpanKind.PLACE, at, waited, "waited for a free place", is_part=True))
     return [Span(SpanKind.WAIT, 0.0, waited, _why(serve, swaps, uses)), *parts]
 
 
-def _why(serve: str, swaps: Sequence[EndedSwap], uses: Sequence[Use]) -> str:
+def _why(serve: str, swaps: Sequence[SwapReport], uses: Sequence[Use]) -> str:
     failed = [one for one in swaps if one.serve == serve and one.outcome == "failed"]
     if any(one.serve == serve and one.outcome == "ready" for one in swaps):
         again = f", after {counted(len(failed), 'failed start')}" if failed else ""
         return f"waited until {serve} was loaded{again}"
     if failed:
-        return f"waited for {serve}, which did not start" + (f": {failed[-1].error}" if failed[-1].error else "")
+        why = (failed[-1].error or "").removeprefix(did_not_start(serve))
+        return f"waited for {serve}, which did not start" + (f": {why}" if why else "")
     if swaps:
         return f"waited for {serve}, while its slot was used by {_list([one.serve or '' for one in swaps])}"
     others = sum(one.serve == serve for one in uses)
@@ -153,7 +155,7 @@ def _why(serve: str, swaps: Sequence[EndedSwap], uses: Sequence[Use]) -> str:
     return "waited for a place or a load"
 
 
-def _before(swap: EndedSwap, serve: str, start: float, end: float, uses: Sequence[Use]) -> list[Span]:
+def _before(swap: SwapReport, serve: str, start: float, end: float, uses: Sequence[Use]) -> list[Span]:
     """Why the swap did not begin at once: its victims were in use; then they stayed loaded for a while, unused."""
 
     def span(start: float, end: float, words: str) -> Span:
@@ -173,7 +175,7 @@ def _before(swap: EndedSwap, serve: str, start: float, end: float, uses: Sequenc
     return [one for one in found if one.seconds > 0]
 
 
-def _phases(swap: EndedSwap, began: float) -> Iterable[tuple[str, float, float]]:
+def _phases(swap: SwapReport, began: float) -> Iterable[tuple[str, float, float]]:
     """Each with its words, start and end in seconds since the request's arrival."""
     target, victims = swap.serve or "nothing", _list(swap.victims) or "nothing"
     words = {

@@ -22,5 +22,4 @@ own_replies        Stoker's own errors, error events and pings; retry_advice: wh
 media              speech, transcriptions and images: how much is asked for, and what may answer it
 prompt_chain       a prompt as a chain of hashes, by which a replica is chosen
 websocket          the handshake's headers, where frames end, a close frame; response_events: messages of Responses
-outline            what routing looks at in a request; user_turn: what the person wrote in it
 """

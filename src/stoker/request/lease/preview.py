@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from stoker.domain.errors import StokerError
@@ -127,6 +127,16 @@ def loadable(scheduler: Scheduler) -> list[str]:
         if not is_up and _may_load(state) and fits(state, chosen):
             chosen.append(state)
     return [state.name for state in chosen]
+
+
+def unchecked_loadable(scheduler: Scheduler) -> Iterator[list[str]]:
+    """Those of `loadable` that were not yielded before, until there is none: the caller checks them, and tells the
+    scheduler which cannot load, since others may fit in their place. Then `loadable` is true of this machine.
+    """
+    checked: set[str] = set()
+    while new := [name for name in loadable(scheduler) if name not in checked]:
+        checked.update(new)
+        yield new
 
 
 def _may_load(state: ServeState) -> bool:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import BinaryIO
+from typing import Protocol
 
 from stoker.domain.errors import UnreadableModel
 
@@ -46,11 +46,26 @@ class Header:
     tensors: tuple[tuple[str, int, int, str], ...]
 
 
+class ByteReader(Protocol):
+    """A file, here or elsewhere, that is read forward."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+
+    def tell(self) -> int: ...
+
+
+def read_header_from(file: ByteReader, name: str, size: int) -> Header:
+    """The header of a file of `size` bytes, from its beginning on. `name` is for errors. Raises UnreadableModel."""
+    return _Reader(name, file, size).header()
+
+
 def read_header(path: str) -> Header:
     """Raises UnreadableModel for anything but a whole GGUF header."""
     try:
         with open(path, "rb") as file:
-            return _Reader(path, file, os.fstat(file.fileno()).st_size).header()
+            return read_header_from(file, path, os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise UnreadableModel(
             f"{path} cannot be read ({error.strerror}): correct the path, or its permissions"
@@ -82,7 +97,7 @@ def whole(facts: Mapping[str, object], *names: str) -> int | None:
 
 
 class _Reader:
-    def __init__(self, path: str, file: BinaryIO, size: int) -> None:
+    def __init__(self, path: str, file: ByteReader, size: int) -> None:
         self._path = path
         self._file = file
         self._size = size

@@ -17,7 +17,7 @@ from functools import partial
 from stoker.blocking import StillBlocked, waited_for
 from stoker.domain import figures
 from stoker.domain.errors import UnreadableModel
-from stoker.domain.serve import Serve, Slot, joined_slot
+from stoker.domain.serve import AUTO_LAYERS, SPECULATIVE_WORDS, Serve, Slot, joined_slot
 from stoker.engines.registry import engine_of
 from stoker.fleet.memory import host as memory_of_host
 from stoker.fleet.memory.devices import Accounting, Device, DeviceProbe, chosen
@@ -28,12 +28,15 @@ from stoker.fleet.memory.fit.estimate import (
     FitPlan,
     MemoryFit,
     Need,
+    Proposal,
     Shape,
     estimate,
+    fewest_cpu_moe,
     judge,
     largest_context,
     largest_parallel,
     needed,
+    proposals,
     worst,
 )
 from stoker.fleet.memory.fit.rules import Remark, RemarkKind
@@ -75,6 +78,10 @@ class FitReport:
     """The most at once that fit with this context."""
     smaller: str | None
     """What else would fit, where it is too large."""
+    proposals: tuple[Proposal, ...] = ()
+    """Settings with which it fits, if it is too large, the cheapest first."""
+    beside: tuple[tuple[str, int], ...] = ()
+    """What is loaded beside the weights, and its bytes, which are among theirs."""
     caution: str = ""
     """What comes of a context above what the model was trained for; empty: it is not above it."""
 
@@ -108,7 +115,10 @@ def devices_for(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> l
 
 
 def plan_of(serve: Serve, shape: Shape, devices: int) -> FitPlan:
-    """How the serve would run this model on a slot of so many devices."""
+    """How the serve would run this model on a slot of so many devices. Reads what is loaded beside it.
+
+    `n_cpu_moe = "auto"` counts as 0: see `with_experts`. Raises UnreadableModel.
+    """
     tuning = serve.tuning
     context, used = serve.context, devices
     if engine_of(serve.engine).memory.deals_layers:
@@ -118,6 +128,7 @@ def plan_of(serve: Serve, shape: Shape, devices: int) -> FitPlan:
             used = 0
     elif devices:
         used = (tuning.tensor_parallel or 1) * (tuning.pipeline_parallel or 1)
+    draft = tuning.speculative if tuning.speculative not in SPECULATIVE_WORDS else None
     return FitPlan(
         engine=serve.engine,
         context=context,
@@ -128,7 +139,35 @@ def plan_of(serve: Serve, shape: Shape, devices: int) -> FitPlan:
         pipeline=tuning.pipeline_parallel or 1,
         gpu_layers=serve.gpu_layers,
         quantization=tuning.quantization,
+        cpu_moe=len(shape.layers) if tuning.cpu_moe else max(0, tuning.n_cpu_moe or 0),
+        predicts=tuning.speculative in SPECULATIVE_WORDS and shape.has_predictors,
+        draft=read(draft) if draft is not None and os.path.exists(draft) else None,
+        projector=_bytes_of(tuning.mmproj),
+        adapters=sum(_bytes_of(path) for path in tuning.adapters),
+        kv_offload=tuning.kv_offload or 0,
     )
+
+
+def _bytes_of(path: str | None) -> int:
+    """Of a file, or of all files in a directory; 0: there is none, which the start reports."""
+    if path is None:
+        return 0
+    if os.path.isdir(path):
+        return sum(entry.stat().st_size for entry in os.scandir(path) if entry.is_file())
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _beside(plan: FitPlan, shape: Shape) -> tuple[tuple[str, int], ...]:
+    named = (
+        ("draft model", plan.draft.weights if plan.draft is not None else 0),
+        ("layers that predict further tokens", sum(la.weights for la in shape.predictors) if plan.predicts else 0),
+        ("projector", plan.projector),
+        ("adapters", plan.adapters),
+    )
+    return tuple((name, size) for name, size in named if size)
 
 
 def credited(devices: Sequence[Device], accounting: Accounting | None, pids: Collection[int]) -> list[Device]:
@@ -146,16 +185,20 @@ def credited(devices: Sequence[Device], accounting: Accounting | None, pids: Col
 def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: Shape | None = None) -> FitReport:
     """Judge a serve against its slot's devices (none: main memory). Raises UnreadableModel; blocks while it reads."""
     shape = read(serve.model) if shape is None else shape
-    plan = plan_of(serve, shape, len(devices))
     fraction = serve.tuning.memory_fraction
+    plan = plan_of(serve, shape, len(devices))
+    used = devices[: plan.devices]
+    dealt = _room(used, plan, fraction)
+    if serve.tuning.n_cpu_moe == AUTO_LAYERS and dealt is not None:
+        plan = replace(plan, cpu_moe=_experts(shape, plan, dealt, _host_room(main)))
     problems = []
     if plan.devices > len(devices):
         wanted = figures.counted(plan.devices, "device")
         problems.append(f"serve '{serve.name}' asks for {wanted}, but its slot has {len(devices)}")
     found = estimate(shape, plan)
-    used = devices[: plan.devices]
-    rows = [_row(device, found, fraction) for device in used]
-    if not rows or found.host.weights:
+    shares = _shares(used, plan, found, fraction)
+    rows = [_row(device, found, fraction, share) for device, share in zip(used, shares, strict=True)]
+    if not rows or found.host.weights or found.host.cache:
         rows.append(_main(found.host, main))
     verdict = worst([row.fit for row in rows])
     for device in used:
@@ -163,7 +206,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
     remarks = [
         remark
         for device in used[:1]
-        for remark in rules.remarks(rules.subject(device, shape, plan.engine, plan.quantization))
+        for remark in rules.remarks(rules.subject(device, shape, plan.engine, plan.quantization, plan.kv_offload))
     ]
     problems += [
         f"{remark.says} ({remark.date}, {remark.source})" for remark in remarks if remark.kind is RemarkKind.UNSUPPORTED
@@ -171,18 +214,60 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
     if verdict.answer is FitAnswer.TOO_LARGE:
         where = next(row.place for row in rows if row.fit is verdict)
         problems.insert(0, f"serve '{serve.name}' is too large by {figures.size(verdict.short)} for {where}")
-    room = verdict.room
+    room = dealt if dealt is not None and used else verdict.room
+    is_short = room is not None and bool(verdict.short)
     return FitReport(
         serve.name, shape, plan, found, tuple(rows), verdict, tuple(problems), tuple(remarks),
         context=largest_context(shape, plan, room) if room is not None else None,
         parallel=largest_parallel(shape, plan, room) if room is not None else None,
-        smaller=_smaller(shape, plan, used, room) if room is not None and verdict.short else None,
+        smaller=_smaller(shape, plan, used, room) if room is not None and is_short else None,
         caution=trained.caution(serve, most) if (most := trained.excess(serve)) is not None else "",
+        proposals=tuple(proposals(shape, plan, room, _host_room(main))) if room is not None and is_short else (),
+        beside=_beside(plan, shape),
     )  # fmt: skip
 
 
-def _row(device: Device, found: Estimate, fraction: float | None) -> FitRow:
-    need = found.device or Need()
+def _experts(shape: Shape, plan: FitPlan, room: int, host_room: int | None) -> int:
+    """`n_cpu_moe = "auto"`: as few layers as needed; all, if not even that is enough."""
+    fewest = fewest_cpu_moe(shape, plan, room, host_room)
+    return fewest if fewest is not None else sum(bool(layer.experts) for layer in shape.layers) and len(shape.layers)
+
+
+def _host_room(main: HostMemory) -> int | None:
+    return int(main.total * USABLE_SHARE) if main.total is not None else None
+
+
+def _rooms(devices: Sequence[Device], fraction: float | None) -> list[int] | None:
+    """Bytes of each that may be used; None: one of them is not known."""
+    totals = [device.total for device in devices if device.total is not None]
+    return [int(total * (fraction or USABLE_SHARE)) for total in totals] if len(totals) == len(devices) else None
+
+
+def _room(devices: Sequence[Device], plan: FitPlan, fraction: float | None = None) -> int | None:
+    """Bytes that each device may use, as if they were all alike: of an engine that deals layers out by size the mean,
+    of one that shares each layer the smallest. None: unknown, or main memory.
+    """
+    rooms = _rooms(devices, fraction)
+    if not rooms:
+        return None
+    return sum(rooms) // len(rooms) if engine_of(plan.engine).memory.deals_layers else min(rooms)
+
+
+def _shares(devices: Sequence[Device], plan: FitPlan, found: Estimate, fraction: float | None) -> list[float]:
+    """How much more or less than the mean of weights and cache each device gets: llama.cpp deals them out by what
+    each has left. 1: as much.
+    """
+    rooms = _rooms(devices, fraction)
+    if not rooms or found.device is None or not engine_of(plan.engine).memory.deals_layers:
+        return [1.0] * len(devices)
+    left = [max(0, room - found.device.overhead) for room in rooms]
+    mean = sum(left) / len(left)
+    return [one / mean for one in left] if mean else [1.0] * len(devices)
+
+
+def _row(device: Device, found: Estimate, fraction: float | None, share: float) -> FitRow:
+    mean = found.device or Need()
+    need = Need(int(mean.weights * share), int(mean.cache * share), mean.overhead)
     verdict = judge(need.total, device.total, fraction or USABLE_SHARE)
     place = f"{device.vendor} {device.index}: {device.name}" if device.vendor else device.name
     return FitRow(place, need, verdict, device.free, device)
@@ -288,7 +373,7 @@ def choose_context(
     plan = replace(plan_of(serve, shape, len(used)), context=None)
     host = int(main.total * USABLE_SHARE) if main.total is not None else None
     declared = _declared(serve, slot)
-    room = declared if not plan.devices else _per_device(used, declared)
+    room = declared if not plan.devices else _per_device(used, declared, plan)
     if not plan.devices and room is None and host is not None and main.total is not None:
         room = int(main.total * HOST_SHARE)
     if not plan.devices and room is not None and host is not None:
@@ -299,6 +384,8 @@ def choose_context(
             None, shape.context, f'{name} has `context = "auto"`, and memory is unknown: {advice}'
         )  # 1
     least = min(MIN_CONTEXT, shape.context or MIN_CONTEXT)
+    if serve.tuning.n_cpu_moe == AUTO_LAYERS and plan.devices:
+        plan = _with_experts(shape, plan, least, room, host)
     most = shape if shape.context else replace(shape, context=MIN_CONTEXT)
     found = largest_context(most, plan, room, host if plan.devices else None)
     if found is not None and found >= least:
@@ -313,14 +400,49 @@ def choose_context(
     return ContextChoice(None, shape.context, f"{text}{where}: {advice}")  # 4
 
 
+COMFORTABLE_CONTEXT = 32_768
+"""Tokens for which `n_cpu_moe = "auto"` makes room beside `context = "auto"`, if the model was trained for as many."""
+
+
+def _with_experts(shape: Shape, plan: FitPlan, least: int, room: int, host: int | None) -> FitPlan:
+    """1. few enough layers on the devices for a comfortable context  2. for the least one  3. all in main memory"""
+    for context in (min(COMFORTABLE_CONTEXT, shape.context or COMFORTABLE_CONTEXT), least):
+        layers = fewest_cpu_moe(shape, replace(plan, context=context), room, host)
+        if layers is not None:
+            return replace(plan, cpu_moe=layers)  # 1, 2
+    return replace(plan, cpu_moe=len(shape.layers))  # 3
+
+
+def with_choices(serve: Serve, slot: Slot | None, devices: Sequence[Device], main: HostMemory) -> Serve:
+    """What is started: the serve with a number for `context = "auto"` and `n_cpu_moe = "auto"`, and without
+    `speculative = "auto"`. Counted from sizes that stay the same, so each start finds the same. `devices`: all of the
+    machine's. Raises UnreadableModel; blocks while it reads.
+    """
+    if serve.auto_context and serve.context is None:
+        serve = with_context(serve, slot, devices, main)
+    tuning = serve.tuning
+    if not serve.has_open_choices or not os.path.exists(serve.model):
+        return serve
+    shape = read(serve.model)
+    if tuning.speculative == "auto":
+        tuning = replace(tuning, speculative="mtp" if shape.has_predictors else None)
+    if tuning.n_cpu_moe == AUTO_LAYERS:
+        used = devices_for(serve, slot, devices)
+        plan = plan_of(serve, shape, len(used))
+        room = _per_device(used[: plan.devices], _declared(serve, slot), plan) if plan.devices else None
+        layers = _experts(shape, plan, room, _host_room(main)) if room is not None else 0
+        tuning = replace(tuning, n_cpu_moe=layers)
+    return replace(serve, tuning=tuning)
+
+
 def _declared(serve: Serve, slot: Slot | None) -> int | None:
     """The budget of the configuration: the serve's own, else its slot's."""
     return serve.memory if serve.memory is not None else slot.memory if slot is not None else None
 
 
-def _per_device(devices: Sequence[Device], declared: int | None) -> int | None:
-    totals = [device.total for device in devices if device.total is not None]
-    rooms = [int(min(totals) * USABLE_SHARE)] if len(totals) == len(devices) else []
+def _per_device(devices: Sequence[Device], declared: int | None, plan: FitPlan) -> int | None:
+    room = _room(devices, plan)
+    rooms = [room] if room is not None else []
     rooms += [declared // len(devices)] if declared is not None else []
     return min(rooms, default=None)
 

@@ -5,6 +5,8 @@
 KV cache = tokens x layers x heads x (key + value) x bytes of the cache's type. A layer with a sliding window keeps its
 window and one batch; a latent one (MLA) keeps one vector for all heads. Tensor parallelism splits weights and heads,
 pipeline parallelism splits layers; a head that cannot be split is kept whole on each device.
+
+A draft model counts with its own cache at the same context; projector and adapters with the bytes of their files.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from stoker.domain import figures
 from stoker.engines.record import EngineMemory
 from stoker.engines.registry import DEFAULT, engine_of
 from stoker.fleet.memory.ledger import USABLE_SHARE
@@ -29,6 +32,10 @@ class Layer:
     """Size of the attention window in tokens; None: all."""
     state: int = 0
     """Bytes per sequence, however long it is (state-space and linear attention layers)."""
+    experts: int = 0
+    """Bytes of `weights` that are experts, which llama.cpp can keep in main memory."""
+    is_latent: bool = False
+    """Its cache is one vector for all heads (MLA)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,14 @@ class Shape:
     vocabulary: int | None = None
     width: int | None = None
     experts: int | None = None
+    predictors: tuple[Layer, ...] = ()
+    """Further layers, of multi-token prediction, which are loaded only for it. `weights` does not count them."""
+    has_predictors: bool = False
+    """Whether it can predict further tokens itself."""
+    step: int | None = None
+    """Numbers in 32 bits that llama.cpp works in per token of a step, at most."""
+    active: int | None = None
+    """Bytes of weights that one token reads: all but the experts that are not chosen. None: all."""
     block_size: int | None = None
     """Of block-scaled FP8."""
     notes: tuple[str, ...] = ()
@@ -58,6 +73,16 @@ class Shape:
     @property
     def is_moe(self) -> bool:
         return bool(self.experts)
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether some layers keep a state instead of a cache."""
+        return any(layer.heads for layer in self.layers) and not all(layer.heads for layer in self.layers)
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether its cache is one vector for all heads (MLA)."""
+        return any(layer.heads == 1 and layer.is_latent for layer in self.layers)
 
 
 MIB, GIB = 2**20, 2**30
@@ -89,6 +114,18 @@ class FitPlan:
     """llama.cpp: layers on devices; None: all."""
     quantization: str | None = None
     """vLLM, SGLang: what the engine makes of 16-bit weights while it loads them."""
+    cpu_moe: int = 0
+    """llama.cpp: how many layers, from the first, have their experts in main memory."""
+    predicts: bool = False
+    """Multi-token prediction by the model's own layers."""
+    draft: Shape | None = None
+    """The draft model of speculative decoding."""
+    projector: int = 0
+    """Bytes of its file, which are loaded beside the weights."""
+    adapters: int = 0
+    """The same for all LoRA adapters."""
+    kv_offload: int = 0
+    """Bytes of main memory for caches that have no place on the devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +151,38 @@ class Estimate:
 
 
 def estimate(shape: Shape, plan: FitPlan) -> Estimate:
-    """What it will need once its cache is full and it has worked on its longest batch."""
+    """What it will need once its cache is full and it has worked on its longest batch.
+
+    A draft model, a projector and adapters are where the model is, and are dealt out with it.
+    """
     engine = engine_of(plan.engine).memory
     context = plan.context or shape.context or 4096
     batch = plan.batch or engine.batch
     working = _working(shape, plan, context, batch, engine)
     scale = _scale(shape, plan)
+    predictors = shape.predictors if plan.predicts else ()
+    beside = plan.projector + plan.adapters + sum(layer.weights for layer in predictors)
+    beside_cache = [(predictors, plan)] if predictors else []
+    if plan.draft is not None:
+        beside += plan.draft.weights
+        beside_cache.append((plan.draft.layers, replace(plan, cpu_moe=0)))
+        working += _working(plan.draft, plan, context, batch, engine)
+
+    def caches(split: int) -> int:
+        return sum(_cache(layers, its, context, batch, split) for layers, its in beside_cache)
+
     if plan.devices == 0:
-        cache = _cache(shape.layers, plan, context, batch, 1)
-        return Estimate(context, None, Need(int(shape.weights * scale), cache, engine.on_host + working))
+        cache = _cache(shape.layers, plan, context, batch, 1) + caches(1)
+        host = Need(int(shape.weights * scale) + beside, cache + plan.kv_offload, engine.on_host + working)
+        return Estimate(context, None, host)
     above, below = _placed(shape, plan)
     on_device = sum(layer.weights for layer in above)
     others = shape.weights - sum(layer.weights for layer in shape.layers)
     if engine.deals_layers:
-        on_host = sum(layer.weights for layer in below) + shape.embedding
+        first = len(shape.layers) - len(above)
+        in_host = sum(layer.experts for layer in shape.layers[first : max(first, plan.cpu_moe)])
+        on_device -= in_host
+        on_host = sum(layer.weights for layer in below) + shape.embedding + in_host
         on_device += others - shape.embedding if not below else 0
         on_host += others - shape.embedding if below else 0
         if plan.gpu_layers == 0:
@@ -138,11 +193,11 @@ def estimate(shape: Shape, plan: FitPlan) -> Estimate:
     split = 1 if engine.deals_layers else tensor
     share = plan.devices // split
     device = Need(
-        weights=-(-int(on_device * scale) // plan.devices),
-        cache=-(-_cache(above, plan, context, batch, split) // share),
+        weights=-(-int(on_device * scale + beside) // plan.devices),
+        cache=-(-(_cache(above, plan, context, batch, split) + caches(split)) // share),
         overhead=engine.on_device + working,
     )
-    host = Need(on_host, _cache(below, plan, context, batch, 1), engine.on_host)
+    host = Need(on_host, _cache(below, plan, context, batch, 1) + plan.kv_offload, engine.on_host)
     return Estimate(context, device, host)
 
 
@@ -175,7 +230,8 @@ def _working(shape: Shape, plan: FitPlan, context: int, batch: int, engine: Engi
     """Bytes that one step works in: hidden states, scores over the vocabulary, and llama.cpp's attention mask."""
     hidden = batch * (shape.width or 0) * engine.activations
     if engine.deals_layers:
-        return hidden + batch * (shape.vocabulary or 0) * 4 + batch * context * 4
+        hidden = hidden if shape.step is None else batch * shape.step * 4
+        return hidden + plan.parallel * (shape.vocabulary or 0) * 4 + batch * context * 2
     return hidden + plan.parallel * (shape.vocabulary or 0) * 8
 
 
@@ -217,6 +273,25 @@ def largest_parallel(shape: Shape, plan: FitPlan, room: int) -> int | None:
     return _largest(1024, lambda n: needed(shape, replace(plan, parallel=n)) <= room) or None
 
 
+def fewest_cpu_moe(shape: Shape, plan: FitPlan, room: int, host_room: int | None = None) -> int | None:
+    """How few layers have to keep their experts in main memory so that the rest fits into `room` bytes per device, and
+    those into `host_room`. None: not even all of them are enough, or they do not fit there.
+    """
+    if not any(layer.experts for layer in shape.layers):
+        return None
+    count = len(shape.layers)
+
+    def is_short(layers: int) -> bool:
+        need = estimate(shape, replace(plan, cpu_moe=layers))
+        return need.device is not None and need.device.total > room
+
+    if is_short(count):
+        return None
+    fewest = 0 if not is_short(0) else _largest(count, is_short) + 1
+    need = estimate(shape, replace(plan, cpu_moe=fewest))
+    return fewest if host_room is None or need.host.total <= host_room else None
+
+
 def _largest(most: int, fits: Callable[[int], bool]) -> int:
     """The largest number from 1 to `most` that fits, 0 if none does; what fits must be a beginning of the range."""
     low, high = 0, most
@@ -227,6 +302,69 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
         else:
             high = middle - 1
     return low
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A setting with which the model fits, and what it costs."""
+
+    setting: str
+    """As the configuration file says it."""
+    costs: str
+
+
+LEAST_CONTEXT = 4096
+"""Tokens below which a shorter context is not proposed, nor below a quarter of what was asked for."""
+
+
+def proposals(shape: Shape, plan: FitPlan, room: int, host_room: int | None) -> list[Proposal]:
+    """What makes a model fit that does not, the cheapest first. Each fits by itself; none: nothing here does.
+
+    1. a shorter context, or fewer requests at once  2. a KV cache of half the size  3. llama.cpp: experts in main
+    memory  4. llama.cpp: whole layers in main memory
+    """
+    engine = engine_of(plan.engine)
+    trained = plan.context or shape.context or LEAST_CONTEXT
+    found = []
+    context = largest_context(shape, plan, room, host_room)
+    if context is not None and context >= min(LEAST_CONTEXT, trained // 4):
+        found.append(Proposal(f"context = {context}", f"requests longer than {context} tokens are refused"))  # 1
+    parallel = largest_parallel(shape, plan, room)
+    if parallel is not None:
+        found.append(Proposal(f"parallel = {parallel}", f"more than {figures.counted(parallel, 'request')} wait"))
+    half = "q8_0" if "q8_0" in engine.choices.get("kv_cache_type", ("fp8",)) else "fp8"
+    smaller = replace(plan, cache_type=half)
+    if CACHE_BYTES.get(plan.cache_type, 2.0) > CACHE_BYTES[half] and needed(shape, smaller) <= room:
+        found.append(Proposal(f'kv_cache_type = "{half}"', "slightly less exact answers at long contexts"))  # 2
+    if not engine.memory.deals_layers or not plan.devices:
+        return found
+    layers = fewest_cpu_moe(shape, plan, room, host_room)
+    if layers is not None and layers > plan.cpu_moe:
+        moved = sum(layer.experts for layer in shape.layers[:layers])
+        text = f"{figures.size(moved)} of experts are read from main memory: {_slower(shape, moved)}"
+        found.append(Proposal(f"n_cpu_moe = {layers}", text))  # 3
+    count = _largest(len(shape.layers), lambda n: _layers_fit(shape, replace(plan, gpu_layers=n), room, host_room))
+    if count:
+        moved = sum(layer.weights for layer in shape.layers[: len(shape.layers) - count])
+        text = f"{figures.size(moved)} of layers are computed on the processor: {_slower(shape, moved)}"
+        found.append(Proposal(f"gpu_layers = {count}", text))  # 4
+    return found
+
+
+def _layers_fit(shape: Shape, plan: FitPlan, room: int, host_room: int | None) -> bool:
+    need = estimate(shape, plan)
+    return need.device is not None and need.device.total <= room and (host_room is None or need.host.total <= host_room)
+
+
+SLOWER_MEMORY = 10
+"""How many times slower main memory is than a device's, for sentences about costs: 50 to 90 GB/s beside 500 to 1000."""
+
+
+def _slower(shape: Shape, moved: int) -> str:
+    """How much longer one token takes if `moved` bytes of the weights lie in main memory, of which it reads a part."""
+    share = (shape.active or shape.weights) / shape.weights
+    factor = 1 + (SLOWER_MEMORY - 1) * min(1.0, moved * share / max(1, shape.active or shape.weights))
+    return f"a token takes about {factor:.1f} times as long (an estimate)"
 
 
 TIGHT = 0.90

@@ -51,6 +51,7 @@ def read(directory: str) -> Shape:
         width=whole(facts, "hidden_size", "n_embd"),
         experts=whole(facts, "num_local_experts", "num_experts", "n_routed_experts"),
         block_size=block,
+        has_predictors=bool(whole(facts, "num_nextn_predict_layers", "mtp_num_hidden_layers")),
         notes=notes,
     )
 
@@ -92,7 +93,8 @@ def _layers(facts: Mapping[str, Any], count: int, weights: int) -> tuple[Layer, 
         if kind in ("linear_attention", "mamba", "conv"):
             layers.append(Layer(share, state=_state(facts)))
         elif latent is not None:
-            layers.append(Layer(share, 1, latent + (whole(facts, "qk_rope_head_dim") or 0)))
+            size_of_all = latent + (whole(facts, "qk_rope_head_dim") or 0)
+            layers.append(Layer(share, 1, size_of_all, is_latent=True))
         else:
             looks_back = window if kind in (None, "sliding_attention", "chunked_attention") else None
             layers.append(Layer(share, kept, size + value, looks_back))

@@ -14,7 +14,9 @@ from typing import Any
 from stoker.fleet.memory.devices import Device
 from stoker.fleet.memory.fit.estimate import Shape
 
-CONDITIONS = frozenset(("vendor", "arch", "arch_from", "arch_below", "precision", "moe", "engine"))
+CONDITIONS = frozenset(
+    ("vendor", "arch", "arch_from", "arch_below", "precision", "moe", "engine", "hybrid", "latent", "kv_offload")
+)
 _SIXTEEN = ("F32", "F16", "BF16")
 
 
@@ -45,6 +47,11 @@ class RuleSubject:
     """`nvfp4`, `fp8`, `fp8-block`, `awq`, `gptq`, `int4`, `mxfp4`, `autoround`, `16-bit`, `gguf`..."""
     moe: bool
     engine: str
+    hybrid: bool = False
+    """Some layers keep a state instead of a cache."""
+    latent: bool = False
+    """Its cache is one vector for all heads (MLA)."""
+    kv_offload: bool = False
 
 
 @functools.cache
@@ -54,8 +61,12 @@ def table() -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-def subject(device: Device, shape: Shape, engine: str, quantization: str | None = None) -> RuleSubject:
-    """`quantization`: what the engine makes of 16-bit weights while loading."""
+def subject(
+    device: Device, shape: Shape, engine: str, quantization: str | None = None, kv_offload: int = 0
+) -> RuleSubject:
+    """`quantization`: what the engine makes of 16-bit weights while loading; `kv_offload`: bytes of main memory for
+    its cache.
+    """
     if shape.format == "gguf":
         precision = "gguf"
     elif shape.precision in _SIXTEEN:
@@ -64,7 +75,9 @@ def subject(device: Device, shape: Shape, engine: str, quantization: str | None 
         precision = "fp8-block"
     else:
         precision = shape.precision.lower()
-    return RuleSubject(device.vendor, device.arch, precision, shape.is_moe, engine)
+    return RuleSubject(
+        device.vendor, device.arch, precision, shape.is_moe, engine, shape.is_hybrid, shape.is_latent, bool(kv_offload)
+    )
 
 
 def remarks(about: RuleSubject) -> list[Remark]:
@@ -94,7 +107,9 @@ def holds(when: Mapping[str, Any], about: RuleSubject) -> bool:
         and ("arch_from" not in when or (arch is not None and arch >= _known(when["arch_from"])))
         and ("arch_below" not in when or (arch is not None and arch < _known(when["arch_below"])))
         and ("precision" not in when or about.precision in _several(when["precision"]))
-        and ("moe" not in when or about.moe is when["moe"])
+        and all(
+            key not in when or getattr(about, key) is when[key] for key in ("moe", "hybrid", "latent", "kv_offload")
+        )
         and ("engine" not in when or about.engine in _several(when["engine"]))
     )
 

@@ -1,6 +1,7 @@
 // What is loaded, what waits, and for what.
 import { Switch } from "./actions.js";
 import { computed, html } from "./kit.js";
+import { Devices } from "./devices.js";
 import { bytes, clock, list, rate, seconds } from "./format.js";
 import { known } from "./history.js";
 import { Lane, Legend } from "./lane.js";
@@ -35,6 +36,7 @@ export function Overview() {
     <${Legend} />
     ${slots.map((slot) => html`<${Slot} key=${slot.name} slot=${slot} />`)}
     ${loose.length > 0 && html`<${Loose} found=${loose} />`}
+    <${Devices} found=${status.value.devices} />
     <${Since} />
     <section class="part" aria-labelledby="trends"><h2 id="trends">Latency and speed</h2><${Trends} /></section>
     <${Happened} />`;

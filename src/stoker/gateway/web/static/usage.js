@@ -6,7 +6,7 @@ import { Problem } from "./parts.js";
 
 const FIGURES = [
   "requests", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost", "accelerator_seconds", "swap_seconds",
-  "ttft", "tokens_per_second", "audio_seconds", "characters", "images", "cache_write_tokens",
+  "ttft", "tokens_per_second", "audio_seconds", "characters", "images", "cache_write_tokens", "joules", "joules_per_1000_tokens",
 ];
 /** Rows that Stoker answers at most. */
 const MOST = 10_000;

@@ -1,9 +1,0 @@
-"""Every client that is known, by name, in the order in which they are listed."""
-
-from __future__ import annotations
-
-from stoker.cli.clients.agents import AGENTS
-from stoker.cli.clients.client_types import Client
-from stoker.cli.clients.programs import PROGRAMS
-
-CLIENTS: dict[str, Client] = {client.name: client for client in (*AGENTS, *PROGRAMS)}

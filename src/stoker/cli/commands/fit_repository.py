@@ -1,0 +1,116 @@
+"""`stoker fit hf:ORG/REPO`: which of a repository's models this machine can run, and how."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from stoker.cli.console import figures, terminal
+from stoker.cli.console.errors import FAILED, UsageError
+
+if TYPE_CHECKING:
+    from stoker.fleet.memory.devices import Device, DeviceProbe
+    from stoker.fleet.memory.fit.repository import Choice
+
+_COLUMNS = ("MODEL", "QUANT", "SIZE", "VERDICT", "CONTEXT", "SPEED")
+
+
+class HubQuestion(NamedTuple):
+    target: str
+    context: int | None
+    parallel: int
+    cache_type: str | None
+    devices: list[Device] | None
+    """What to act as; None: what this machine has."""
+
+
+def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
+    """Print the models of a repository with their verdicts. Raises typer.Exit(1) if none fits, and HubRefused."""
+    from stoker.cli.console.progress import ProgressLine
+    from stoker.fleet.memory import bandwidth
+    from stoker.fleet.memory.fit import repository as models
+    from stoker.fleet.memory.host import host_memory
+    from stoker.fleet.weights.hub import Hub
+    from stoker.fleet.weights.sources import parse
+
+    try:
+        source = parse(asked.target)
+    except ValueError:
+        raise UsageError(f"{asked.target} names no repository: write hf:ORG/REPO, or hf:ORG/REPO/FILE") from None
+    devices = asked.devices if asked.devices is not None else list(probe.devices())
+    hub, main = Hub.of(os.environ), host_memory(credit=held)
+    with ProgressLine() as line:
+        line.show(f"asking for the files of {source.place}", 0.0, None)
+        repository = hub.repository(source.place)
+        judge = partial(
+            models.judged, devices=devices, main=main, context=asked.context, parallel=asked.parallel,
+            cache_type=asked.cache_type, host_bandwidth=bandwidth.main_memory(),
+        )  # fmt: skip
+        found = models.choices(
+            hub, repository, source.path, judge,
+            lambda path, number, count: line.show(f"reading the header of {path}", number / (count + 1), None),
+        )  # fmt: skip
+    best = models.best(found)
+    if json:
+        terminal.emit({
+            "repository": repository.name, "commit": repository.commit, "recommended": best.file if best else None,
+            "models": [_document(choice) for choice in found],
+        })  # fmt: skip
+    else:
+        _print(asked, source.place, found, best, devices)
+    if best is None:
+        raise typer.Exit(FAILED)
+
+
+def _print(asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device]) -> None:
+    if not found:
+        terminal.say(f"{asked.target} has no model that an engine here could run: neither GGUF nor safetensors files")
+        return
+    rows = [
+        (
+            choice.file, choice.precision, figures.size(choice.size), str(choice.verdict),
+            figures.number(choice.context), _speed(choice),
+        )
+        for choice in found
+    ]  # fmt: skip
+    terminal.table(_COLUMNS, rows, right=("SIZE", "CONTEXT"))
+    where = ", ".join(f"{device.name}, {figures.size(device.total)}" for device in devices) or "main memory"
+    many = f" for each of {asked.parallel} requests" if asked.parallel > 1 else ""
+    terminal.say()
+    terminal.say(f"for {where}; context: the tokens that fit{many}; speed: an estimate, from memory bandwidth")
+    for problem in dict.fromkeys(choice.problem for choice in found if choice.problem and best is None):
+        terminal.say(f"  {problem}")
+    if best is None:
+        terminal.say("next: take a smaller model, or a device with more memory (--device-memory SIZE tries one)")
+        return
+    setting = f", with `{best.setting}`" if best.setting else ""
+    terminal.say(f"best: {best.file}, the largest that {best.verdict}{setting}")
+    terminal.say(f"next: stoker stage hf:{name}" + ("" if best.file == "./" else f"/{best.file}"))
+
+
+def _speed(choice: Choice) -> str:
+    from stoker.fleet.memory.bandwidth import speed_class
+
+    if choice.speed is None:
+        return figures.UNKNOWN if choice.context is not None else ""
+    return (
+        f"{speed_class(choice.speed)}, about {choice.speed:.2g}/s"
+        if choice.speed < 10
+        else (f"{speed_class(choice.speed)}, about {choice.speed:.0f}/s")
+    )
+
+
+def _document(choice: Choice) -> dict[str, object]:
+    from stoker.fleet.memory.bandwidth import speed_class
+
+    speed = None
+    if choice.speed is not None:
+        speed = {"class": speed_class(choice.speed), "tokens_per_second": round(choice.speed, 1), "is_estimate": True}
+    return {
+        "file": choice.file, "precision": choice.precision, "size": choice.size, "verdict": choice.verdict,
+        "context": choice.context, "setting": choice.setting or None, "speed": speed,
+        "problem": choice.problem or None,
+    }  # fmt: skip

@@ -1,0 +1,28 @@
+"""What this package adds to Stoker."""
+
+from __future__ import annotations
+
+from stoker.extensions import Command, Extension, Offer
+
+EXTENSION = Extension(
+    "Prepares this machine and its clients: init, doctor, fit, stage, install, client, docs.",
+    commands=(
+        Command("init", "stoker_setup.commands.init:init", "Write a first stoker.toml for this machine."),
+        Command("doctor", "stoker_setup.commands.doctor:doctor", "Check every part of this machine."),
+        Command("docs", "stoker_setup.commands.docs:docs", "Show the documentation of this version, offline."),
+        Command("fit", "stoker_setup.commands.fit:fit", "Check whether a model fits, and find the largest context."),
+        Command("stage", "stoker_setup.commands.stage:stage", "Fetch a model into the vault while requests go on."),
+        Command(
+            "client", "stoker_setup.commands.client:client", "Print the settings for a client: address, model, tokens."
+        ),
+        Command("launch", "stoker_setup.commands.launch:launch", "Start a coding agent with one of your models."),
+        Command(
+            "completions", "stoker_setup.commands.completions:completions", "Print the completion script for SHELL."
+        ),
+        Command("install", "stoker_setup.commands.install:app", "Install Stoker as a service of this machine."),
+    ),
+    offers=(
+        Offer("self-check", "stoker_setup.commands.self_check:self_check"),
+        Offer("serve-problems", "stoker_setup.commands.doctor_checks:serve_problems"),
+    ),
+)
