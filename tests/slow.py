@@ -49,7 +49,6 @@ SLOW = {
     "tests/scenarios/test_real_models.py": REAL_ENGINE,
     "tests/scenarios/test_replacing.py": EXAMPLES,
     "tests/auto/scenarios/test_routing.py::test_traffic_follows": REAL_ENGINE,
-    "tests/auto/scenarios/test_routing_demotion.py::test_a_model_that_is_well": REAL_ENGINE,
     "tests/scenarios/test_speech.py": "real engines for speech",
     "tests/auto/scenarios/test_web_routing.py": BROWSER,
     "tests/lab/scenarios/test_web_results.py": BROWSER,
@@ -58,6 +57,10 @@ SLOW = {
 """The beginning of a test's id, and what takes long. `pytest --durations=50` says what has become slow."""
 
 HEAVY = {
+    "tests/auto/scenarios/test_routing_demotion.py::test_a_model_that_is_well": REAL_ENGINE,
+    "tests/fleet/drivers/test_docker_real.py::test_a_broken_compose_file": CONTAINERS,
+    "tests/fleet/drivers/test_docker_real.py::test_a_changed_compose_file": CONTAINERS,
+    "tests/scenarios/test_compose_example.py::test_a_stop_lets_a_stream_end": CONTAINERS,
     "tests/bench_smoke/test_bench_translation.py": EXAMPLES,
     "tests/edge/test_edge_load.py": PROXIES,
     "tests/ray/test_ray_crashes.py": CRASHES,

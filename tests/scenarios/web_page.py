@@ -18,7 +18,7 @@ from tests.scenarios.plane import PATIENCE, Plane
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), None)
 AXE = Path(__file__).resolve().parents[1] / "gateway" / "web" / "vendor" / "axe.min.js"
-LOOKS = {
+LOOKS: dict[str, Any] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 860}},
     "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
@@ -84,11 +84,19 @@ def signed_in(plane: Plane, key: str) -> Callable[[Page], None]:
 
 
 def faults(page: Page) -> list[str]:
-    """What axe-core finds wrong."""
+    """What axe-core finds wrong in each look of CHECKED; a page that is wider than its window fails, too. The page is
+    asked for once, and changes as when a window or the colours of a machine change.
+    """
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(_axe())
-    found = page.evaluate("async () => (await axe.run()).violations")
-    return [f"{one['id']}: {json.dumps([node['target'] for node in one['nodes']][:5])}" for one in found]
+    found = []
+    for look in CHECKED:
+        page.set_viewport_size(LOOKS[look]["viewport"])
+        page.emulate_media(color_scheme=LOOKS[look]["color_scheme"], reduced_motion="reduce")
+        page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")
+        for one in page.evaluate("async () => (await axe.run()).violations"):
+            found.append(f"{look}, {one['id']}: {json.dumps([node['target'] for node in one['nodes']][:5])}")
+    return found
 
 
 @functools.cache

@@ -20,8 +20,10 @@ from stoker import __version__
 from stoker.cli.main import run
 from stoker.domain.build import IS_COMPILED
 from stoker_setup.commands import docs_load
+from stoker_setup.commands.docs_pages import of_folder
 from stoker_setup.commands.docs_search import PageSection, find
 from stoker_setup.commands.docs_server import DocsServer
+from stoker_setup.commands.docs_site import Site
 
 Captured = pytest.CaptureFixture[str]
 ITEMS = [
@@ -122,7 +124,6 @@ def test_the_pages_of_a_checkout_link_to_each_other(tmp_path: Path) -> None:
     (tmp_path / "guides" / "share.md").write_text(
         "# Share\n\n[all](../README.md) <b>x</b>\n\n## Keys\n\nMake `keys`.\n"
     )
-    from stoker_setup.commands.docs_pages import of_folder
 
     site = of_folder(tmp_path)
     assert b'href="guides/share/#keys"' in site.files["index.html"]
@@ -176,11 +177,17 @@ QUESTIONS = {
 """Real questions, and the pages that answer them."""
 
 
+@pytest.fixture(scope="module")
+def pages() -> Site:
+    """Those of this checkout, read once."""
+    return of_folder(Path(__file__).parents[2] / "docs")
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_question_finds_its_page_among_the_first_three(
-    question: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    question: str, pages: Site, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(docs_load, "CHECKOUT", Path(__file__).parents[2] / "docs")
+    monkeypatch.setattr(docs_load, "load", lambda: pages)
     assert run(["docs", *question.split(), "--json"]) == 0
     first = [one["location"].partition("#")[0].strip("/") for one in json.loads(capsys.readouterr().out)["pages"][:3]]
     assert QUESTIONS[question] & set(first), first

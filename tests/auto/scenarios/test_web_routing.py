@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.scenarios.plane import Plane, poll, running, serve
-from tests.scenarios.web_page import CHECKED, browsing, faults, needs_browser, opened
+from tests.scenarios.web_page import browsing, faults, needs_browser, opened
 
 from stoker_lab.testing.script.script import Script
 
@@ -86,14 +86,12 @@ def try_prompt(page: Page, text: str) -> None:
     expect(page.locator(".try [role=status]")).to_contain_text("Class")
 
 
-@pytest.mark.parametrize("look", CHECKED)
-def test_verdicts_evidence_and_plan_are_accessible_and_fit(browser: Browser, plane: Plane, look: str) -> None:
-    with opened(browser, plane, "routing/small/tool-use", look=look, bypass_csp=True) as page:
+def test_verdicts_evidence_and_plan_are_accessible_and_fit(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane, "routing/small/tool-use", bypass_csp=True) as page:
         sign_in(page)
         expect(page.locator("#evidence")).to_contain_text("Demoted")
         try_prompt(page, "Plan the migration of our billing system to Kubernetes")
         assert faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth")
 
 
 def test_the_evidence_of_a_cell_is_reached_with_the_keyboard_and_by_its_address(browser: Browser, plane: Plane) -> None:

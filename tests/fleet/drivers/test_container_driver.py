@@ -230,6 +230,22 @@ def test_what_stands_in_the_way_is_one_sentence_with_the_next_command_and_nothin
     tell(story)
 
 
+def test_a_compose_file_that_is_broken_or_lacks_the_container_is_named(tell: Callable[[Story], None]) -> None:
+    async def story(bench: Bench) -> None:
+        bench.install("docker")
+        serve = bench.serve(*PLUGIN)
+        bench.answer(docker_compose=[1, "", "yaml: line 1: did not find expected node content"])
+        [problem] = await bench.driver.start_problems(serve)
+        assert "Compose file cannot be used" in problem
+        assert "config`" in problem
+        del bench.answers["docker compose"]
+        bench.answer()
+        [problem] = await bench.driver.start_problems(dataclasses.replace(serve, container="slow"))
+        assert "container_name: slow" in problem
+
+    tell(story)
+
+
 def test_docker_that_is_not_installed_is_named(tell: Callable[[Story], None]) -> None:
     async def story(bench: Bench) -> None:
         [problem] = await bench.driver.start_problems(bench.serve(*RUN))

@@ -112,7 +112,7 @@ def broken(kind: str, directory: Path) -> dict[str, Any]:
     ("kind", "failed", "named"),
     [
         pytest.param("template", "preflight", "template", id="wrong-template", marks=pytest.mark.heavy),
-        pytest.param("parser", "preflight", "tool-single", id="parser-off"),
+        pytest.param("parser", "preflight", "tool-single", id="parser-off", marks=pytest.mark.heavy),
         pytest.param("context", "model.context >= 2048", "512", id="truncated-context", marks=pytest.mark.heavy),
         pytest.param(
             "weights", "preflight", "echo", id="weights-of-two-bits",
