@@ -19,8 +19,6 @@ EXTENSION = Extension(
         Command("install", "stoker_setup.commands.install:app", "Install Stoker as a service of this machine."),
     ),
     offers=(
-        Offer("install-completion", "stoker_setup.commands.completions:install_completion"),
-        Offer("show-completion", "stoker_setup.commands.completions:show_completion"),
         Offer("self-check", "stoker_setup.commands.self_check:self_check"),
         Offer("serve-problems", "stoker_setup.commands.doctor_checks:serve_problems"),
     ),

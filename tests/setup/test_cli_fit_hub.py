@@ -17,7 +17,7 @@ from tests.setup.hub_stand_in import HubStandIn
 from stoker.cli.main import run
 from stoker.fleet.memory.devices import Accounting, Device, Machine
 from stoker.fleet.memory.host import HostMemory
-from stoker.fleet.weights.hub import Hub, HubRefused
+from stoker_setup.hub import Hub, HubRefused
 
 Captured = pytest.CaptureFixture[str]
 GIB = 2**30

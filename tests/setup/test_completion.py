@@ -62,7 +62,6 @@ def test_what_doctor_proposes_makes_tab_complete_commands_names_and_options(plac
     """At the first key press, and names with a `:`, too."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    from stoker_setup.commands import doctor_checks  # not where the core stands alone
 
     line = proposed(doctor_checks.completion(place).detail, "stoker --install-completion")
     typed(shell, place, f"{line}\n", f"it works in the next {shell} that you open")

@@ -553,7 +553,7 @@ def containers(serves: Sequence[Serve]) -> DoctorFinding:
 
 def completion(home: Path) -> DoctorFinding:
     """Information only: whether the shell completes stoker's commands."""
-    from stoker_setup.commands.completions import INSTALLED
+    from stoker.cli.commands.completions import INSTALLED
 
     places = (*INSTALLED.values(), ".local/share/bash-completion/completions/stoker")
     there = next((place for place in places if (home / place).exists()), None)

@@ -31,8 +31,7 @@ class HubQuestion(NamedTuple):
 
 
 def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
-    """Print the models of a repository with their verdicts. Raises typer.Exit(1) if none fits, and HubRefused.
-    """
+    """Print the models of a repository with their verdicts. Raises typer.Exit(1) if none fits, and HubRefused."""
     from stoker.cli.console.progress import ProgressLine
     from stoker.fleet.memory.host import host_memory
     from stoker.fleet.weights.sources import parse
@@ -69,9 +68,7 @@ def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _print(
-    asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device]
-) -> None:
+def _print(asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device]) -> None:
     if not found:
         terminal.say(f"{asked.target} has no model that an engine here could run: neither GGUF nor safetensors files")
         if asked.target.removeprefix("hf:") != name:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stoker.store.live_grades import encode
 from tests.cli.test_cli_following import made
 
 from stoker.cli.main import run
