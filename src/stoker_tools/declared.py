@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from stoker.domain.answer import SEALED_BY_TOOLS
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
 from stoker.request.codec.server_tools import is_clients
-from stoker.request.translate.responses.write_answer import TOOLS as SEALED_BY
 from stoker_tools.result_text import GONE
 
 Raw = msgspec.Raw
@@ -430,6 +430,6 @@ def _searched(item: Fields) -> tuple[ServerCall, str]:
 def _sealed_in(item: Fields, open_seal: OpenSeal) -> _SealedCall | None:
     """What a tool brought; None: the item is the model's thinking, or not ours."""
     opened = open_seal(str(item.get("encrypted_content")))
-    if opened is None or opened.get("maker") != SEALED_BY:
+    if opened is None or opened.get("maker") != SEALED_BY_TOOLS:
         return None
     return msgspec.json.decode(opened.get("redacted", ""), type=_SealedCall)

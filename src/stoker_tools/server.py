@@ -54,21 +54,25 @@ class ToolsPart(ServerPart):
         return {"tools": [_state(tool, self._runner.counts_of(tool)) for tool in self._tools.values()]}
 
     def metrics(self) -> Sequence[Metric]:
-        from stoker.store.families import counter
+        return families({name: self._runner.counts_of(tool) for name, tool in self._tools.items()})
 
-        counts = {name: self._runner.counts_of(tool) for name, tool in self._tools.items()}
-        calls = [
-            ((name, outcome), float(number))
-            for name, one in counts.items()
-            for outcome, number in (("worked", one.calls - one.failed), ("failed", one.failed))
-        ]
-        return [
-            counter("stoker_tool_calls", "Calls of tools that Stoker ran.", ("tool", "outcome"), calls),
-            counter("stoker_tool_seconds", "Time that these calls took.", ("tool",),
-                    [((name,), one.seconds) for name, one in counts.items()]),
-            counter("stoker_tool_bytes", "Text that models got of their results.", ("tool",),
-                    [((name,), float(one.bytes)) for name, one in counts.items()]),
-        ]  # fmt: skip
+
+def families(counts: Mapping[str, ToolCounts]) -> list[Metric]:
+    """By the tools' names."""
+    from stoker.store.families import counter
+
+    calls = [
+        ((name, outcome), float(number))
+        for name, one in counts.items()
+        for outcome, number in (("worked", one.calls - one.failed), ("failed", one.failed))
+    ]
+    return [
+        counter("stoker_tool_calls", "Calls of tools that Stoker ran.", ("tool", "outcome"), calls),
+        counter("stoker_tool_seconds", "Time that these calls took.", ("tool",),
+                [((name,), one.seconds) for name, one in counts.items()]),
+        counter("stoker_tool_bytes", "Text that models got of their results.", ("tool",),
+                [((name,), float(one.bytes)) for name, one in counts.items()]),
+    ]  # fmt: skip
 
 
 def _state(tool: Tool, counts: ToolCounts) -> dict[str, object]:

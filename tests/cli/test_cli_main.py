@@ -391,6 +391,7 @@ READS_SECRETS = {
     "commands/read_again.py": "starts the serves with them",
     "stoker_setup/commands/install.py": "checks that the service will have them",
     "stoker_setup/commands/init.py": "checks the file that it has just written",
+    "stoker_tools/commands.py": "makes the call itself, where no Stoker may run",
     "stoker_import/write.py": "says which variables are missing",
     "stoker_edge/route_sync.py": "asks workers and public routes with them, where no Stoker may run",
     "console/installation.py": "for `config check` and `doctor`, which say what is missing",

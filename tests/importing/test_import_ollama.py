@@ -135,14 +135,15 @@ def test_projectors_adapters_and_texts(store: OllamaHome, capsys: Captured) -> N
     assert serve.modalities == ("text", "image")
 
 
-def test_what_the_embedded_engine_does_not_take_is_left_out_and_said(
+def test_the_embedded_engine_takes_a_projector_as_well(
     store: OllamaHome, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(discover, "engines", list)
     store.model("seer/latest", weights_of(store.path, "llama"), projector=weights_of(store.path, "clip"))
-    row = report(capsys)["seer:latest", "--mmproj"]
-    assert row["outcome"] == "dropped"
-    assert "put llama-server on PATH" in row["note"]
+    assert not any(row["outcome"] == "dropped" for row in report(capsys).values())
+    assert run(["import", "ollama"]) == 0
+    (serve,) = serves().values()
+    assert serve.modalities == ("text", "image")
 
 
 def test_embedding_models_answer_with_vectors(store: OllamaHome) -> None:

@@ -287,6 +287,8 @@ ELSEWHERE = {
     "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
     "stoker fit hf:1": "tests/setup/test_cli_fit_hub.py::test_a_file_that_is_not_there_leads_to_those_that_are",
     "stoker client 1": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
+    "stoker tools try 1 weather": "tests/tools/test_cli_tools.py::"
+    "test_what_doctor_proposes_for_a_tool_that_does_not_answer_shows_what_is_wrong",
     "stoker launch 11 --anyway": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
     "stoker cluster status 1": "tests/ray/cli/test_cli_cluster.py::"
     "test_what_a_cluster_that_is_not_known_proposes_is_typed",

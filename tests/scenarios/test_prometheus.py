@@ -43,6 +43,13 @@ WITHOUT_DATA = {
     "Cost per hour: saved": "no cloud",
     "Refused by a limit: {{key}}": "no limit",
     "Failed loads: {{model}}": "every load succeeds",
+    **dict.fromkeys(
+        (
+            *("Use: {{device}}", "Temperature: {{device}}", "Power: {{device}}", "Slowed down by: {{device}} {{reason}}"),
+            *("Memory: {{device}}", "Memory: {{device}}, at most"),
+        ),
+        "no accelerator",
+    ),
 }
 """Queries that show nothing in this test, and why."""
 

@@ -197,7 +197,7 @@ def test_usage_is_saved_as_the_command_prints_it(browser: Browser, plane: Plane,
         assert json.loads(found["JSON"])["data"] == usage(plane, "key,app,model,class,day")
         rows = {"by": ["key"], "data": [{"key": '=cmd("x")', "requests": 1}, {"key": "a,b\n", "requests": 2}]}
         text = page.evaluate("async (rows) => (await import('/ui/usage.js')).csv(rows)", rows)
-        assert text.split("\r\n")[1:3] == ['"\'=cmd(""x"")",1' + "," * 14, '"a,b\n",2' + "," * 14]
+        assert text.split("\r\n")[1:3] == ['"\'=cmd(""x"")",1' + "," * 16, '"a,b\n",2' + "," * 16]
 
 
 def test_a_key_is_made_on_the_page_and_its_value_is_shown_once(browser: Browser, plane: Plane) -> None:

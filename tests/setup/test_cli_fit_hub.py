@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from tests.fleet.memory.headers import write
 from tests.fleet.memory.model_files import QWEN, hub
-from tests.scenarios.typed import proposed
 from tests.setup.hub_stand_in import HubStandIn
 
 from stoker.cli.main import run
 from stoker.fleet.memory.devices import Accounting, Device, Machine
 from stoker.fleet.memory.host import HostMemory
-from stoker_setup.hub import Hub, HubRefused
 
 Captured = pytest.CaptureFixture[str]
 GIB = 2**30
@@ -146,14 +144,6 @@ def test_a_repository_without_models_and_one_that_is_not_there(stand_in: HubStan
     )
     assert run(["fit", "hf:nothing"]) == 2
     assert "write hf:ORG/REPO" in capsys.readouterr().err
-
-
-def test_a_file_that_a_repository_lacks_is_looked_for_as_proposed(stand_in: HubStandIn, capsys: Captured) -> None:
-    asking = Hub.of(os.environ)
-    with pytest.raises(HubRefused) as refused:
-        asking.read(asking.repository("org/dense"), "M-24B-Q8_0.gguf", 0, 1)
-    assert run(proposed(refused.value.message, "stoker fit hf:1").split()[1:]) == 0
-    assert "M-24B-Q6_K.gguf" in capsys.readouterr().out
 
 
 def test_a_file_that_is_no_model_is_named_and_the_others_are_judged(stand_in: HubStandIn, capsys: Captured) -> None:

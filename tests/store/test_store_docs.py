@@ -11,7 +11,7 @@ from tests.auto.test_routed_counts import ROUTING, every_count
 from tests.orchestrator.test_orchestrated_counts import blocks
 from tests.store.test_metrics import STATUS, full
 
-from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed, WaitPart
+from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed, ToolRecord, WaitPart
 from stoker.domain.telemetry import Telemetry
 from stoker.domain.usage import MediaUnits
 from stoker.fleet.memory.devices import Device
@@ -23,6 +23,8 @@ from stoker_devices.reading import DeviceReading
 from stoker_devices.server import families as device_families
 from stoker_orchestrator import exposition as orchestrated
 from stoker_otel.server import TelemetryPart
+from stoker_tools.running import ToolCounts
+from stoker_tools.server import families as tool_families
 from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
@@ -43,6 +45,7 @@ def test_metrics_page_lists_every_series_once_and_only_those() -> None:
     added = [
         *telemetry.metrics(),
         *device_families([device]),
+        *tool_families({"web": ToolCounts()}),
         *routed.families(every_count(), ROUTING),
         *orchestrated.families(blocks()),
     ]
@@ -73,6 +76,7 @@ def test_decisions_page_lists_every_field_and_only_those() -> None:
             ("orchestrated", OrchestratedRecord),
             ("media", MediaUnits),
             ("waits", WaitPart),
+            ("tools", ToolRecord),
         )
         for field in msgspec.structs.fields(kind)
     ]

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from stoker.config.load import load
 from stoker_tools.commands import app
+from stoker_tools.doctor import findings
 
 run = CliRunner()
 
@@ -65,3 +67,13 @@ def test_one_call_shows_what_a_model_would_get_and_says_why_it_failed(file: str)
     tried = run.invoke(app, ["try", "web", "x", "--config", file, "--json"])
     assert (tried.exit_code, json.loads(tried.output)["error"]) == (1, "unavailable")
     assert "search.formats" in json.loads(tried.output)["why"]
+
+
+def test_what_doctor_proposes_for_a_tool_that_does_not_answer_shows_what_is_wrong(file: str) -> None:
+    (well,) = findings(load(Path(file)))
+    assert well.command == ""
+    Site.status = 403
+    (ill,) = findings(load(Path(file)))
+    assert ill.command == "stoker tools try web weather"
+    tried = run.invoke(app, [*ill.command.split()[2:], "--config", file])
+    assert (tried.exit_code, "search.formats" in tried.output + tried.stderr) == (1, True)

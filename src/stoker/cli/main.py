@@ -133,10 +133,9 @@ def command_tree() -> Any:
     )
     app.callback()(_root)
     root: Any = typer.main.get_command(app)
-    scripts = root.commands.table.get("completions")  # of an extension; without it Typer's own remain
     for option in root.params:  # Typer's own scripts cut names at `:`, and do nothing at the first key press in zsh
-        if scripts is not None and option.name in ("install_completion", "show_completion"):
-            option.callback = _completion(f"{scripts.place.partition(':')[0]}:{option.name}")
+        if option.name in ("install_completion", "show_completion"):
+            option.callback = _completion(option.name)
     return root
 
 

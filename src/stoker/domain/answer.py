@@ -137,6 +137,10 @@ class ToolBegan(msgspec.Struct):
     """Characters of text that the answer has so far."""
 
 
+SEALED_BY_TOOLS = "stoker-tools"
+"""Who made a sealed item that holds what a tool brought."""
+
+
 class ToolEnded(msgspec.Struct):
     """What came of it. It takes a number of its own."""
 

@@ -75,6 +75,7 @@ SHIPPED = {
     "orchestrator": ("run", "orchestrator"),
     "ray": ("cluster",),
     "setup": ("init", "doctor", "docs", "fit", "stage", "client", "launch", "install"),
+    "tools": ("tools",),
 }
 """The commands of the extensions that come with Stoker: one that is typed where its extension is missing says so."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
+    SEALED_BY_TOOLS,
     Answer,
     AnswerBlock,
     Began,
@@ -81,8 +82,6 @@ _SHAPES = {
     BlockKind.REDACTED: _Shape("rs_", "", "", False),
     BlockKind.CALL: _Shape("fc_", "function_call_arguments", "arguments", False),
 }
-TOOLS = "stoker-tools"
-"""Who made a sealed item that holds what a tool brought."""
 _KINDS: dict[type, BlockKind] = {
     Text: BlockKind.TEXT,
     Refusal: BlockKind.REFUSAL,
@@ -364,7 +363,7 @@ class ResponsesAnswerWriter:
 
     def _tool_seal(self, call: ServerCall) -> dict[str, Any]:
         kept = encode({"call": call.id, "pages": call.pages, "error": call.error}).decode()
-        sealed = self._context.signer.seal(self._model, "", redacted=kept, maker=TOOLS)
+        sealed = self._context.signer.seal(self._model, "", redacted=kept, maker=SEALED_BY_TOOLS)
         return _reasoning(f"rs_{call.id}", sealed, "completed")
 
     def _sealed(self, text: str, signature: str) -> str:
