@@ -45,7 +45,12 @@ WITHOUT_DATA = {
     "Failed loads: {{model}}": "every load succeeds",
     **dict.fromkeys(
         (
-            *("Use: {{device}}", "Temperature: {{device}}", "Power: {{device}}", "Slowed down by: {{device}} {{reason}}"),
+            *(
+                "Use: {{device}}",
+                "Temperature: {{device}}",
+                "Power: {{device}}",
+                "Slowed down by: {{device}} {{reason}}",
+            ),
             *("Memory: {{device}}", "Memory: {{device}}, at most"),
         ),
         "no accelerator",

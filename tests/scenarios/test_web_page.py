@@ -310,8 +310,7 @@ def passed_until(page: Page, holds: Callable[[], bool]) -> int:
         if holds():
             return seconds
         page.clock.run_for(1000)
-        page.wait_for_timeout(20)  # of real time, in which an answer comes
-        page.wait_for_timeout(10)
+        page.wait_for_timeout(30)  # of real time, in which an answer comes
     pytest.fail("it does not come in 100 s")
 
 

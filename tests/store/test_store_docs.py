@@ -23,9 +23,9 @@ from stoker_devices.reading import DeviceReading
 from stoker_devices.server import families as device_families
 from stoker_orchestrator import exposition as orchestrated
 from stoker_otel.server import TelemetryPart
+from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 from stoker_tools.running import ToolCounts
 from stoker_tools.server import families as tool_families
-from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 

@@ -71,9 +71,9 @@ def test_one_call_shows_what_a_model_would_get_and_says_why_it_failed(file: str)
 
 def test_what_doctor_proposes_for_a_tool_that_does_not_answer_shows_what_is_wrong(file: str) -> None:
     (well,) = findings(load(Path(file)))
-    assert well.command == ""
+    assert well.next == ""
     Site.status = 403
     (ill,) = findings(load(Path(file)))
-    assert ill.command == "stoker tools try web weather"
-    tried = run.invoke(app, [*ill.command.split()[2:], "--config", file])
+    assert ill.next == "stoker tools try web weather"
+    tried = run.invoke(app, [*ill.next.split()[2:], "--config", file])
     assert (tried.exit_code, "search.formats" in tried.output + tried.stderr) == (1, True)
