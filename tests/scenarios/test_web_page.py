@@ -322,7 +322,7 @@ def test_a_module_that_is_never_answered_is_asked_for_again_once_stoker_answers(
         page.clock.install()
         page.add_init_script(
             "const real = AbortSignal.timeout; window.limits = [];"
-            "AbortSignal.timeout = (ms) => { window.limits.push(ms); return real.call(AbortSignal, ms / 100); };"
+            "AbortSignal.timeout = (ms) => { window.limits.push(ms); return real.call(AbortSignal, ms); };"
         )
         page.route("**/ui/app.js", lambda route: held.append("app.js"), times=1)
         page.route("**/ui/", lambda route: held.append("page") if is_second(route) else route.fallback())
