@@ -59,6 +59,8 @@ class McpServers:
         self._now = now
         self._servers: dict[str, _Server] = {}
         self._seen = None if directory is None else directory / FILE
+        self.calls = 0
+        """Those that were sent to servers since the start."""
         self.changed: dict[str, list[str]] = {}
         """By tool of the configuration: the tools of which the server says something else than when first seen."""
 
@@ -83,6 +85,7 @@ class McpServers:
         server = self._server(tool)
         async with server.lock:
             session = await self._session(server)
+        self.calls += 1
         text, is_error = await session.call(name, dict(arguments))
         if is_error:
             raise McpToolFailed(text)

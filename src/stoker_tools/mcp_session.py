@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -30,12 +31,17 @@ from stoker.http.tls_contexts import tls_contexts
 from stoker_tools.search import CONNECT_WITHIN, ToolFailed
 from stoker_tools.tables import Tool
 
+for _name in ("mcp", "httpx2"):  # what they log may hold what was said
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+    logging.getLogger(_name).propagate = False
 MOST_TOOLS, MOST_PAGES, LARGEST_SCHEMA = 200, 20, 32 * 2**10
 CLOSE_WITHIN = 2.0
 """Seconds that a program has to end once its input is closed."""
 _LAST_WORDS = 400
 _OF_THE_CALL = (types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.INTERNAL_ERROR)
-"""Errors after which the session goes on. After others the next call opens a new one."""
+"""Errors after which a session over HTTP goes on. After others the server may know it no more: the next call opens a
+new one.
+"""
 
 
 class McpSession:
@@ -96,7 +102,8 @@ class McpSession:
 
     def _refused(self, error: MCPError, what: str) -> ToolFailed:
         """Only the code: the message may have anything in it of the request."""
-        if error.code not in _OF_THE_CALL:
+        is_program = self.tool.command is not None
+        if error.code == types.CONNECTION_CLOSED or (not is_program and error.code not in _OF_THE_CALL):
             self.is_broken = True
         if error.code == types.CONNECTION_CLOSED:
             return ToolFailed("unavailable", "the connection broke, or it sent more than `max_bytes`")
@@ -111,8 +118,7 @@ class McpSession:
                     ready.set_result(None)
                 await self._ending.wait()
         except asyncio.CancelledError:
-            if not ready.done():
-                ready.set_exception(ToolFailed("unavailable", "it was closed"))
+            ready.cancel()
             raise
         except Exception as error:
             self.is_broken = True
