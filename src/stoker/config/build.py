@@ -19,7 +19,7 @@ from stoker.config.local_address import is_loopback
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.rules.names import public_served_names
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
-from stoker.config.sections import extension_sections
+from stoker.config.sections import section
 from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File
 from stoker.config.tables.gates import build_aliases, build_choices, task_names
@@ -89,9 +89,16 @@ def _shipped_gate(file: File) -> tuple[Gate, ...]:
 
 def _changed(file: File, change: Change) -> File:
     """Without its serves, which may inherit, and so have their values from other places."""
-    sections = extension_sections()
-    brought = {name: sections[name].kind.changed(table, (name,), change) for name, table in file.extensions.items()}
+    brought = {
+        name: table if (found := section(name)) is None else found.kind.changed(table, (name,), change)
+        for name, table in file.extensions.items()
+    }
     return changed(msgspec.structs.replace(file, serve=(), extensions=brought), change, lambda name: (name,))
+
+
+def _completed(name: str, table: object, directory: Path) -> object:
+    found = section(name)
+    return table if found is None or found.complete is None else found.complete(table, directory)
 
 
 def _check_same(doc: ConfigDocument, secrets: Secrets) -> None:
@@ -161,7 +168,8 @@ def build(
         media=replace(file.media, hosts=tuple(dict.fromkeys(file.media.hosts))),
         responses=file.responses,
         telemetry=file.telemetry,
-        extensions=file.extensions,
+        extensions={name: _completed(name, table, directory) for name, table in file.extensions.items()},
+        unread=file.unread,
         router=build_router(file.router, file.tier, clouds, task_names(file.alias)),
     )
 

@@ -37,8 +37,8 @@ def load_text(text: str, path: Path, needs_secrets: bool = True) -> Settings:
     renamed = rename_keys(doc)
     file = check(doc)
     entries = [*inherit(doc, file), *cloud_entries(file)]
-    check_rules(doc, file, entries)
     source = Path(os.path.abspath(path))
+    check_rules(doc, file, entries, source.parent)
     if needs_secrets:
         check_tls(doc, file, source.parent)
     secrets = read_secrets(doc, file, entries, source.parent, needs_secrets)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from stoker.blocking import StillBlocked, each_waited_for
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
+from stoker.config.sections import SHIPPED, extension_secrets
 from stoker.domain.access import Settings
 from stoker.domain.cluster import runs_here
 from stoker.domain.edge import Edge
@@ -60,6 +61,8 @@ def _missing_extensions(settings: Settings) -> Iterator[str]:
         ("[edge.NAME]", "edge", settings.edges), ("[cluster.NAME]", "ray", settings.clusters),
         ("[telemetry]", "otel", settings.telemetry),
     )  # fmt: skip
+    for table in settings.unread:
+        yield f"[{table}] has no effect: it needs the extension {SHIPPED[table]}, {missing_because(SHIPPED[table])}"
     for table, extension, value in tables:
         if value and not is_usable(extension):
             yield f"{table} has no effect: it needs the extension {extension}, {missing_because(extension)}"
@@ -145,7 +148,8 @@ def _edges(settings: Settings) -> Iterator[str]:
 def _secret_files(settings: Settings) -> Iterator[str]:
     secrets: list[Secret] = [key.value for key in settings.front_door.keys]
     secrets += [serve.key for serve in settings.serves if serve.key]
-    secrets += [*edge_secrets(settings.edges), *(cluster.token for cluster in settings.clusters)]
+    secrets += [*extension_secrets(settings).values(), *edge_secrets(settings.edges)]
+    secrets += [cluster.token for cluster in settings.clusters]
     directory = Path(settings.source).parent
     for source in dict.fromkeys(secret.source for secret in secrets):
         path = absolute(source.removeprefix("file:"), directory)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -323,10 +323,17 @@ class Settings:
     """None: no tier is configured, so nothing is routed."""
     extensions: Mapping[str, object] = field(default_factory=dict)
     """By name, the tables of the file that extensions brought."""
+    unread: Mapping[str, object] = field(default_factory=dict)
+    """By name, as written, the tables whose extension comes with Stoker and is missing."""
     renamed_keys: tuple[str, ...] = field(default=(), compare=False)
     """A warning for each key that the file gives under its old name."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What is allowed but probably not meant, if the file was read for a reload."""
+
+    def names_in(self, table: str) -> Sequence[str]:
+        """The names of `[TABLE.NAME]` that an extension brings, also where it is missing."""
+        found = self.extensions.get(table, self.unread.get(table))
+        return tuple(found) if isinstance(found, Mapping) else ()
 
     def slot(self, slot: str | None) -> Slot | None:
         """What a serve's `slot` names, as one slot: see `joined_slot`. None: it has none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
@@ -16,13 +18,13 @@ from stoker.config.rules.routing import check_routing
 from stoker.config.rules.serves import check_serves
 from stoker.config.rules.slots import check_slots
 from stoker.config.rules.telemetry import check_telemetry
-from stoker.config.sections import extension_sections
+from stoker.config.sections import WholeFile, section
 from stoker.config.tables.file import File
 from stoker.request.accept.bodies import least_for
 
 
-def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
-    """All rules. Raises nothing; what was already found wrong is not reported again."""
+def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry], directory: Path) -> None:
+    """All rules. Raises nothing; what was already found wrong is not reported again. `directory`: that of the file."""
     _check_door(doc, file)
     check_keys(doc, file, entries)
     check_names(doc, entries, file.tier)
@@ -35,9 +37,13 @@ def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     check_orchestrators(doc, file, entries)
     check_edges(doc, file, entries)
     check_telemetry(doc, file)
+    whole = WholeFile(file, entries, directory)
     for name, table in file.extensions.items():
-        if (check := extension_sections()[name].check) is not None:
-            check(doc, table)
+        if (found := section(name)) is not None:
+            if found.check is not None:
+                found.check(doc, table)
+            if found.check_with is not None:
+                found.check_with(doc, table, whole)
 
 
 def _check_door(doc: ConfigDocument, file: File) -> None:

@@ -76,3 +76,5 @@ class File(msgspec.Struct, frozen=True):
     ] = ()
     extensions: Mapping[str, Any] = {}
     """By name, the tables that extensions brought (`config.sections`)."""
+    unread: Mapping[str, Any] = {}
+    """By name, as written, the tables whose extension comes with Stoker and is missing."""
