@@ -4,7 +4,6 @@ that are left out follow from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from stoker.config.paths import VAULT, absolute, default_state, default_vault, i
 from stoker.config.rules.names import public_served_names
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
 from stoker.config.sections import section
-from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File
 from stoker.config.tables.gates import build_aliases, build_choices, task_names
 from stoker.config.tables.router import build_router
@@ -116,7 +114,6 @@ def build(
     written: File,
     entries: list[ServeEntry],
     secrets: Secrets,
-    prompts: Mapping[tuple[str, str], str],
     source: Path,
 ) -> Settings:
     """The settings for the program. Call it only if there are no problems. `prompts`: the texts of orchestrators'
@@ -154,20 +151,10 @@ def build(
         gates=(*file.gate.values(), *_shipped_gate(file)),
         aliases=build_aliases(file.alias),
         alias_choices=build_choices(file.alias),
-        orchestrators=tuple(
-            msgspec.structs.replace(
-                one,
-                worker_prompt=prompts.get((name, "worker_prompt"), ""),
-                validator_prompt=prompts.get((name, "validator_prompt"), ""),
-            )
-            for name, one in file.orchestrator.items()
-        ),
-        edges=build_edges(file.edge, directory),
         clusters=tuple(file.clusters.values()),
         compat=replace(file.compat, **compat),
         media=replace(file.media, hosts=tuple(dict.fromkeys(file.media.hosts))),
         responses=file.responses,
-        telemetry=file.telemetry,
         extensions={name: _completed(name, table, directory) for name, table in file.extensions.items()},
         unread=file.unread,
         router=build_router(file.router, file.tier, clouds, task_names(file.alias)),

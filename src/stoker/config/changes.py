@@ -9,7 +9,6 @@ from typing import Any
 from stoker.config.effective import show
 from stoker.config.sections import extension_secrets, extension_sections
 from stoker.domain.access import Settings
-from stoker.domain.edge import Edge
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Serve
 
@@ -22,11 +21,9 @@ NEEDS_RESTART = {
     "front_door.prefixes": _NEEDS_REPLACEMENT,
     "front_door.shutdown_grace": _NEEDS_REPLACEMENT,
     "front_door.tls": _NEEDS_REPLACEMENT,
-    "telemetry": _NEEDS_REPLACEMENT,
 }
 """What a running Stoker cannot change, and what to do instead. The rest of `paths` comes with it."""
-_SECTIONS = {"serves": "serve", "apps": "app", "gates": "gate", "aliases": "alias", "alias_choices": "alias",
-             "orchestrators": "orchestrator", "edges": "edge"}  # fmt: skip
+_SECTIONS = {"serves": "serve", "apps": "app", "gates": "gate", "aliases": "alias", "alias_choices": "alias"}
 """The names in the file of those fields of `Settings` that have another one there."""
 
 
@@ -125,15 +122,6 @@ def _secrets(old: Settings, new: Settings) -> Iterator[str]:
     for cluster in new.clusters:
         if tokens.get(cluster.name, cluster.token) != cluster.token:
             yield f"clusters.{cluster.name}.token"
-    headers = ({} if one.telemetry is None else one.telemetry.headers for one in (old, new))
-    before_headers, after_headers = headers
-    for name in before_headers.keys() & after_headers.keys():
-        if before_headers[name] != after_headers[name]:
-            yield f"telemetry.headers.{name}"
-    edges = {edge.name: edge for edge in old.edges}
-    for edge in new.edges:
-        if _edge_keys(edges.get(edge.name, edge)) != _edge_keys(edge):
-            yield f"edge.{edge.name}"
 
 
 def _serve_secrets(old: Serve, new: Serve) -> Iterator[str]:
@@ -143,7 +131,3 @@ def _serve_secrets(old: Serve, new: Serve) -> Iterator[str]:
     for name in dict.fromkeys([*old.env, *new.env]):
         if old.env.get(name) != new.env.get(name):
             yield f"{path}.env.{name}"
-
-
-def _edge_keys(edge: Edge) -> tuple[object, object]:
-    return edge.worker.key, None if edge.routes is None else edge.routes.key

@@ -22,6 +22,9 @@ from stoker.domain.serve import SECRET, Secret
 from stoker.extensions import FAILURES, load, usable_extensions
 
 SHIPPED = {
+    "edge": "edge",
+    "orchestrator": "orchestrator",
+    "telemetry": "otel",
     "tool_loop": "tools",
     "tools": "tools",
 }

@@ -15,9 +15,7 @@ from stoker.config.paths import absolute
 from stoker.config.sections import SHIPPED, extension_secrets
 from stoker.domain.access import Settings
 from stoker.domain.cluster import runs_here
-from stoker.domain.edge import Edge
 from stoker.domain.figures import counted
-from stoker.domain.kinds import EDGE_SCHEME
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot, slots_of
@@ -47,20 +45,15 @@ def warnings(settings: Settings) -> list[str]:
     found += _fallbacks(settings)
     if settings.router is not None:
         found += _routing(settings.router, settings.serves)
-    found += _edges(settings)
     found += _missing_extensions(settings)
-    if not settings.serves and not settings.edges:
+    if not settings.serves and not settings.names_in("edge"):
         found.append("there is no [[serve]], so there is no model to ask for; `stoker init` writes an example")
     return found
 
 
 def _missing_extensions(settings: Settings) -> Iterator[str]:
     """Tables that an extension reads which cannot be used."""
-    tables = (
-        ("[[tier]]", "auto", settings.router), ("[orchestrator.NAME]", "orchestrator", settings.orchestrators),
-        ("[edge.NAME]", "edge", settings.edges), ("[cluster.NAME]", "ray", settings.clusters),
-        ("[telemetry]", "otel", settings.telemetry),
-    )  # fmt: skip
+    tables = (("[[tier]]", "auto", settings.router), ("[cluster.NAME]", "ray", settings.clusters))
     for table in settings.unread:
         yield f"[{table}] has no effect: it needs the extension {SHIPPED[table]}, {missing_because(SHIPPED[table])}"
     for table, extension, value in tables:
@@ -129,26 +122,10 @@ def _door(settings: Settings) -> Iterator[str]:
         )
 
 
-def edge_secrets(edges: Iterable[Edge]) -> list[Secret]:
-    """The keys of workers and of their public routes."""
-    keys = [key for edge in edges for key in (edge.worker.key, edge.routes.key if edge.routes else None)]
-    return [key for key in keys if key is not None]
-
-
-def _edges(settings: Settings) -> Iterator[str]:
-    used = {serve.base_url for serve in settings.serves}
-    for edge in settings.edges:
-        if edge.ingress is None and f"{EDGE_SCHEME}{edge.name}" not in used:
-            yield (
-                f"edge '{edge.name}' has no effect: give it an `ingress`, or a serve "
-                f'with base_url = "{EDGE_SCHEME}{edge.name}"'
-            )
-
-
 def _secret_files(settings: Settings) -> Iterator[str]:
     secrets: list[Secret] = [key.value for key in settings.front_door.keys]
     secrets += [serve.key for serve in settings.serves if serve.key]
-    secrets += [*extension_secrets(settings).values(), *edge_secrets(settings.edges)]
+    secrets += [*extension_secrets(settings).values()]
     secrets += [cluster.token for cluster in settings.clusters]
     directory = Path(settings.source).parent
     for source in dict.fromkeys(secret.source for secret in secrets):

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.cluster import Cluster
-from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.host_port import host_port, reachable
 from stoker.domain.key import App, Key
@@ -32,10 +31,8 @@ from stoker.domain.kinds import (
     UpstreamErrorsWord,
     setting,
 )
-from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Serve, Slot, joined_slot
-from stoker.domain.telemetry import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,14 +308,10 @@ class Settings:
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
     alias_choices: tuple[AliasChoice, ...] = ()
-    orchestrators: tuple[Orchestrator, ...] = ()
-    edges: tuple[Edge, ...] = ()
     clusters: tuple[Cluster, ...] = ()
     compat: CompatPaths = CompatPaths()
     media: Media = Media()
     responses: ResponseStorage = ResponseStorage()
-    telemetry: Telemetry | None = None
-    """None: nothing is sent."""
     router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""
     extensions: Mapping[str, object] = field(default_factory=dict)
