@@ -9,12 +9,12 @@ from stoker.config.definition import Definitions, table_schema
 from stoker.config.definition import show as table
 from stoker.config.rules.clusters import CLUSTER_SLOT_IGNORES
 from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
+from stoker.config.secret_words import is_secret_variable, secret_words
 from stoker.config.sections import extension_sections, sections_of
 from stoker.config.tables.file import File
 from stoker.config.tables.gates import show_alias, show_choice
 from stoker.config.tables.router import show_tier
 from stoker.config.toml_writer import render
-from stoker.config.warnings import is_secret_variable, secret_words
 from stoker.domain.access import Settings
 from stoker.domain.serve import Driver, Serve, Slot, Status
 

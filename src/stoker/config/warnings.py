@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 from stoker.blocking import StillBlocked, each_waited_for
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
+from stoker.config.secret_words import is_secret_variable, secret_words
 from stoker.config.sections import SHIPPED, extension_secrets
 from stoker.domain.access import Settings
 from stoker.domain.cluster import runs_here
@@ -27,8 +27,6 @@ from stoker.engines.registry import GENERIC, engine_of
 from stoker.extensions import is_usable, missing_because
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
 
-_SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
-_SECRET_OPTION = re.compile(r"--?(.*[-_])?(token|secret|password|key)", re.IGNORECASE)
 _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")
 LOOKED_FOR = 3.0
 """Seconds for which weights are looked for, once per folder."""
@@ -61,46 +59,6 @@ def _missing_extensions(settings: Settings) -> Iterator[str]:
             yield f"{table} has no effect: it needs the extension {extension}, {missing_because(extension)}"
 
 
-def is_secret_variable(name: str) -> bool:
-    """Whether an environment variable with this name usually holds a secret."""
-    return _SECRET_VARIABLE.search(name) is not None
-
-
-def is_secret_option(option: str) -> bool:
-    """Whether the value of this command-line option is usually a secret: `--api-key`, `--hf-token`."""
-    return _SECRET_OPTION.fullmatch(option) is not None
-
-
-def secret_words(words: Sequence[str]) -> dict[int, str]:
-    """The positions of secrets in a command line, each with its option: `--api-key X`, `--hf-token=X`.
-
-    A value with a placeholder (`{key}`) is not a secret.
-    """
-    found: dict[int, str] = {}
-    for index, word in enumerate(words):
-        option, has_value, value = word.partition("=")
-        if not is_secret_option(option):
-            continue
-        at = index if has_value else index + 1
-        if at < len(words) and "{" not in (value if has_value else words[at]):
-            found[at] = option
-    return found
-
-
-SHORTEST_SECRET = 8
-"""Characters. A shorter value would match too much text that is not a secret."""
-
-
-def secrets_of(serve: Serve) -> Iterator[str]:
-    """The secrets in a serve's environment and command lines, recognised by the names of variables and options."""
-    values = [value for name, value in serve.env.items() if is_secret_variable(name)]
-    for words in (serve.cmd or (), serve.extra_args, serve.up or (), serve.stop or ()):
-        values += [
-            words[at].partition("=")[2] if words[at].startswith("-") else words[at] for at in secret_words(words)
-        ]
-    yield from (value for value in values if len(value) >= SHORTEST_SECRET)
-
-
 def _door(settings: Settings) -> Iterator[str]:
     door = settings.front_door
     if door.auth is False and door.keys:
@@ -125,7 +83,7 @@ def _door(settings: Settings) -> Iterator[str]:
 def _secret_files(settings: Settings) -> Iterator[str]:
     secrets: list[Secret] = [key.value for key in settings.front_door.keys]
     secrets += [serve.key for serve in settings.serves if serve.key]
-    secrets += [*extension_secrets(settings).values()]
+    secrets += extension_secrets(settings).values()
     secrets += [cluster.token for cluster in settings.clusters]
     directory = Path(settings.source).parent
     for source in dict.fromkeys(secret.source for secret in secrets):
