@@ -69,6 +69,8 @@ def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
 
 
 def _print(asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device]) -> None:
+    from stoker_setup.hub_models import why_best
+
     if not found:
         terminal.say(f"{asked.target} has no model that an engine here could run: neither GGUF nor safetensors files")
         if asked.target.removeprefix("hf:") != name:
@@ -92,7 +94,7 @@ def _print(asked: HubQuestion, name: str, found: list[Choice], best: Choice | No
         terminal.say("next: take a smaller model, or a device with more memory (--device-memory SIZE tries one)")
         return
     setting = f", with `{best.setting}`" if best.setting else ""
-    terminal.say(f"best: {best.file}, the largest that {best.verdict}{setting}")
+    terminal.say(f"best: {best.file}, {why_best(best, found)}{setting}")
     wanted = shlex.quote(name if best.file == "./" else f"{name}/{best.file}")
     terminal.say(f"next: stoker stage hf:{wanted}{asked.place}")
 
