@@ -6,7 +6,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +29,7 @@ _POLL = 0.15
 
 
 def policy_names(incomplete: str) -> list[str]:
-    from stoker.domain.orchestrator import Policy
+    from stoker_orchestrator.orchestrator import Policy
 
     return [policy.value for policy in Policy if policy.value.startswith(incomplete)]
 
@@ -94,8 +94,7 @@ def run(
     installation = find_installation(config, state)
     saved, headers = _load(installation, resume) if resume is not None else (None, {})
     if saved is None and model is None and installation.settings is not None:
-        names = [one.name for one in installation.settings.orchestrators]
-        _only(names, installation.place)  # before anything is started
+        _only(installation.settings.names_in("orchestrator"), installation.place)  # before anything is started
     _end_on_sigterm()
     try:
         with running_stoker(installation) as status:
@@ -117,7 +116,7 @@ def _check_policy(policy: str | None) -> None:
         raise UsageError(f"there is no policy '{policy}'; there are {', '.join(known)}", code="unknown_policy")
 
 
-def _only(names: list[str], place: str) -> str:
+def _only(names: Sequence[str], place: str) -> str:
     """The only orchestrator. Raises UsageError."""
     if len(names) == 1:
         return names[0]
