@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -46,7 +46,8 @@ class AnswerSoFar:
 class RoundReader:
     """The check of one round: it rejects an answer that calls tools, which then goes on with what they brought."""
 
-    def __init__(self, loop: ToolLoop, answer: AnswerSoFar, is_first: bool = True) -> None:
+    def __init__(self, loop: ToolLoop, answer: AnswerSoFar, first: Sequence[Event] | None = ()) -> None:
+        """`first`: what the client gets before the answer begins; None: it has its beginning already."""
         self.is_failed = False
         """The round is over, and calls tools that Stoker runs."""
         self.blocks: list[AnswerBlock] = []
@@ -54,7 +55,7 @@ class RoundReader:
         self.tokens = Tokens()
         self._loop = loop
         self._answer = answer
-        self._is_first = is_first
+        self._first = first
         self._numbers: dict[int, int] = {}
         """The numbers that blocks have for the client, by those of this reply; not of hidden calls."""
         self._open: dict[int, tuple[Opened, list[str]]] = {}
@@ -95,7 +96,7 @@ class RoundReader:
             case Began(tokens=tokens):
                 if tokens is not None:
                     self.tokens.update(tokens)
-                return (event,) if self._is_first else ()
+                return () if self._first is None else (event, *self._first)
             case Finished():
                 return self._finish(event)
             case Ended() if self._wants_tools:
