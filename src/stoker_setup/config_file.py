@@ -32,16 +32,13 @@ class ConfigFile:
         self._target = path.resolve()
         self._content: bytes | None = None
         self._mode = _NEW_MODE
+        self.is_new = text is not None
         if text is None:
             self.text = read_text(path)
             self._content = self._target.read_bytes()
             self._mode = self._target.stat().st_mode & 0o777
         else:
             self.text = text
-
-    @property
-    def is_new(self) -> bool:
-        return self._content is None
 
     def check(self, edit: ConfigEdit) -> Settings:
         """The settings after the edit. Raises ConfigError with every problem: nothing is written then."""
@@ -70,7 +67,7 @@ class ConfigFile:
 
     def undo(self, edit: ConfigEdit) -> None:
         """What was there before `write`; nothing if there was no file. Raises what `write` does."""
-        if edit.before:
+        if not self.is_new:
             self.write(ConfigEdit(edit.after, edit.before))
         else:
             self._target.unlink(missing_ok=True)
