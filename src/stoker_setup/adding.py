@@ -173,7 +173,7 @@ class ServeLines:
 def block(lines: ServeLines) -> str:
     """The text of the `[[serve]]`, with a comment at each choice."""
     few = f"; coding agents need about {AGENT_CONTEXT} or more" if lines.context < AGENT_CONTEXT else ""
-    why = "a guess: nothing says what fits" if lines.is_guess else "the most that fit"
+    why = "a guess: nothing says what fits" if lines.is_guess else "as many as model and memory allow"
     pairs = [f"{quote(name)} = {quote(digest)}" for name, digest in lines.sha256.items()]
     text = [
         f"# {comment(lines.title)}, by `stoker add`; `stoker remove {lines.name}` takes it out",

@@ -36,6 +36,9 @@ class HubStandIn:
         """The headers of each request to the store."""
         self.cuts: list[int] = []
         """Of each request to the store in turn, after how many bytes the connection breaks."""
+        self.holds_after: int | None = None
+        """After so many bytes of a file the store sends nothing more, until it is closed."""
+        self._is_over = threading.Event()
         self.digests: dict[str, str] = {}
         """By path: what the hub says instead of the file's own SHA-256."""
         self.sent = 0
@@ -48,6 +51,7 @@ class HubStandIn:
         return f"http://127.0.0.1:{self._hub[0].server_port}"
 
     def close(self) -> None:
+        self._is_over.set()
         for server, thread in (self._hub, self._store):
             server.shutdown()
             server.server_close()
@@ -134,7 +138,10 @@ class HubStandIn:
         span = {"content-range": f"bytes {first}-{end - 1}/{size}"} if asked else {}
         cut = self.cuts.pop(0) if self.cuts else len(body)
         self.sent += len(body[:cut])
-        _end(handler, 206 if asked else 200, {**span, "etag": '"x"'}, body, cut)
+        holds = self.holds_after is not None and len(body) > self.holds_after
+        _end(handler, 206 if asked else 200, {**span, "etag": '"x"'}, body, self.holds_after if holds else cut)
+        if holds:
+            self._is_over.wait(60)
 
 
 def _size(content: bytes | Path) -> int:

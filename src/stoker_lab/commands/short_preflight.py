@@ -12,7 +12,7 @@ from stoker_lab.preflight.run import PreflightOptions
 if TYPE_CHECKING:
     from stoker.domain.run import Run
 
-CHECKS = ("model", "max-tokens", "usage", "frames", "cancel")
+CHECKS = ("model", "max-tokens", "frames", "cancel")
 
 
 def short_preflight(serve: str, config: str | None) -> Run:

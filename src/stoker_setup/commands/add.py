@@ -15,7 +15,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, INTERRUPTED, NotRunning, RequestRefused, UsageError
-from stoker.domain.errors import ConfigError, StokerError, UnreadableModel
+from stoker.domain.errors import ConfigError, StokerError
 from stoker.extensions import offered
 
 if TYPE_CHECKING:
@@ -42,6 +42,13 @@ class _Ground:
     judge: Callable[[Shape, str, int], Choice]
     """Of a shape, a file's path, and how many requests at once."""
 
+    def parallel(self, shape: Shape, one: Choice) -> int:
+        """As many requests at once as `init` plans, if that costs no context."""
+        from stoker.cli.machine.serve_plan import PARALLEL
+
+        several = self.judge(shape, one.file, PARALLEL)
+        return PARALLEL if (several.verdict, several.context) == (one.verdict, one.context) else 1
+
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
@@ -56,6 +63,7 @@ class _Chosen:
     order: Order | None = None
     prefetcher: Prefetcher | None = None
     others: list[Choice] = field(default_factory=list)
+    parallel: int = 1
 
 
 def model_words(context: typer.Context, incomplete: str) -> list[str]:
@@ -168,7 +176,7 @@ def _ground(config: str | None, slot: str | None) -> _Ground:
         path = Path(named).expanduser() if named else Path("stoker.toml")
         if path.exists() or not path.absolute().parent.is_dir():
             raise
-        file = ConfigFile(path, init_config.head_text(MachineInventory(gpus(), (), (), default_vault()), 8000) + "\n")
+        file = ConfigFile(path, init_config.head_text(MachineInventory(gpus(), (), (), default_vault()), 8000))
     settings = load_text(file.text, file.path, needs_secrets=False)
     probe = fit.machine()
     every = list(probe.devices())
@@ -227,12 +235,18 @@ def _of_hub(request: HubRequest, ground: _Ground, asks: bool, json: bool) -> _Ch
     from stoker_setup.commands.fit_repository import read_choices, show_choices
     from stoker_setup.hub import Hub
     from stoker_setup.hub_download import hub_order
-    from stoker_setup.hub_models import best
+    from stoker_setup.hub_models import Verdict, best
 
     hub = Hub.of(os.environ)
     under = request.wanted if request.wanted.endswith((".gguf", "/")) and "/" in request.wanted else ""
-    repository, every = read_choices(hub, request.repository, request.revision, under,
-                                     lambda shape, path: ground.judge(shape, path, 1))  # fmt: skip
+    parallel: dict[str, int] = {}
+
+    def judge(shape: Shape, path: str) -> Choice:
+        choice = ground.judge(shape, path, 1)
+        parallel[path] = ground.parallel(shape, choice)
+        return choice
+
+    repository, every = read_choices(hub, request.repository, request.revision, under, judge)
     found = select(every, request.wanted)
     again = f"stoker add hf:{request.repository}"
     if not every and not under:
@@ -246,8 +260,8 @@ def _of_hub(request: HubRequest, ground: _Ground, asks: bool, json: bool) -> _Ch
     proposed = best(found)
     if proposed is None:
         why = "; ".join(dict.fromkeys(one.problem for one in found if one.problem)) or "it does not fit"
-        raise RequestRefused(f"nothing of {request.repository} can run here: {why}; take a smaller model",
-                             code="does_not_fit")  # fmt: skip
+        advice = "; take a smaller model" if any(one.verdict is Verdict.TOO_LARGE for one in found) else ""
+        raise RequestRefused(f"nothing of {request.repository} can run here: {why}{advice}", code="does_not_fit")
     choice = _ask(found, proposed) if asks and len(found) > 1 else proposed
     prefetcher = _prefetcher(ground, hub.headers())
     try:
@@ -260,7 +274,7 @@ def _of_hub(request: HubRequest, ground: _Ground, asks: bool, json: bool) -> _Ch
     path = Path(order.path_of(ground.settings.paths.vault))
     named = order.name if choice.file != "./" else repository.name
     source = str(order.source) if request.revision == "main" else ""
-    return _Chosen(str(order.source), choice, path, named, source, order, prefetcher, found)
+    return _Chosen(str(order.source), choice, path, named, source, order, prefetcher, found, parallel[choice.file])
 
 
 def _ask(found: Sequence[Choice], proposed: Choice) -> Choice:
@@ -338,7 +352,7 @@ def _measured(chosen: _Chosen, ground: _Ground) -> _Chosen:
         if chosen.order is not None:
             text += f"; it is in the vault; to remove it: stoker stage --remove {chosen.order.name}{ground.place}"
         raise RequestRefused(text, code="does_not_fit")
-    return replace(chosen, choice=replace(choice, file=chosen.choice.file))
+    return replace(chosen, choice=choice, parallel=ground.parallel(shape, choice))
 
 
 # -- fetching ----------------------------------------------------------------------------------------------------------
@@ -412,7 +426,7 @@ def _lines(chosen: _Chosen, ground: _Ground, name: str | None, fetched: Prefetch
         size=sum(fetched.sizes.values()) if fetched is not None else choice.size,
         context=choice.context or CONTEXT,
         is_guess=choice.context is None,
-        parallel=_parallel(chosen, ground),
+        parallel=chosen.parallel,
         engine=those(lambda one: one.weights is Weights.FOLDER)[0] if is_folder else "",
         setting=choice.setting,
         source=chosen.source,
@@ -424,19 +438,6 @@ def _digests(fetched: Prefetched | None) -> dict[str, str]:
     from stoker.fleet.weights.sources import is_file
 
     return {name: digest for name, digest in fetched.sha256.items() if is_file(name)} if fetched is not None else {}
-
-
-def _parallel(chosen: _Chosen, ground: _Ground) -> int:
-    """As many requests at once as `init` plans, if that costs no context."""
-    from stoker.cli.machine.serve_plan import PARALLEL
-    from stoker.fleet.memory.fit import check
-
-    try:
-        several = ground.judge(check.read(str(chosen.path)), chosen.choice.file, PARALLEL)
-    except (UnreadableModel, OSError):
-        return 1
-    is_same = (several.verdict, several.context) == (chosen.choice.verdict, chosen.choice.context)
-    return PARALLEL if is_same else 1
 
 
 def _say_plan(chosen: _Chosen, ground: _Ground, lines: ServeLines) -> None:

@@ -53,13 +53,14 @@ def remove(
         raise ConfigError([text, *error.problems]) from error
     model = _model(serve, settings) if weights else None
     others = vault.users(model, after.serves) if model is not None else []
+    size = model.size if model is not None else 0
     if model is not None and others and not dry_run:
         _may_go(model, others, force, json)
     if not dry_run:
         is_running = _carry_out(file, edit, model, settings)
         done = ", and Stoker has reloaded it" if is_running else ""
     if json:
-        terminal.emit(_document(serve, file, edit, model, others, dry_run))
+        terminal.emit(_document(serve, file, edit, model, size, others, dry_run))
         return
     if dry_run:
         terminal.say(edit.diff(str(file.path)))
@@ -68,7 +69,7 @@ def remove(
     if model is not None:
         used = f", which {', '.join(others)} also use" if others else ""
         verb = "would be" if dry_run else "is"
-        terminal.say(f"vault:{model.name} {verb} removed, {figures.size(model.size)}{used}")
+        terminal.say(f"vault:{model.name} {verb} removed, {figures.size(size)}{used}")
     elif serve.model:
         _say_weights(serve, settings, weights, options.same_place(config, None))
 
@@ -115,10 +116,16 @@ def _say_weights(serve: Serve, settings: Settings, weights: bool, place: str) ->
 
 
 def _document(
-    serve: Serve, file: ConfigFile, edit: ConfigEdit, model: VaultModel | None, others: list[str], dry_run: bool
+    serve: Serve,
+    file: ConfigFile,
+    edit: ConfigEdit,
+    model: VaultModel | None,
+    size: int,
+    others: list[str],
+    dry_run: bool,
 ) -> dict[str, Any]:
     return {
         "name": serve.name, "config": str(file.path.absolute()), "removed": not dry_run,
-        "weights": None if model is None else {"model": f"vault:{model.name}", "bytes": model.size, "used_by": others},
+        "weights": None if model is None else {"model": f"vault:{model.name}", "bytes": size, "used_by": others},
         "diff": edit.diff(str(file.path)),
     }  # fmt: skip
