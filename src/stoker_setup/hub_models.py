@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from stoker.domain.errors import UnreadableModel
-from stoker.domain.serve import AUTO_LAYERS, Serve, Tuning
+from stoker.domain.serve import AUTO_LAYERS, Serve, Slot, Tuning
 from stoker.engines.record import Weights
 from stoker.engines.registry import those
 from stoker.fleet.memory.devices import Device
@@ -109,8 +109,9 @@ def judged(
     parallel: int,
     cache_type: str | None,
     host_bandwidth: float,
+    slot: Slot | None = None,
 ) -> Choice:
-    """How this machine would run it: with `context`, else with the largest that fits. Pure.
+    """How this machine would run it, in a slot: with `context`, else with the largest that fits. Pure.
 
     1. as it is  2. llama.cpp: with as few experts in main memory as needed  3. with as many layers on devices as fit
     """
@@ -123,7 +124,7 @@ def judged(
         embedded=False if devices else None, gpu_layers=None if devices else 0, tuning=tuning,
     )  # fmt: skip
     if context is None:
-        chosen = choose_context(replace(serve, auto_context=True), None, devices, main, shape).context
+        chosen = choose_context(replace(serve, auto_context=True), slot, devices, main, shape).context
         serve = replace(serve, context=chosen or min(4096, shape.context or 4096))
     if not is_gguf and not devices:
         return Choice(
