@@ -45,6 +45,10 @@ _DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
+def _least(declared: int | None, configured: int) -> int:
+    return configured if declared is None else min(declared, configured)
+
+
 class Offer(NamedTuple):
     """A tool of the configuration for one that a request has."""
 
@@ -52,7 +56,7 @@ class Offer(NamedTuple):
     declared: DeclaredTool
 
     def query(self, text: str) -> SearchQuery:
-        results = min(self.declared.results or self.tool.max_results, self.tool.max_results)
+        results = _least(self.declared.results, self.tool.max_results)
         # A client's list narrows the operator's: what either of them leaves out does not come.
         return SearchQuery(text, results, self.declared.allowed, self.declared.blocked, self.tool.hosts)
 
@@ -205,11 +209,10 @@ class ToolAttempts:
         self._inner = inner
         limits = tools.limits
         offered = {
-            name: OfferedTool(offer.tool.answers, min(offer.declared.max_uses or limits.max_calls, offer.tool.max_uses))
+            name: OfferedTool(offer.tool.answers, _least(offer.declared.max_uses, offer.tool.max_uses))
             for name, offer in offers.items()
         }
-        most = min(limits.max_calls, declared.max_calls or limits.max_calls)
-        bounds = LoopBounds(limits.max_rounds, most, limits.max_time)
+        bounds = LoopBounds(limits.max_rounds, _least(declared.max_calls, limits.max_calls), limits.max_time)
         self._loop = ToolLoop(offered, bounds, _new_id)
         self._answer = AnswerSoFar()
         self._reader: RoundReader | None = None

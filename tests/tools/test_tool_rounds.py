@@ -269,6 +269,27 @@ async def test_the_tool_reaches_no_local_serve_of_the_clients_own_dialect(stage:
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "request_bytes", [messages({**SEARCH, "max_uses": 0}), responses(WEB, max_tool_calls=0)], ids=["uses", "calls"]
+)
+def test_a_client_that_wants_no_call_gets_none(request_bytes: bytes) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(request_bytes)
+            (await stage.asked()).reply(called(search_for()))
+            talk = await stage.asked()
+            assert talk.json()["messages"][-1]["content"].startswith("Error max_uses_exceeded")
+            assert "tools" not in talk.json()
+            talk.reply(worded("no"))
+            assert (await client.reply()).status == 200
+            assert site.asked == []
+
+    played()
+
+
 # -- odd calls ---------------------------------------------------------------------------------------------------------
 
 
@@ -482,6 +503,27 @@ def test_a_page_that_the_user_named_is_fetched_as_text(is_streamed: bool) -> Non
             assert (document["title"], document["source"]["data"]) == ("Tower", "It is 330 m.")
             assert found["usage"]["server_tool_use"]["web_fetch_requests"] == 1
             assert "cookie" not in site.heads[0].lower()
+
+    played()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_page_of_which_the_client_wants_next_to_nothing_is_cut(is_streamed: bool) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            site.answer = lambda path: http(PAGE, "text/html; charset=utf-7")
+            use(stage, FETCHER)
+            url = f"http://site.example:{site.port}/tower"
+            client = await stage.client()
+            await client.send(messages({**FETCH, "max_content_tokens": 1}, text=f"Read {url}", stream=is_streamed))
+            talk = await stage.asked()
+            stream(talk, called(fetch_of(url))) if is_streamed else talk.reply(called(fetch_of(url)))
+            talk = await stage.asked()
+            assert f"{url}\n\n[cut]" in talk.json()["messages"][-1]["content"]
+            stream(talk, worded("?")) if is_streamed else talk.reply(worded("?"))
+            found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
+            assert found["content"][1]["content"]["content"]["source"]["data"] == "[cut]"
 
     played()
 
