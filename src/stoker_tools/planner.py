@@ -35,7 +35,7 @@ from stoker.request.translate.translate import AnswerTranslator
 from stoker_tools.declared import Declared, DeclaredTool, Written, read_declared, write_functions
 from stoker_tools.fetch import addresses_in, same_address
 from stoker_tools.loop import Ask, Begin, Command, End, Finish, LoopBounds, OfferedTool, Run, ToolLoop
-from stoker_tools.reading import AnswerSoFar, RoundReader, summed, visible
+from stoker_tools.reading import AnswerSoFar, RoundReader, visible
 from stoker_tools.result_text import model_text
 from stoker_tools.running import ToolRunner
 from stoker_tools.search import SearchQuery
@@ -275,7 +275,7 @@ class ToolAttempts:
         reader, context = self._reader, self._context
         assert reader is not None
         self.is_pinned = True
-        self._answer.tokens = summed(self._answer.tokens, reader.tokens)
+        reader.keep()
         if not self._is_streamed:
             self._answer.blocks += visible(reader.blocks, self._loop)
         unsent, self._unsent = self._unsent, b""

@@ -475,6 +475,39 @@ async def test_before_the_first_round_has_begun_the_fallback_answers(stage: Stag
         assert [one.serve for one in (await stage.sealed()).tried] == ["a", "b"]
 
 
+@pytest.mark.parametrize("is_chat", [False, True])
+def test_what_an_attempt_wrote_that_the_client_never_got_numbers_nothing(is_chat: bool) -> None:
+    @story(FALLING_BACK, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(chat(stream=True) if is_chat else messages(SEARCH, stream=True))
+            talk = await stage.asked()
+            talk.begin()
+            call = {"index": 0, "id": "x", "type": "function", "function": {"name": "web_search", "arguments": ""}}
+            for delta in ({"content": "  "}, {"tool_calls": [call]}):
+                talk.chunk(b"data: %b\n\n" % json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode())
+            talk.chunk(b'data: {"error":{"message":"boom","code":500}}\n\n')
+            talk.send(b"0\r\n\r\n")
+            stream(await stage.asked(), called(search_for()))
+            stream(await stage.asked(), worded("See https://b.example/two"))
+            events = await events_of(client)
+            if not is_chat:
+                assert [block["type"] for block in message_of(events)["content"]] == [
+                    "server_tool_use", "web_search_tool_result", "text",
+                ]  # fmt: skip
+                return
+            deltas = [
+                c["choices"][0]["delta"] for c in (e.json() for e in events if e.data != "[DONE]") if c["choices"]
+            ]
+            (cited,) = next(delta["annotations"] for delta in deltas if "annotations" in delta)
+            text = "".join(delta.get("content") or "" for delta in deltas)
+            assert text[cited["url_citation"]["start_index"] :] == cited["url_citation"]["url"]
+
+    played()
+
+
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 PAGE = b"<html><head><title>Tower</title></head><body><nav>menu</nav><p>It is 330 m.</p></body></html>"
