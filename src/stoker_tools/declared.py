@@ -223,7 +223,7 @@ def _hosts(given: object, where: str) -> tuple[str, ...]:
 
 
 def _count(given: object) -> int | None:
-    return given if type(given) is int and given > 0 else None
+    return given if type(given) is int and given >= 0 else None  # 0: none at all
 
 
 def _forced(choice: Any, found: Sequence[DeclaredTool]) -> frozenset[ServerToolKind]:

@@ -49,7 +49,7 @@ from stoker_tools.declared import Declared, DeclaredTool, FunctionNames, Written
 from stoker_tools.fetch import addresses_in, same_address
 from stoker_tools.loop import Ask, Begin, Command, End, Finish, LoopBounds, OfferedTool, Run, ToolLoop
 from stoker_tools.mcp_declared import McpFunction, object_of
-from stoker_tools.reading import AnswerSoFar, RoundReader, summed, visible
+from stoker_tools.reading import AnswerSoFar, RoundReader, visible
 from stoker_tools.result_text import model_text
 from stoker_tools.running import CallResult, ToolRunner
 from stoker_tools.search import SearchQuery, ToolFailed
@@ -59,6 +59,10 @@ _DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
 MOST_APPROVED = 200
 """Results of approved calls that are kept."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+def _least(declared: int | None, configured: int) -> int:
+    return configured if declared is None else min(declared, configured)
 
 
 class Offer(NamedTuple):
@@ -75,7 +79,7 @@ class Offer(NamedTuple):
         return self.mcp is not None and asked is not None and asked.approval.is_needed(self.mcp.tool)
 
     def query(self, text: str) -> SearchQuery:
-        results = min(self.declared.results or self.tool.max_results, self.tool.max_results)
+        results = _least(self.declared.results, self.tool.max_results)
         # A client's list narrows the operator's: what either of them leaves out does not come.
         return SearchQuery(text, results, self.declared.allowed, self.declared.blocked, self.tool.hosts)
 
@@ -362,9 +366,8 @@ class ToolAttempts:
         self._is_streamed = is_streamed
         self._inner = inner
         limits = tools.limits
-        offered = {name: _offered(offer, limits) for name, offer in offers.items()}
-        most = min(limits.max_calls, declared.max_calls or limits.max_calls)
-        bounds = LoopBounds(limits.max_rounds, most, limits.max_time)
+        offered = {name: _offered(offer) for name, offer in offers.items()}
+        bounds = LoopBounds(limits.max_rounds, _least(declared.max_calls, limits.max_calls), limits.max_time)
         self._loop = ToolLoop(offered, bounds, _new_id)
         self._answer = AnswerSoFar()
         self._answer.blocks += begun.blocks()
@@ -433,7 +436,7 @@ class ToolAttempts:
         reader, context = self._reader, self._context
         assert reader is not None
         self.is_pinned = True
-        self._answer.tokens = summed(self._answer.tokens, reader.tokens)
+        reader.keep()
         if not self._is_streamed:
             self._answer.blocks += visible(reader.blocks, self._loop)
         unsent, self._unsent = self._unsent, b""
@@ -569,8 +572,8 @@ class ToolAttempts:
         context.was_answered = True
 
 
-def _offered(offer: Offer, limits: LoopLimits) -> OfferedTool:
-    most = min(offer.declared.max_uses or limits.max_calls, offer.tool.max_uses)
+def _offered(offer: Offer) -> OfferedTool:
+    most = _least(offer.declared.max_uses, offer.tool.max_uses)
     if offer.mcp is None:
         return OfferedTool(offer.tool.answers, most, offer.tool.name)
     return OfferedTool(

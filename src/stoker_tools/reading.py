@@ -36,7 +36,7 @@ class AnswerSoFar:
     def __init__(self) -> None:
         self.blocks: list[AnswerBlock] = []
         self.next_number = 0
-        """Of the next block."""
+        """Of the next block of a stream."""
         self.tokens = Tokens()
         """Of the rounds that are over."""
         self.said = 0
@@ -55,6 +55,7 @@ class RoundReader:
         self.tokens = Tokens()
         self._loop = loop
         self._answer = answer
+        self._next_number, self._said = answer.next_number, answer.said
         self._first = first
         self._numbers: dict[int, int] = {}
         """The numbers that blocks have for the client, by those of this reply; not of hidden calls."""
@@ -73,6 +74,12 @@ class RoundReader:
 
     def failed_checks(self) -> tuple[str, ...]:
         return ("tools",)
+
+    def keep(self) -> None:
+        """The answer goes on after this round. Of one that failed before anything was sent, nothing is kept."""
+        answer = self._answer
+        answer.next_number, answer.said = self._next_number, self._said
+        answer.tokens = summed(answer.tokens, self.tokens)
 
     # -- a stream ------------------------------------------------------------------------------------------------------
 
@@ -108,8 +115,8 @@ class RoundReader:
         self._open[event.at] = event, []
         if event.kind is BlockKind.CALL and self._loop.is_offered(event.name):
             return ()
-        number = self._numbers[event.at] = self._answer.next_number
-        self._answer.next_number += 1
+        number = self._numbers[event.at] = self._next_number
+        self._next_number += 1
         return (replace(event, at=number),)
 
     def _close(self, at: int) -> None:
@@ -119,7 +126,7 @@ class RoundReader:
         text = "".join(texts)
         match opened.kind:
             case BlockKind.TEXT:
-                self._answer.said += len(text)
+                self._said += len(text)
                 self.blocks.append(Text(text))
             case BlockKind.THINKING:
                 self.blocks.append(Thinking(text, self._signatures.get(at, "")))

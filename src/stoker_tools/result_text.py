@@ -38,33 +38,37 @@ _UNSEEN = re.compile(
     "\U000e0000-\U000e01ef]"
 )
 """Control characters, those that change the direction of text, tags, variation selectors, and those without a width."""
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Of characters: no JSON can hold one."""
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def cleaned(text: str) -> str:
     """Without what a reader does not see. Linear in the text."""
-    return _BLANK_LINES.sub("\n\n", _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))).strip()
+    seen = _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _BLANK_LINES.sub("\n\n", _HALVES.sub("\ufffd", seen)).strip()
 
 
 def shortened(text: str, most: int) -> str:
-    """At most this many characters; what is missing is said."""
-    return text if len(text) <= most else f"{text[: max(0, most - len(CUT) - 1)].rstrip()} {CUT}"
+    """At most this many characters, and that something is missing."""
+    return text if len(text) <= most else f"{text[: max(0, most - len(CUT) - 1)].rstrip()} {CUT}".lstrip()
 
 
 def fitted(pages: Sequence[WebPage], most: int) -> list[WebPage]:
     """Cleaned, and cut so that all of them together have at most `most` characters: each an equal share, and what a
-    short one leaves goes to the others. Those that only names and addresses would not fit are left out.
+    short one leaves goes to the others. Those whose names and addresses alone would not fit are left out, but never the
+    first.
     """
     found: list[WebPage] = []
     for page in pages:
         title, url = shortened(cleaned(page.title).replace("\n", " "), 200), cleaned(page.url)
         most -= len(title) + len(url) + 8
-        if most < 0:
+        if most < 0 and found:
             break
         found.append(WebPage(url, title, cleaned(page.text), cleaned(page.age)[:40]))
     left = len(found)
     for page in sorted(found, key=lambda one: len(one.text)):
-        page.text = shortened(page.text, most // left)
+        page.text = shortened(page.text, max(0, most // left))
         most, left = most - len(page.text), left - 1
     return found
 
@@ -75,10 +79,10 @@ def model_text(call: ServerCall, mark: str) -> str:
         missing = f"a JSON object with a {_ARGUMENTS[call.kind]}" if call.kind in _ARGUMENTS else "a JSON object"
         error = f"Error {call.error}: {_ERRORS.get(call.error, 'it failed').format(missing=missing)}."
         return f"{error}\n{_marked(call.text, mark)}" if call.text else error
-    if not call.pages:
-        return "No results found."
     if call.kind is ServerToolKind.MCP:
         return _marked(call.text, mark)
+    if not call.pages:
+        return "No results found." if call.kind is ServerToolKind.SEARCH else "The page has no text."
     if call.kind is ServerToolKind.FETCH:
         page = call.pages[0]
         parts = [f"{page.title}\n{page.url}\n\n{page.text}".strip()]

@@ -50,7 +50,7 @@ class ToolsPart(ServerPart):
         settings = configuration.settings
         self._tools = tools_of(settings)
         return ServerTools(
-            self._tools, limits_of(settings), self._runner, self._server.carrier, settings.front_door.keep_alive
+            self._tools, limits_of(settings), self._runner, self._server.upstream_client, settings.front_door.keep_alive
         )
 
     async def reloaded(self, settings: Settings, dry_run: bool) -> Mapping[str, object]:

@@ -30,7 +30,7 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking
-from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind
+from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
 from stoker.request.codec.own_replies import error_event, ping
 from stoker.request.translate.neutral.calls import as_object, is_plain_start, spelt_id
 from stoker.request.translate.neutral.gaps import Losses
@@ -266,7 +266,7 @@ class MessagesAnswerWriter:
                 for page in call.pages
             ]
         else:
-            page = call.pages[0]
+            page = call.pages[0] if call.pages else WebPage("")
             source = {"type": "text", "media_type": "text/plain", "data": page.text}
             document = {"type": "document", "title": page.title or None, "source": source, "citations": None}
             content = {"type": "web_fetch_result", "url": page.url, "retrieved_at": page.age or None,
