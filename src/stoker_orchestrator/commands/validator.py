@@ -137,7 +137,9 @@ def _to_measure(installation: Installation, name: str) -> ValidatorToMeasure:
     if orchestrator is None:
         return ValidatorToMeasure(installation.serve(name).name, VALIDATOR_PROMPT)
     if not orchestrator.validator:
-        raise UsageError(f"orchestrator '{name}' has no validator: name a serve, stoker eval validator SERVE")
+        raise UsageError(
+            f"orchestrator '{name}' has no validator: name a serve, stoker eval validator SERVE{installation.place}"
+        )
     serve = validator_serve(settings, orchestrator)
     return ValidatorToMeasure(serve, validator_prompt(orchestrator), orchestrator.validator_timeout)
 
