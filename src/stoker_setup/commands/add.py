@@ -248,12 +248,12 @@ def _of_hub(request: HubRequest, ground: _Ground, asks: bool, json: bool) -> _Ch
 
     repository, every = read_choices(hub, request.repository, request.revision, under, judge)
     found = select(every, request.wanted)
-    again = f"stoker add hf:{request.repository}"
     if not every and not under:
         text = f"{request.repository} has no model that an engine here could run: neither GGUF nor safetensors files"
         raise UsageError(text, code="no_model")
     if not found:
-        text = f"{request.repository} has no model {request.wanted}; what it has: {again} --dry-run{ground.place}"
+        text = f"{request.repository} has no model {request.wanted}; what it has: "
+        text += f"stoker add hf:{request.repository} --dry-run{ground.place}"
         raise UsageError(text, code="no_model")
     if not json:
         show_choices(found, ground.devices, 1, is_numbered=asks and len(found) > 1)
