@@ -287,8 +287,7 @@ ELSEWHERE = {
     "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
     "stoker fit hf:1": "tests/setup/test_cli_fit_hub.py::test_a_file_that_is_not_there_leads_to_those_that_are",
     "stoker client 1": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
-    "stoker add": "tests/setup/test_cli_add.py::"
-    "test_a_model_is_fetched_whole_and_a_first_configuration_written",
+    "stoker add": "tests/setup/test_cli_add.py::test_a_model_is_fetched_whole_and_a_first_configuration_written",
     "stoker client curl --model 1": "tests/setup/test_cli_add.py::"
     "test_a_model_is_fetched_whole_and_a_first_configuration_written",
     "stoker add hf:1": "tests/setup/test_cli_add.py::test_what_a_wrong_way_proposes_is_typed",
