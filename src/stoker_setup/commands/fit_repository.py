@@ -56,9 +56,10 @@ def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
         terminal.emit({
             "repository": repository.name, "commit": repository.commit, "recommended": best.file if best else None,
             "models": [choice_document(choice) for choice in found],
+            "left_out": models.left_out(repository, source.path),
         })  # fmt: skip
     else:
-        _print(asked, source.place, found, best, devices)
+        _print(asked, source.place, found, best, devices, models.left_out(repository, source.path))
     if best is None:
         raise typer.Exit(FAILED)
 
@@ -79,20 +80,34 @@ def read_choices(
         )  # fmt: skip
 
 
-def _print(asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device]) -> None:
+def _print(
+    asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device], left_out: list[str]
+) -> None:  # fmt: skip
+    from stoker_setup.hub_models import ROOMY, why_best
+
     if not found:
         terminal.say(f"{asked.target} has no model that an engine here could run: neither GGUF nor safetensors files")
         if asked.target.removeprefix("hf:") != name:
             terminal.say(f"what it has: stoker fit hf:{name}{asked.place}")
         return
     show_choices(found, devices, asked.parallel)
+    if left_out:
+        more = figures.counted(len(left_out), "further model")
+        folder = left_out[0].rpartition("/")[0] or left_out[0]
+        terminal.say(f"{more} not looked at; name a path: stoker fit {shlex.quote(f'hf:{name}/{folder}')}{asked.place}")
     for problem in dict.fromkeys(choice.problem for choice in found if choice.problem and best is None):
         terminal.say(f"  {problem}")
     if best is None:
         terminal.say("next: take a smaller model, or a device with more memory (--device-memory SIZE tries one)")
         return
-    setting = f", with `{best.setting}`" if best.setting else ""
-    terminal.say(f"best: {best.file}, the largest that {best.verdict}{setting}")
+    setting = ", with " + " and ".join(f"`{line}`" for line in best.setting.splitlines()) if best.setting else ""
+    where = f", on {' and '.join(best.devices)}" if best.devices else ""
+    terminal.say(f"best: {best.file}, {why_best(best, found)}{setting}{where}")
+    is_short = asked.context is None and (best.context or 0) < min(ROOMY[0], best.trained or ROOMY[0])
+    if is_short and asked.cache_type is None:
+        smaller = "q8_0" if best.file.endswith(".gguf") else "fp8"
+        typed = f"stoker fit {shlex.quote(asked.target)} --cache-type {smaller}{asked.place}"
+        terminal.say(f"for nearly twice the context: {typed}")
     wanted = shlex.quote(name if best.file == "./" else f"{name}/{best.file}")
     terminal.say(f"next: stoker stage hf:{wanted}{asked.place}")
 
@@ -134,5 +149,5 @@ def choice_document(choice: Choice) -> dict[str, object]:
     return {
         "file": choice.file, "precision": choice.precision, "size": choice.size, "verdict": choice.verdict,
         "context": choice.context, "setting": choice.setting or None, "speed": speed,
-        "problem": choice.problem or None,
+        "devices": list(choice.devices) or None, "problem": choice.problem or None,
     }  # fmt: skip
