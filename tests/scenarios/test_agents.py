@@ -169,7 +169,7 @@ def test_from_nothing_to_an_agent_that_answers_takes_two_commands(installed: Ins
     proposes. The model is a tiny one that claims a long context, so its words are nonsense.
     """
     (client,) = clients.named(CLIENTS, ["opencode"])
-    installed(client)
+    command = installed(client)
     stoker = program()
     assert stoker is not None
     home = Path(tempfile.mkdtemp(prefix="add-", dir="/tmp"))
@@ -177,7 +177,7 @@ def test_from_nothing_to_an_agent_that_answers_takes_two_commands(installed: Ins
     hub.repositories["org/long"] = {"long-Q8_0.gguf": long_context(tmp_path)}
     kept = ("LANG", "TMPDIR")
     environment = {name: os.environ[name] for name in kept if name in os.environ} | {
-        "HOME": str(home), "HF_ENDPOINT": hub.url, "PATH": clients.search_path(WHERE), "NO_COLOR": "1",
+        "HOME": str(home), "HF_ENDPOINT": hub.url, "PATH": f"{command.parent}:{os.environ['PATH']}", "NO_COLOR": "1",
     }  # fmt: skip
 
     def typed(*words: str) -> str:
