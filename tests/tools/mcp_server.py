@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import SamplingMessage, TextContent, ToolAnnotations
 
 server = MCPServer("stories")
@@ -29,7 +30,7 @@ server.add_tool(add, description=ABOUT, annotations=READING)
 @server.tool(annotations=READING)
 def fail() -> str:
     """Always fails."""
-    raise ValueError("no such ticket")
+    raise ToolError("no such ticket")
 
 
 @server.tool()

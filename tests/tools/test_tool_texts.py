@@ -91,7 +91,7 @@ def test_half_of_a_character_is_replaced() -> None:
     assert cleaned("a\ud800b\udfffc") == "a\ufffdb\ufffdc"
 
 
-@pytest.mark.parametrize("kind", ServerToolKind)
+@pytest.mark.parametrize("kind", [ServerToolKind.SEARCH, ServerToolKind.FETCH])
 def test_of_the_first_page_name_and_address_remain_however_little_room_there_is(kind: ServerToolKind) -> None:
     pages = fitted([WebPage("https://a.example/long", "Title", "words " * 50), WebPage("https://b.example/")], 4)
     assert pages == [WebPage("https://a.example/long", "Title", "[cut]")]
