@@ -155,6 +155,7 @@ def test_codex_needs_nothing_but_the_address_through_two_compactions(
     assert found.summaries == [False, False, True, True, True], "a call, a summary, a call, a summary, the end"
 
 
+@pytest.mark.holds("Q")
 @pytest.mark.parametrize("serve", ["chat", "messages"])
 def test_claude_codes_web_search_is_run_by_stoker(serve: str, installed: Installed, tmp_path: Path) -> None:
     command = installed(clients.named(CLIENTS, ["claude-code"])[0])
@@ -173,6 +174,7 @@ def test_claude_codes_web_search_is_run_by_stoker(serve: str, installed: Install
     assert "Web search error: unavailable" in failed
 
 
+@pytest.mark.holds("Q", "K")
 @pytest.mark.parametrize("serve", ["chat", "responses"])
 def test_codex_shows_a_live_search_and_the_model_still_knows_its_results_in_the_next_turn(
     serve: str, installed: Installed, tmp_path: Path
@@ -192,6 +194,7 @@ def test_codex_shows_a_live_search_and_the_model_still_knows_its_results_in_the_
     assert failed.startswith("Error unavailable")
 
 
+@pytest.mark.holds("Q", "I")
 @pytest.mark.parametrize(("name", "serve"), [("claude-code", "chat"), ("codex", "responses")])
 def test_an_agent_that_is_interrupted_ends_the_search(
     name: str, serve: str, installed: Installed, tmp_path: Path

@@ -154,6 +154,7 @@ async def test_a_tool_call_comes_through_in_every_dialect(plane: Plane) -> None:
         assert [(one.name, json.loads(one.arguments)) for one in told] == [("get_weather", {"city": "Paris"})]
 
 
+@pytest.mark.holds("T")
 @story
 async def test_a_model_searches_the_web_in_every_dialect(plane: Plane) -> None:
     """The model asks by itself; Stoker searches; the model goes on, and the SDK reads the vendor's own form."""

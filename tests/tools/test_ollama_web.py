@@ -11,6 +11,8 @@ import pytest
 from tests.gateway.flow_stage import Stage, a_serve, story
 from tests.tools.tool_stage import FOUND, fetcher_for, http, searxng, use, web
 
+from stoker.domain.key import Key
+from stoker.domain.serve import Secret
 from stoker_lab.testing.client import compose_request
 from stoker_tools.tables import Tool, ToolService
 
@@ -26,6 +28,7 @@ async def ask(stage: Stage, path: str, fields: Mapping[str, Any], key: str | Non
     return reply.status, reply.json()
 
 
+@pytest.mark.holds("U")
 @pytest.mark.parametrize("path", [SEARCH, "/api/experimental/web_search"])
 def test_a_search_is_answered_by_the_configured_service(path: str) -> None:
     @story(a_serve())
@@ -42,6 +45,7 @@ def test_a_search_is_answered_by_the_configured_service(path: str) -> None:
     played()
 
 
+@pytest.mark.holds("U")
 @pytest.mark.parametrize("path", [FETCH, "/api/experimental/web_fetch"])
 def test_a_page_comes_with_its_links(path: str) -> None:
     page = b'<html><title>Tower</title><p>See <a href="/two">two</a> or <a href="https://b.example/">b</a></p></html>'
@@ -59,6 +63,7 @@ def test_a_page_comes_with_its_links(path: str) -> None:
     played()
 
 
+@pytest.mark.holds("U")
 @pytest.mark.parametrize(
     ("path", "fields", "expected"),
     [
@@ -105,6 +110,16 @@ async def test_without_a_tool_it_says_what_is_missing(stage: Stage) -> None:
     status, found = await ask(stage, SEARCH, {"query": "x"})
     assert status == 400
     assert "[tools.NAME]" in found["error"]
+
+
+@pytest.mark.holds("N")
+@story(a_serve(), keys=(Key("all", Secret("k-all", "env:A")), Key("none", Secret("k-none", "env:B"), tools=())))
+async def test_a_key_without_the_right_is_told_which_table_gives_it(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        status, found = await ask(stage, SEARCH, {"query": "x"}, "k-none")
+        assert (status, "`tools` of the key" in found["error"], site.asked) == (400, True, [])
+        assert (await ask(stage, SEARCH, {"query": "x"}, "k-all"))[0] == 200
 
 
 @story(a_serve())
