@@ -40,6 +40,8 @@ def mistaken(words: list[str]) -> str:
     command: Any = STOKER
     rest = iter(words)
     for word in rest:
+        if word == "--":
+            break
         if word.startswith("-"):
             option, known = word.partition("=")[0], {o: p for p in command.params for o in p.opts + p.secondary_opts}
             if option not in known.keys() | {"--help"}:
@@ -50,8 +52,6 @@ def mistaken(words: list[str]) -> str:
             if word not in command.commands:
                 return f"no command {word}"
             command = command.commands[word]
-        if word == "--":
-            break
     return ""
 
 

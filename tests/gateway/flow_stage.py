@@ -19,6 +19,7 @@ import pytest
 import uvloop
 
 from stoker.access.access_control import AccessControl
+from stoker.access.keyring import Keyring
 from stoker.access.usage import UsageTotals
 from stoker.domain.access import ListenSettings, ResponseStorage
 from stoker.domain.decision import Decision
@@ -252,7 +253,7 @@ class Stage:
         turns = ResponseTurns(self.responses, LoopClock().wall, SummarySeals(signer))
         self.usage = UsageTotals(LoopClock().wall)
         self.flow = Flow(settings, self.upstream_client, LoopClock(), self.decisions.append, self.usage, turns)
-        self.door = AccessControl(self.front_door)
+        self.door = AccessControl(self.front_door, Keyring(steady=LoopClock().wall))  # no minute ends
         front = HttpApi(self.flow, self.door, self.endpoints(), self._count)
         self.state = ServerState()
         self._server = await loop.create_server(

@@ -12,7 +12,7 @@ from stoker.access.caller import Caller
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
-from stoker.domain.server_tools import ServerToolKind
+from stoker.domain.server_tools import ServerToolKind, WebPage
 from stoker.exchange.planner import ToolPlanner
 from stoker.request.translate.neutral.json_text import encode, loose
 from stoker.request.translate.ollama import listing
@@ -101,7 +101,7 @@ class OllamaEndpoints:
             caller.leave(charge)
         if kind is ServerToolKind.SEARCH:
             return {"results": [{"title": page.title, "url": page.url, "content": page.text} for page in pages]}
-        (page,) = pages
+        page = pages[0] if pages else WebPage(argument)
         return {"title": page.title, "content": page.text, "links": list(dict.fromkeys(_LINK.findall(page.text)))}
 
 
