@@ -67,10 +67,13 @@ class SearchSite:
         self._thread.start()
 
     @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
     def configuration(self) -> str:
         """Tables that have Stoker ask it."""
-        port = self._server.server_address[1]
-        return f'[tools.web]\nkind = "searxng"\nbase_url = "http://127.0.0.1:{port}"\n'
+        return f'[tools.web]\nkind = "searxng"\nbase_url = "http://127.0.0.1:{self.port}"\n'
 
     def __enter__(self) -> Self:
         return self

@@ -52,7 +52,7 @@ def run_cancelled(name: str, command: Path, path: str, kind: ServeKind, folder: 
     """The client is interrupted while the search engine does not answer."""
     made = _claude_code if name == "claude-code" else _codex
     searches = _call("WebSearch", query=HANGING) if name == "claude-code" else _call("web_search", query=HANGING)
-    answers = [
+    answers: list[dict[str, Any]] = [
         {"when": f"web search for the query: {HANGING}", "blocks": [_call("web_search", query=HANGING)]},
         {"when": ASKED_HANGING, "blocks": [searches]},
         {"blocks": [_text("not asked for")]},

@@ -34,7 +34,7 @@ from stoker.domain.decision import Attempt, Candidate, ToolRecord
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.prompt import Block, Choice, Prompt, Role, Text, ToolChoice, ToolResult, Turn
-from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind
+from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
 from stoker.exchange.attempts import AttemptHooks
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolPlanner
@@ -47,7 +47,20 @@ from stoker.request.translate.neutral.calls import short_name
 from stoker.request.translate.translate import AnswerTranslator
 from stoker_tools.declared import Declared, DeclaredTool, FunctionNames, Written, read_declared, write_functions
 from stoker_tools.fetch import addresses_in, same_address
-from stoker_tools.loop import Ask, Begin, Command, End, Finish, LoopBounds, OfferedTool, Run, ToolLoop
+from stoker_tools.loop import (
+    ARGUMENT,
+    LONGEST,
+    TOO_LONG,
+    Ask,
+    Begin,
+    Command,
+    End,
+    Finish,
+    LoopBounds,
+    OfferedTool,
+    Run,
+    ToolLoop,
+)
 from stoker_tools.mcp_declared import McpFunction, object_of
 from stoker_tools.reading import AnswerSoFar, RoundReader, visible
 from stoker_tools.result_text import model_text
@@ -56,6 +69,8 @@ from stoker_tools.search import SearchQuery, ToolFailed
 from stoker_tools.tables import LoopLimits, Missing, Tool
 
 _DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
+_STATUS = {"url_not_allowed": 400, "too_many_requests": 429}
+"""Of calls that fail without a model. Others are 502."""
 MOST_APPROVED = 200
 """Results of approved calls that are kept."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -150,6 +165,23 @@ class ServerTools(ToolPlanner):
             return PreparedRequest(fields, written.body, Candidates(plan, candidates.hooks))
         hooks = ToolAttempts(self, context, by_name, declared, written, bool(fields.stream), candidates.hooks, begun)
         return PreparedRequest(fields, written.body, Candidates(plan, hooks))
+
+    async def run_tool(self, caller: Caller, kind: ServerToolKind, argument: str, results: int) -> list[WebPage]:
+        """See the base. The client names the address itself, so a page may be any public one."""
+        tool = next((one for one in self.tools.values() if one.answers is kind and may_use(caller, one)), None)
+        if tool is None:
+            raise _missing(DeclaredTool(kind, kind.value), caller,
+                           [one for one in self.tools.values() if one.answers is kind])  # fmt: skip
+        if len(argument) > LONGEST[kind]:
+            raise ClientError(f"'{ARGUMENT[kind]}' is too long: at most {LONGEST[kind]} characters",
+                              code=TOO_LONG[kind], param=ARGUMENT[kind])  # fmt: skip
+        query = SearchQuery(argument, min(results, tool.max_results), hosts=tool.hosts)
+        result = await self.runner.run(tool, query)
+        if result.error:
+            status = _STATUS.get(result.error, 502)
+            text = f"{kind.value} failed ({result.error}); `stoker tools try {tool.name} ARG` shows the operator why"
+            raise StokerError(text, code=result.error, status=status, retry_after=1.0 if status == 429 else None)
+        return result.pages
 
     def _servers(self, caller: Caller, declared: Declared) -> list[Offer]:
         """The MCP servers that the request names, and the caller may use. Raises ClientError 400: the name is that of

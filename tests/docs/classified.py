@@ -103,6 +103,12 @@ ELSEWHERE = {
     "stoker tools list tickets": MCP_TOOLS,
     """stoker tools try tickets get_ticket '{"id": 7}'""": MCP_TOOLS,
     "stoker tools list": "tests/tools/test_cli_tools.py::test_tools_are_listed",
+    """curl http://127.0.0.1:8000/api/web_search -d '{"query": "height of the Eiffel tower", "max_results": 3}'""": (
+        "tests/tools/test_ollama_web.py::test_a_search_is_answered_by_the_configured_service"
+    ),
+    """curl http://127.0.0.1:8000/api/web_fetch -d '{"url": "https://example.com/"}'""": (
+        "tests/tools/test_ollama_web.py::test_a_page_comes_with_its_links"
+    ),
     'stoker tools try web "height of the Eiffel tower"': "tests/tools/test_cli_tools.py::"
     "test_one_call_shows_what_a_model_would_get_and_says_why_it_failed",
     "stoker profile import profile.json": "tests/auto/cli/test_cli_profile.py::"

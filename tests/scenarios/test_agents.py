@@ -219,6 +219,7 @@ def long_context(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.holds("Q")
 @pytest.mark.parametrize("serve", ["chat", "messages"])
 def test_claude_codes_web_search_is_run_by_stoker(serve: str, installed: Installed, tmp_path: Path) -> None:
     command = installed(clients.named(CLIENTS, ["claude-code"])[0])
@@ -237,6 +238,7 @@ def test_claude_codes_web_search_is_run_by_stoker(serve: str, installed: Install
     assert "Web search error: unavailable" in failed
 
 
+@pytest.mark.holds("Q", "K")
 @pytest.mark.parametrize("serve", ["chat", "responses"])
 def test_codex_shows_a_live_search_and_the_model_still_knows_its_results_in_the_next_turn(
     serve: str, installed: Installed, tmp_path: Path
@@ -256,6 +258,7 @@ def test_codex_shows_a_live_search_and_the_model_still_knows_its_results_in_the_
     assert failed.startswith("Error unavailable")
 
 
+@pytest.mark.holds("Q", "I")
 @pytest.mark.parametrize(("name", "serve"), [("claude-code", "chat"), ("codex", "responses")])
 def test_an_agent_that_is_interrupted_ends_the_search(
     name: str, serve: str, installed: Installed, tmp_path: Path

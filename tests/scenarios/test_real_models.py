@@ -20,6 +20,7 @@ import anthropic
 import httpx
 import openai
 import pytest
+from bench.agents.search_site import SearchSite
 from tests.scenarios import preloaded
 from tests.scenarios.caller import PATHS, Talk, ask, budget, document, errors, story
 from tests.scenarios.plane import DIALECTS, Plane, llama, poll, running, serve, until
@@ -39,12 +40,16 @@ def answer(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Plane]:
-    with running(
-        llama("spark", aliases=["gpt-4o-mini"]),
-        llama("ember", "ember"),
-        llama("vectors", slot=None, dialects=["embeddings"], extra_args=["--embeddings", "--pooling", "mean"]),
-        serve("scripted-ranker", slot=None, dialects=DIALECTS),
-    ) as plane:
+    with (
+        SearchSite() as site,
+        running(
+            site.configuration,
+            llama("spark", aliases=["gpt-4o-mini"]),
+            llama("ember", "ember"),
+            llama("vectors", slot=None, dialects=["embeddings"], extra_args=["--embeddings", "--pooling", "mean"]),
+            serve("scripted-ranker", slot=None, dialects=DIALECTS),
+        ) as plane,
+    ):
         yield plane
 
 
@@ -147,6 +152,32 @@ async def test_a_tool_call_comes_through_in_every_dialect(plane: Plane) -> None:
         response = await ours.responses.create(model="spark", input=asked, tools=flat, **EXACT)
         told = [one for one in response.output if one.type == "function_call"]
         assert [(one.name, json.loads(one.arguments)) for one in told] == [("get_weather", {"city": "Paris"})]
+
+
+@pytest.mark.holds("T")
+@story
+async def test_a_model_searches_the_web_in_every_dialect(plane: Plane) -> None:
+    """The model asks by itself; Stoker searches; the model goes on, and the SDK reads the vendor's own form."""
+    asked = "Search for Paris."
+    async with sdks(plane) as (ours, theirs):
+        search: Any = {"type": "web_search_20250305", "name": "web_search"}
+        async with theirs.messages.stream(
+            model="spark", max_tokens=100, messages=user(asked), tools=[search], extra_body=EXACT
+        ) as messages:
+            final = await messages.get_final_message()
+        assert [block.type for block in final.content] == ["server_tool_use", "web_search_tool_result", "text"]
+        assert final.usage.server_tool_use is not None
+        assert final.usage.server_tool_use.web_search_requests == 1
+        response = await ours.responses.create(
+            model="spark", input=asked, tools=[{"type": "web_search"}], max_output_tokens=100, **EXACT
+        )
+        found = [item.action for item in response.output if item.type == "web_search_call"]
+        assert [action.query for action in found if action.type == "search"] == ["Paris"]
+        chat = await ours.chat.completions.create(
+            model="spark", messages=user(asked), max_tokens=100, web_search_options={}, **EXACT
+        )
+        assert chat.choices[0].message.content
+        assert chat.choices[0].message.tool_calls is None
 
 
 @story

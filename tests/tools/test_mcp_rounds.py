@@ -94,6 +94,7 @@ async def ask(stage: Stage, request: bytes, *answers: dict[str, Any]) -> dict[st
     return found
 
 
+@pytest.mark.holds("responses-mcp/chat")
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_responses_client_gets_the_list_once_and_the_call_with_its_output(
     http_server: str, is_streamed: bool
@@ -168,6 +169,7 @@ def test_a_responses_client_gets_the_list_once_and_the_call_with_its_output(
     played()
 
 
+@pytest.mark.holds("messages-mcp/chat")
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_messages_client_gets_its_own_blocks_and_sends_them_back(http_server: str, is_streamed: bool) -> None:
     """Read by the vendor's SDK."""
@@ -245,6 +247,7 @@ async def _answering(stage: Stage, is_streamed: bool, *answers: dict[str, Any]) 
 # -- approval ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("responses-mcp/chat")
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_call_waits_for_approval_and_runs_once_when_it_is_granted(http_server: str, is_streamed: bool) -> None:
     """By the vendor's SDK. What changes nothing needs no approval here; what does, waits."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,6 +75,7 @@ def test_a_call_that_failed_may_be_tried_again() -> None:
     assert len(runs(loop.on_round([query("a")], False))) == 1
 
 
+@pytest.mark.holds("E")
 def test_fifty_calls_in_one_turn_run_as_often_as_the_tool_may_be_used() -> None:
     loop = a_loop()
     commands = finished(loop, loop.on_round([query(str(at)) for at in range(50)], False))
@@ -96,6 +98,7 @@ ANY_CALL = st.tuples(st.sampled_from(["web_search", "web_fetch"]), ARGUMENTS)
 ROUND = st.tuples(st.lists(ANY_CALL, min_size=1, max_size=6), st.booleans(), st.floats(0, 40), st.booleans())
 
 
+@pytest.mark.holds("E")
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ROUND, min_size=12, max_size=12), st.integers(1, 5), st.integers(1, 8))
 def test_whatever_models_and_tools_do_it_ends_within_its_bounds(

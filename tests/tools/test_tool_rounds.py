@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import anthropic.types.beta as beta
+import msgspec
 import pytest
 from anthropic.types import Message, RawMessageStreamEvent
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
@@ -31,8 +33,9 @@ from tests.tools.tool_stage import (
 )
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.serve import FallbackCause
+from stoker.domain.serve import FallbackCause, Translation
 from stoker_lab.testing.client import RawClient, SseEvent
+from stoker_tools.result_text import GONE
 from stoker_tools.tables import Tool, ToolService
 
 CHAT_ONLY = a_serve(dialects=frozenset((Dialect.CHAT,)))
@@ -210,6 +213,7 @@ def test_a_chat_client_gets_text_with_annotations_and_no_foreign_call(is_streame
 # -- who is refused, and who goes on without -------------------------------------------------------------------------
 
 
+@pytest.mark.holds("A")
 @pytest.mark.parametrize(
     ("request_bytes", "code"),
     [
@@ -237,6 +241,7 @@ def test_a_tool_that_nobody_runs_and_that_the_request_needs_is_refused_before_an
     played()
 
 
+@pytest.mark.holds("B")
 @story(CHAT_ONLY)
 async def test_beside_functions_a_tool_that_nobody_runs_is_left_out_and_named(stage: Stage) -> None:
     use(stage)
@@ -248,6 +253,7 @@ async def test_beside_functions_a_tool_that_nobody_runs_is_left_out_and_named(st
     assert "lossy:server_tools" in (await client.reply()).header("x-stoker-translation").split(",")
 
 
+@pytest.mark.holds("F")
 @story(a_serve(dialects=frozenset((Dialect.MESSAGES,))))
 async def test_the_tool_reaches_no_local_serve_of_the_clients_own_dialect(stage: Stage) -> None:
     async with web() as site:
@@ -293,6 +299,7 @@ def test_a_client_that_wants_no_call_gets_none(request_bytes: bytes) -> None:
 # -- odd calls ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("D")
 @story(CHAT_ONLY)
 async def test_broken_arguments_go_back_to_the_model_and_the_block_is_valid(stage: Stage) -> None:
     async with web() as site:
@@ -312,6 +319,7 @@ async def test_broken_arguments_go_back_to_the_model_and_the_block_is_valid(stag
         assert len(site.asked) == 1
 
 
+@pytest.mark.holds("E")
 @story(CHAT_ONLY)
 async def test_equal_calls_run_once_and_the_last_round_is_in_words(stage: Stage) -> None:
     async with web() as site:
@@ -331,6 +339,7 @@ async def test_equal_calls_run_once_and_the_last_round_is_in_words(stage: Stage)
         assert len(site.asked) == 1
 
 
+@pytest.mark.holds("P")
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_calls_of_both_kinds_in_one_turn_the_tool_runs_and_the_client_goes_on(is_streamed: bool) -> None:
     @story(CHAT_ONLY)
@@ -372,6 +381,7 @@ def test_calls_of_both_kinds_in_one_turn_the_tool_runs_and_the_client_goes_on(is
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("G")
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
@@ -403,6 +413,7 @@ def test_a_tool_that_fails_is_an_error_in_its_result_and_the_model_goes_on(answe
     played()
 
 
+@pytest.mark.holds("H")
 @story(CHAT_ONLY)
 async def test_while_a_tool_hangs_no_lease_is_held_and_the_client_gets_pings(stage: Stage) -> None:
     async with web() as site:
@@ -425,6 +436,7 @@ async def test_while_a_tool_hangs_no_lease_is_held_and_the_client_gets_pings(sta
         stage.decisions.clear()
 
 
+@pytest.mark.holds("I")
 @story(CHAT_ONLY)
 async def test_a_client_that_leaves_ends_the_tool(stage: Stage) -> None:
     async with web() as site:
@@ -440,6 +452,7 @@ async def test_a_client_that_leaves_ends_the_tool(stage: Stage) -> None:
         assert (decision.outcome, decision.output_tokens) == ("client_left", 5)
 
 
+@pytest.mark.holds("J")
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_serve_that_fails_in_a_later_round_is_not_replaced_and_no_tool_runs_twice(is_streamed: bool) -> None:
     @story(FALLING_BACK, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
@@ -514,6 +527,7 @@ PAGE = b"<html><head><title>Tower</title></head><body><nav>menu</nav><p>It is 33
 FETCHER = Tool(name="pages", kind=ToolService.FETCH)
 
 
+@pytest.mark.holds("messages-fetch/chat")
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_page_that_the_user_named_is_fetched_as_text(is_streamed: bool) -> None:
     @story(CHAT_ONLY)
@@ -561,6 +575,7 @@ def test_a_page_of_which_the_client_wants_next_to_nothing_is_cut(is_streamed: bo
     played()
 
 
+@pytest.mark.holds("L")
 @pytest.mark.parametrize(
     ("url", "code"),
     [
@@ -595,6 +610,7 @@ def test_no_private_address_is_asked_by_name_by_number_or_by_redirect(url: str, 
     played()
 
 
+@pytest.mark.holds("L")
 @story(CHAT_ONLY)
 async def test_a_page_cannot_have_a_secret_put_into_an_address(stage: Stage) -> None:
     """It tells the model to send one; the model obeys; nothing is sent."""
@@ -615,3 +631,91 @@ async def test_a_page_cannot_have_a_secret_put_into_an_address(stage: Stage) -> 
         decision = await stage.sealed()
         assert "1234" not in str(decision)
         assert (decision.tools[0].calls, decision.tools[0].failed) == (2, 1)
+
+
+# -- names, history, clouds --------------------------------------------------------------------------------------------
+
+OWN_SEARCH = {"type": "function", "name": "web_search", "parameters": {"type": "object"}}
+CLOUD = a_serve(dialects=frozenset((Dialect.MESSAGES,)), translation=Translation(cloud=True))
+
+
+@pytest.mark.holds("C")
+@story(CHAT_ONLY)
+async def test_a_function_of_the_client_keeps_its_name(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH, {"name": "web_search", "input_schema": {"type": "object"}}))
+        assert (await client.reply()).json()["error"]["code"] == "tool_name_taken"
+        await client.send(responses(WEB, OWN_SEARCH))
+        talk = await stage.asked()
+        names = [tool["function"]["name"] for tool in talk.json()["tools"]]
+        assert sorted(names) == ["stoker_web_search", "web_search"]
+        talk.reply(called(("web_search", '{"query": "x"}')))
+        (call,) = (await client.reply()).json()["output"]
+        assert (call["type"], call["name"], site.asked) == ("function_call", "web_search", [])
+        stage.decisions.clear()
+
+
+@pytest.mark.holds("K")
+@story(CHAT_ONLY)
+async def test_results_without_the_seal_are_said_to_be_gone(stage: Stage) -> None:
+    found = {
+        "type": "web_search_result",
+        "url": "https://a.example/",
+        "title": "One",
+        "encrypted_content": "Eo8foreign",
+    }
+    call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tower"}}
+    result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [found]}
+    history = [
+        {"role": "user", "content": "How tall?"}, {"role": "assistant", "content": [call, result]},
+        {"role": "user", "content": "And now?"},
+    ]  # fmt: skip
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH, messages=history))
+        talk = await stage.asked()
+        (said,) = [turn["content"] for turn in talk.json()["messages"] if turn["role"] == "tool"]
+        assert GONE in said
+        talk.reply(worded("It was."))
+        assert (await client.reply()).status == 200
+        assert site.asked == []
+
+
+@pytest.mark.holds("S")
+@story(CLOUD)
+async def test_a_cloud_that_runs_the_tool_itself_gets_it_unchanged(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH))
+        talk = await stage.asked()
+        assert talk.json()["tools"] == [SEARCH]
+        talk.reply({"content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn", "usage": {}})
+        reply = await client.reply()
+        assert "tools:" not in (reply.header("x-stoker-translation") or "")
+        assert site.asked == []
+
+
+@pytest.mark.holds("R")
+@pytest.mark.parametrize("status", ["200 OK", "500 Oh"])
+def test_nothing_of_queries_and_results_is_written_down(status: str, caplog: pytest.LogCaptureFixture) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            planner = use(stage, searxng(site))
+            found = [{"url": "https://secretmark.example/", "title": "secretmark", "content": "secretmark"}]
+            site.answer = lambda path: http(json.dumps({"results": found}).encode(), status=status)
+            client = await stage.client()
+            await client.send(messages(SEARCH))
+            (await stage.asked()).reply(called(search_for("secretmark")))
+            (await stage.asked()).reply(worded("secretmark"))
+            assert (await client.reply()).status == 200
+            counts = planner.runner.counts_of(planner.tools["web"])
+            written = [str(msgspec.to_builtins(await stage.sealed())), caplog.text, counts.problem]
+            assert not any("secretmark" in text for text in written)
+
+    with caplog.at_level(logging.DEBUG, "stoker"):
+        played()

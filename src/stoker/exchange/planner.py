@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 from stoker.access.caller import Caller
 from stoker.domain.dialect import Endpoint
-from stoker.domain.errors import StokerError
+from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.server_tools import ServerToolKind, WebPage
 from stoker.exchange.attempts import AttemptHooks
 from stoker.exchange.request_context import RequestContext
 from stoker.request.codec.body_fields import BodyFields
@@ -130,3 +131,10 @@ class ToolPlanner(Planner):
         tool that it cannot do without is not there.
         """
         return None
+
+    async def run_tool(self, caller: Caller, kind: ServerToolKind, argument: str, results: int) -> list[WebPage]:
+        """What one call brings that a client makes itself, without a model. `results`: of a search, at most. On cancel
+        nothing of it runs any more. Raises StokerError: there is no such tool for this caller, or the call failed.
+        """
+        text = f"{kind.value} is not set up on this Stoker; the operator can add [tools.NAME]"
+        raise ClientError(text, code="server_tool_missing")

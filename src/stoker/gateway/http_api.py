@@ -26,6 +26,8 @@ from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
 from stoker.domain.key import Scope
 from stoker.domain.serve import Serve
+from stoker.domain.server_tools import ServerToolKind
+from stoker.exchange.planner import ToolPlanner
 from stoker.exchange.request_context import RequestContext
 from stoker.gateway.admin import Admin
 from stoker.gateway.compat.endpoints import CompatEndpoints, refuse_unless_offered
@@ -171,8 +173,13 @@ class HttpApi:
                     self._json(context, self._models(caller, route.rest))
                 case RouteKind.OLLAMA:
                     self._endpoints.ollama.admit(caller, route.rest, self.flow.settings.front_door.ollama_api)
-                    kind, text = self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20))
-                    context.reply.send_whole(200, [(b"content-type", kind)], text)
+                    body = await read_body(wire, 1 << 20)
+                    if route.rest.rpartition("/")[2] in tuple(ServerToolKind):
+                        found = await self._run_tool(context, caller, route.rest, body)
+                        context.reply.send_whole(200, JSON, msgspec.json.encode(found))
+                    else:
+                        kind, text = self._ollama_answer(caller, route.rest, body)
+                        context.reply.send_whole(200, [(b"content-type", kind)], text)
                 case RouteKind.RESPONSES | RouteKind.CONVERSATIONS if self._endpoints.responses is not None:
                     body = await read_body(wire, self.flow.settings.front_door.body_limit)
                     document = await self._endpoints.responses.handle(
@@ -285,6 +292,15 @@ class HttpApi:
             data = [self._endpoints.models.with_load_status(entry) for entry in data]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
+
+    async def _run_tool(self, context: RequestContext, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
+        """It ends if the client leaves. Raises as `OllamaEndpoints.web`."""
+        wire, tools = context.exchange, self.flow.settings.tool_planner or ToolPlanner()
+        wire.on_lost = context.leave
+        try:
+            return await context.run_cancellable(self._endpoints.ollama.web(path, body, caller, tools))
+        finally:
+            wire.on_lost = None
 
     def _ollama_answer(self, caller: Caller, path: str, body: bytes) -> tuple[bytes, bytes]:
         """Content type and body."""

@@ -1,7 +1,10 @@
-"""The read-only endpoints of Ollama's API: answered or refused, as the key or the front door says, and counted."""
+"""The endpoints of Ollama's API that ask no model: answered or refused, as the key or the front door says, and
+counted.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,6 +12,8 @@ from stoker.access.caller import Caller
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
+from stoker.domain.server_tools import ServerToolKind, WebPage
+from stoker.exchange.planner import ToolPlanner
 from stoker.request.translate.neutral.json_text import encode, loose
 from stoker.request.translate.ollama import listing
 
@@ -16,6 +21,8 @@ REPLACEMENTS = {
     "/api/chat": "POST /v1/chat/completions", "/api/generate": "POST /v1/completions", "/api/tags": "GET /v1/models",
     "/api/embed": "POST /v1/embeddings", "/api/embeddings": "POST /v1/embeddings", "/api/pull": "stoker stage",
     "/api/show": "GET /v1/models/NAME", "/api/ps": "GET /status", "/api/version": "GET /status",
+    **dict.fromkeys(("/api/web_search", "/api/experimental/web_search"), "`web_search` in POST /v1/responses"),
+    **dict.fromkeys(("/api/web_fetch", "/api/experimental/web_fetch"), "`web_fetch` in POST /v1/messages"),
 }  # fmt: skip
 """The endpoint that replaces each of Ollama's."""
 
@@ -76,8 +83,33 @@ class OllamaEndpoints:
             return b"application/json", encode(listing.PULLED[-1])
         return b"application/x-ndjson", b"".join(encode(line) + b"\n" for line in listing.PULLED)
 
+    async def web(self, path: str, body: bytes, caller: Caller, tools: ToolPlanner) -> dict[str, Any]:
+        """Answer a search or the fetching of a page, which counts as a request of the key. Raises StokerError."""
+        asked = loose(body)
+        asked = asked if isinstance(asked, dict) else {}
+        kind = ServerToolKind(path.rpartition("/")[2])
+        field = "query" if kind is ServerToolKind.SEARCH else "url"
+        argument, results = asked.get(field), asked.get("max_results", _RESULTS)
+        if not isinstance(argument, str) or not argument.strip():
+            raise ClientError(f"'{field}' must be a text that is not empty", code="bad_field", param=field)
+        if type(results) is not int or results < 1:
+            raise ClientError("'max_results' must be a whole number from 1", code="bad_field", param="max_results")
+        charge = caller.enter()
+        try:
+            pages = await tools.run_tool(caller, kind, argument, results)
+        finally:
+            caller.leave(charge)
+        if kind is ServerToolKind.SEARCH:
+            return {"results": [{"title": page.title, "url": page.url, "content": page.text} for page in pages]}
+        page = pages[0] if pages else WebPage(argument)
+        return {"title": page.title, "content": page.text, "links": list(dict.fromkeys(_LINK.findall(page.text)))}
+
 
 IsUp = Callable[[Serve], bool]
+_RESULTS = 5
+"""Of a search that does not say how many, as at Ollama."""
+_LINK = re.compile(r"\]\((https?://[^\s()]+)\)")
+"""A link of Markdown, which pages become."""
 
 
 def _named(asked: Any) -> str:

@@ -97,6 +97,8 @@ class _Page:
 
 
 _PLAIN_TEXT, _SSE = "text/plain", "text/event-stream"
+_WEB_SEARCH = _Page("Search the web, as Ollama does.", _object(("results",), results=_list()), Scope.INFERENCE)
+_WEB_FETCH = _Page("Fetch a web page, as Ollama does.", _object(("title", "content", "links")), Scope.INFERENCE)
 _PAGES: dict[str, _Page] = {
     "/": _Page("What this is.", _object(("name", "models", "status"), name={"const": "stoker"})),
     "/healthz": _Page("Liveness.", _HEALTH),
@@ -125,6 +127,10 @@ _PAGES: dict[str, _Page] = {
     "/api/version": _Page("A version for Ollama's clients.", _object(("version",), version=_TEXT), Scope.INFERENCE),
     "/api/show": _Page("One model, as Ollama shows it.", _object(), Scope.INFERENCE),
     "/api/pull": _Page("Ollama's download, of a model that is there.", "application/x-ndjson", Scope.INFERENCE),
+    "/api/web_search": _WEB_SEARCH,
+    "/api/web_fetch": _WEB_FETCH,
+    "/api/experimental/web_search": _WEB_SEARCH,
+    "/api/experimental/web_fetch": _WEB_FETCH,
     "/upstream/{serve}/{path}": _Page("A path of a serve's engine; it may have slashes.", "*/*"),
     "/running": _Page("llama-swap: the loaded models.", _object(("running",), running=_list())),
     "/unload": _Page("llama-swap: unload all models.", "*/*", Scope.ADMIN),

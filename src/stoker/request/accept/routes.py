@@ -81,6 +81,15 @@ _PLAIN = {
     "/api/show": Route(RouteKind.OLLAMA, rest="/api/show", methods=("POST",)),
     "/api/pull": Route(RouteKind.OLLAMA, rest="/api/pull", methods=("POST",)),
     **{
+        path: Route(RouteKind.OLLAMA, rest=path, methods=("POST",), has_side_effects=True)
+        for path in (
+            "/api/web_search",
+            "/api/web_fetch",
+            "/api/experimental/web_search",
+            "/api/experimental/web_fetch",
+        )
+    },
+    **{
         path: Route(RouteKind.COMPAT, rest=path, methods=_GET)
         for path in ("/running", "/logs", "/logs/stream", "/models", "/models/sse", "/props")
     },
@@ -148,7 +157,6 @@ NOT_OFFERED = {
     ),
     "Ollama's API": (
         "/api/blobs", "/api/copy", "/api/create", "/api/delete", "/api/me", "/api/push", "/api/signout",
-        "/api/web_fetch", "/api/web_search",
     ),
 }  # fmt: skip
 """Paths of other APIs that Stoker does not offer, so that a client is not told they are unknown. Each stands for itself
