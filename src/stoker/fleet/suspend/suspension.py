@@ -150,6 +150,6 @@ async def _kill(spawning: asyncio.Task[asyncio.subprocess.Process]) -> None:
         _unended.add(reaping)
         reaping.add_done_callback(_unended.discard)
         log.warning(
-            "the CUDA driver does not answer and holds the program that asks it (process %d): see `nvidia-smi`, `dmesg`",
+            "the CUDA driver does not answer and holds the program that asks it (process %d): see `nvidia-smi`",
             helper.pid,
         )
