@@ -89,8 +89,8 @@ def choices(
     `on_header`: which file is read, its number, and how many. Raises HubRefused and CopyStopped.
     """
     files = {file.path: file for file in repository.files}
-    every_model, every_folder = _models(files, under)
-    models, folders = every_model[:MOST_MODELS], every_folder[:MOST_MODELS]
+    all_models, all_folders = _models(files, under)
+    models, folders = all_models[:MOST_MODELS], all_folders[:MOST_MODELS]
     found, count = [], len(models) + len(folders)
     for number, paths in enumerate(models, start=1):
         on_header(paths[0], number, count)
