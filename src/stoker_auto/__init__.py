@@ -10,5 +10,6 @@ commands/    `stoker route`, `promote`, `profile`, `eval classifier`, `decisions
 
 server       the part of the server: start reading here      pages, operations   its paths below /admin
 counts       totals of routed requests, for /metrics         exposition  their series
+spending     what a routed request cost, compared with the most expensive cloud
 routing_report   what routing did, from recorded decisions; pure
 """

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from stoker.domain.decision import Attempt, Decision, Routed
-from stoker.domain.spending import saved
 from stoker.domain.task import ClassSource
 from stoker.domain.tier import Cost, Verdict
 from stoker.store import labels
+from stoker_auto.spending import saved
 from stoker_content.verify.finding import CHECKS
 
 SOURCES = frozenset(ClassSource)

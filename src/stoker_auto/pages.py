@@ -9,7 +9,6 @@ from typing import Any
 from stoker.domain.errors import ClientError
 from stoker.domain.routing import includes_class
 from stoker.domain.run import Fingerprint
-from stoker.domain.spending import cloud_costs
 from stoker.domain.tier import Demotion, ProfileRow, Tier
 from stoker.gateway.operations import PageRequest
 from stoker.request.decide.names import Names
@@ -19,6 +18,7 @@ from stoker_auto.promotion.promotions import Promotions
 from stoker_auto.routing.dispatch import Dispatcher
 from stoker_auto.routing.router import TierRouter
 from stoker_auto.routing_report import report, verdicts_of
+from stoker_auto.spending import cloud_costs
 from stoker_lab.statistics.stats import wilson
 
 CONSIDERED = 10_000

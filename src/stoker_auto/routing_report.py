@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from stoker.domain.decision import Decision, Routed
-from stoker.domain.spending import always_cloud, saved
 from stoker.domain.tier import Cost, ProfileRow, Verdict
+from stoker_auto.spending import always_cloud, saved
 from stoker_lab.statistics.stats import Interval, wilson
 
 Verdicts = Mapping[tuple[str, str], Verdict]

@@ -27,7 +27,6 @@ from stoker.domain.events import (
 from stoker.domain.gate import MovedAlias
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Serve, replicas_of
-from stoker.domain.spending import cloud_costs
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.planner import Planner
@@ -53,6 +52,7 @@ from stoker_auto.routing.dispatch import Dispatcher
 from stoker_auto.routing.prewarm import Prewarmer
 from stoker_auto.routing.router import TierRouter
 from stoker_auto.routing.tier_quality import TierQuality
+from stoker_auto.spending import cloud_costs
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -1,5 +1,6 @@
 """Workers whose address may change: found, proved, and followed by an ingress (route sync) or by serves.
 
+edge         an edge as the program has it      table      `[edge.NAME]`: its keys and rules
 sync         one run: under the lock, interrupted switches first
   plan       the order of the steps, as a table; read it first
   switch     carries out each step

@@ -1,5 +1,6 @@
 """Traces and metrics by OpenTelemetry, if `[telemetry]` is configured.
 
+settings     `[telemetry]`: its keys               table      its rules
 telemetry    TelemetrySender: what the event loop tells it, and the thread that sends it
 environment  which OTEL_* variables count
 measures     histograms of requests

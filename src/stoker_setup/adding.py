@@ -161,11 +161,13 @@ class ServeLines:
     size: int
     context: int
     is_guess: bool = False
+    is_whole: bool = False
+    """Whether the context is all that the model was trained for."""
     parallel: int = 1
     engine: str = ""
     """Empty: the usual one."""
-    setting: str = ""
-    """A further `key = value`."""
+    settings: Sequence[str] = ()
+    """Further lines, `key = value`, with which it was judged."""
     source: str = ""
     sha256: Mapping[str, str] = field(default_factory=dict)
 
@@ -173,7 +175,9 @@ class ServeLines:
 def block(lines: ServeLines) -> str:
     """The text of the `[[serve]]`, with a comment at each choice."""
     few = f"; coding agents need about {AGENT_CONTEXT} or more" if lines.context < AGENT_CONTEXT else ""
-    why = "a guess: nothing says what fits" if lines.is_guess else "as many as model and memory allow"
+    why = "all that the model was trained for" if lines.is_whole else "the most that fit"
+    if lines.is_guess:
+        why = "a guess: nothing says what fits"
     pairs = [f"{quote(name)} = {quote(digest)}" for name, digest in lines.sha256.items()]
     text = [
         f"# {comment(lines.title)}, by `stoker add`; `stoker remove {lines.name}` takes it out",
@@ -184,7 +188,7 @@ def block(lines: ServeLines) -> str:
         f"slot = {quote(lines.slot)}",
         f"context = {lines.context:<20}# tokens that one request may use: {why}{few}",
         f"parallel = {lines.parallel:<19}# requests at once; memory grows with context x parallel",
-        *([f"{lines.setting:<30}# so that it fits"] if lines.setting else []),
+        *(f"{line:<30}# so that it fits" for line in lines.settings),
         *([f"source = {quote(lines.source)}"] if lines.source else []),
         *([f"sha256 = {{ {pairs[0]} }}"] if len(pairs) == 1 else ["[serve.sha256]", *pairs] if pairs else []),
     ]

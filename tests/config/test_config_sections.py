@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from stoker import extensions
-from stoker.config.changes import changed_settings
+from stoker.config.changes import changed_settings, restart_problems
 from stoker.config.document import ConfigDocument
 from stoker.config.effective import schema, show
-from stoker.config.sections import Section
+from stoker.config.sections import Section, WholeFile
 from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
 from stoker.domain.kinds import Duration, FilePath, setting
@@ -102,3 +102,28 @@ def test_a_table_whose_extension_is_missing_is_a_warning_that_names_it(
     ]
     assert changed_settings(settings, loaded('[tools.web]\nkind = "searxng"\n')) == ["tool_loop"]
     assert "unknown key" in problems("[toolz]\n")[0]
+
+
+def test_a_rule_sees_the_rest_of_the_file_and_values_may_follow_from_others(
+    loaded: Callable[[str], Settings], problems: Callable[[str], list[str]], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def slots_have_a_tally(doc: ConfigDocument, tables: dict[str, Tally], whole: WholeFile) -> None:
+        assert whole.directory == tmp_path
+        for name in tables.keys() - whole.file.slots.keys():
+            doc.problem(("tally", name), "there is no such slot")
+
+    def with_files(tables: dict[str, Tally], directory: Path) -> dict[str, Tally]:
+        return {name: msgspec.structs.replace(one, file=str(directory / name)) for name, one in tables.items()}
+
+    section = Section(
+        Tally, "Counts.", by_name=True, check_with=slots_have_a_tally, complete=with_files, needs_replacement=True
+    )
+    monkeypatch.setattr("stoker.config.sections.load", {f"{__name__}:SECTION": section}.__getitem__)
+    assert problems('[slots.a]\n[tally.b]\nevery = "1s"\n') == ["2: key 'tally.b': there is no such slot"]
+    settings = loaded("[slots.a]\n[tally.a]\n")
+    assert settings.names_in("tally") == ("a",)
+    assert show(settings)["tally"] == {"a": {"every": "1m", "file": str(tmp_path / "a")}}
+    changed = changed_settings(settings, loaded('[slots.a]\n[tally.a]\nevery = "1s"\n'))
+    assert changed == ["tally.a.every"]
+    assert "stoker up --replace" in restart_problems(changed)[0]

@@ -15,6 +15,7 @@ VALIDATED = (
     "test_a_validator_is_measured_once_and_the_configuration_check_knows"
 )
 
+ADDED = "tests/setup/test_cli_add.py::test_from_nothing_to_an_answer_and_back"
 LAUNCHED = "tests/scenarios/test_agents.py::test_an_agent_is_launched_with_nothing_of_its_own_changed"
 MCP_TOOLS = "tests/tools/test_cli_tools.py::test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at"
 ELSEWHERE = {
@@ -106,6 +107,9 @@ ELSEWHERE = {
     "test_one_call_shows_what_a_model_would_get_and_says_why_it_failed",
     "stoker profile import profile.json": "tests/auto/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
+    "stoker add hf:unsloth/Qwen3-8B-GGUF": ADDED,
+    "stoker remove qwen3-8b": ADDED,
+    "stoker remove qwen3-8b --weights": ADDED,
     "stoker launch claude-code": LAUNCHED,
     'stoker launch codex --model coder -- exec "fix the tests"': LAUNCHED,
 }

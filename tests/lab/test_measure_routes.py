@@ -8,9 +8,9 @@ import pytest
 
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.routing import RouterSettings
-from stoker.domain.spending import always_cloud, cloud_costs, saved, spent
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
 from stoker_auto.routing_report import TierRoute, silent_failure_interval, tier_routes, total_route, verdicts_of
+from stoker_auto.spending import always_cloud, cloud_costs, saved
 from stoker_lab.statistics.stats import wilson
 
 CLOUD = (Cost(10.0, 100.0),)
@@ -116,7 +116,7 @@ def test_the_dearest_cloud_is_the_one_that_these_tokens_would_cost_most_at() -> 
 def test_only_the_answer_that_the_client_got_is_priced_at_the_cloud() -> None:
     decision = made(tried("a", "empty", cost=1.0), tried("b", cost=None))
     assert decision.routed is not None
-    assert spent(decision.routed) == 1.0
+    assert decision.routed.cost == 1.0
     assert always_cloud(decision, CLOUD) == pytest.approx(0.02)
     assert saved(decision, CLOUD) == pytest.approx(0.02 - 1.0)
     assert saved(made(tried("a", "empty"), outcome="upstream_failed"), CLOUD) is None

@@ -287,6 +287,17 @@ ELSEWHERE = {
     "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
     "stoker fit hf:1": "tests/setup/test_cli_fit_hub.py::test_a_file_that_is_not_there_leads_to_those_that_are",
     "stoker client 1": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
+    "stoker add": "tests/setup/test_cli_add.py::test_a_model_is_fetched_whole_and_a_first_configuration_written",
+    "stoker client curl --model 1": "tests/setup/test_cli_add.py::"
+    "test_a_model_is_fetched_whole_and_a_first_configuration_written",
+    "stoker add hf:1": "tests/setup/test_cli_add.py::test_what_a_wrong_way_proposes_is_typed",
+    "stoker add hf:1 --dry-run": "tests/setup/test_cli_add.py::test_what_a_wrong_way_proposes_is_typed",
+    "stoker remove 1": "tests/setup/test_cli_add.py::"
+    "test_a_second_one_is_a_block_at_the_end_and_remove_undoes_it_to_the_byte",
+    "stoker add MODEL": "tests/setup/test_cli_add.py::test_what_is_proposed_for_the_words_of_other_programs_is_typed",
+    "stoker remove NAME": "tests/setup/test_cli_add.py::test_what_is_proposed_for_the_words_of_other_programs_is_typed",
+    "stoker launch 1 --model 1": "tests/scenarios/test_agents.py::"
+    "test_from_nothing_to_an_agent_that_answers_takes_two_commands",
     "stoker tools try 1 weather": "tests/tools/test_cli_tools.py::"
     "test_what_doctor_proposes_for_a_tool_that_does_not_answer_shows_what_is_wrong",
     "stoker launch 11 --anyway": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",

@@ -7,10 +7,14 @@ cannot be installed is skipped with the reason.
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import psutil
 import pytest
 from bench.agents import clients, compaction, install, overflow, searching, session
 from bench.agents.clients import Setup
@@ -20,6 +24,10 @@ from bench.agents.session_paths import SessionPaths
 from bench.agents.table import CLIENTS
 from bench.agents.task import ASKED, FILE
 from bench.up import program
+from tests.setup.hub_stand_in import HubStandIn
+
+import stoker as stoker_package
+from stoker.cli.machine.ports import free_port
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(900)]
 WHERE = Path(os.environ.get("STOKER_AGENTS") or Path(__file__).resolve().parents[2] / "build" / "agents")
@@ -153,6 +161,62 @@ def test_codex_needs_nothing_but_the_address_through_two_compactions(
     assert not any(words in found.said for words in compaction.TRANSPORT_TROUBLE), found.said
     assert all((step.outcome, step.status) == ("served", 200) for step in found.steps), found.steps
     assert found.summaries == [False, False, True, True, True], "a call, a summary, a call, a summary, the end"
+
+
+@pytest.mark.llama
+def test_from_nothing_to_an_agent_that_answers_takes_two_commands(installed: Installed, tmp_path: Path) -> None:
+    """A repository of the hub's stand-in, the real engine, a real agent; the second command is what the first one
+    proposes. The model is a tiny one that claims a long context, so its words are nonsense.
+    """
+    (client,) = clients.named(CLIENTS, ["opencode"])
+    command = installed(client)
+    stoker = program()
+    assert stoker is not None
+    home = Path(tempfile.mkdtemp(prefix="add-", dir="/tmp"))
+    hub = HubStandIn()
+    hub.repositories["org/long"] = {"long-Q8_0.gguf": long_context(tmp_path)}
+    kept = ("LANG", "TMPDIR")
+    environment = {name: os.environ[name] for name in kept if name in os.environ} | {
+        "HOME": str(home), "HF_ENDPOINT": hub.url, "PATH": f"{command.parent}:{os.environ['PATH']}", "NO_COLOR": "1",
+    }  # fmt: skip
+
+    def typed(*words: str) -> str:
+        done = subprocess.run([stoker, *words], cwd=home, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    try:
+        added = typed("add", "hf:org/long", "--yes")
+        following = added.splitlines()[-1].removeprefix("next: stoker ")
+        assert following == "launch opencode --model long"
+        config = home / "stoker.toml"
+        config.write_text(config.read_text().replace("port = 8000", f"port = {free_port()}"))
+        answered = typed(*following.split(), "--", "run", "Say hello.")
+        assert answered.strip(), "the agent prints what the model said"
+    finally:
+        ours = [one for one in psutil.process_iter() if str(home / "stoker.toml") in _command(one)]
+        for one in ours:
+            one.terminate()
+        psutil.wait_procs(ours, 60)
+        hub.close()
+        shutil.rmtree(home)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def long_context(folder: Path) -> Path:
+    """The shipped model, with another number for its context."""
+    content = (Path(stoker_package.__file__).parent / "models" / "spark.gguf").read_bytes()
+    key = b"llama.context_length"
+    at = content.index(key) + len(key) + 4
+    path = folder / "long.gguf"
+    path.write_bytes(content[:at] + (65536).to_bytes(4, "little") + content[at + 4 :])
+    return path
 
 
 @pytest.mark.parametrize("serve", ["chat", "messages"])

@@ -186,6 +186,16 @@ def test_what_a_wrong_way_proposes_is_typed(hub: HubStandIn, capsys: Captured) -
         assert "ember-F16.gguf" in capsys.readouterr().out
 
 
+def test_what_is_proposed_for_the_words_of_other_programs_is_typed(hub: HubStandIn, capsys: Captured) -> None:
+    for word, placeholder, value in (("pull", "MODEL", "hf:org/tiny"), ("rm", "NAME", "ember")):
+        assert run([word, value]) == 2
+        said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+        proposed = said.partition("Use: stoker ")[2].partition(",")[0].rstrip(".╰─╯ ").replace(placeholder, value)
+        yes = ["--yes", "--no-preflight"] if word == "pull" else []
+        assert run([*shlex.split(proposed), *yes]) == 0
+    assert load(Path("stoker.toml")).serves == ()
+
+
 @pytest.mark.parametrize(
     ("answers", "says"),
     [
@@ -383,7 +393,7 @@ def test_from_nothing_to_an_answer_and_back(hub: HubStandIn, home: Path, port: i
 
 
 def _bytes_in(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*.gguf*") if path.is_file())
+    return sum(path.stat().st_size for path in folder.rglob("*.part") if path.is_file())
 
 
 def _chat(port: int, model: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from stoker.app.reload import Reloader
 from stoker.app.server_parts import ServerAccess, ServerParts, build_server_parts
 from stoker.app.store_parts import StoreParts, build_store
 from stoker.domain.errors import ConfigError
-from stoker.domain.spending import cloud_prices
+from stoker.domain.routing import cloud_prices
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.upstream_client import UpstreamClient

@@ -18,7 +18,7 @@ from stoker.app.context import ReadAgain
 from stoker.app.parts import ProgramParts
 from stoker.blocking import in_own_thread
 from stoker.domain.errors import ClientError, ConfigError
-from stoker.domain.spending import cloud_prices
+from stoker.domain.routing import cloud_prices
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,9 @@ def unknown_key(path: KeyPath) -> str:
     key = str(path[-1])
     found = section(str(path[0]))
     if found is None:
-        known = keys_at(File, path[:-1]) + ([] if path[:-1] else list(extension_sections()))
+        known = keys_at(File, path[:-1])
+        if len(path) == 1:
+            known = [*{*known, *SHIPPED, *extension_sections()}]
     else:
         known = keys_at(found.table, path[2 if found.by_name else 1 : -1])
     hint = did_you_mean(key, known)

@@ -52,11 +52,11 @@ def warnings(settings: Settings) -> list[str]:
 def _missing_extensions(settings: Settings) -> Iterator[str]:
     """Tables that an extension reads which cannot be used."""
     tables = (("[[tier]]", "auto", settings.router), ("[cluster.NAME]", "ray", settings.clusters))
-    for table in settings.unread:
-        yield f"[{table}] has no effect: it needs the extension {SHIPPED[table]}, {missing_because(SHIPPED[table])}"
     for table, extension, value in tables:
         if value and not is_usable(extension):
             yield f"{table} has no effect: it needs the extension {extension}, {missing_because(extension)}"
+    for table in settings.unread:
+        yield f"[{table}] has no effect: it needs the extension {SHIPPED[table]}, {missing_because(SHIPPED[table])}"
 
 
 def _door(settings: Settings) -> Iterator[str]:

@@ -11,10 +11,10 @@ errors    errors by fault, each with its HTTP status
 prompt    what a model is asked, whatever the dialect; answer: what it answers
 key       Key, Scope: what a caller may do; runtime_key: keys made while Stoker runs; usage: what requests used
 task      Task: the class of a request; Outline: what routing reads of a request
-tier      Tier: a serve that routing may choose, with its cost; routing: the settings of routing; spending: costs
+tier      Tier: a serve that routing may choose, with its cost; routing: the settings of routing
 alias_choice   aliases for one of several serves; request_parameters: what a serve sets in bodies
-orchestrator   a worker, and the checks of its blocks; prediction: the models that requests will need next
-edge      a worker whose address may change; cluster: machines that run serves as jobs
+prediction     the models that requests will need next
+cluster   machines that run serves as jobs
 nearest   names that resemble each other; printable: text as people see it; merge_patch: what changed in a document
 run       Run: the result of a measurement; gate: what a serve has to prove before an alias may mean it
 conversation  which conversation a request continues

@@ -67,6 +67,11 @@ class Routed(msgspec.Struct):
     graded: str = ""
     """A judge's grade of the answer. Only the running Stoker knows it; it is not stored."""
 
+    @property
+    def cost(self) -> float:
+        """The known cost of the request, including discarded answers."""
+        return sum(attempt.cost or 0.0 for attempt in self.attempts)
+
 
 class OrchestratedRecord(msgspec.Struct):
     """How a request that names an orchestrator was answered. `block_by_block` fills the counts."""

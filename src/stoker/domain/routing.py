@@ -10,7 +10,7 @@ import msgspec
 
 from stoker.domain.kinds import ByName, Count, FilePath, Flat, Name, SomeDuration, Text, setting
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG
-from stoker.domain.tier import Price, Tier
+from stoker.domain.tier import Cost, Price, Tier
 
 AUTO = "auto"
 """The model name that lets Stoker choose the model; `auto:CLASS` declares the task class, too."""
@@ -181,6 +181,11 @@ class RouterSettings(msgspec.Struct, frozen=True):
         if not includes_class(task_class, tier.classes):
             return False
         return not tier.cloud or (self.allow_cloud and includes_class(task_class, self.cloud_classes))
+
+
+def cloud_prices(router: RouterSettings | None) -> dict[str, Cost]:
+    """The price of each cloud, by the name of its serve."""
+    return {} if router is None else {tier.serve: tier.cost for tier in router.tiers if tier.cloud}
 
 
 def is_reserved(name: str) -> bool:

@@ -24,10 +24,10 @@ _RIGHT = ("TRIED", "FIRST", "ANSWERED", "RATE (95 %)", "ESCALATED", "REPAIRS", "
 
 
 def print_routes(installation: Installation, found: list[Decision], json: bool) -> None:
-    from stoker.domain.spending import cloud_costs
     from stoker.store.profile import configured_rows
     from stoker_auto.commands.live_grades import live_grades, uncounted_grades
     from stoker_auto.routing_report import report, verdicts_of
+    from stoker_auto.spending import cloud_costs
 
     router = None if installation.settings is None else installation.settings.router
     clouds = cloud_costs(router)

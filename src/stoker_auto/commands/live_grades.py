@@ -9,8 +9,8 @@ from stoker.cli.console.installation import Installation
 from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
-    from stoker.domain.spending import DailySpending
     from stoker_auto.quality.live_grades_file import GradedRows
+    from stoker_auto.spending import DailySpending
 
 
 def live_rows(installation: Installation) -> GradedRows:
@@ -22,8 +22,8 @@ def live_grades(installation: Installation) -> tuple[GradedRows, DailySpending]:
     """The grades, and what grading cost on its last day. Also works if Stoker does not run. A file that cannot be
     read is reported, and counts as empty.
     """
-    from stoker.domain.spending import DailySpending
     from stoker_auto.quality.live_grades_file import path_of, read
+    from stoker_auto.spending import DailySpending
 
     try:
         return read(path_of(installation.state))

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.errors import ConfigError
-from stoker.domain.spending import DailySpending
 from stoker.domain.tier import GradedRow
 from stoker.store.profile import MAX_BYTES, check_rows
+from stoker_auto.spending import DailySpending
 
 log = logging.getLogger("stoker.store")
 VERSION = 1

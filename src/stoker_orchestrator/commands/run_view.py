@@ -104,10 +104,8 @@ def cost_of(decision: Decision, settings: Settings | None) -> float | None:
     """Of worker and validator together, in the currency of the tiers. None: neither is a tier, or the worker's tokens
     are not known.
     """
-    from stoker.domain.spending import spent
-
     if decision.routed is not None and decision.routed.attempts:
-        return spent(decision.routed)
+        return decision.routed.cost
     router, record = settings.router if settings is not None else None, decision.orchestrated
     prices = {tier.serve: tier.cost for tier in reversed(router.tiers)} if router is not None else {}
     if decision.input_tokens is None or decision.output_tokens is None:

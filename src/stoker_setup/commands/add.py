@@ -248,12 +248,12 @@ def _of_hub(request: HubRequest, ground: _Ground, asks: bool, json: bool) -> _Ch
 
     repository, every = read_choices(hub, request.repository, request.revision, under, judge)
     found = select(every, request.wanted)
-    again = f"stoker add hf:{request.repository}"
     if not every and not under:
         text = f"{request.repository} has no model that an engine here could run: neither GGUF nor safetensors files"
         raise UsageError(text, code="no_model")
     if not found:
-        text = f"{request.repository} has no model {request.wanted}; what it has: {again} --dry-run{ground.place}"
+        text = f"{request.repository} has no model {request.wanted}; what it has: "
+        text += f"stoker add hf:{request.repository} --dry-run{ground.place}"
         raise UsageError(text, code="no_model")
     if not json:
         show_choices(found, ground.devices, 1, is_numbered=asks and len(found) > 1)
@@ -426,9 +426,10 @@ def _lines(chosen: _Chosen, ground: _Ground, name: str | None, fetched: Prefetch
         size=sum(fetched.sizes.values()) if fetched is not None else choice.size,
         context=choice.context or CONTEXT,
         is_guess=choice.context is None,
+        is_whole=choice.context is not None and choice.context == choice.trained,
         parallel=chosen.parallel,
         engine=those(lambda one: one.weights is Weights.FOLDER)[0] if is_folder else "",
-        setting=choice.setting,
+        settings=choice.setting.splitlines(),
         source=chosen.source,
         sha256=_digests(fetched),
     )
@@ -446,8 +447,11 @@ def _say_plan(chosen: _Chosen, ground: _Ground, lines: ServeLines) -> None:
     choice = chosen.choice
     size = f", {figures.size(choice.size)}" if choice.size else ""
     fits = f": {choice.verdict}, context {choice.context}" if choice.context is not None else ""
-    setting = f", with `{choice.setting}`" if choice.setting else ""
+    setting = ", with " + " and ".join(f"`{line}`" for line in choice.setting.splitlines()) if choice.setting else ""
     terminal.say(f"adds {chosen.title}{size}{fits}{setting}")
+    if choice.devices:
+        terminal.note(f"stoker: it was judged for {' and '.join(choice.devices)}: `devices` of slot {ground.slot.name} "
+                      "has to name them, and no others")  # fmt: skip
     others = [one.name for one in adding.users(ground.settings, ground.slot.name)]
     if others and ground.slot.memory is None:
         terminal.say(

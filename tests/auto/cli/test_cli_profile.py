@@ -11,11 +11,11 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.main import run
-from stoker.domain.spending import DailySpending
 from stoker.domain.tier import Demotion, GradedRow, ProfileRow, Verdict
 from stoker.store.profile import encode
 from stoker_auto.quality.demotions_file import Demotions, path_of
 from stoker_auto.quality.live_grades_file import encode as live
+from stoker_auto.spending import DailySpending
 
 TIERS = """
 [[tier]]

@@ -11,11 +11,11 @@ from tests.cli.test_cli_following import made
 
 from stoker.cli.main import run
 from stoker.domain.decision import Attempt
-from stoker.domain.spending import DailySpending
 from stoker.domain.tier import LIVE, ProfileRow, Verdict
 from stoker.store.decisions import DecisionLog
 from stoker.store.profile import encode as encode_profile
 from stoker_auto.quality.live_grades_file import encode
+from stoker_auto.spending import DailySpending
 
 TIERS = """
 [[tier]]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.errors import ConfigError
-from stoker.domain.spending import DailySpending
 from stoker.domain.tier import LIVE, GradedRow, Verdict
 from stoker.store.files import atomic
 from stoker_auto.quality.live_grades_file import encode, path_of, read, recover
+from stoker_auto.spending import DailySpending
 
 ROW = GradedRow(
     "cheap",

@@ -3,7 +3,6 @@
 Most are records of `domain`, which the program uses as they are. Here are the others:
 
 file     the whole file
-edge     `[edge.NAME]`
 gates    `[alias.NAME]`
 router   `[[tier]]`
 """

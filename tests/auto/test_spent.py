@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.decision import Decision, Routed
-from stoker.domain.spending import DailySpending, always_cloud, day_of
 from stoker.domain.tier import Cost
+from stoker_auto.spending import DailySpending, always_cloud, day_of
 
 NOON = 1_795_262_400.0
 """2026-11-21, 12:00 UTC."""

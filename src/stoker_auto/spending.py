@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from stoker.domain.decision import Decision, Routed
+from stoker.domain.decision import Decision
 from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import Cost
 
@@ -35,16 +35,6 @@ def cloud_costs(router: RouterSettings | None) -> tuple[Cost, ...]:
     return () if router is None else tuple(tier.cost for tier in router.tiers if tier.cloud)
 
 
-def cloud_prices(router: RouterSettings | None) -> dict[str, Cost]:
-    """The price of each cloud, by the name of its serve."""
-    return {} if router is None else {tier.serve: tier.cost for tier in router.tiers if tier.cloud}
-
-
-def spent(routed: Routed) -> float:
-    """The known cost of a request, including discarded answers."""
-    return sum(attempt.cost or 0.0 for attempt in routed.attempts)
-
-
 def always_cloud(decision: Decision, clouds: Iterable[Cost]) -> float | None:
     """What the answer that the client got would have cost at the cloud tier that is most expensive for its tokens.
 
@@ -64,4 +54,4 @@ def saved(decision: Decision, clouds: Iterable[Cost]) -> float | None:
     unknown.
     """
     instead = always_cloud(decision, clouds)
-    return None if instead is None or decision.routed is None else instead - spent(decision.routed)
+    return None if instead is None or decision.routed is None else instead - decision.routed.cost
