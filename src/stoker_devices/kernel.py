@@ -154,12 +154,16 @@ def _counters(facts: Mapping[str, str], at: float) -> dict[str, EngineBusy]:
             kind = key.removeprefix(_CYCLES)
             total = _leading(facts.get(f"{_TOTAL_CYCLES}{kind}", ""))
             if total is not None:
-                found[kind] = EngineBusy(number, total)
+                found[kind] = EngineBusy(number, total * _capacity(facts, kind))
         elif key.startswith(_ENGINE) and not key.startswith(_CAPACITY):
             kind = key.removeprefix(_ENGINE)
-            engines = _leading(facts.get(f"{_CAPACITY}{kind}", "")) or 1
-            found[kind] = EngineBusy(number, int(at * 1e9) * engines)
+            found[kind] = EngineBusy(number, int(at * 1e9) * _capacity(facts, kind))
     return found
+
+
+def _capacity(facts: Mapping[str, str], kind: str) -> int:
+    """How many engines of a kind the device has, which its counters of busy time add up."""
+    return _leading(facts.get(f"{_CAPACITY}{kind}", "")) or 1
 
 
 def _leading(text: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from stoker.fleet.memory.devices import Amd, Intel, Nvidia
 from stoker_devices import kernel, nvidia
 from stoker_devices.reading import DeviceReading, completed, silent
 
+log = logging.getLogger("stoker.devices")
 EVERY = 2.0
 """Seconds between two readings."""
 LOOK_AGAIN = 60.0
@@ -36,20 +38,32 @@ class Sampler:
         self._now = now
         self._proc = proc
         self._last: dict[str, DeviceReading] = {}
+        self._failed: set[str] = set()
+        """Vendors of which a reading has failed: the first of each is logged."""
 
     def read(self) -> tuple[DeviceReading, ...]:
         """Each device as it is now. One that was there before and does not answer has only its name."""
         at = self._now()
         found = [
-            *nvidia.read(self._nvidia, at),
-            *kernel.read_amd(self._amd, at),
-            *kernel.read_intel(self._intel, at, self._proc),
+            *self._of_vendor("NVIDIA", lambda: nvidia.read(self._nvidia, at)),
+            *self._of_vendor("AMD", lambda: kernel.read_amd(self._amd, at)),
+            *self._of_vendor("Intel", lambda: kernel.read_intel(self._intel, at, self._proc)),
         ]
         complete = [completed(self._last.get(one.name), one) for one in found]
         here = {one.name for one in complete}
         gone = [silent(one, at) for name, one in self._last.items() if name not in here]
         self._last = {one.name: one for one in (*complete, *gone)}
         return tuple(sorted(self._last.values(), key=lambda one: (one.device.vendor, one.device.index)))
+
+    def _of_vendor(self, vendor: str, read: Callable[[], list[DeviceReading]]) -> list[DeviceReading]:
+        """Empty if it fails: files of /sys come and go while they are read."""
+        try:
+            return read()
+        except Exception as error:
+            if vendor not in self._failed:
+                log.warning("%s devices could not be read, and are again in a moment: %r", vendor, error)
+            self._failed.add(vendor)
+            return []
 
 
 def all_silent(readings: Sequence[DeviceReading], at: float) -> tuple[DeviceReading, ...]:

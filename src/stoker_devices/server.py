@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stoker.app.server_parts import RunningServer, ServerAccess, ServerContext, ServerPart
-from stoker.blocking import StillBlocked, in_own_thread
+from stoker.blocking import in_own_thread
 from stoker.domain.access import Settings
 from stoker.domain.serve import Driver, Serve, Slot, joined_slot, replicas_of
 from stoker.engines.registry import engine_of
 from stoker.fleet.swapping.conductor import Conductor
 from stoker_devices.power import SlotPower
 from stoker_devices.reading import ALARMING, DeviceReading, Throttle
-from stoker_devices.sampler import Sampler, all_silent, pause
+from stoker_devices.sampler import EVERY, Sampler, all_silent, pause
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+log = logging.getLogger("stoker.devices")
 ANSWERS_WITHIN = 5.0
-"""Seconds after which a reading is given up; its thread is left behind, and no second one is started until it ends."""
+"""Seconds after which devices are shown as silent; the reading goes on, and no second one is started until it ends."""
 LASTING = 5
 """Readings in a row after which throttling is an event."""
 _SUBJECT = "the accelerators"
@@ -45,6 +47,8 @@ class DevicesPart(ServerPart):
         self._sampled_at: float | None = None
         self._throttled_for: dict[str, int] = {}
         """By device: how many readings in a row."""
+        self._has_failed = False
+        """A reading: the first one is logged."""
         self.watts_of = self._watts_of
 
     def connect(self, server: ServerAccess) -> None:
@@ -59,14 +63,29 @@ class DevicesPart(ServerPart):
     async def run(self, server: RunningServer) -> None:
         while True:
             began = time.monotonic()
-            try:
-                async with asyncio.timeout(ANSWERS_WITHIN):
-                    readings = await in_own_thread(self._sampler.read, _SUBJECT)
-            except (TimeoutError, StillBlocked):
-                readings = all_silent(self._readings, began)
-            now = time.monotonic()
+            readings = await self._read(began)
+            now, is_first = time.monotonic(), not self._readings
             self.on_readings(readings, now)
-            await asyncio.sleep(pause(bool(readings), now - began))
+            took = 0.0 if is_first else now - began  # the first one may have had to start the driver
+            await asyncio.sleep(pause(bool(readings), took))
+
+    async def _read(self, began: float) -> tuple[DeviceReading, ...]:
+        """What devices say, however late: until then, and if reading fails, they are silent."""
+        reading = asyncio.get_running_loop().create_task(in_own_thread(self._sampler.read, _SUBJECT))
+        try:
+            limit = ANSWERS_WITHIN
+            while not (await asyncio.wait({reading}, timeout=limit))[0]:
+                now = time.monotonic()
+                self.on_readings(all_silent(self._readings, now), now)
+                limit = EVERY
+            return reading.result()
+        except Exception as error:
+            if not self._has_failed:
+                log.warning("accelerators could not be read, and are again in a moment: %r", error)
+            self._has_failed = True
+            return all_silent(self._readings, began)
+        finally:
+            reading.cancel()
 
     def on_readings(self, readings: tuple[DeviceReading, ...], now: float) -> None:
         """`now`: monotonic seconds."""

@@ -89,6 +89,22 @@ def test_a_device_that_stops_answering_is_unknown_and_costs_the_others_nothing(t
     assert [one.watts for one in machine.read()] == [203.0, 61.5]
 
 
+def test_a_vendor_whose_reading_fails_is_silent_and_costs_the_others_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder of sensors can vanish while it is listed: the driver is loaded again."""
+    machine = Machine(tmp_path, nvml(**FIGURES))
+    machine.has("card0", AMD)
+    machine.read()
+    with monkeypatch.context() as patched:
+        patched.setattr("stoker_devices.kernel._monitor", lambda card: int("hwmon has gone"))
+        for _ in range(2):
+            assert [(one.name, one.watts) for one in machine.read()] == [("amd:0", None), ("nvidia:0", 61.5)]
+    assert [one.watts for one in machine.read()] == [203.0, 61.5]
+    [record] = caplog.records
+    assert "AMD devices could not be read" in record.getMessage()
+
+
 def test_what_the_kernel_shows_of_an_amd_device(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     folder = machine.has("card0", AMD)
@@ -120,6 +136,12 @@ def test_what_the_kernel_shows_of_an_intel_device_and_the_programs_that_use_it(t
     (machine.proc / "7/fdinfo/3").write_text(XE.format(busy=3000, total=12500))
     [one] = machine.read()
     assert (one.use, one.watts) == (0.8, 150.0)
+    two = "drm-engine-capacity-ccs: 2\n"
+    (machine.proc / "7/fdinfo/3").write_text(XE.format(busy=3000, total=12500) + two)
+    machine.read()
+    (machine.proc / "7/fdinfo/3").write_text(XE.format(busy=5000, total=15000) + two)
+    [one] = machine.read()
+    assert one.use == pytest.approx(0.4), "of two engines"
 
 
 def test_i915_counts_nanoseconds_of_each_engine(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -129,30 +131,98 @@ def test_a_serve_takes_the_power_of_its_slots_devices_while_it_works() -> None:
     assert alone.part.watts_of("loose") == 60.0, "there is no other device"
 
 
-def test_a_driver_that_hangs_makes_its_devices_unknown_and_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+class Scripted:
+    """A sampler. `says`: of each reading in turn, then of all."""
+
+    def __init__(self, *says: Callable[[], tuple[DeviceReading, ...]]) -> None:
+        self._says = says
+        self.looks = 0
+
+    def read(self) -> tuple[DeviceReading, ...]:
+        self.looks += 1
+        return self._says[min(self.looks, len(self._says)) - 1]()
+
+
+@asynccontextmanager
+async def watching(monkeypatch: pytest.MonkeyPatch, sampler: Scripted) -> AsyncIterator[Callable[[Any], Any]]:
+    """The part at work, without pauses. Gives what waits until the power of the first device is some value."""
     monkeypatch.setattr(server, "ANSWERS_WITHIN", 0.05)
-    monkeypatch.setattr(server, "pause", lambda has_devices, took: 0.0)
+    monkeypatch.setattr(server, "EVERY", 0.01)
+    monkeypatch.setattr(server, "pause", lambda has_devices, took: 0.01)
+    stage = Stage(sampler)
+    running = asyncio.get_running_loop().create_task(stage.part.run(None))  # type: ignore[arg-type]
+
+    async def until(watts: float | None) -> None:
+        async with asyncio.timeout(10):
+            while [one["watts"] for one in stage.part.status()["devices"]] != [watts]:  # type: ignore[attr-defined]
+                await asyncio.sleep(0.01)
+
+    yield until
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+def test_a_driver_that_hangs_makes_its_devices_unknown_and_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
 
-    class Hangs:
-        looks = 0
-
-        def read(self) -> tuple[DeviceReading, ...]:
-            self.looks += 1
-            if self.looks > 1:
-                gate.wait(20)
-            return (ZERO,)
+    def hangs() -> tuple[DeviceReading, ...]:
+        gate.wait(20)
+        return (replace(ZERO, watts=33.0),)
 
     async def story() -> None:
-        stage = Stage(sampler := Hangs())
-        running = asyncio.get_running_loop().create_task(stage.part.run(None))  # type: ignore[arg-type]
-        async with asyncio.timeout(10):
-            while stage.part.status()["devices"] == [] or stage.part.status()["devices"][0]["watts"] is not None:  # type: ignore[index]
-                await asyncio.sleep(0.01)
-        assert sampler.looks == 2, "one thread hangs, and no other one is started"
-        gate.set()
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+        sampler = Scripted(lambda: (ZERO,), hangs, lambda: (ZERO,))
+        async with watching(monkeypatch, sampler) as until:
+            await until(60)
+            await until(None)
+            assert sampler.looks == 2, "one thread hangs, and no other one is started"
+            gate.set()
+            await until(60)
 
     asyncio.run(story())
+
+
+def test_a_first_reading_that_comes_late_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without persistence mode the driver starts with it."""
+    gate, hold = threading.Event(), threading.Event()
+
+    def late() -> tuple[DeviceReading, ...]:
+        gate.wait(20)
+        return (ZERO,)
+
+    def holds() -> tuple[DeviceReading, ...]:
+        hold.wait(20)
+        return ()
+
+    async def story() -> None:
+        async with watching(monkeypatch, Scripted(late, holds)) as until:
+            await asyncio.sleep(0.1)
+            monkeypatch.setattr(server, "ANSWERS_WITHIN", 20.0)
+            gate.set()
+            await until(60)
+            hold.set()
+
+    asyncio.run(story())
+
+
+def test_a_reading_that_fails_is_shown_as_silence_and_the_next_one_counts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hold = threading.Event()
+
+    def fails() -> tuple[DeviceReading, ...]:
+        raise RuntimeError("can't start new thread")
+
+    def holds() -> tuple[DeviceReading, ...]:
+        hold.wait(20)
+        return (ZERO,)
+
+    async def story() -> None:
+        async with watching(monkeypatch, Scripted(lambda: (ZERO,), fails, fails, holds)) as until:
+            await until(60)
+            await until(None)
+            hold.set()
+            await until(60)
+
+    asyncio.run(story())
+    assert len([one for one in caplog.records if "could not be read" in one.getMessage()]) == 1

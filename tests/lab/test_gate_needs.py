@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from stoker.cli.console.errors import UsageError
+from stoker.domain.access import ListenSettings, Paths, Settings
 from stoker.domain.gate import Gate, condition
 from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.run import RunKind
 from stoker.domain.tier import Tier
+from stoker_lab.commands.gate_measurements import gate_measurement
 from stoker_lab.gate.measurements import (
     classes_of,
     kind_of,
@@ -121,3 +127,13 @@ def test_a_class_that_the_configuration_sends_to_a_serve_is_proposed_unless_the_
     gate = Gate("g", (condition("preflight"), condition("chat.lower >= 0.5"), condition("summarise.passed > 9")))
     assert list(proposals(gate, used)) == ["math-short.lower >= 0.8", "code-write.lower >= 0.8"]
     assert classes_of(None, ("fast",)) == {}
+
+
+def test_without_a_configured_gate_the_shipped_one_is_named() -> None:
+    settings = Settings(ListenSettings(), Paths("", "", ""), (), ())
+    found: Any = SimpleNamespace(installation=SimpleNamespace(settings=settings))
+    with pytest.raises(UsageError, match="known: production"):
+        gate_measurement(found, None, None, None, False)
+    found.installation.settings = None
+    with pytest.raises(UsageError, match="known: production"):
+        gate_measurement(found, None, None, None, False)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ NAMES = [client.name for client in AGENTS if client.program is not None]
 STATE = '[paths]\nstate = "state"\nlogs = "logs"\n'
 PRINTS = """#!/bin/sh
 env | grep -E "^(ANTHROPIC|TEAM)"
+grep SigIgn /proc/self/status
 for word in "$@"; do echo "[$word]"; done
 read line
 echo "$line"
@@ -212,11 +214,87 @@ def test_the_agent_has_the_terminal_its_words_the_key_and_the_exit_code_and_a_st
         lines = done.stdout.splitlines()
         assert f"ANTHROPIC_AUTH_TOKEN={SECRET}" in lines
         assert not any(line.startswith("ANTHROPIC_API_KEY") for line in lines), "it would ask the vendor"
+        [ignored] = [int(line.split()[1], 16) for line in lines if line.startswith("SigIgn")]
+        assert not ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1), "`yes | head` would not end"
         assert lines[-3:] == ["[-p]", "[two words]", "typed"]
         os.kill(pid, 0)
         assert (file.parent / "logs" / "up.log").stat().st_size > 0
     finally:
         os.kill(pid, signal.SIGTERM)
+
+
+def test_two_launches_at_once_name_the_stoker_that_runs_and_keep_one_log(file: Path, agent: Path) -> None:
+    file.write_text(FILE.replace("port = 8123", f"port = {free_port()}"))
+    logs = file.parent / "logs"
+    logs.mkdir()
+    (logs / "up.log").write_text("what an earlier one said\n")
+    both = [
+        subprocess.Popen(STOKER, cwd=file.parent, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]  # fmt: skip
+    said = [one.communicate()[1] for one in both]
+    pids = {int(text.rpartition("kill ")[2].split()[0]) for text in said if "kill " in text}
+    try:
+        assert [one.returncode for one in both] == [7, 7], said
+        [pid] = pids
+        os.kill(pid, 0)
+        assert (logs / "up.log").read_text().startswith("what an earlier one said\n")
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        ("claude-code", "ANTHROPIC_API_KEY CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_USE_VERTEX CLAUDE_CODE_USE_FOUNDRY"),
+        ("aider", "AIDER_OPENAI_API_BASE AIDER_OPENAI_API_KEY OPENAI_BASE_URL"),
+        ("mini-swe-agent", "OPENAI_BASE_URL"),
+        ("copilot", "COPILOT_PROVIDER_BEARER_TOKEN COPILOT_PROVIDER_WIRE_API"),
+        ("goose", "OPENAI_BASE_PATH GOOSE_LEAD_PROVIDER GOOSE_PLANNER_PROVIDER"),
+    ],
+)
+def test_no_variable_of_the_shell_leads_an_agent_to_another_provider(
+    name: str, variables: str, file: Path, capsys: Captured
+) -> None:
+    assert set(variables.split()) <= set(plan(capsys, name)["unset"])
+
+
+def test_an_agents_file_is_private_and_untouched_if_it_is_there_and_old_ones_go(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    program = tmp_path / "bin" / "aider"
+    program.parent.mkdir()
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    started: list[str] = []
+    monkeypatch.setattr("stoker_setup.commands.launch._ensure_running", lambda installation: None)
+    monkeypatch.setattr("stoker_setup.commands.launch._become", lambda program, plan: started.append(program))
+    folder = file.parent / "state" / "launch"
+    folder.mkdir(parents=True)
+    old = folder / "aider-0.yml"
+    old.write_text("")
+    os.utime(old, (0, 0))
+    assert run(["launch", "aider"]) == 0
+    names = {path: path.stat().st_ino for path in folder.iterdir()}
+    assert len(names) == 2
+    assert old not in names
+    assert {path.stat().st_mode & 0o777 for path in names} == {0o600}
+    first, second = names
+    second.write_text("cut o")
+    assert run(["launch", "aider"]) == 0
+    assert first.stat().st_ino == names[first], "an agent may be reading it"
+    assert second.read_text() != "cut o"
+    for path in names:
+        path.unlink()
+        path.mkdir()
+    capsys.readouterr()
+    assert run(["launch", "aider"]) == 1
+    assert f"cannot write {folder}" in capsys.readouterr().err
+    assert len(started) == 2
 
 
 def test_a_stoker_that_does_not_start_says_why_and_no_agent_is_started(file: Path, agent: Path) -> None:

@@ -237,7 +237,8 @@ def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gat
     """Raises UsageError that lists the known names."""
     from stoker.domain.gate import PRODUCTION
 
-    gates = {one.name: one for one in settings.gates} if settings is not None else {}
+    configured = [one.name for one in settings.gates] if settings is not None else []
+    gates = {PRODUCTION.name: PRODUCTION} | {one.name: one for one in (settings.gates if settings is not None else ())}
     if alias is not None:
         aliases = {one.name: one for one in settings.aliases} if settings is not None else {}
         if alias not in aliases:
@@ -245,10 +246,9 @@ def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gat
         if name is None and (name := aliases[alias].gate) is None:
             raise UsageError(f"alias '{alias}' has no `gate`: give it one, or use --gate NAME", code="no_gate")
     if name is None:
-        if len(gates) != 1:
+        if len(configured) != 1:
             raise UsageError(f"which gate? --for ALIAS or --gate NAME; {_there_are(gates, 'gate')}")
-        (name,) = gates
-    gates.setdefault(PRODUCTION.name, PRODUCTION)
+        (name,) = configured
     if name not in gates:
         raise UsageError(f"there is no gate '{name}'; {_there_are(gates, 'gate')}", code="unknown_gate")
     return gates[name]

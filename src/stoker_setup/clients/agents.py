@@ -31,7 +31,10 @@ CLAUDE_CODE = Client(
     helper_name="claude-haiku-4-5",
     program=Program(
         ("claude",), "npm install -g @anthropic-ai/claude-code",
-        unset=("ANTHROPIC_API_KEY",),
+        unset=(
+            "ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
+            "CLAUDE_CODE_SUBAGENT_MODEL",
+        ),
         variables=(
             ("ANTHROPIC_BASE_URL", "<root>"),
             ("ANTHROPIC_AUTH_TOKEN", KEY_VALUE),
@@ -81,6 +84,7 @@ AIDER = Client(
     ),
     program=Program(
         ("aider", "--model", "<openai_model>", "--weak-model", "<openai_helper_model>"), "pip install aider-chat",
+        unset=("AIDER_OPENAI_API_BASE", "AIDER_OPENAI_API_KEY", "OPENAI_BASE_URL"),
         variables=(("OPENAI_API_BASE", "<base_url>"), ("OPENAI_API_KEY", KEY_VALUE)),
         launch_words=("--model-metadata-file", "<file 0>", "--model-settings-file", "<file 1>"),
     ),
@@ -233,6 +237,7 @@ COPILOT = Client(
     tried="1.0.102", sets_temperature=False, own_prompt=12_000,
     program=Program(
         ("copilot",), "npm install -g @github/copilot",
+        unset=("COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_WIRE_API", "COPILOT_PROVIDER_WIRE_MODEL"),
         variables=(
             ("COPILOT_PROVIDER_TYPE", "openai"),
             ("COPILOT_PROVIDER_BASE_URL", "<base_url>"),
@@ -260,6 +265,7 @@ MINI_SWE_AGENT = Client(
     tried="2.4.6", sets_temperature=False, own_prompt=1_000,
     program=Program(
         ("mini", "--model", "<openai_model>"), "pip install mini-swe-agent",
+        unset=("OPENAI_BASE_URL",),
         variables=(
             ("OPENAI_API_BASE", "<base_url>"), ("OPENAI_API_KEY", KEY_VALUE), ("MSWEA_COST_TRACKING", "ignore_errors"),
         ),
@@ -323,6 +329,10 @@ GOOSE = Client(
     program=Program(
         ("goose",),
         "curl -fsSL https://github.com/aaif-goose/goose/releases/download/stable/download_cli.sh | bash",
+        unset=(
+            "OPENAI_BASE_PATH", "GOOSE_LEAD_PROVIDER", "GOOSE_LEAD_MODEL", "GOOSE_PLANNER_PROVIDER",
+            "GOOSE_PLANNER_MODEL",
+        ),
         variables=(
             ("GOOSE_PROVIDER", "openai"),
             ("GOOSE_MODEL", "<model>"),

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
+import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from stoker_setup.clients.launching import LaunchPlan
 
 _COLUMNS = ("AGENT", "WHAT", "INSTALLED", "TRIED WITH", "TO INSTALL")
+UNUSED_AFTER = 30 * 86_400
+"""Seconds after which a file that an agent was given is removed."""
 
 
 def agent_names(incomplete: str) -> list[str]:
@@ -93,8 +99,8 @@ def launch(
     if dry_run:
         _show(client, facts, plan, json)
         return
-    _ensure_running(installation)
     _write(plan)
+    _ensure_running(installation)
     terminal.note(f"stoker: {client.title} with {facts.model} at {facts.root}")
     assert program is not None
     _become(program, plan)
@@ -204,14 +210,44 @@ def _ensure_running(installation: Installation) -> None:
 
 
 def _write(plan: LaunchPlan) -> None:
+    """A file that is there as planned stays untouched: an agent may be reading it. Others are replaced in one step.
+
+    Files of earlier launches go after UNUSED_AFTER. Raises RequestRefused.
+    """
     for path, text in plan.files.items():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _has(path, text):
+                with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:  # mode 0600
+                    file.write(text)
+                os.replace(file.name, path)
+            os.utime(path)
+            _remove_unused(path.parent)
+        except OSError as error:
+            said = f"cannot write {path}: {error.strerror or error}"
+            raise RequestRefused(f"{said}; the agent reads its settings there", code="not_written") from error
+
+
+def _has(path: Path, text: str) -> bool:
+    try:
+        return path.read_text(encoding="utf-8") == text
+    except (FileNotFoundError, UnicodeDecodeError):
+        return False
+
+
+def _remove_unused(folder: Path) -> None:
+    oldest = time.time() - UNUSED_AFTER
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # another launch removes it
+            if path.is_file() and path.stat().st_mtime < oldest:
+                path.unlink()
 
 
 def _become(program: str, plan: LaunchPlan) -> None:
     """This process becomes the agent, which so has the terminal, the signals and the exit code."""
     environment = {name: value for name, value in os.environ.items() if name not in plan.unset} | dict(plan.variables)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a child inherits that
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execve(program, list(plan.command), environment)
     except OSError as error:

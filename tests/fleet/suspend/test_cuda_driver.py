@@ -86,7 +86,26 @@ def test_processes_that_use_the_driver_are_known_by_what_they_have_loaded(tmp_pa
     ):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "maps").write_text(line + "\n")
-    assert users([7, 8, 9], tmp_path) == [7]
+    assert users([7, 8, 9], tmp_path) == ([7], [])
+
+
+def test_a_process_that_may_not_be_looked_into_is_asked_about_and_is_not_said_to_use_no_cuda(
+    driver: FakeDriver, processes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It belongs to another user."""
+    [first, _, other] = processes
+    monkeypatch.setattr(cuda_driver, "users", lambda pids: ([], list(pids)))
+    assert carry_out("state", [first], str(driver.library)).states == {first: "running"}
+    found = carry_out("suspend", [other], str(driver.library))
+    assert found.code == 800
+    assert "run Stoker as the user that runs the engine" in problem(found, "checkpointed")
+    monkeypatch.undo()
+
+    def forbidden(path: Path, errors: str) -> str:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(Path, "read_text", forbidden)
+    assert users([first]) == ([], [first])
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,10 @@ from tests.fleet.tiny_gguf import write_tiny
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
 from stoker.fleet.memory.host import HostMemory
+from stoker.fleet.memory.ledger import MemorySize, SizeSource
 from stoker.fleet.supervision import sleep_control
 from stoker.fleet.supervision.supervisor import Supervisor
+from stoker.fleet.suspend import suspension
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.http import client
 
@@ -213,6 +215,52 @@ def test_a_swap_that_is_cancelled_meanwhile_ends_it_and_the_helper(tell: Tell, d
         with pytest.raises(asyncio.CancelledError):
             await stopping
         assert not psutil.pid_exists(running.pid)
+        await fleet.close(False)
+        await warm.close()
+
+    tell(story)
+
+
+def test_a_driver_that_holds_its_helper_holds_nobody_else(
+    tell: Tell, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(suspension, "ENDS_WITHIN", 0.05)
+    monkeypatch.setattr(asyncio.subprocess.Process, "kill", lambda helper: None)  # it is in the kernel
+
+    async def story(workshop: Any) -> None:
+        given = serve(workshop, driver)
+        fleet, warm = fleet_of(workshop, driver, given)
+        running = await started(fleet, workshop, driver, given)
+        (driver.states / "slow").touch()
+        stopping = asyncio.get_running_loop().create_task(fleet.stop("a", 30, keep_warm=True))
+        await until(lambda: driver.state(running.pid) == 1)
+        stopping.cancel()
+        async with asyncio.timeout(10):
+            with pytest.raises(asyncio.CancelledError):
+                await stopping
+        assert "the CUDA driver does not answer" in caplog.text
+        [reaping] = suspension._unended  # noqa: SLF001
+        helper = int(caplog.text.partition("(process ")[2].partition(")")[0])
+        psutil.Process(helper).kill()
+        await reaping
+        await fleet.close(False)
+        await warm.close()
+
+    tell(story)
+
+
+def test_waking_may_take_as_long_as_copying_does(
+    tell: Tell, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sleep_control, "WAKE_LIMIT", 0.0)
+
+    async def story(workshop: Any) -> None:
+        given = serve(workshop, driver)
+        fleet, warm = fleet_of(workshop, driver, given)
+        running = await started(fleet, workshop, driver, given)
+        fleet._registry.serves["a"].measured = MemorySize(HELD, SizeSource.NVML)  # noqa: SLF001
+        await fleet.stop("a", 30, keep_warm=True)
+        assert (await fleet.start(given, workshop.on_exit)).pid == running.pid
         await fleet.close(False)
         await warm.close()
 

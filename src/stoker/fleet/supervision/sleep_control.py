@@ -33,10 +33,10 @@ from stoker.fleet.suspend.suspension import SuspendFailed
 WITHOUT_WEIGHTS = 2
 """The level at which nothing stays in main memory."""
 SLEEP_LIMIT = 30.0
-"""Seconds, and one more for each of BYTES_PER_SECOND that the driver has to copy."""
-BYTES_PER_SECOND = 10**9
+"""Seconds, and at level 3 one more for each BYTES_PER_SECOND that the driver has to copy."""
 WAKE_LIMIT = 60.0
-"""Seconds: waking that takes longer is no faster than a start."""
+"""The same: waking that takes longer is no faster than a start."""
+BYTES_PER_SECOND = 10**9
 RELEASED_SHARE = 0.5
 """Share of its memory that an engine has to release to count as asleep."""
 POLL_INTERVAL = 0.02
@@ -107,6 +107,11 @@ async def _members(managed: ManagedServe) -> list[int]:
     return await asyncio.to_thread(process_group.members, leader) if leader is not None else []
 
 
+def _copying(serve: Serve, size: int | None) -> float:
+    """Seconds that the driver may take to copy its device memory; the engine has none to copy."""
+    return (size or 0) / BYTES_PER_SECOND if serve.sleep_level == SUSPENDED else 0.0
+
+
 class SleepControl:
     """Puts ready serves to sleep and wakes them. The supervisor changes their phase."""
 
@@ -125,7 +130,7 @@ class SleepControl:
             return "it has no `sleep_level`"
         method = self._method(managed)
         before = await self._held_by(managed)
-        limit = SLEEP_LIMIT + ((before or 0) / BYTES_PER_SECOND if level == SUSPENDED else 0.0)
+        limit = SLEEP_LIMIT + _copying(serve, before)
         try:
             async with asyncio.timeout(limit):
                 readiness = Readiness(serve, managed.target, self._clock, managed.stop_probing)
@@ -142,8 +147,9 @@ class SleepControl:
         it.
         """
         readiness = Readiness(managed.serve, managed.target, self._clock, managed.stop_probing)
+        limit = WAKE_LIMIT + _copying(managed.serve, managed.measured.bytes if managed.measured is not None else None)
         try:
-            async with asyncio.timeout(WAKE_LIMIT):
+            async with asyncio.timeout(limit):
                 await self._method(managed).wake(managed)
                 await readiness.prove(canary=True)
                 answer = await readiness.weights_probe()
@@ -152,7 +158,7 @@ class SleepControl:
         except EngineEnded:
             return "it exited"
         except TimeoutError:
-            return f"it was not ready within {WAKE_LIMIT:g} s of being woken ({readiness.last})"
+            return f"it was not ready within {limit:g} s of being woken ({readiness.last})"
         if answer != managed.weights_answer:
             return "its answers changed while it slept: its weights were not restored"
         return ""

@@ -118,16 +118,21 @@ class CudaDriver:
             raise Refused(name, code, pid)
 
 
-def users(pids: Sequence[int], proc: Path = Path("/proc")) -> list[int]:
-    """Those that have loaded the driver. NVML's numbers are of the host, and of no use in a container."""
-    return [pid for pid in pids if "libcuda.so" in _maps(proc / str(pid) / "maps")]
-
-
-def _maps(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:  # it is gone
-        return ""
+def users(pids: Sequence[int], proc: Path = Path("/proc")) -> tuple[list[int], list[int]]:
+    """Those that have loaded the driver, and those of which that may not be read. NVML's numbers are of the host, and
+    of no use in a container.
+    """
+    loaded, unreadable = [], []
+    for pid in pids:
+        try:
+            maps = (proc / str(pid) / "maps").read_text(errors="replace")
+        except PermissionError:
+            unreadable.append(pid)
+        except OSError:  # it is gone
+            continue
+        else:
+            loaded += [pid] if "libcuda.so" in maps else []
+    return loaded, unreadable
 
 
 def carry_out(verb: str, pids: Sequence[int], library: str = LIBRARY) -> Outcome:
@@ -136,7 +141,10 @@ def carry_out(verb: str, pids: Sequence[int], library: str = LIBRARY) -> Outcome
     seconds = 0.0
     try:
         driver = CudaDriver(library)
-        states = driver.states(users(pids))
+        loaded, unreadable = users(pids)
+        states = driver.states([*loaded, *unreadable])
+        if unreadable and not states:
+            raise Refused(code=800, text=f"/proc/{unreadable[0]}/maps may not be read")
         concerned = list(states)
         if verb != "state" and concerned:
             seconds = driver.suspend(concerned) if verb == "suspend" else driver.resume(concerned)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,10 @@ from stoker.fleet.suspend import cuda_driver
 from stoker.fleet.suspend.cuda_driver import CHECKPOINTED, RUNNING, Outcome
 
 COMMAND = (sys.executable, "-I", "-S", cuda_driver.__file__)
+ENDS_WITHIN = 2.0
+"""Seconds: a program that a driver holds ends when the driver lets go."""
+log = logging.getLogger("stoker.fleet")
+_unended: set[asyncio.Task[int]] = set()
 _SHOWN = 300
 
 
@@ -104,7 +109,7 @@ def runs_on(outcome: Outcome) -> bool:
 
 
 async def _carry_out(verb: str, pids: Sequence[int], wanted: str) -> None:
-    """On cancel the helper has ended before CancelledError leaves."""
+    """On cancel the helper has ended before CancelledError leaves, or could not be ended within ENDS_WITHIN."""
     spawning = asyncio.get_running_loop().create_task(_spawn(verb, pids))
     try:
         helper = await asyncio.shield(spawning)
@@ -140,4 +145,11 @@ async def _kill(spawning: asyncio.Task[asyncio.subprocess.Process]) -> None:
     helper = spawning.result()
     with contextlib.suppress(ProcessLookupError):
         helper.kill()
-    await helper.wait()
+    reaping = asyncio.get_running_loop().create_task(helper.wait())
+    if not (await asyncio.wait([reaping], timeout=ENDS_WITHIN))[0]:
+        _unended.add(reaping)
+        reaping.add_done_callback(_unended.discard)
+        log.warning(
+            "the CUDA driver does not answer and holds the program that asks it (process %d): see `nvidia-smi`",
+            helper.pid,
+        )
