@@ -17,6 +17,7 @@ from stoker.domain.trace import RequestTrace, Try
 from stoker.domain.usage import MediaUnits, ServeUsage
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.leasing import granted
+from stoker.exchange.recording import Recording
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.request.accept.bodies import BodyWorker
 from stoker.request.accept.connection import HttpExchange
@@ -47,6 +48,7 @@ class RequestContext:
         "notes",
         "passed_on",
         "received_at",
+        "recording",
         "relay",
         "reply",
         "request",
@@ -107,6 +109,8 @@ class RequestContext:
         """The client allows its lease to be taken away for a request of a higher priority."""
         self.trace: RequestTrace | None = None
         """None: telemetry is off."""
+        self.recording: Recording | None = None
+        """None: nobody records its content."""
         self.upload: Upload | None = None
         """The form that the client sent; None: its body is no form."""
         self.is_heavy = False
