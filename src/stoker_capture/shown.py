@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ClientError, StokerError
@@ -10,13 +11,15 @@ from stoker.request.codec.content_coding import PLAIN, ContentDecoder
 from stoker_capture.redaction import hidden
 from stoker_capture.store import Capture, CaptureStore, Message
 
+LISTED = 1000
+
 
 def list_document(store: CaptureStore) -> dict[str, object]:
-    """The newest first."""
+    """The newest first, at most LISTED."""
     return {
         "memory": store.limit,
         "used": store.used,
-        "captures": [summary(request, capture) for request, capture in store.newest()],
+        "captures": [summary(request, capture) for request, capture in islice(store.newest(), LISTED)],
     }
 
 
