@@ -30,8 +30,8 @@ from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.planner import Planner
-from stoker.exchange.recording import Recorder, Recording
-from stoker.exchange.request_context import RequestContext
+from stoker.exchange.recording import Recorder
+from stoker.exchange.request_context import Recording, RequestContext
 from stoker.exchange.upstream_client import UpstreamClient
 from stoker.extensions import FAILURES, installed_extensions, load
 from stoker.fleet.swapping.conductor import Conductor

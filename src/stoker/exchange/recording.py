@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from stoker.request.relay.relay import ServeConnections
-
-if TYPE_CHECKING:
-    from stoker.exchange.request_context import RequestContext
-
-
-class Recording(Protocol):
-    """What is recorded of one request."""
-
-    def connections(self, serve: str, pool: ServeConnections) -> ServeConnections:
-        """A serve or replica is about to be called: the connections that the call may use, which are `pool`'s."""
+from stoker.exchange.request_context import Recording, RequestContext
 
 
 class Recorder(Protocol):

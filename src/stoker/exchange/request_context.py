@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from stoker.access.quota import Charge
 from stoker.domain.conversation import SequenceLease
@@ -17,15 +17,21 @@ from stoker.domain.trace import RequestTrace, Try
 from stoker.domain.usage import MediaUnits, ServeUsage
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.leasing import granted
-from stoker.exchange.recording import Recording
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.request.accept.bodies import BodyWorker
 from stoker.request.accept.connection import HttpExchange
 from stoker.request.accept.upload import Upload
-from stoker.request.relay.relay import Relay
+from stoker.request.relay.relay import Relay, ServeConnections
 from stoker.request.relay.reply import Reply, ReplyExchange
 
 Result = TypeVar("Result")
+
+
+class Recording(Protocol):
+    """What an extension records of one request: see `exchange.recording`."""
+
+    def connections(self, serve: str, pool: ServeConnections) -> ServeConnections:
+        """A serve or replica is about to be called: the connections that the call may use, which are `pool`'s."""
 
 
 class RequestContext:

@@ -5,7 +5,7 @@ import { look, mayAct, mayCall, mayLook, signOut, who } from "./session.js";
 import { Problem } from "./parts.js";
 import { SignIn } from "./sign_in.js";
 import { About } from "./about.js";
-import { Content, Kept, keepsContent } from "./content.js";
+import { Content, Kept } from "./content.js";
 import { Docs } from "./docs.js";
 import { Overview } from "./overview.js";
 import { Playground } from "./playground.js";
@@ -21,7 +21,7 @@ const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions", "swaps"] },
   { path: "serves", title: "Serves", show: Serves, topics: ["decisions"] },
   { path: "requests", title: "Requests", show: Requests, topics: ["decisions", "requests"] },
-  { path: "content", title: "Content", show: Content, topics: ["decisions"], isOffered: () => mayAct.value && (keepsContent() || place.value.path === "content") },
+  { path: "content", title: "Content", show: Content, topics: ["decisions"], isTab: false, isOffered: () => mayAct.value },
   { path: "routing", title: "Routing", show: Routing, topics: [] },
   { path: "results", title: "Results", show: Results, topics: ["results"], titled: (rest) => (rest.startsWith("compare/") ? "Compare" : rest) },
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },

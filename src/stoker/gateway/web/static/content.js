@@ -13,7 +13,7 @@ const EVERY = 3000;
 const captures = signal(null);
 const trouble = signal(null);
 
-export function keepsContent() {
+function keepsContent() {
   return status.value?.capture != null;
 }
 

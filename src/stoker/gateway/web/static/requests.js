@@ -122,7 +122,7 @@ function Cells({ one, place: attributes, shows, scale, hasContent }) {
   const other = one.serve && one.serve !== one.model;
   return html`<${Clickable} open=${open}>
     ${cell("at dim", html`<time title=${clock(one.at)}>${short(one.at)}</time>`)}
-    ${cell("model", html`<a href=${to} ...${attributes}>${asked}</a>${other && html` <span class="dim"><span aria-hidden="true">→</span><span class="hidden"> answered by </span> ${one.serve}</span>`}${hasContent && html` <a class="small" href=${contentOf(one.id)}>content</a>`}`)}
+    ${cell("model", html`<a href=${to} ...${attributes}>${asked}</a>${other && html` <span class="dim"><span aria-hidden="true">→</span><span class="hidden"> answered by </span> ${one.serve}</span>`}${hasContent && html` <a class="small content" href=${contentOf(one.id)}>content</a>`}`)}
     ${shows.keys && cell("key", one.key)}${shows.classes && cell("class", classOf(one))}
     ${cell(`how${isBad ? " bad" : isOpen ? " open" : ""}`, html`<span aria-hidden="true" class="sign">${sign}</span> ${word}${one.reason && html` <span class="dim reason">${one.reason.replaceAll("_", " ")}</span>`}`)}
     ${cell("num took", seconds(lasted(one, now.value)))}
