@@ -20,7 +20,7 @@ KEYS = """
 keys = [{ name = "looker", value = "env:LOOK", scope = "observe" },
   { name = "boss", value = "env:ACT", scope = "admin" }]
 """
-MARKUP = '<img src="x" onerror="document.title=1"> a prompt of somebody'
+MARKUP = "<img src=x onerror=document.title=1> a prompt of somebody"
 
 
 @pytest.fixture(scope="module")
