@@ -17,9 +17,9 @@ from bench.cost_guard import bytecode
 from bench.cost_guard.work import KINDS, perform, prepared
 from bench.figures import table
 from stoker.domain.decision import Decision
-from stoker.domain.telemetry import Telemetry
 from stoker.domain.trace import RequestTrace
 from stoker.store.metrics import Metrics
+from stoker_otel.settings import Telemetry
 from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 
 REQUESTS = 400

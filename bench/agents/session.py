@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,8 +128,17 @@ def _left_at_the_end(step: Step) -> bool:
     return step.outcome == "client_left" and step.tokens[1] is not None
 
 
-def run_client(command: Path, paths: SessionPaths, setup: Setup, path: str, limit: float) -> int | None:
-    """The exit code; None if it had to be ended. Nothing that it started is left."""
+def run_client(
+    command: Path,
+    paths: SessionPaths,
+    setup: Setup,
+    path: str,
+    limit: float,
+    is_interrupted: Callable[[], bool] = lambda: False,
+) -> int | None:
+    """The exit code; None if it had to be ended. Nothing that it started is left. `is_interrupted`: whether it gets
+    SIGINT now, once.
+    """
     log = paths.folder / "client.log"
     env = clients.environment(paths, setup.variables, path)
     with log.open("wb") as output:
@@ -139,8 +148,13 @@ def run_client(command: Path, paths: SessionPaths, setup: Setup, path: str, limi
         )  # fmt: skip
     child = Child("client", process, log)
     try:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(limit)
+        until, was_interrupted = time.monotonic() + limit, False
+        while time.monotonic() < until:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(0.2)
+            if not was_interrupted and is_interrupted():
+                process.send_signal(signal.SIGINT)
+                was_interrupted = True
         return None
     finally:
         child.end(grace=5)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTATION = "docs.tar.xz"
 """In the program's folder of a release: what `stoker docs` serves. It is made for the release, and is not in git."""
 NEEDED = (
-    "stoker/py.typed",
+    *sorted(f"{package.parent.name}/py.typed" for package in (ROOT / "src").glob("*/__init__.py")),
     "stoker/models/spark.gguf",
     "stoker/models/ember.gguf",
     "stoker_auto/classify/data/weights.bin",

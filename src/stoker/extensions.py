@@ -15,6 +15,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from stoker.domain.printable import one_line
+
 GROUP = "stoker.extensions"
 FAILURES = (Exception, SystemExit)
 """What code of an extension may raise without harm to Stoker: modules that miss something call sys.exit."""
@@ -142,7 +144,7 @@ def _load(name: str, place: str, package: str) -> InstalledExtension:
     try:
         extension = load(place)
     except FAILURES as error:
-        return InstalledExtension(name, package, None, f"{type(error).__name__}: {error}")
+        return InstalledExtension(name, package, None, one_line(f"{type(error).__name__}: {error}"))
     if not isinstance(extension, Extension):
         return InstalledExtension(name, package, None, f"{place} is not a stoker.extensions.Extension")
     for field, kind in _LISTS.items():

@@ -125,7 +125,7 @@ class AutoPart(ServerPart):
         self.tier_quality.on_measured(configuration.rows)
         tier_router = self._configured_router(router, settings, before)
         collaborators = self._collaborators(configuration, tier_router)
-        self.dispatcher = Dispatcher(self._server.carrier, tier_router, collaborators)
+        self.dispatcher = Dispatcher(self._server.upstream_client, tier_router, collaborators)
         return self.dispatcher
 
     def _configured_router(self, router: RouterSettings, settings: Settings, before: Collection[Serve]) -> TierRouter:
@@ -136,7 +136,7 @@ class AutoPart(ServerPart):
         if existing is None:
             created = TierRouter(
                 router, settings.serves, self.tier_quality, conductor.residency, self._context.clock.now,
-                usual_first_byte=self._server.carrier.first_bytes.usual,
+                usual_first_byte=self._server.upstream_client.first_bytes.usual,
             )  # fmt: skip
             classifier()  # loaded now, not with the first request
             self.router = created

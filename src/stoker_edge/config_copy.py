@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-from stoker.domain.edge import EdgeIngress, IngressKind
+from stoker_edge.edge import EdgeIngress, IngressKind
 from stoker_edge.problem import EdgeProblem
 
 SUFFIX = ".stoker-check"

@@ -8,7 +8,8 @@ import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
 
-from stoker.domain.edge import (
+from stoker_edge.command import run_command
+from stoker_edge.edge import (
     AddressKind,
     DiscoveryCommand,
     DnsName,
@@ -19,7 +20,6 @@ from stoker.domain.edge import (
     WorkerAddress,
     address_kind,
 )
-from stoker_edge.command import run_command
 from stoker_edge.problem import EdgeProblem
 
 TIMEOUT = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.domain.edge import Ec2Instances
+from stoker_edge.edge import Ec2Instances
 from stoker_edge.problem import EdgeProblem
 
 

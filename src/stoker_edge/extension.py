@@ -10,5 +10,7 @@ EXTENSION = Extension(
         Command("route-sync", "stoker_edge.route_sync:route_sync", "Point an ingress at the worker of an edge."),
     ),
     server="stoker_edge.server:build",
-    offers=(Offer("edge-targets", "stoker_edge.targets:both_targets"),),
+    warnings="stoker_edge.warnings:warnings",
+    tables=(Offer("edge", "stoker_edge.table:EDGE"),),
+    offers=(Offer("edges", "stoker_edge.table:edges_of"), Offer("edge-targets", "stoker_edge.targets:both_targets")),
 )

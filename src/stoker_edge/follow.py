@@ -10,11 +10,11 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from stoker.domain.edge import Edge, WorkerAddress
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker_edge.discover import discover
+from stoker_edge.edge import Edge, WorkerAddress
 from stoker_edge.probe import prove, worker_target
 from stoker_edge.problem import EdgeProblem
 

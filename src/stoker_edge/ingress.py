@@ -6,10 +6,10 @@ import shlex
 import stat
 from pathlib import Path
 
-from stoker.domain.edge import EdgeIngress
 from stoker.store.files import atomic
 from stoker_edge.command import run_command
 from stoker_edge.config_copy import ConfigCopy
+from stoker_edge.edge import EdgeIngress
 from stoker_edge.problem import EdgeProblem
 
 TIMEOUT = 60.0

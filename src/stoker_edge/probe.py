@@ -6,11 +6,11 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from stoker.domain.edge import Edge, WorkerAddress
 from stoker.domain.lease import Target
 from stoker.domain.serve import Secret
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
+from stoker_edge.edge import Edge, WorkerAddress
 from stoker_edge.problem import EdgeProblem
 
 TIMEOUT = 3.0

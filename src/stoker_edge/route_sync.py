@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.domain.access import Settings
-    from stoker.domain.edge import Edge
+    from stoker_edge.edge import Edge
     from stoker_edge.sync import StepReport, SyncReport
 
 EVERY = 30.0
@@ -85,8 +85,9 @@ class _Progress:
 def _edge(settings: Settings, name: str) -> Edge:
     """Raises UsageError."""
     from stoker.domain.nearest import did_you_mean
+    from stoker_edge.table import edges_of
 
-    known = {edge.name: edge for edge in settings.edges}
+    known = {edge.name: edge for edge in edges_of(settings)}
     if name not in known:
         hint = did_you_mean(name, known) or f"; known: {', '.join(known) or 'none: add an [edge.NAME]'}"
         raise UsageError(f"there is no edge '{name}' in {settings.source}{hint}", code="unknown_edge")
@@ -95,7 +96,9 @@ def _edge(settings: Settings, name: str) -> Edge:
 
 def _with_ingress(settings: Settings) -> list[Edge]:
     """Raises UsageError: there is none."""
-    found = [edge for edge in settings.edges if edge.ingress is not None]
+    from stoker_edge.table import edges_of
+
+    found = [edge for edge in edges_of(settings) if edge.ingress is not None]
     if not found:
         text = f"{settings.source} has no edge with an ingress: add an [edge.NAME] (docs/guides/public-route.md)"
         raise UsageError(text, code="no_edge")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from stoker.app.server_parts import RunningServer, ServerContext, ServerPart
 from stoker.domain.access import Settings
-from stoker.domain.edge import edge_of
 from stoker.domain.events import Event, ServeExited
 from stoker_edge.follow import EdgeFollower
+from stoker_edge.table import edges_of
 
 
 def build(context: ServerContext) -> ServerPart:
@@ -20,8 +20,8 @@ class EdgePart(ServerPart):
         self.edge_targets = self._follower = follower
 
     def configure(self, settings: Settings) -> None:
-        used = [name for serve in settings.serves if (name := edge_of(serve)) is not None]
-        self._follower.configure(settings.edges, used)
+        used = [name for serve in settings.serves if (name := serve.edge) is not None]
+        self._follower.configure(edges_of(settings), used)
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, ServeExited):

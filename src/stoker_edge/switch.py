@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from stoker.domain.edge import Edge, EdgeIngress, WorkerAddress
 from stoker.domain.errors import OurBug
 from stoker_edge import template
 from stoker_edge.discover import discover
+from stoker_edge.edge import Edge, EdgeIngress, WorkerAddress
 from stoker_edge.ingress import IngressFiles
 from stoker_edge.journal import SwitchEntry, SwitchJournal
 from stoker_edge.plan import StepOutcome, SyncStep

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stoker.domain.edge import Edge
+from stoker_edge.edge import Edge
 from stoker_edge.journal import SwitchJournal
 from stoker_edge.plan import StepOutcome, SyncEnd, SyncStep, is_success, next_step
 from stoker_edge.problem import EdgeProblem

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stoker.domain.edge import Edge
 from stoker.domain.lease import Target
 from stoker_edge.discover import discover
+from stoker_edge.edge import Edge
 from stoker_edge.probe import prove, worker_target
 from stoker_edge.verify import route_target
 

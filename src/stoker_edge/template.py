@@ -7,8 +7,8 @@ import re
 from importlib import resources
 from pathlib import Path
 
-from stoker.domain.edge import Edge, EdgeIngress, IngressKind, WorkerAddress
 from stoker.domain.nearest import did_you_mean
+from stoker_edge.edge import Edge, EdgeIngress, IngressKind, WorkerAddress
 from stoker_edge.problem import EdgeProblem
 
 NAMES = ("address", "host", "port", "name", "id", "model", "marker")

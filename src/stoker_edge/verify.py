@@ -9,10 +9,10 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from stoker.domain.edge import Edge, PublicRoutes, WorkerAddress
 from stoker.domain.lease import Target
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
+from stoker_edge.edge import Edge, PublicRoutes, WorkerAddress
 from stoker_edge.probe import key_advice, worker_target, wrong_models
 from stoker_edge.problem import EdgeProblem
 

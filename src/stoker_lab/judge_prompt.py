@@ -78,7 +78,7 @@ def conversation_text(prompt: Prompt) -> str | None:
 def judge_question(
     task: str, conversation: str, answer: str, nonce: str, cloud: bool = False, plain: bool = False
 ) -> Prompt:
-    """The prompt for the judge. `nonce`, `cloud`, `plain`: see `domain.question`."""
+    """The prompt for the judge. `nonce`, `cloud`, `plain`: see `stoker_content.question`."""
     data = f"{quoted('conversation', conversation, nonce)}\n\n{quoted('answer', answer, nonce)}"
     rules = _RULES.format(nonce=nonce, task=task)
     return question("judge", rules, f"{data}\n\nYour verdict, as JSON:", most_tokens(cloud), cloud, plain)

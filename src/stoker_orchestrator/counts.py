@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from stoker.domain.decision import Decision, OrchestratedRecord
-from stoker.domain.orchestrator import CheckLayer, Policy
 from stoker.store import labels
+from stoker_orchestrator.orchestrator import CheckLayer, Policy
 
 LAYERS = frozenset((*CheckLayer, "unreadable"))
 POLICIES = frozenset(Policy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.extensions import Command, Extension
+from stoker.extensions import Command, Extension, Offer
 
 EXTENSION = Extension(
     "Answers written block by block and checked: [orchestrator.NAME].",
@@ -15,5 +15,6 @@ EXTENSION = Extension(
     ),
     warnings="stoker_orchestrator.warnings:warnings",
     server="stoker_orchestrator.server:build",
+    tables=(Offer("orchestrator", "stoker_orchestrator.table:ORCHESTRATOR"),),
     pages="stoker_orchestrator.operations:OPERATIONS",
 )

@@ -18,7 +18,6 @@ from stoker.access.caller import Caller
 from stoker.domain.decision import OrchestratedRecord
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import ClientError, StokerError
-from stoker.domain.orchestrator import CheckLayer, Orchestrator, Policy
 from stoker.domain.prompt import Prompt
 from stoker.domain.routing import AUTO
 from stoker.domain.serve import Serve, share_slot, slots_of
@@ -41,6 +40,7 @@ from stoker_orchestrator.loop.loop import Loop, LoopRules
 from stoker_orchestrator.memory.project import ProjectFiles
 from stoker_orchestrator.memory.recorder import RunFiles
 from stoker_orchestrator.memory.scratchpad import RunHead, SavedRun
+from stoker_orchestrator.orchestrator import CheckLayer, Orchestrator, Policy
 from stoker_orchestrator.policy import ChosenPolicy
 from stoker_orchestrator.prompts import VALIDATOR_PROMPT, worker_rules
 from stoker_orchestrator.reply_writer import ReplyWriter

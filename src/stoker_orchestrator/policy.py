@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stoker.domain.errors import ClientError
-from stoker.domain.orchestrator import Policy
 from stoker.domain.prompt import Prompt, Text
+from stoker_orchestrator.orchestrator import Policy
 
 HEADER = "x-stoker-policy"
 """The request header by which a caller chooses the policy."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stoker.domain.orchestrator import Orchestrator
 from stoker_orchestrator.loop.blocks import MARKER
+from stoker_orchestrator.orchestrator import Orchestrator
 
 WORKER_PROMPT = """\
 Write code one block at a time. A block is one function, one class, or the imports of a file.

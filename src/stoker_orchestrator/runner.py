@@ -15,7 +15,6 @@ from typing import Protocol
 from stoker.domain.answer import Tokens
 from stoker.domain.decision import OrchestratedRecord
 from stoker.domain.errors import StokerError
-from stoker.domain.orchestrator import CheckLayer
 from stoker.domain.prompt import Prompt
 from stoker.request.codec.usage import Usage
 from stoker_orchestrator.loop.blocks import MARKER, BlockWriter, Correction, LayerResult, WorkerBlock, joined
@@ -40,6 +39,7 @@ from stoker_orchestrator.loop.messages import (
     TimePassed,
 )
 from stoker_orchestrator.loop.transcript import prompt_size, worker_prompt
+from stoker_orchestrator.orchestrator import CheckLayer
 from stoker_orchestrator.reply_writer import ReplyWriter
 from stoker_orchestrator.worker import Worker
 

@@ -47,13 +47,15 @@ class OrchestratorPart(ServerPart):
 
     def plan(self, configuration: Configuration, before: Collection[Serve]) -> Planner | None:
         settings, server, router = configuration.settings, self._server, configuration.settings.router
-        self._orchestrators, self.is_observing = None, bool(settings.orchestrators)
-        if not settings.orchestrators:
+        self._orchestrators, self.is_observing = None, bool(settings.names_in("orchestrator"))
+        if not self.is_observing:
             return None
         from stoker_orchestrator.checks.checker import check_notes
+        from stoker_orchestrator.orchestrator import orchestrators_of
         from stoker_orchestrator.orchestrators import Orchestrators
 
-        for orchestrator in settings.orchestrators:
+        orchestrators = orchestrators_of(settings)
+        for orchestrator in orchestrators:
             for note in check_notes(orchestrator):
                 log.warning("orchestrator '%s': %s", orchestrator.name, note)
         context = OrchestratorContext(
@@ -69,7 +71,7 @@ class OrchestratorPart(ServerPart):
             {} if router is None else {serve.name: serve for serve in settings.serves},
             {} if router is None else {tier.name: tier.serve for tier in router.tiers},
         )
-        self._orchestrators = Orchestrators(settings.orchestrators, context)
+        self._orchestrators = Orchestrators(orchestrators, context)
         self._orchestrators.clean()
         return self._orchestrators
 

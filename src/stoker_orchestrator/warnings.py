@@ -7,7 +7,7 @@ from stoker.domain.access import Settings
 
 def warnings(settings: Settings) -> list[str]:
     """Of validators: one sentence each. A configuration without orchestrators imports nothing for it."""
-    if not settings.orchestrators:
+    if not settings.names_in("orchestrator"):
         return []
     from stoker_orchestrator.commands.validator import validator_warnings
 

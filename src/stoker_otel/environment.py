@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from stoker.domain.telemetry import Telemetry
+from stoker_otel.settings import Telemetry
 from stoker_otel.telemetry import TelemetryOptions
 
 _DEFAULTS = TelemetryOptions()

@@ -25,11 +25,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.store import histogram
 from stoker.store.metrics import Metrics
 from stoker_otel import names
 from stoker_otel.measures import GenAiMeasures
+from stoker_otel.settings import ServeLabels, Telemetry
 
 _LOGGERS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",

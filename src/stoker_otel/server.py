@@ -13,9 +13,9 @@ from stoker.app.server_parts import ServerContext, ServerPart
 from stoker.domain.access import Settings
 from stoker.domain.events import Event
 from stoker.domain.serve import Serve, replicas_of
-from stoker.domain.telemetry import ServeLabels
 from stoker.engines.registry import GENERIC, engine_of
 from stoker_otel.environment import is_disabled, options
+from stoker_otel.settings import ServeLabels, telemetry_of
 from stoker_otel.telemetry import TelemetrySender
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ PROVIDERS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic", "api.
 
 def build(context: ServerContext) -> ServerPart:
     """What sends nothing if there is no `[telemetry]`, or OTEL_SDK_DISABLED. Else its thread has started."""
-    settings = context.settings().telemetry
+    settings = telemetry_of(context.settings())
     if settings is None or is_disabled(os.environ):
         return TelemetryPart(None)
     sender = TelemetrySender(

@@ -23,10 +23,10 @@ from opentelemetry.trace.status import Status, StatusCode
 
 from stoker.domain.decision import FAILURES, Attempt, Decision
 from stoker.domain.swap import SwapReport
-from stoker.domain.telemetry import ServeLabels
 from stoker.domain.trace import RequestTrace, Try
 from stoker.store import labels
 from stoker_otel import names
+from stoker_otel.settings import ServeLabels
 
 Attributes = dict[str, str | int | float | bool | Sequence[str]]
 REMEMBERED_SWAPS = 256

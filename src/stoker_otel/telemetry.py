@@ -18,10 +18,10 @@ from stoker.domain.decision import Decision
 from stoker.domain.events import Event, SwapEnded
 from stoker.domain.printable import one_line
 from stoker.domain.swap import SwapReport
-from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.domain.trace import RequestTrace, read_parent
 from stoker.store.metrics import Metrics
 from stoker_otel.measures import GenAiMeasures
+from stoker_otel.settings import ServeLabels, Telemetry
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

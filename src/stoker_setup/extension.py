@@ -5,9 +5,11 @@ from __future__ import annotations
 from stoker.extensions import Command, Extension, Offer
 
 EXTENSION = Extension(
-    "Prepares this machine and its clients: init, doctor, fit, stage, install, client, docs.",
+    "Prepares this machine and its clients: init, add, doctor, fit, stage, install, client, docs.",
     commands=(
         Command("init", "stoker_setup.commands.init:init", "Write a first stoker.toml for this machine."),
+        Command("add", "stoker_setup.commands.add:add", "Fetch a model, and add it to stoker.toml."),
+        Command("remove", "stoker_setup.commands.remove:remove", "Take a model out of stoker.toml."),
         Command("doctor", "stoker_setup.commands.doctor:doctor", "Check every part of this machine."),
         Command("docs", "stoker_setup.commands.docs:docs", "Show the documentation of this version, offline."),
         Command("fit", "stoker_setup.commands.fit:fit", "Check whether a model fits, and find the largest context."),

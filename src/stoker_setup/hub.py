@@ -79,6 +79,10 @@ class Hub:
         self._token = token
         self._stop = stop or threading.Event()
 
+    @property
+    def endpoint(self) -> str:
+        return self._endpoint
+
     @classmethod
     def of(cls, environment: Mapping[str, str], stop: threading.Event | None = None) -> Hub:
         """As the environment says. Raises HubRefused for an HF_ENDPOINT that is no address."""

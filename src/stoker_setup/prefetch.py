@@ -67,7 +67,7 @@ def order(source: WeightSource, name: str | None, digests: Sequence[str], listin
     """
     own = unquote(source.name) if source.kind is SourceKind.HTTP else source.name
     if not source.is_folder and (is_file(own) or (name is not None and is_file(name))):  # 1
-        called = _checked(_file_name(name, own))
+        called = checked_name(_file_name(name, own))
         beside = PurePosixPath(called).parent
         files = [str(PurePosixPath(each).relative_to(beside)) for each in model_files(called)]
         first = files[0]
@@ -82,7 +82,7 @@ def order(source: WeightSource, name: str | None, digests: Sequence[str], listin
         )
     folder = of_folder(source)
     last = (folder.path.rstrip("/") or folder.place).rpartition("/")[2]
-    called = _checked(name or last)
+    called = checked_name(name or last)
     if source.kind is SourceKind.PATH:  # 2
         if not listing:
             raise ValueError(f"{source} has no files in it")
@@ -109,7 +109,7 @@ def _first(split: GgufPart) -> GgufPart:
     return replace(split, number=1)
 
 
-def _checked(name: str) -> str:
+def checked_name(name: str) -> str:
     """Raises ValueError for a name that is hidden, leaves the vault, or would need quoting somewhere."""
     if _NAME.fullmatch(name) is None:
         raise ValueError(
@@ -273,10 +273,12 @@ class Prefetcher:
         quota: int | None = None,
         environment: Mapping[str, str] = os.environ,
         room: Callable[[Path], int] = room,
+        headers: Mapping[str, str] = {},
     ) -> None:
+        """`headers` are sent to web sources."""
         self._vault, self._quota, self._room = vault, quota, room
         self._hashes = FileHasher(state)
-        self._downloader = Downloader(self._hashes, environment, keeps=True)
+        self._downloader = Downloader(self._hashes, environment, keeps=True, headers=headers)
 
     async def plan(self, order: Order) -> PrefetchPlan:
         """Asks the source for its files; changes nothing. Raises StartFailed `source_unreachable`, `tool_missing`."""

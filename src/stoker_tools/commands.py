@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import asyncio
+import shlex
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -10,20 +13,32 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, UsageError
 from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import load_settings
+from stoker.domain.server_tools import ServerToolKind
 
 if TYPE_CHECKING:
+    from stoker_tools.mcp_servers import McpServers
     from stoker_tools.running import CallResult
     from stoker_tools.tables import Tool
 
+Result = TypeVar("Result")
 app = typer.Typer(cls=CommandsWithHints, help="Tools that Stoker runs for models.", no_args_is_help=True)
 options.accept_config(app)
 
 
 @app.command("list")
-def list_tools(config: options.Config = None, json: options.Json = False) -> None:
+def list_tools(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="An MCP server: show its tools. It is asked for them.")
+    ] = None,
+    config: options.Config = None,
+    json: options.Json = False,
+) -> None:
     """List the tools of the configuration. Stoker need not run."""
     from stoker_tools.server import tools_of
 
+    if name is not None:
+        _list_mcp(_named(tools_of(load_settings(config)), name), json)
+        return
     tools = tools_of(load_settings(config, needs_secrets=False))
     if json:
         terminal.emit([_document(tool) for tool in tools.values()])
@@ -32,37 +47,51 @@ def list_tools(config: options.Config = None, json: options.Json = False) -> Non
         terminal.say('no tools: add [tools.NAME] to the configuration, with kind = "searxng" for example')
         return
     for tool in tools.values():
-        where = f" at {tool.base_url}" if tool.base_url else ""
+        address = tool.base_url or tool.url
+        where = f" at {address}" if address else f": {shlex.join(tool.command)}" if tool.command else ""
         typer.echo(f"{tool.name}: {tool.answers.value} by {tool.kind}{where}, at most {tool.max_uses} calls a request")
 
 
 @app.command("try")
 def try_tool(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The tool: NAME of [tools.NAME].")],
-    argument: Annotated[str, typer.Argument(metavar="ARG", help="What to search for, or the address to fetch.")],
+    argument: Annotated[
+        str,
+        typer.Argument(metavar="ARG", help="What to search for, the address to fetch, or the tool of an MCP server."),
+    ],
+    arguments: Annotated[
+        str, typer.Argument(metavar="[JSON]", help="The arguments for the tool of an MCP server.")
+    ] = "{}",
     config: options.Config = None,
     json: options.Json = False,
 ) -> None:
     """Make one call, and show what a model would get. Stoker need not run."""
-    import asyncio
     import time
 
-    from stoker.domain.nearest import did_you_mean
     from stoker.request.relay.public_fetcher import PublicFetcher
+    from stoker_tools.mcp_declared import object_of
+    from stoker_tools.mcp_servers import is_allowed
     from stoker_tools.running import ToolRunner
     from stoker_tools.search import SearchQuery
     from stoker_tools.server import tools_of
 
-    tools = tools_of(load_settings(config))
-    tool = tools.get(name)
-    if tool is None:
-        known = f"; there are {', '.join(tools)}" if tools else "; the configuration has no [tools.NAME]"
-        raise UsageError(f"there is no tool '{name}'{did_you_mean(name, tools) or known}")
-    query = SearchQuery(argument, tool.max_results, hosts=tool.hosts)
-    result = asyncio.run(ToolRunner(time.monotonic, PublicFetcher()).run(tool, query))
+    tool = _named(tools_of(load_settings(config)), name)
+    runner = ToolRunner(time.monotonic, PublicFetcher())
+    if tool.answers is ServerToolKind.MCP:
+        given = object_of(arguments)
+        if given is None:
+            raise UsageError(f"{arguments} is no JSON object: write the arguments like '{{\"id\": 7}}'")
+        if not is_allowed(tool, argument):
+            allowed = ", ".join(tool.allow)
+            raise UsageError(f"`allow` of [tools.{name}] has no tool '{argument}'; it has {allowed}")
+        result = _with_session(runner.mcp_servers, runner.call(tool, argument, given))
+    else:
+        result = asyncio.run(runner.run(tool, SearchQuery(argument, tool.max_results, hosts=tool.hosts)))
     if json:
         terminal.emit(_result(result))
     elif result.error:
+        for page in result.pages:
+            typer.echo(page.text)
         terminal.say(f"tool '{name}' failed ({result.error}): {result.why}")
     else:
         for page in result.pages:
@@ -72,9 +101,57 @@ def try_tool(
         raise typer.Exit(FAILED)
 
 
+def _named(tools: Mapping[str, Tool], name: str) -> Tool:
+    from stoker.domain.nearest import did_you_mean
+
+    tool = tools.get(name)
+    if tool is None:
+        known = f"; there are {', '.join(tools)}" if tools else "; the configuration has no [tools.NAME]"
+        raise UsageError(f"there is no tool '{name}'{did_you_mean(name, tools) or known}")
+    return tool
+
+
+def _list_mcp(tool: Tool, json: bool) -> None:
+    """Raises UsageError: it is no MCP server."""
+    import time
+
+    from stoker_tools.mcp_servers import McpServers
+    from stoker_tools.result_text import cleaned
+    from stoker_tools.search import ToolFailed
+
+    if tool.answers is not ServerToolKind.MCP:
+        raise UsageError(f"tool '{tool.name}' is no MCP server: stoker tools list")
+    servers = McpServers(time.monotonic)
+    try:
+        listed = _with_session(servers, servers.tools(tool))
+    except ToolFailed as error:
+        terminal.say(f"tool '{tool.name}': {error.why}")
+        raise typer.Exit(FAILED) from None
+    if json:
+        terminal.emit([{"name": one.name, "description": one.description, "input_schema": one.input_schema,
+                        "read_only": one.read_only} for one in listed])  # fmt: skip
+        return
+    for one in listed:
+        changes = "" if one.read_only else " (may change things)"
+        typer.echo(f"{one.name}{changes}: {cleaned(one.description)}")
+
+
+def _with_session(servers: McpServers, work: Coroutine[Any, Any, Result]) -> Result:
+    """Nothing of the session is left."""
+
+    async def done() -> Result:
+        try:
+            return await work
+        finally:
+            await servers.close()
+
+    return asyncio.run(done())
+
+
 def _document(tool: Tool) -> dict[str, object]:
     return {
         "name": tool.name, "kind": str(tool.kind), "answers": tool.answers.value, "base_url": tool.base_url,
+        "url": tool.url, "command": list(tool.command or ()), "allow": list(tool.allow),
         "max_uses": tool.max_uses, "hosts": list(tool.hosts),
     }  # fmt: skip
 

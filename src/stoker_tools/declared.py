@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +22,18 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
 from stoker.request.codec.server_tools import is_clients
-from stoker_tools.result_text import GONE
+from stoker.request.translate.neutral.calls import short_name
+from stoker_tools.mcp_declared import (
+    McpFunction,
+    McpHistory,
+    McpRequest,
+    call_of,
+    of_messages,
+    of_responses,
+    read_history,
+    said,
+)
+from stoker_tools.result_text import GONE, MCP_DESCRIPTION, cleaned, shortened
 
 Raw = msgspec.Raw
 Fields = dict[str, Any]
@@ -30,7 +42,10 @@ OpenSeal = Callable[[str], dict[str, str] | None]
 """What `ThinkingSigner.open` does."""
 _MESSAGES_KIND = re.compile(r"(web_search|web_fetch)_\d{8}", re.ASCII)
 _RESPONSES_KIND = re.compile(r"web_search(?:_preview)?(?:_\d{4}_\d\d_\d\d)?", re.ASCII)
-_HISTORY = re.compile(rb'"(?:server_tool_use|web_search_tool_result|web_fetch_tool_result)"')
+_HISTORY = re.compile(
+    rb'"(?:server_tool_use|mcp_tool_use|web_search_tool_result|web_fetch_tool_result|mcp_tool_result)"'
+)
+_ITEM = re.compile(rb'"(?:web_search_call|mcp_[a-z_]+)"')
 _RESULTS = {"low": 4, "medium": 8, "high": 12}
 """By `search_context_size`."""
 SCHEMAS: Mapping[ServerToolKind, Mapping[str, Any]] = {
@@ -71,6 +86,8 @@ class DeclaredTool(NamedTuple):
     """False: the client wants no live access to the web."""
     losses: tuple[str, ...] = ()
     """What of it nobody heeds, as `x-stoker-translation` names it."""
+    mcp: McpRequest | None = None
+    """What the client says of the MCP server."""
 
 
 class Declared(NamedTuple):
@@ -87,6 +104,7 @@ class Declared(NamedTuple):
     """The request's fields."""
     max_calls: int | None = None
     """Of all tools, if the client says it."""
+    history: McpHistory = McpHistory()
 
 
 def read_declared(dialect: Dialect, body: bytes) -> Declared:
@@ -101,19 +119,40 @@ def read_declared(dialect: Dialect, body: bytes) -> Declared:
         if isinstance(options, dict):
             found.append(_search_tool("web_search", options))
         return Declared(tuple(found), names, frozenset(), bool(tools), fields)
-    of_dialect = _messages_tool if dialect is Dialect.MESSAGES else _responses_tool
+    servers = _named_servers(fields) if dialect is Dialect.MESSAGES else {}
+    of_dialect = partial(_messages_tool, servers) if dialect is Dialect.MESSAGES else _responses_tool
     for at, tool in enumerate(tools):
         one = of_dialect(tool, f"tools[{at}]")
         found += () if one is None else (one,)
     others = len(tools) > len(found)
-    if dialect is Dialect.MESSAGES:
-        servers = _decoded(fields.get("mcp_servers"))
-        labels = {one.name for one in found if one.kind is None}
-        for server in servers if isinstance(servers, list) else ():
-            label = str(server.get("name", "")) if isinstance(server, dict) else ""
-            found += () if label in labels else (DeclaredTool(None, label),)
+    labels = {one.name for one in found if one.mcp is not None}
+    for label, server in servers.items():
+        if label not in labels:
+            mcp, losses = of_messages(server, {}, "mcp_servers")
+            found.append(DeclaredTool(None, label, mcp=mcp, losses=losses))
+    history = McpHistory()
+    if dialect is Dialect.RESPONSES and any(one.mcp is not None for one in found):
+        history = _input_history(fields.get("input"))
+        found = [
+            one if one.mcp is None else one._replace(mcp=one.mcp._replace(is_listed=one.name in history.listed))
+            for one in found
+        ]
     forced = _forced(_decoded(fields.get("tool_choice")), found) if found else frozenset()
-    return Declared(tuple(found), names, forced, others, fields, _count(_decoded(fields.get("max_tool_calls"))))
+    most = _count(_decoded(fields.get("max_tool_calls")))
+    return Declared(tuple(found), names, forced, others, fields, most, history)
+
+
+def _named_servers(fields: Mapping[str, Raw]) -> dict[str, Fields]:
+    servers = _decoded(fields.get("mcp_servers"))
+    listed = [one for one in servers if isinstance(one, dict)] if isinstance(servers, list) else []
+    return {str(one.get("name", "")): one for one in listed}
+
+
+def _input_history(raw: Raw | None) -> McpHistory:
+    if raw is None or b'"mcp_' not in bytes(raw):
+        return McpHistory()
+    items = _decoded(raw)
+    return read_history(items) if isinstance(items, list) else McpHistory()
 
 
 def _function_name(tool: Fields) -> object:
@@ -125,10 +164,12 @@ def _is_clients(tool: Fields) -> bool:
     return tool.get("type") is None or is_clients(tool["type"])
 
 
-def _messages_tool(tool: Fields, where: str) -> DeclaredTool | None:
+def _messages_tool(servers: Mapping[str, Fields], tool: Fields, where: str) -> DeclaredTool | None:
     kind = str(tool.get("type"))
     if kind == "mcp_toolset":
-        return DeclaredTool(None, str(tool.get("mcp_server_name", "")))
+        label = str(tool.get("mcp_server_name", ""))
+        mcp, losses = of_messages(servers.get(label, {}), tool, where)
+        return DeclaredTool(None, label, mcp=mcp, losses=losses)
     match = _MESSAGES_KIND.fullmatch(kind)
     if match is None:
         return None
@@ -153,7 +194,8 @@ def _messages_tool(tool: Fields, where: str) -> DeclaredTool | None:
 def _responses_tool(tool: Fields, where: str) -> DeclaredTool | None:
     kind = str(tool.get("type"))
     if kind == "mcp":
-        return DeclaredTool(None, str(tool.get("server_label", "")))
+        mcp, losses = of_responses(tool, where)
+        return DeclaredTool(None, str(tool.get("server_label", "")), mcp=mcp, losses=losses)
     if _RESPONSES_KIND.fullmatch(kind) is None:
         return None
     filters = tool.get("filters")
@@ -181,7 +223,7 @@ def _hosts(given: object, where: str) -> tuple[str, ...]:
 
 
 def _count(given: object) -> int | None:
-    return given if type(given) is int and given > 0 else None
+    return given if type(given) is int and given >= 0 else None  # 0: none at all
 
 
 def _forced(choice: Any, found: Sequence[DeclaredTool]) -> frozenset[ServerToolKind]:
@@ -207,10 +249,37 @@ class Written(NamedTuple):
     tool_choice: Raw | None
 
 
+class FunctionNames(NamedTuple):
+    """What the model knows the tools by, that are offered in this request."""
+
+    kinds: Mapping[ServerToolKind, str]
+    mcp: Mapping[str, McpFunction] = {}
+    """Functions for tools of MCP servers, by their names."""
+    servers: frozenset[str] = frozenset()
+    """The MCP servers that are used, as the client calls them."""
+
+    def of(self, call: ServerCall) -> str:
+        """The name of the function for a call of the past, whose tool may be offered no more."""
+        if call.kind is not ServerToolKind.MCP:
+            return self.kinds.get(call.kind, call.kind.value)
+        return self.of_mcp(call.server, call.name) or short_name(f"{call.server}__{call.name}", 64)
+
+    def of_mcp(self, server: str, name: str) -> str:
+        """Empty: it is not offered."""
+        return next((own for own, one in self.mcp.items() if one.server == server and one.tool.name == name), "")
+
+
 def write_functions(
-    dialect: Dialect, declared: Declared, names: Mapping[ServerToolKind, str], text: ModelText, open_seal: OpenSeal
+    dialect: Dialect,
+    declared: Declared,
+    names: FunctionNames,
+    text: ModelText,
+    open_seal: OpenSeal,
+    results: Mapping[str, ServerCall],
 ) -> Written:
-    """`names`: those that the model gets for what is offered. `text`: what it gets to read of an earlier result."""
+    """`text`: what the model gets to read of an earlier result. `results`: what came of calls that the client has just
+    approved.
+    """
     fields: dict[str, Any] = dict(declared.fields)
     tools, choice = fields.get("tools"), fields.get("tool_choice")
     if dialect is Dialect.CHAT:
@@ -219,25 +288,60 @@ def write_functions(
     listed: list[Any] = []
     written: set[ServerToolKind] = set()
     for raw in given:
-        kind = _kind_of(dialect, _decoded(raw))
-        if kind not in names:
+        tool = _decoded(raw)
+        kind = _kind_of(dialect, tool)
+        if _mcp_label(tool) in names.servers:
+            continue
+        if kind not in names.kinds:
             listed.append(raw)
         elif kind is not None and kind not in written:
             written.add(kind)
-            listed.append(_function(dialect, kind, names[kind]))
-    listed += [_function(dialect, kind, name) for kind, name in names.items() if kind not in written]
+            listed.append(_function(dialect, names.kinds[kind], DESCRIPTIONS[kind], SCHEMAS[kind]))
+    listed += [
+        _function(dialect, name, DESCRIPTIONS[kind], SCHEMAS[kind])
+        for kind, name in names.kinds.items()
+        if kind not in written
+    ]
+    for name, mcp in names.mcp.items():
+        about = shortened(cleaned(mcp.tool.description), MCP_DESCRIPTION)
+        listed.append(_function(dialect, name, about, mcp.tool.input_schema))
     fields["tools"] = listed
     if choice is not None:
         fields["tool_choice"] = _choice(dialect, _decoded(choice), declared, names)
     if dialect is Dialect.MESSAGES:
+        if names.servers.issuperset(_named_servers(declared.fields)):
+            fields.pop("mcp_servers", None)
         fields["messages"] = _messages_history(declared.fields["messages"], names, text, open_seal)
     elif dialect is Dialect.RESPONSES:
         if "input" in fields:
-            fields["input"] = _responses_history(declared.fields["input"], names, text, open_seal)
+            history = declared.history
+            fields["input"] = _responses_history(declared.fields["input"], names, text, open_seal, history, results)
         include = _decoded(fields.get("include"))
         if isinstance(include, list):
             fields["include"] = [one for one in include if one != "web_search_call.action.sources"]
+        tools = _without_secrets(tools)
     return Written(msgspec.json.encode(fields), tools, choice)
+
+
+def _mcp_label(tool: Any) -> str | None:
+    """The MCP server that a tool of a request names; None: it names none."""
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    if kind == "mcp":
+        return str(tool.get("server_label", ""))
+    return str(tool.get("mcp_server_name", "")) if kind == "mcp_toolset" else None
+
+
+def _without_secrets(tools: Raw | None) -> Raw | None:
+    """As a response repeats the tools, and may be stored: without what opens an MCP server."""
+    if tools is None or b'"mcp"' not in bytes(tools):
+        return tools
+    kept = [
+        {name: value for name, value in tool.items() if name not in ("authorization", "headers")}
+        if _mcp_label(tool) is not None
+        else tool
+        for tool in _decoded(tools)
+    ]
+    return Raw(msgspec.json.encode(kept))
 
 
 def _kind_of(dialect: Dialect, tool: Any) -> ServerToolKind | None:
@@ -251,39 +355,50 @@ def _kind_of(dialect: Dialect, tool: Any) -> ServerToolKind | None:
     return ServerToolKind.SEARCH if is_search else None
 
 
-def _function(dialect: Dialect, kind: ServerToolKind, name: str) -> Fields:
-    about: Fields = {"name": name, "description": DESCRIPTIONS[kind]}
+def _function(dialect: Dialect, name: str, description: str, schema: Mapping[str, Any]) -> Fields:
+    about: Fields = {"name": name, "description": description}
     if dialect is Dialect.MESSAGES:
-        return {**about, "input_schema": SCHEMAS[kind]}
+        return {**about, "input_schema": schema}
     if dialect is Dialect.RESPONSES:
-        return {"type": "function", **about, "parameters": SCHEMAS[kind], "strict": False}
-    return {"type": "function", "function": {**about, "parameters": SCHEMAS[kind]}}
+        return {"type": "function", **about, "parameters": schema, "strict": False}
+    return {"type": "function", "function": {**about, "parameters": schema}}
 
 
-def _choice(dialect: Dialect, choice: Any, declared: Declared, names: Mapping[ServerToolKind, str]) -> Any:
+def _choice(dialect: Dialect, choice: Any, declared: Declared, names: FunctionNames) -> Any:
     if not isinstance(choice, dict):
         return choice
     if dialect is Dialect.MESSAGES:
-        kind = next((one for one in declared.forced if one in names), None)
-        return choice if kind is None else {**choice, "name": names[kind]}
+        kind = next((one for one in declared.forced if one in names.kinds), None)
+        if kind is not None:
+            return {**choice, "name": names.kinds[kind]}
+        own = [name for name, one in names.mcp.items() if one.tool.name == choice.get("name")]
+        return {**choice, "name": own[0]} if own and choice["name"] not in declared.functions else choice
     if dialect is not Dialect.RESPONSES:
         return choice
     if choice.get("type") == "allowed_tools" and isinstance(choice.get("tools"), list):
-        return {**choice, "tools": [_chosen(one, names) for one in choice["tools"]]}
-    return _chosen(choice, names)
+        return {**choice, "tools": [other for one in choice["tools"] for other in _chosen(one, names)]}
+    chosen = _chosen(choice, names)
+    return chosen[0] if len(chosen) == 1 else {"type": "allowed_tools", "mode": "required", "tools": chosen}
 
 
-def _chosen(choice: Any, names: Mapping[ServerToolKind, str]) -> Any:
+def _chosen(choice: Any, names: FunctionNames) -> list[Any]:
+    """The functions that a choice means; itself, if it means none of these."""
+    label = _mcp_label(choice)
+    if label in names.servers:
+        name = choice.get("name")
+        return [
+            {"type": "function", "name": own}
+            for own, one in names.mcp.items()
+            if one.server == label and name in (None, one.tool.name)
+        ] or [choice]
     kind = _kind_of(Dialect.RESPONSES, choice)
-    return choice if kind is None or kind not in names else {"type": "function", "name": names[kind]}
+    return [choice if kind is None or kind not in names.kinds else {"type": "function", "name": names.kinds[kind]}]
 
 
 # -- history ----------------------------------------------------------------------------------------------------------
 
 
-def _messages_history(
-    raw: Raw, names: Mapping[ServerToolKind, str], text: ModelText, open_seal: OpenSeal
-) -> list[Raw | Fields]:
+def _messages_history(raw: Raw, names: FunctionNames, text: ModelText, open_seal: OpenSeal) -> list[Raw | Fields]:
     found: list[Raw | Fields] = []
     waiting: list[Fields] = []
     """Results that the next message of the user has to begin with."""
@@ -310,47 +425,59 @@ def _messages_history(
 
 
 def _split(
-    blocks: list[Any], names: Mapping[ServerToolKind, str], text: ModelText, open_seal: OpenSeal
+    blocks: list[Any], names: FunctionNames, text: ModelText, open_seal: OpenSeal
 ) -> tuple[list[Fields], list[Fields]]:
     """An assistant's message as turns; and the results that its last turn still waits for."""
     turns: list[Fields] = []
-    said: list[Any] = []
+    said_blocks: list[Any] = []
     results: dict[str, Fields] = {}
     calls: dict[str, ServerCall] = {}
     for block in blocks:
         kind = block.get("type") if isinstance(block, dict) else None
-        if kind == "server_tool_use":
+        if kind in ("server_tool_use", "mcp_tool_use"):
             call = _call_of(block)
             if call is None:
-                said.append(block)  # of another tool
+                said_blocks.append(block)  # of another tool
                 continue
             calls[call.id] = call
             results[call.id] = {"type": "tool_result", "tool_use_id": call.id, "content": GONE}
-            name = names.get(call.kind, call.kind.value)
-            said.append({"type": "tool_use", "id": call.id, "name": name, "input": block.get("input") or {}})
-        elif kind in ("web_search_tool_result", "web_fetch_tool_result"):
+            asked = {"type": "tool_use", "id": call.id, "name": names.of(call), "input": block.get("input") or {}}
+            said_blocks.append(asked)
+        elif kind in ("web_search_tool_result", "web_fetch_tool_result", "mcp_tool_result"):
             known = calls.get(str(block.get("tool_use_id")))
-            if known is not None and _fill(known, block.get("content"), open_seal):
+            if known is not None and _fill(known, block, open_seal):
                 results[known.id]["content"] = text(known)
         else:
             if results and kind != "tool_use":
-                turns += ({"role": "assistant", "content": said}, {"role": "user", "content": list(results.values())})
-                said, results = [], {}
-            said.append(block)
-    if said:
-        turns.append({"role": "assistant", "content": said})
+                turns += (
+                    {"role": "assistant", "content": said_blocks},
+                    {"role": "user", "content": list(results.values())},
+                )
+                said_blocks, results = [], {}
+            said_blocks.append(block)
+    if said_blocks:
+        turns.append({"role": "assistant", "content": said_blocks})
     return turns, list(results.values())
 
 
 def _call_of(block: Fields) -> ServerCall | None:
     name = block.get("name")
+    if block["type"] == "mcp_tool_use":
+        server = str(block.get("server_name"))
+        return ServerCall(str(block.get("id")), ServerToolKind.MCP, "{}", server=server, name=str(name))
     if name not in (ServerToolKind.SEARCH.value, ServerToolKind.FETCH.value):
         return None
     return ServerCall(str(block.get("id")), ServerToolKind(name), "{}")
 
 
-def _fill(call: ServerCall, content: Any, open_seal: OpenSeal) -> bool:
+def _fill(call: ServerCall, result: Fields, open_seal: OpenSeal) -> bool:
     """False: what the tool brought cannot be read here."""
+    content = result.get("content")
+    if call.kind is ServerToolKind.MCP:
+        blocks = [{"text": content}] if isinstance(content, str) else content if isinstance(content, list) else []
+        said(call, "\n".join(str(one.get("text", "")) for one in blocks if isinstance(one, dict)))
+        call.error = "failed" if result.get("is_error") is True else ""
+        return True
     if isinstance(content, dict) and isinstance(content.get("error_code"), str):
         call.error = content["error_code"]
         return True
@@ -377,7 +504,12 @@ class _SealedCall(msgspec.Struct):
 
 
 def _responses_history(
-    raw: Raw, names: Mapping[ServerToolKind, str], text: ModelText, open_seal: OpenSeal
+    raw: Raw,
+    names: FunctionNames,
+    text: ModelText,
+    open_seal: OpenSeal,
+    history: McpHistory,
+    results: Mapping[str, ServerCall],
 ) -> Raw | list[Raw | Fields]:
     """Calls that stand together stay together, and their results follow."""
     if bytes(raw)[:1] != b"[":
@@ -387,15 +519,20 @@ def _responses_history(
     calls: dict[str, ServerCall] = {}
     for item in items:
         text_of_item = bytes(item)
-        may_concern = b"web_search_call" in text_of_item or (calls and b'"reasoning"' in text_of_item)
+        may_concern = (
+            b"web_search_call" in text_of_item or b'"mcp_' in text_of_item or (calls and b'"reasoning"' in text_of_item)
+        )
         read = _decoded(item) if may_concern else None
         given: Fields = read if isinstance(read, dict) else {}
         kind = given.get("type")
-        if kind == "web_search_call":
-            call, arguments = _searched(given)
-            calls[call.id] = call
-            found.append({"type": "function_call", "call_id": call.id, "name": names.get(call.kind, call.kind.value),
-                          "arguments": arguments})  # fmt: skip
+        if kind in ("mcp_list_tools", "mcp_approval_response"):
+            continue
+        if kind in ("web_search_call", "mcp_call", "mcp_approval_request"):
+            call = _searched(given) if kind == "web_search_call" else call_of(given, history, results)
+            if call is not None:
+                calls[call.id] = call
+                found.append({"type": "function_call", "call_id": call.id, "name": names.of(call),
+                              "arguments": call.arguments})  # fmt: skip
             continue
         sealed = _sealed_in(given, open_seal) if kind == "reasoning" else None
         if sealed is not None:
@@ -418,13 +555,13 @@ def _outputs(calls: dict[str, ServerCall], text: ModelText) -> list[Fields]:
     return done
 
 
-def _searched(item: Fields) -> tuple[ServerCall, str]:
+def _searched(item: Fields) -> ServerCall:
     action = item.get("action")
     action = action if isinstance(action, dict) else {}
     is_page = action.get("type") == "open_page"
     kind = ServerToolKind.FETCH if is_page else ServerToolKind.SEARCH
     given = {"url": str(action.get("url", ""))} if is_page else {"query": str(action.get("query", ""))}
-    return ServerCall(str(item.get("id")), kind, "{}"), msgspec.json.encode(given).decode()
+    return ServerCall(str(item.get("id")), kind, msgspec.json.encode(given).decode())
 
 
 def _sealed_in(item: Fields, open_seal: OpenSeal) -> _SealedCall | None:

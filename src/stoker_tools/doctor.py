@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.domain.doctor_finding import DoctorFinding, DoctorHealth
@@ -12,31 +13,66 @@ from stoker.domain.server_tools import ServerToolKind
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
+    from stoker.domain.server_tools import McpTool
     from stoker_tools.tables import Tool
 
 
 def findings(settings: Settings) -> list[DoctorFinding]:
-    """One finding for each tool. A search service is asked one question."""
+    """One finding for each tool. A search service is asked one question, an MCP server for its tools."""
     from stoker_tools.server import tools_of
 
-    return [_tool(tool) for tool in tools_of(settings).values()]
+    state = Path(settings.paths.state) / "tools"
+    return [
+        _mcp(tool, state) if tool.answers is ServerToolKind.MCP else _tool(tool) for tool in tools_of(settings).values()
+    ]
+
+
+def _mcp(tool: Tool, state: Path) -> DoctorFinding:
+    from stoker_tools.mcp_servers import FILE, McpServers, changes, read_seen
+    from stoker_tools.search import ToolFailed
+
+    part, servers = f"tool {tool.name}", McpServers(time.monotonic)
+    show = f"stoker tools list {tool.name}"
+
+    async def listed() -> list[McpTool]:
+        try:
+            return await servers.tools(tool)
+        finally:
+            await servers.close()
+
+    try:
+        tools = asyncio.run(listed())
+    except ToolFailed as error:
+        fix = f"correct [tools.{tool.name}], or start what answers there"
+        return DoctorFinding(part, DoctorHealth.FAIL, error.why, fix, show)
+    names = {one.name for one in tools}
+    if absent := [name for name in tool.allow if name != "*" and name not in names]:
+        detail = f"the server has no tool {', '.join(absent)}"
+        return DoctorFinding(part, DoctorHealth.WARN, detail, f"correct `allow` of [tools.{tool.name}]", show)
+    if changed := changes(read_seen(state / FILE).get(tool.name, {}), tools):
+        detail = f"the server says something else than when first seen of: {', '.join(changed)}"
+        fix = f"read what it says now; if it may stay, remove {state / FILE}"
+        return DoctorFinding(part, DoctorHealth.WARN, detail, fix, show)
+    return DoctorFinding(part, DoctorHealth.OK, f"{counted(len(tools), 'tool')}: {', '.join(sorted(names))}")
 
 
 def _tool(tool: Tool) -> DoctorFinding:
     from stoker.request.relay.public_fetcher import PublicFetcher
     from stoker_tools.running import ToolRunner
     from stoker_tools.search import SearchQuery
+    from stoker_tools.tables import ToolService
 
     part = f"tool {tool.name}"
-    if tool.answers is ServerToolKind.FETCH:
+    if tool.kind is ToolService.FETCH:
         return DoctorFinding(part, DoctorHealth.OK, "fetches public pages that a conversation names")
     runner = ToolRunner(time.monotonic, PublicFetcher())
-    result = asyncio.run(runner.run(tool, SearchQuery("weather", 3)))
+    asked = "https://example.com/" if tool.answers is ServerToolKind.FETCH else "weather"
+    result = asyncio.run(runner.run(tool, SearchQuery(asked, 3)))
     if result.error:
         fix = f"correct [tools.{tool.name}], or start what answers there"
-        return DoctorFinding(part, DoctorHealth.FAIL, result.why, fix, f"stoker tools try {tool.name} weather")
+        return DoctorFinding(part, DoctorHealth.FAIL, result.why, fix, f"stoker tools try {tool.name} {asked}")
     detail = f"{counted(len(result.pages), 'result')} in {result.seconds:.2f} s"
     if not result.pages:
         fix = "switch on a search engine that answers without a key"
-        return DoctorFinding(part, DoctorHealth.WARN, "it finds nothing", fix, f"stoker tools try {tool.name} weather")
+        return DoctorFinding(part, DoctorHealth.WARN, "it finds nothing", fix, f"stoker tools try {tool.name} {asked}")
     return DoctorFinding(part, DoctorHealth.OK, detail)

@@ -17,6 +17,13 @@ _ACCEPT = "text/html, text/plain;q=0.9, application/json;q=0.8, */*;q=0.1"
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXTS = ("application/json", "application/xml", "application/javascript", "application/x-yaml", "application/toml")
 _CHARSET = re.compile(r"charset=[\"']?([A-Za-z0-9._:-]{1,40})", re.ASCII)
+_CHARSETS = frozenset((
+    "utf-8", "utf8", "utf-16", "utf-16le", "utf-16be", "us-ascii", "ascii", "latin1", "macintosh", "gbk", "gb2312",
+    "gb18030", "big5", "big5-hkscs", "euc-jp", "shift-jis", "iso-2022-jp", "euc-kr", "koi8-r", "koi8-u", "ibm866",
+    "ks-c-5601-1987", "tis-620", "cp874", *(f"iso-8859-{at}" for at in (*range(1, 12), *range(13, 17))),
+    *(f"{name}125{at}" for at in range(9) for name in ("windows-", "cp")),
+))  # fmt: skip
+"""Those of the web. Python knows more, of which some take quadratic time, and some make halves of characters."""
 _URL = re.compile(r"https?://[^\s<>\"'`\\^{|}\x00-\x20]+", re.IGNORECASE)
 _TRAILING = ".,;:!?)]}*_"
 
@@ -51,7 +58,7 @@ def _text(url: str, answer: ResponseReader) -> tuple[str, str]:
     header = answer.headers.get(b"content-type", b"").decode("latin-1").lower()
     kind = header.partition(";")[0].strip()
     found = _CHARSET.search(header)
-    text = _decoded(bytes(answer.body), found.group(1) if found else "utf-8")
+    text = decoded(bytes(answer.body), found.group(1) if found else "utf-8")
     if kind in _HTML or (not kind and "<html" in text[:1000].lower()):
         return page_text(text, url)
     if kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml")) or not kind:
@@ -59,11 +66,9 @@ def _text(url: str, answer: ResponseReader) -> tuple[str, str]:
     raise ToolFailed("unsupported_content_type", "it is neither a web page nor text")
 
 
-def _decoded(data: bytes, charset: str) -> str:
-    try:
-        return data.decode(charset, "replace")
-    except (LookupError, ValueError):  # an encoding that does not exist, or is none of text
-        return data.decode("utf-8", "replace")
+def decoded(data: bytes, charset: str) -> str:
+    """The text. An encoding that is none of the web's is read as UTF-8."""
+    return data.decode(charset if charset.replace("_", "-") in _CHARSETS else "utf-8", "replace")
 
 
 def addresses_in(text: str) -> set[str]:

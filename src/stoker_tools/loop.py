@@ -4,15 +4,17 @@ A round is one answer of the model. Of its calls, in order:
 
 1. the arguments are no JSON object with what the tool needs  -> the model is told; it counts as a use
 2. the tool's uses, or all calls, or the time, are used up     -> the model is told
-3. the same call has already brought something                 -> that again, and nothing runs
-4. the same call runs already                                  -> it waits for that one
-5. else                                                        -> it runs
+3. the client wants to approve it                              -> the client is asked, and nothing runs
+4. the same call has already brought something                 -> that again, and nothing runs
+5. the same call runs already                                  -> it waits for that one
+6. else                                                        -> it runs
 
 When all have ended:
 
-6. the answer called tools of the client, too  -> it ends: the client has to answer first
-7. rounds, calls or time are used up           -> the model is asked once more, without tools
-8. else                                        -> the model is asked once more
+7. the answer called tools of the client, too  -> it ends: the client has to answer first
+8. the client was asked for approval           -> it ends
+9. rounds, calls or time are used up           -> the model is asked once more, without tools
+10. else                                       -> the model is asked once more
 
 So a request has at most `max_rounds` + 1 rounds, and `max_calls` calls that run.
 """
@@ -27,12 +29,17 @@ import msgspec
 from stoker.domain.answer import StopReason
 from stoker.domain.prompt import ToolCall
 from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
+from stoker_tools.mcp_declared import object_of
 
 ARGUMENT = {ServerToolKind.SEARCH: "query", ServerToolKind.FETCH: "url"}
-"""What a call of each kind needs."""
-LONGEST = {ServerToolKind.SEARCH: 1000, ServerToolKind.FETCH: 8192}
+"""What a call of each kind needs. A tool of an MCP server says itself what it needs, and refuses the rest."""
+LONGEST = {ServerToolKind.SEARCH: 1000, ServerToolKind.FETCH: 8192, ServerToolKind.MCP: 100_000}
 """Characters of it."""
-TOO_LONG = {ServerToolKind.SEARCH: "query_too_long", ServerToolKind.FETCH: "url_too_long"}
+TOO_LONG = {
+    ServerToolKind.SEARCH: "query_too_long",
+    ServerToolKind.FETCH: "url_too_long",
+    ServerToolKind.MCP: "request_too_large",
+}
 INVALID, USED_UP, UNAVAILABLE = "invalid_tool_input", "max_uses_exceeded", "unavailable"
 
 
@@ -50,6 +57,14 @@ class OfferedTool(NamedTuple):
 
     kind: ServerToolKind
     max_uses: int
+    """Of all functions that have the same `group`."""
+    group: str = ""
+    """The tool of the configuration; empty: the function alone."""
+    server: str = ""
+    """The MCP server, as the client calls it."""
+    name: str = ""
+    """The tool of that server."""
+    needs_approval: bool = False
 
 
 class Begin(NamedTuple):
@@ -63,7 +78,7 @@ class Run(NamedTuple):
 
     call: ServerCall
     argument: str
-    """The query, or the address."""
+    """The query, the address, or the JSON object for a tool of an MCP server."""
 
 
 class End(NamedTuple):
@@ -101,7 +116,7 @@ class ToolLoop:
         self._offered = offered
         self._bounds = bounds
         self._make_id = make_id
-        self._uses = dict.fromkeys(offered, 0)
+        self._uses = {tool.group or name: 0 for name, tool in offered.items()}
         self._calls = 0
         self._seconds = 0.0
         self._results: dict[tuple[str, str], list[WebPage]] = {}
@@ -110,6 +125,7 @@ class ToolLoop:
         """The calls that wait for one, itself included, by its id."""
         self._keys: dict[str, tuple[str, str]] = {}
         self._has_client_calls = False
+        self._waits_for_approval = False
 
     def is_offered(self, name: str) -> bool:
         """Whether a call of this name is for Stoker to run, or was: after the last round it never leaves Stoker."""
@@ -126,66 +142,78 @@ class ToolLoop:
         running: dict[tuple[str, str], str] = {}
         for asked in calls:
             tool = self._offered[asked.name]
-            given = _object(asked.arguments)
-            argument = given.get(ARGUMENT[tool.kind])
-            shown = msgspec.json.encode(given).decode()
-            call = ServerCall(self._make_id(), tool.kind, shown)
+            given = object_of(asked.arguments)
+            shown = msgspec.json.encode({} if given is None else given).decode()
+            argument = _argument(tool.kind, given)
+            call = ServerCall(self._make_id(), tool.kind, shown, server=tool.server, name=tool.name)
             self.results.append((asked, call))
-            commands.append(Begin(call))
-            key = asked.name, argument if isinstance(argument, str) else ""
-            if call_error := self._refusal(tool, asked.name, argument):
-                call.error = call_error  # 1, 2
+            key = asked.name, argument or ""
+            refusal = self._refusal(tool, self._group(asked.name), argument)
+            call.is_waiting = tool.needs_approval and not refusal
+            if not call.is_waiting:
+                commands.append(Begin(call))
+            if refusal:
+                call.error = refusal  # 1, 2
+                commands.append(End(call))
+            elif call.is_waiting:
+                self._waits_for_approval = True  # 3
                 commands.append(End(call))
             elif key in self._results:
-                call.pages = self._results[key]  # 3
+                call.pages = self._results[key]  # 4
                 commands.append(End(call))
             elif key in running:
-                self._running[running[key]].append(call)  # 4
+                self._running[running[key]].append(call)  # 5
             else:
-                running[key] = call.id  # 5
+                running[key] = call.id  # 6
                 self._calls += 1
                 self._running[call.id], self._keys[call.id] = [call], key
                 commands.append(Run(call, key[1]))
-            self._uses[asked.name] += 1
+            self._uses[self._group(asked.name)] += 1
         return commands if self._running else [*commands, self._follow()]
 
     def on_result(self, id: str, pages: list[WebPage], error: str, seconds: float) -> list[Command]:
-        """A call has run. `error`: empty if it worked."""
+        """A call has run. `error`: empty if it worked; `pages` may then say why it did not."""
         waiting, key = self._running.pop(id), self._keys.pop(id)
         self._seconds += seconds
         if not error:
             self._results[key] = pages
         for call in waiting:
-            call.pages, call.error = ([], error) if error else (pages, "")
+            call.pages, call.error = pages, error
         commands: list[Command] = [End(call) for call in waiting]
         return commands if self._running else [*commands, self._follow()]
 
-    def _refusal(self, tool: OfferedTool, name: str, argument: object) -> str:
-        if not isinstance(argument, str) or not argument.strip():
+    def _group(self, name: str) -> str:
+        return self._offered[name].group or name
+
+    def _refusal(self, tool: OfferedTool, group: str, argument: str | None) -> str:
+        if argument is None or not argument.strip():
             return INVALID
         if len(argument) > LONGEST[tool.kind]:
             return TOO_LONG[tool.kind]
-        if self._uses[name] >= tool.max_uses or self._calls >= self._bounds.max_calls:
+        if self._uses[group] >= tool.max_uses or self._calls >= self._bounds.max_calls:
             return USED_UP
         return UNAVAILABLE if self._seconds >= self._bounds.max_time else ""
 
     def _follow(self) -> Command:
         if self._has_client_calls:
-            return Finish(StopReason.CALLS)  # 6
+            return Finish(StopReason.CALLS)  # 7
+        if self._waits_for_approval:
+            return Finish(StopReason.END)  # 8
         bounds = self._bounds
         self.is_last = (
             self.rounds >= bounds.max_rounds
             or self._calls >= bounds.max_calls
             or self._seconds >= bounds.max_time
-            or all(self._uses[name] >= tool.max_uses for name, tool in self._offered.items())
+            or all(self._uses[self._group(name)] >= tool.max_uses for name, tool in self._offered.items())
         )
-        return Ask(self.is_last)  # 7, 8
+        return Ask(self.is_last)  # 9, 10
 
 
-def _object(arguments: str) -> dict[str, Any]:
-    """The object that the arguments are; empty, if they are none."""
-    try:
-        given = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return given if isinstance(given, dict) else {}
+def _argument(kind: ServerToolKind, given: dict[str, Any] | None) -> str | None:
+    """What the tool is to do; None: the call does not say it."""
+    if given is None:
+        return None
+    if kind is ServerToolKind.MCP:
+        return msgspec.json.encode(given, order="sorted").decode()
+    argument = given.get(ARGUMENT[kind])
+    return argument if isinstance(argument, str) else None

@@ -25,10 +25,15 @@ _HEADINGS = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ", "h5": "##### 
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,15})(?=[\s/>])")
 _HREF = re.compile(r"""\shref\s{0,9}=\s{0,9}(?:"([^"]{0,2048})"|'([^']{0,2048})'|([^\s"'>]{1,2048}))""", re.IGNORECASE)
 _BLANKS = re.compile(r"[ \t\n\f\r]+")
-_LINES = re.compile(r"[ \t]*\n[ \t]*")
 _GAPS = re.compile(r"\n{3,}")
+_LONG_NUMBER = re.compile(r"&#[0-9]{100,};?")
+"""Of no character; Python raises ValueError for a very long one."""
 _LONGEST_TAG = 4096
 _MOST_LINKS = 500
+
+
+def _unescaped(text: str) -> str:
+    return html.unescape(_LONG_NUMBER.sub("\ufffd", text))
 
 
 class _Tag(NamedTuple):
@@ -89,7 +94,7 @@ class _Reader:
     def on_tag(self, tag: _Tag) -> None:
         name = tag.name
         if name == "title":
-            self.title = self.title or _BLANKS.sub(" ", html.unescape(tag.attributes)).strip()
+            self.title = self.title or _BLANKS.sub(" ", _unescaped(tag.attributes)).strip()
         elif self._skipped:
             if name == self._skipped:
                 self._depth += -1 if tag.is_end else 1
@@ -115,7 +120,7 @@ class _Reader:
 
     def on_text(self, text: str) -> None:
         if not self._skipped:
-            text = html.unescape(text)
+            text = _unescaped(text)
             self._add(text if self._is_pre else _BLANKS.sub(" ", text))
 
     def _begin_link(self, attributes: str) -> None:
@@ -123,7 +128,7 @@ class _Reader:
         if found is None:
             return
         try:
-            address = urljoin(self._url, html.unescape(next(part for part in found.groups() if part is not None)))
+            address = urljoin(self._url, _unescaped(next(part for part in found.groups() if part is not None)))
         except ValueError:
             return
         if address.startswith(("http://", "https://")):
@@ -152,4 +157,5 @@ def page_text(page: str, url: str) -> tuple[str, str]:
             reader.on_text(token)
     main = "".join(reader.main)
     chosen = main if len(main.strip()) > 200 else "".join(reader.all)
-    return reader.title, _GAPS.sub("\n\n", _LINES.sub("\n", chosen)).strip()
+    lines = "\n".join(line.strip(" \t") for line in chosen.split("\n"))
+    return reader.title, _GAPS.sub("\n\n", lines).strip()

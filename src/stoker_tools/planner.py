@@ -11,18 +11,30 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from stoker.access.caller import Caller
-from stoker.domain.answer import Answer, Counted, Ended, Event, Finished, StopReason, ToolBegan, ToolEnded
+from stoker.domain.answer import (
+    Answer,
+    AnswerBlock,
+    Counted,
+    Ended,
+    Event,
+    Finished,
+    StopReason,
+    ToolBegan,
+    ToolEnded,
+    ToolsListed,
+)
 from stoker.domain.decision import Attempt, Candidate, ToolRecord
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.prompt import Block, Choice, Prompt, Role, Text, ToolChoice, ToolResult, Turn
-from stoker.domain.server_tools import ServerCall, ServerToolKind
+from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind
 from stoker.exchange.attempts import AttemptHooks
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolPlanner
@@ -31,18 +43,26 @@ from stoker.exchange.upstream_client import AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay.relay import Relay
+from stoker.request.translate.neutral.calls import short_name
 from stoker.request.translate.translate import AnswerTranslator
-from stoker_tools.declared import Declared, DeclaredTool, Written, read_declared, write_functions
+from stoker_tools.declared import Declared, DeclaredTool, FunctionNames, Written, read_declared, write_functions
 from stoker_tools.fetch import addresses_in, same_address
 from stoker_tools.loop import Ask, Begin, Command, End, Finish, LoopBounds, OfferedTool, Run, ToolLoop
-from stoker_tools.reading import AnswerSoFar, RoundReader, summed, visible
+from stoker_tools.mcp_declared import McpFunction, object_of
+from stoker_tools.reading import AnswerSoFar, RoundReader, visible
 from stoker_tools.result_text import model_text
-from stoker_tools.running import ToolRunner
-from stoker_tools.search import SearchQuery
+from stoker_tools.running import CallResult, ToolRunner
+from stoker_tools.search import SearchQuery, ToolFailed
 from stoker_tools.tables import LoopLimits, Missing, Tool
 
 _DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
+MOST_APPROVED = 200
+"""Results of approved calls that are kept."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+def _least(declared: int | None, configured: int) -> int:
+    return configured if declared is None else min(declared, configured)
 
 
 class Offer(NamedTuple):
@@ -50,9 +70,16 @@ class Offer(NamedTuple):
 
     tool: Tool
     declared: DeclaredTool
+    mcp: McpFunction | None = None
+    """The tool of an MCP server."""
+
+    @property
+    def needs_approval(self) -> bool:
+        asked = self.declared.mcp
+        return self.mcp is not None and asked is not None and asked.approval.is_needed(self.mcp.tool)
 
     def query(self, text: str) -> SearchQuery:
-        results = min(self.declared.results or self.tool.max_results, self.tool.max_results)
+        results = _least(self.declared.results, self.tool.max_results)
         # A client's list narrows the operator's: what either of them leaves out does not come.
         return SearchQuery(text, results, self.declared.allowed, self.declared.blocked, self.tool.hosts)
 
@@ -74,6 +101,8 @@ class ServerTools(ToolPlanner):
         self.runner = runner
         self.upstream_client = upstream_client
         self.keep_alive = keep_alive
+        self.approved: dict[tuple[str, str, str, bytes], CallResult] = {}
+        """What came of the last calls that clients approved."""
 
     async def prepare(self, request: PlannedRequest, candidates: Candidates) -> PreparedRequest | None:
         """See the base. Raises ClientError 400 `server_tool_missing`, `mcp_server_unknown`, `tool_name_taken`."""
@@ -88,25 +117,121 @@ class ServerTools(ToolPlanner):
         if formatter.runs_server_tools(first, self.upstream_client.target(first.name), endpoint):
             return None
         offers = self._offers(request.caller, declared)
-        self._check_missing(request.caller, dialect, declared, offers)
-        if not offers:
+        servers = self._servers(request.caller, declared)
+        self._check_missing(request.caller, dialect, declared, offers, servers)
+        if not offers and not servers:
             return None
-        names = {kind: _function_name(kind, dialect, declared.functions) for kind in offers}
+        taken = declared.functions
+        by_name = {_function_name(kind, dialect, taken): offer for kind, offer in offers.items()}
+        names = FunctionNames({offer.tool.answers: name for name, offer in by_name.items()})
+        if servers:
+            listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
+            context.raise_if_ended()
+            by_name |= listed
+            mcp = {name: offer.mcp for name, offer in listed.items() if offer.mcp is not None}
+            names = FunctionNames(names.kinds, mcp, frozenset(one.declared.name for one in servers))
+        begun = BegunAnswer(self._listings(dialect, servers, names))
+        if declared.history.answers:
+            await context.run_cancellable(self._run_approved(declared, by_name, begun))
+            context.raise_if_ended()
+        results = {call.approval: call for call in begun.calls}
         written: Written = await context.process(
-            write_functions, dialect, declared, names, self.text_of, formatter.signer.open
+            write_functions, dialect, declared, names, self.text_of, formatter.signer.open, results
         )
         # Only what is read anew is new: the model's name may be another one than the body's, which a planner has given.
         fields = await context.process(read_body_fields, written.body, endpoint.streams_unasked)
         fields.model, fields.model_at = request.fields.model, None
-        losses = [f"lossy:{loss}" for offer in offers.values() for loss in offer.declared.losses]
-        used = "+".join(sorted({offer.tool.name for offer in offers.values()}))
+        used_offers = [*offers.values(), *servers]
+        losses = [f"lossy:{loss}" for offer in used_offers for loss in offer.declared.losses]
+        used = "+".join(sorted({offer.tool.name for offer in used_offers}))
         context.notes = (*context.notes, *dict.fromkeys(losses), f"tools:{used}")
         plan = tuple(replace(candidate, must_read=True) for candidate in candidates.plan)
         if not endpoint.generates:
             return PreparedRequest(fields, written.body, Candidates(plan, candidates.hooks))
-        by_name = {names[kind]: offer for kind, offer in offers.items()}
-        hooks = ToolAttempts(self, context, by_name, declared, written, bool(fields.stream), candidates.hooks)
+        hooks = ToolAttempts(self, context, by_name, declared, written, bool(fields.stream), candidates.hooks, begun)
         return PreparedRequest(fields, written.body, Candidates(plan, hooks))
+
+    def _servers(self, caller: Caller, declared: Declared) -> list[Offer]:
+        """The MCP servers that the request names, and the caller may use. Raises ClientError 400: the name is that of
+        one, and the address that of another.
+        """
+        usable = [tool for tool in self.tools.values() if tool.answers is ServerToolKind.MCP and may_use(caller, tool)]
+        found: list[Offer] = []
+        for one in declared.tools:
+            if one.mcp is None or any(one.name == offer.declared.name for offer in found):
+                continue
+            url = same_address(one.mcp.url)
+            named = next((tool for tool in usable if tool.name == one.name), None)
+            at_url = next((tool for tool in usable if tool.url is not None and same_address(tool.url) == url), None)
+            if named is not None and url and named.url is not None and at_url is not named:
+                raise ClientError(
+                    f"the MCP server '{one.name[:64]}' of this Stoker has another address than the request says: leave "
+                    "the address to the operator, or use another label",
+                    code="mcp_server_mismatch", param="tools",
+                )  # fmt: skip
+            tool = named or at_url
+            if tool is not None:
+                found.append(Offer(tool, one))
+        return found
+
+    async def _mcp_functions(self, servers: Sequence[Offer], taken: Collection[str]) -> dict[str, Offer]:
+        """Raises ClientError 400: a server does not answer. Without its tools a model would invent what they say."""
+        found: dict[str, Offer] = {}
+        for offer in servers:
+            try:
+                tools = await self.runner.mcp_servers.tools(offer.tool)
+            except ToolFailed as error:
+                text = f"the MCP server '{offer.declared.name[:64]}' is not available: {error.why}"
+                raise ClientError(text, code="mcp_server_unavailable", param="tools") from None
+            for tool in tools:
+                if offer.declared.mcp is None or not offer.declared.mcp.offers(tool):
+                    continue
+                name = short_name(f"{offer.tool.name}__{tool.name}", 64)
+                while name in taken or name in found:
+                    name = short_name(f"stoker_{name}", 64)
+                found[name] = offer._replace(mcp=McpFunction(offer.declared.name, tool))
+        return found
+
+    def _listings(self, dialect: Dialect, servers: Sequence[Offer], names: FunctionNames) -> list[McpListing]:
+        """What a client of Responses is told first, unless it knows it."""
+        if dialect is not Dialect.RESPONSES:
+            return []
+        return [
+            McpListing(_new_id(), label, [one.tool for one in names.mcp.values() if one.server == label])
+            for offer in servers
+            if offer.declared.mcp is not None and not offer.declared.mcp.is_listed
+            for label in (offer.declared.name,)
+        ]
+
+    async def _run_approved(self, declared: Declared, by_name: Mapping[str, Offer], begun: BegunAnswer) -> None:
+        """The calls that the client has approved. One runs once: to the same request sent again, its result is given
+        again.
+        """
+        for answer in declared.history.answers.values():
+            offer = next(
+                (
+                    one
+                    for one in by_name.values()
+                    if one.mcp is not None and (one.mcp.server, one.mcp.tool.name) == (answer.server, answer.name)
+                ),
+                None,
+            )
+            arguments = object_of(answer.arguments)
+            if offer is None or offer.mcp is None or arguments is None or not answer.is_granted:
+                continue
+            shown = msgspec.json.encode(arguments).decode()
+            call = ServerCall(_new_id(), ServerToolKind.MCP, shown, server=answer.server, name=answer.name)
+            call.approval = answer.id
+            key = answer.id, offer.tool.name, answer.name, msgspec.json.encode(arguments, order="sorted")
+            result = self.approved.get(key)
+            if result is None:
+                result = await self.runner.call(offer.tool, answer.name, arguments)
+                self.approved[key] = result
+                while len(self.approved) > MOST_APPROVED:
+                    del self.approved[next(iter(self.approved))]
+                begun.results.append((offer.tool, result))
+            call.pages, call.error = result.pages, result.error
+            begun.calls.append(call)
 
     def text_of(self, call: ServerCall) -> str:
         """What the model reads of a call: the same each time, so that engines find it in their caches."""
@@ -116,7 +241,7 @@ class ServerTools(ToolPlanner):
 
     def _offers(self, caller: Caller, declared: Declared) -> dict[ServerToolKind, Offer]:
         """By kind: the first tool of the configuration that the caller may use."""
-        usable = [tool for tool in self.tools.values() if _may_use(caller, tool)]
+        usable = [tool for tool in self.tools.values() if may_use(caller, tool)]
         found: dict[ServerToolKind, Offer] = {}
         for one in declared.tools:
             if one.kind is None or one.kind in found or not one.is_live:
@@ -127,7 +252,12 @@ class ServerTools(ToolPlanner):
         return found
 
     def _check_missing(
-        self, caller: Caller, dialect: Dialect, declared: Declared, offers: Mapping[ServerToolKind, Offer]
+        self,
+        caller: Caller,
+        dialect: Dialect,
+        declared: Declared,
+        offers: Mapping[ServerToolKind, Offer],
+        servers: Sequence[Offer],
     ) -> None:
         """Raises ClientError 400 for a tool that is not there, if `missing` has it refused."""
         if self.limits.missing is Missing.DROP:
@@ -135,17 +265,22 @@ class ServerTools(ToolPlanner):
         is_refused = self.limits.missing is Missing.REFUSE
         for one in declared.tools:
             if one.kind is None:
-                raise _no_mcp(one.name)
+                if all(one.name != offer.declared.name for offer in servers):
+                    raise _no_mcp(one.name, caller, [tool for tool in self.tools.values() if may_use(caller, tool)])
+                continue
             if one.kind in offers:
                 continue
-            is_alone = dialect is Dialect.CHAT or (not declared.other and not offers)
+            is_alone = dialect is Dialect.CHAT or (not declared.other and not offers and not servers)
             if is_refused or is_alone or one.kind in declared.forced:
                 raise _missing(one, caller, [tool for tool in self.tools.values() if tool.answers is one.kind])
 
 
-def _may_use(caller: Caller, tool: Tool) -> bool:
+def may_use(caller: Caller, tool: Tool) -> bool:
+    """A key that names no tools may use those that only read; who needs no key, all."""
     tools = caller.key.tools
-    return tools is None or "*" in tools or tool.name in tools
+    if tools is None:
+        return not tool.acts or not caller.name
+    return "*" in tools or tool.name in tools
 
 
 def _function_name(kind: ServerToolKind, dialect: Dialect, taken: frozenset[str]) -> str:
@@ -171,11 +306,37 @@ def _missing(one: DeclaredTool, caller: Caller, configured: Sequence[Tool]) -> C
     return ClientError(text, code="server_tool_missing", param="tools")
 
 
-def _no_mcp(name: str) -> ClientError:
-    text = (
-        f"the MCP server '{name[:64]}' is not available: this Stoker runs no MCP tools; connect it to the client itself"
-    )
-    return ClientError(text, code="mcp_server_unknown", param="tools")
+def _no_mcp(name: str, caller: Caller, usable: Sequence[Tool]) -> ClientError:
+    known = ", ".join(tool.name for tool in usable if tool.answers is ServerToolKind.MCP)
+    who = f"key '{caller.name}'" if caller.name else "requests"
+    help = f"{who} may use these: {known}" if known else 'the operator can add [tools.NAME] with kind = "mcp"'
+    if not known and caller.name:
+        help += f", and NAME to `tools` of key '{caller.name}'"
+    return ClientError(
+        f"the MCP server '{name[:64]}' is not available on this Stoker, which connects to no address that a request "
+        f"gives; {help}",
+        code="mcp_server_unknown", param="tools",
+    )  # fmt: skip
+
+
+class BegunAnswer:
+    """What a client gets before the model has said anything."""
+
+    def __init__(self, listings: Sequence[McpListing] = ()) -> None:
+        self.listings = listings
+        self.calls: list[ServerCall] = []
+        """That the client approved."""
+        self.results: list[tuple[Tool, CallResult]] = []
+        """Of those that ran for this request."""
+
+    def blocks(self) -> list[AnswerBlock]:
+        return [*self.listings, *self.calls]
+
+    def events(self) -> list[Event]:
+        found: list[Event] = [ToolsListed(at, listing) for at, listing in enumerate(self.listings)]
+        for call in self.calls:
+            found += (ToolBegan(len(found), call), ToolEnded(len(found) + 1, call))
+        return found
 
 
 class ToolAttempts:
@@ -192,6 +353,7 @@ class ToolAttempts:
         written: Written,
         is_streamed: bool,
         inner: AttemptHooks | None,
+        begun: BegunAnswer,
     ) -> None:
         """`offers`: by the names that the model knows."""
         self.attempts: list[Attempt] = [] if inner is None else inner.attempts
@@ -204,14 +366,13 @@ class ToolAttempts:
         self._is_streamed = is_streamed
         self._inner = inner
         limits = tools.limits
-        offered = {
-            name: OfferedTool(offer.tool.answers, min(offer.declared.max_uses or limits.max_calls, offer.tool.max_uses))
-            for name, offer in offers.items()
-        }
-        most = min(limits.max_calls, declared.max_calls or limits.max_calls)
-        bounds = LoopBounds(limits.max_rounds, most, limits.max_time)
+        offered = {name: _offered(offer) for name, offer in offers.items()}
+        bounds = LoopBounds(limits.max_rounds, _least(declared.max_calls, limits.max_calls), limits.max_time)
         self._loop = ToolLoop(offered, bounds, _new_id)
         self._answer = AnswerSoFar()
+        self._answer.blocks += begun.blocks()
+        self._first = begun.events()
+        self._answer.next_number = len(self._first)
         self._reader: RoundReader | None = None
         self._translator: AnswerTranslator | None = None
         """Of the last round that called tools."""
@@ -224,6 +385,8 @@ class ToolAttempts:
         """The addresses that may be fetched."""
         self._unsent = b""
         self._records: dict[str, ToolRecord] = {}
+        for tool, result in begun.results:
+            self._record(tool, result)
 
     # -- the plan ------------------------------------------------------------------------------------------------------
 
@@ -236,12 +399,13 @@ class ToolAttempts:
             self._inner.end(error, retry_after)
         elif len(self.attempts) > 1:
             self._context.decision.tried = self.attempts
+        if self._records:
+            self._context.decision.tools = list(self._records.values())
         if self._loop.rounds:
             decision, attempt = self._context.decision, self.attempts[-1]
             decision.input_tokens, decision.output_tokens = attempt.input_tokens, attempt.output_tokens
             decision.cached_tokens, decision.cache_write_tokens = attempt.cached_tokens, attempt.cache_write_tokens
             decision.rounds = self._loop.rounds
-            decision.tools = list(self._records.values())
 
     async def reading(self, request: UpstreamRequest) -> AnswerReading:
         assert request.written is not None
@@ -252,7 +416,7 @@ class ToolAttempts:
             if value is not None:
                 prompt.echoed[name] = value
         follows = self._translator if self._is_streamed else None
-        self._reader = RoundReader(self._loop, self._answer, is_first=not self.is_pinned)
+        self._reader = RoundReader(self._loop, self._answer, None if self.is_pinned else self._first)
         return AnswerReading(self._reader, follows=follows)
 
     def can_repair(self, request: UpstreamRequest, has_begun: bool) -> bool:
@@ -272,7 +436,7 @@ class ToolAttempts:
         reader, context = self._reader, self._context
         assert reader is not None
         self.is_pinned = True
-        self._answer.tokens = summed(self._answer.tokens, reader.tokens)
+        reader.keep()
         if not self._is_streamed:
             self._answer.blocks += visible(reader.blocks, self._loop)
         unsent, self._unsent = self._unsent, b""
@@ -319,17 +483,23 @@ class ToolAttempts:
     async def _call(self, run: Run) -> list[Command]:
         name = next(asked.name for asked, call in self._loop.results if call.id == run.call.id)
         offer = self._offers[name]
-        record = self._records.setdefault(offer.tool.name, ToolRecord(offer.tool.name, offer.tool.answers.value))
+        tool = offer.tool
+        if tool.answers is ServerToolKind.FETCH and same_address(run.argument) not in self._addresses():
+            result = CallResult([], "url_not_in_prior_context", 0.0, 0)
+        elif offer.mcp is not None:
+            result = await self._tools.runner.call(tool, offer.mcp.tool.name, object_of(run.argument) or {})
+        else:
+            most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
+            result = await self._tools.runner.run(tool, offer.query(run.argument), most)
+        self._record(tool, result)
+        return self._loop.on_result(run.call.id, result.pages, result.error, result.seconds)
+
+    def _record(self, tool: Tool, result: CallResult) -> None:
+        record = self._records.setdefault(tool.name, ToolRecord(tool.name, tool.answers.value))
         record.calls += 1
-        if offer.tool.answers is ServerToolKind.FETCH and same_address(run.argument) not in self._addresses():
-            record.failed += 1
-            return self._loop.on_result(run.call.id, [], "url_not_in_prior_context", 0.0)
-        most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
-        result = await self._tools.runner.run(offer.tool, offer.query(run.argument), most)
         record.failed += bool(result.error)
         record.seconds += result.seconds
         record.bytes += result.bytes
-        return self._loop.on_result(run.call.id, result.pages, result.error, result.seconds)
 
     def _addresses(self) -> set[str]:
         """Those that stand in what users, clients' tools and earlier results said: nobody but them chose them, so a
@@ -351,7 +521,7 @@ class ToolAttempts:
             }:
                 for page in call.pages:
                     self._addresses().update((same_address(page.url), *addresses_in(page.text)))
-        said: list[Block] = [block for block in reader.blocks if not isinstance(block, ServerCall)]
+        said: list[Block] = [block for block in reader.blocks if not isinstance(block, ServerCall | McpListing)]
         self._turns += (Turn(Role.ASSISTANT, said), Turn(Role.USER, results))
 
     def _next_prompt(self, is_last: bool) -> Prompt | None:
@@ -400,6 +570,15 @@ class ToolAttempts:
             body = translator.write_answer(answer)
             context.reply.send_whole(200, [(b"content-type", b"application/json")], body)
         context.was_answered = True
+
+
+def _offered(offer: Offer) -> OfferedTool:
+    most = _least(offer.declared.max_uses, offer.tool.max_uses)
+    if offer.mcp is None:
+        return OfferedTool(offer.tool.answers, most, offer.tool.name)
+    return OfferedTool(
+        ServerToolKind.MCP, most, offer.tool.name, offer.mcp.server, offer.mcp.tool.name, offer.needs_approval
+    )
 
 
 def _new_id() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ class AnswerSoFar:
     def __init__(self) -> None:
         self.blocks: list[AnswerBlock] = []
         self.next_number = 0
-        """Of the next block."""
+        """Of the next block of a stream."""
         self.tokens = Tokens()
         """Of the rounds that are over."""
         self.said = 0
@@ -46,7 +46,8 @@ class AnswerSoFar:
 class RoundReader:
     """The check of one round: it rejects an answer that calls tools, which then goes on with what they brought."""
 
-    def __init__(self, loop: ToolLoop, answer: AnswerSoFar, is_first: bool = True) -> None:
+    def __init__(self, loop: ToolLoop, answer: AnswerSoFar, first: Sequence[Event] | None = ()) -> None:
+        """`first`: what the client gets before the answer begins; None: it has its beginning already."""
         self.is_failed = False
         """The round is over, and calls tools that Stoker runs."""
         self.blocks: list[AnswerBlock] = []
@@ -54,7 +55,8 @@ class RoundReader:
         self.tokens = Tokens()
         self._loop = loop
         self._answer = answer
-        self._is_first = is_first
+        self._next_number, self._said = answer.next_number, answer.said
+        self._first = first
         self._numbers: dict[int, int] = {}
         """The numbers that blocks have for the client, by those of this reply; not of hidden calls."""
         self._open: dict[int, tuple[Opened, list[str]]] = {}
@@ -72,6 +74,12 @@ class RoundReader:
 
     def failed_checks(self) -> tuple[str, ...]:
         return ("tools",)
+
+    def keep(self) -> None:
+        """The answer goes on after this round. Of one that failed before anything was sent, nothing is kept."""
+        answer = self._answer
+        answer.next_number, answer.said = self._next_number, self._said
+        answer.tokens = summed(answer.tokens, self.tokens)
 
     # -- a stream ------------------------------------------------------------------------------------------------------
 
@@ -95,7 +103,7 @@ class RoundReader:
             case Began(tokens=tokens):
                 if tokens is not None:
                     self.tokens.update(tokens)
-                return (event,) if self._is_first else ()
+                return () if self._first is None else (event, *self._first)
             case Finished():
                 return self._finish(event)
             case Ended() if self._wants_tools:
@@ -107,8 +115,8 @@ class RoundReader:
         self._open[event.at] = event, []
         if event.kind is BlockKind.CALL and self._loop.is_offered(event.name):
             return ()
-        number = self._numbers[event.at] = self._answer.next_number
-        self._answer.next_number += 1
+        number = self._numbers[event.at] = self._next_number
+        self._next_number += 1
         return (replace(event, at=number),)
 
     def _close(self, at: int) -> None:
@@ -118,7 +126,7 @@ class RoundReader:
         text = "".join(texts)
         match opened.kind:
             case BlockKind.TEXT:
-                self._answer.said += len(text)
+                self._said += len(text)
                 self.blocks.append(Text(text))
             case BlockKind.THINKING:
                 self.blocks.append(Thinking(text, self._signatures.get(at, "")))

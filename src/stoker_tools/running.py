@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
 
 from stoker.domain.server_tools import ServerToolKind, WebPage
 from stoker.request.relay.public_fetcher import PublicFetcher
+from stoker_tools.command import run_command
 from stoker_tools.fetch import fetch
+from stoker_tools.mcp_servers import McpServers, McpToolFailed
 from stoker_tools.result_text import fitted
 from stoker_tools.search import SearchQuery, ToolFailed, search
-from stoker_tools.tables import Tool
+from stoker_tools.tables import Tool, ToolService
 
 log = logging.getLogger("stoker.tools")
 
@@ -44,8 +46,9 @@ class CallResult(NamedTuple):
 class ToolRunner:
     """Used by all requests. A reload keeps the counts."""
 
-    def __init__(self, now: Callable[[], float], fetcher: PublicFetcher) -> None:
+    def __init__(self, now: Callable[[], float], fetcher: PublicFetcher, mcp_servers: McpServers | None = None) -> None:
         self.counts: dict[str, ToolCounts] = {}
+        self.mcp_servers = mcp_servers or McpServers(now)
         self._now = now
         self._fetcher = fetcher
 
@@ -54,8 +57,26 @@ class ToolRunner:
 
     async def run(self, tool: Tool, query: SearchQuery, most: int | None = None) -> CallResult:
         """Search for the query's text, or fetch it, if it is an address. `most`: characters for the model; None: as
-        configured. Raises nothing but CancelledError; then no connection stays open.
+        configured. Raises nothing but CancelledError; then no connection and no process is left.
         """
+        return await self._bounded(tool, lambda: self._pages(tool, query), most)
+
+    async def call(self, tool: Tool, name: str, arguments: Mapping[str, Any]) -> CallResult:
+        """Call a tool of an MCP server. As `run`; if the tool itself says that it failed, its pages say why."""
+
+        async def called() -> list[WebPage]:
+            return [await self.mcp_servers.call(tool, name, arguments)]
+
+        return await self._bounded(tool, called, None)
+
+    async def _pages(self, tool: Tool, query: SearchQuery) -> list[WebPage]:
+        if tool.kind is ToolService.COMMAND:
+            return await run_command(tool, query)
+        if tool.answers is ServerToolKind.FETCH:
+            return [await fetch(tool, query.text, query, self._fetcher)]
+        return await search(tool, query)
+
+    async def _bounded(self, tool: Tool, work: Callable[[], Awaitable[list[WebPage]]], most: int | None) -> CallResult:
         counts, began = self.counts_of(tool), self._now()
         if counts.active >= tool.max_active:
             why = f"{tool.max_active} calls run already ([tools.{tool.name}] max_active)"
@@ -63,12 +84,12 @@ class ToolRunner:
         counts.active += 1
         try:
             async with asyncio.timeout(tool.timeout):
-                if tool.answers is ServerToolKind.FETCH:
-                    pages = [await fetch(tool, query.text, query, self._fetcher)]
-                else:
-                    pages = await search(tool, query)
+                pages = await work()
                 characters = tool.characters if most is None else min(most, tool.characters)
                 pages = await asyncio.to_thread(fitted, pages, characters)
+        except McpToolFailed as error:
+            pages = await asyncio.to_thread(fitted, [WebPage("", "", error.said)], tool.characters)
+            return self._failed(tool, counts, error, self._now() - began)._replace(pages=pages)
         except ToolFailed as error:
             return self._failed(tool, counts, error, self._now() - began)
         except TimeoutError:

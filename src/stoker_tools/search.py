@@ -118,18 +118,23 @@ async def search(tool: Tool, query: SearchQuery) -> list[WebPage]:
         found = found.get(name) if isinstance(found, dict) else None
     if not isinstance(found, list):
         raise ToolFailed("unavailable", "its answer has no list of results")
-    pages = [page for one in found if (page := _page(one, form)) is not None]
+    return allowed_pages(found, form.text, form.age, query)
+
+
+def allowed_pages(found: list[Any], text: str, age: str, query: SearchQuery) -> list[WebPage]:
+    """Those that the lists allow, each once. `text`, `age`: the names of those fields; the latter may be empty."""
+    pages = [page for one in found if (page := _page(one, text, age)) is not None]
     return list({page.url: page for page in pages if is_listed(page.url, query)}.values())[: query.results]
 
 
-def _page(given: Any, form: _Form) -> WebPage | None:
+def _page(given: Any, text_field: str, age: str) -> WebPage | None:
     if not isinstance(given, dict) or not isinstance(given.get("url"), str):
         return None
-    text = {name: given[name] for name in ("title", form.text, form.age) if isinstance(given.get(name), str)}
+    text = {name: given[name] for name in ("title", text_field, age) if isinstance(given.get(name), str)}
     url: str = given["url"]
     if not url.startswith(("http://", "https://")) or len(url) > 2048 or not _can_be_read(url):
         return None
-    return WebPage(url, text.get("title", ""), text.get(form.text, ""), text.get(form.age, ""))
+    return WebPage(url, text.get("title", ""), text.get(text_field, ""), text.get(age, ""))
 
 
 def _can_be_read(url: str) -> bool:

@@ -9,8 +9,10 @@ from stoker.app.configuration import Configuration
 from stoker.app.server_parts import ServerAccess, ServerContext, ServerPart
 from stoker.domain.access import Settings
 from stoker.domain.serve import Serve
+from stoker.domain.server_tools import ServerToolKind
 from stoker.exchange.planner import Planner
 from stoker.request.relay.public_fetcher import PublicFetcher
+from stoker_tools.mcp_servers import McpServers
 from stoker_tools.planner import ServerTools
 from stoker_tools.running import ToolCounts, ToolRunner
 from stoker_tools.tables import LoopLimits, Tool
@@ -37,7 +39,8 @@ def limits_of(settings: Settings) -> LoopLimits:
 
 class ToolsPart(ServerPart):
     def __init__(self, context: ServerContext) -> None:
-        self._runner = ToolRunner(context.clock.now, PublicFetcher())
+        self._mcp_servers = McpServers(context.clock.now, context.directory / "tools")
+        self._runner = ToolRunner(context.clock.now, PublicFetcher(), self._mcp_servers)
         self._tools: dict[str, Tool] = {}
 
     def connect(self, server: ServerAccess) -> None:
@@ -47,11 +50,24 @@ class ToolsPart(ServerPart):
         settings = configuration.settings
         self._tools = tools_of(settings)
         return ServerTools(
-            self._tools, limits_of(settings), self._runner, self._server.carrier, settings.front_door.keep_alive
+            self._tools, limits_of(settings), self._runner, self._server.upstream_client, settings.front_door.keep_alive
         )
 
+    async def reloaded(self, settings: Settings, dry_run: bool) -> Mapping[str, object]:
+        if not dry_run:
+            await self._mcp_servers.keep(list(tools_of(settings).values()))
+        return {}
+
+    async def close(self) -> None:
+        await self._mcp_servers.close()
+
     def status(self) -> Mapping[str, object]:
-        return {"tools": [_state(tool, self._runner.counts_of(tool)) for tool in self._tools.values()]}
+        return {
+            "tools": [
+                _state(tool, self._runner.counts_of(tool), self._mcp_servers.changed.get(tool.name, ()))
+                for tool in self._tools.values()
+            ]
+        }
 
     def metrics(self) -> Sequence[Metric]:
         return families({name: self._runner.counts_of(tool) for name, tool in self._tools.items()})
@@ -75,9 +91,11 @@ def families(counts: Mapping[str, ToolCounts]) -> list[Metric]:
     ]  # fmt: skip
 
 
-def _state(tool: Tool, counts: ToolCounts) -> dict[str, object]:
+def _state(tool: Tool, counts: ToolCounts, changed: Sequence[str]) -> dict[str, object]:
+    """`changed`: the tools that an MCP server describes otherwise than at first."""
     assert tool.kind is not None
-    return {
+    more = {"changed": list(changed)} if tool.answers is ServerToolKind.MCP else {}
+    return more | {
         "name": tool.name, "kind": tool.kind.value, "answers": tool.answers.value, "active": counts.active,
         "calls": counts.calls, "failed": counts.failed, "problem": counts.problem,
     }  # fmt: skip

@@ -109,7 +109,7 @@ def test_a_command_that_cannot_be_imported_says_so_and_leaves_the_others(site: P
 
 
 def test_the_version_lists_what_is_installed_and_why_something_is_not_used(site: Path) -> None:
-    install(site, "broken", "raise RuntimeError('no such card')", "broken:EXTENSION")
+    install(site, "broken", "raise RuntimeError('no such\\ncard')", "broken:EXTENSION")
     install(site, "other", "EXTENSION = 3", "other:EXTENSION")
     install(site, "leaving", "raise SystemExit('no card')", "leaving:EXTENSION")
     comma = "from stoker.extensions import Command, Extension\nEXTENSION = Extension('', Command('a', 'b:c', 'D.'))"
@@ -121,12 +121,12 @@ def test_the_version_lists_what_is_installed_and_why_something_is_not_used(site:
     second = f"stoker {__version__} has an extension of this name, too, and that one counts"
     assert f"  lab (lab 1.2): cannot be used: {second}" in lines
     assert "  hello_stoker (hello_stoker 1.2): Says hello." in lines
-    assert "  broken (broken 1.2): cannot be used: RuntimeError: no such card" in lines
+    assert "  broken (broken 1.2): cannot be used: RuntimeError: no such\\u000acard" in lines
     assert "  other (other 1.2): cannot be used: other:EXTENSION is not a stoker.extensions.Extension" in lines
     facts = json.loads(stoker(site, "version", "-v", "--json").stdout)
     by_name = {one["name"]: one for one in facts["extensions"]}
     assert by_name["hello_stoker"]["commands"] == [
         "hello", "greet", "torn", "leaving", "number", "serves", "slot greet", "slot status"
     ]  # fmt: skip
-    assert by_name["broken"]["problem"] == "RuntimeError: no such card"
+    assert by_name["broken"]["problem"] == "RuntimeError: no such\\u000acard"
     assert "extensions" not in json.loads(stoker(site, "version", "--json").stdout)

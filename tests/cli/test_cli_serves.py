@@ -424,6 +424,8 @@ def test_a_ready_container_that_is_not_as_it_should_be_is_reported(
     captured = capsys.readouterr()
     assert captured.out == "fast is already ready\n"
     assert captured.err == f"stoker: fast: {note}; what to do: stoker doctor\n"
+    assert run(["serves", "up", "fast", "--config", str(config)]) == 0
+    assert capsys.readouterr().err.endswith(f"what to do: stoker doctor --config {config}\n")
     stoker.status(serve_status("fast", "ready"))
     assert run(["serves", "up", "fast"]) == 0
     assert capsys.readouterr().err == ""

@@ -13,7 +13,8 @@ from stoker import extensions
 from stoker.config.changes import changed_settings
 from stoker.config.document import ConfigDocument
 from stoker.config.effective import schema, show
-from stoker.config.sections import Section, extension_sections
+from stoker.config.sections import Section
+from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
 from stoker.domain.kinds import Duration, FilePath, setting
 from stoker.domain.serve import SecretSource
@@ -45,14 +46,6 @@ def _brought(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "stoker.config.sections.load", lambda place: {f"{__name__}:SECTION": SECTION, "odd:x": 3}[place]
     )
-    extension_sections.cache_clear()
-    monkeypatch.setattr("stoker.config.sections.usable_extensions", extensions.usable_extensions)
-
-
-@pytest.fixture(autouse=True)
-def _forgotten() -> object:
-    yield
-    extension_sections.cache_clear()
 
 
 def test_it_is_part_of_the_settings_with_absolute_paths_and_secrets(
@@ -71,7 +64,7 @@ def test_it_is_part_of_the_settings_with_absolute_paths_and_secrets(
     assert changed_settings(settings, again) == ["tally.every"]
     (tmp_path / "key").write_text("another-secret")
     assert changed_settings(settings, loaded('[tally]\nevery = "5m"\nfile = "tally.log"\nkey = "file:key"\n')) == [
-        "tally"
+        "tally.key"
     ]
 
 
@@ -95,3 +88,17 @@ def test_editors_know_its_keys() -> None:
     assert found["properties"]["tally"] == {"$ref": "#/$defs/Tally", "description": "Counts."}
     assert found["$defs"]["Tally"]["properties"]["every"]["default"] == "1m"
     assert "broken" not in found["properties"]
+
+
+def test_a_table_whose_extension_is_missing_is_a_warning_that_names_it(
+    loaded: Callable[[str], Settings], problems: Callable[[str], list[str]]
+) -> None:
+    settings = loaded('[tools.web]\nkind = "searxng"\n[tool_loop]\nmax_rounds = 2\n')
+    assert settings.names_in("tools") == ("web",)
+    assert [text for text in warnings(settings) if "no effect" in text] == [
+        f"[{table}] has no effect: it needs the extension tools, which is not installed: `stoker --version -v` lists "
+        "those that are"
+        for table in ("tools", "tool_loop")
+    ]
+    assert changed_settings(settings, loaded('[tools.web]\nkind = "searxng"\n')) == ["tool_loop"]
+    assert "unknown key" in problems("[toolz]\n")[0]

@@ -10,15 +10,14 @@ from tests.app.program import settings_in
 from stoker import extensions
 from stoker.cli.console.unmeasured import unmeasured_warnings
 from stoker.config import warnings
-from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import Tier
 from stoker.extensions import Extension, InstalledExtension
 
 
 def test_the_extension_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    router, pair = RouterSettings((Tier("cheap", "fast"),)), Orchestrator(name="pair", worker="fast")
-    settings = settings_in(tmp_path, router=router, orchestrators=(pair,))
+    router = RouterSettings((Tier("cheap", "fast"),))
+    settings = settings_in(tmp_path, router=router, unread={"orchestrator": {"pair": {"worker": "fast"}}})
     torn = InstalledExtension("orchestrator", "stoker 1.0", None, "ImportError: jedi")
     auto = InstalledExtension("auto", "stoker 1.0", Extension("Routes."), "")
 
@@ -31,7 +30,6 @@ def test_the_extension_that_is_missing_is_named(tmp_path: Path, monkeypatch: pyt
     assert missing() == both
     reason = "which cannot be used (ImportError: jedi): see `stoker --version -v`"
     assert missing(auto, torn) == [f"needs the extension orchestrator, {reason}"]
-    assert missing(auto, torn._replace(extension=Extension("Writes."))) == []
 
 
 def test_nobody_is_told_to_measure_tiers_that_have_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ VALIDATED = (
 )
 
 LAUNCHED = "tests/scenarios/test_agents.py::test_an_agent_is_launched_with_nothing_of_its_own_changed"
+MCP_TOOLS = "tests/tools/test_cli_tools.py::test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at"
 ELSEWHERE = {
     "scripts/release bump 0.2.0": "tests/release/test_changelog.py::"
     "test_bump_sets_the_version_everywhere_and_refuses_before_it_writes",
@@ -98,6 +99,8 @@ ELSEWHERE = {
     "test_what_changed_since_the_last_write_is_told_and_exits_with_1",
     "stoker profile export > profile.json": "tests/auto/cli/test_cli_profile.py::"
     "test_what_is_exported_can_be_imported_elsewhere",
+    "stoker tools list tickets": MCP_TOOLS,
+    """stoker tools try tickets get_ticket '{"id": 7}'""": MCP_TOOLS,
     "stoker tools list": "tests/tools/test_cli_tools.py::test_tools_are_listed",
     'stoker tools try web "height of the Eiffel tower"': "tests/tools/test_cli_tools.py::"
     "test_one_call_shows_what_a_model_would_get_and_says_why_it_failed",
@@ -159,6 +162,7 @@ NOT_RUN = {
     '\'{"model": "tts-1", "input": "go forward ten meters", "voice": "en-us", "response_format": "wav"}\'': SPEECH,
     "curl -s http://127.0.0.1:8000/v1/audio/transcriptions -F model=whisper-1 -F file=@speech.wav": SPEECH,
     "pip install --upgrade stoker": REGISTRY,
+    "pip install 'stoker[mcp]'": REGISTRY,
     "uv tool upgrade stoker": REGISTRY,
     'uv tool install "stoker[llama]"': REGISTRY,
     'uv tool install --offline --no-index --find-links wheels "stoker[llama]"': REGISTRY,

@@ -16,7 +16,7 @@ COMMAND = re.compile(r"(?<![\w/.-])(?<!--command )(?<!keys set )stoker (?=[a-z-]
 END = re.compile(r"\n|[,;:.)] |[;)]|:(?![/\d])|,$|\.$| \(| - |`|, or | or (?=stoker)|<|\[|$")
 PLACE = "\0"
 """Stands for the options that lead to the same Stoker, where a text of the source has them filled in."""
-PLACES = re.compile(r"([\w.]+\.)?(place|same_place\(.*\))")
+PLACES = re.compile(r"([\w.]+\.)?((file_)?place|same_place\(.*\))")
 NO_COMMAND = re.compile(r"stoker embedded engine")
 """What begins like a command and is none: the first word of a log line."""
 

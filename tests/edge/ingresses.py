@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stoker.domain.edge import (
+from stoker_edge.edge import (
     Discovery,
     DiscoveryCommand,
     Edge,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.domain.edge import Discovery, DiscoveryCommand, DnsName, Edge, EdgeWorker, StaticAddress, WorkerAddress
 from stoker_edge.discover import discover
+from stoker_edge.edge import Discovery, DiscoveryCommand, DnsName, Edge, EdgeWorker, StaticAddress, WorkerAddress
 from stoker_edge.probe import prove
 from stoker_edge.problem import EdgeProblem
 

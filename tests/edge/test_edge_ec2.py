@@ -14,8 +14,8 @@ import boto3
 import pytest
 from tests.edge.ingresses import free_port
 
-from stoker.domain.edge import Ec2Instances, Edge, EdgeWorker
 from stoker_edge.discover import discover
+from stoker_edge.edge import Ec2Instances, Edge, EdgeWorker
 from stoker_edge.problem import EdgeProblem
 
 REGION = "eu-central-1"

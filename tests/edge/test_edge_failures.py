@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from tests.edge.ingresses import NGINX, Ingress, configuration, free_port, running, worker
 
-from stoker.domain.edge import Edge, IngressKind
+from stoker_edge.edge import Edge, IngressKind
 from stoker_edge.plan import SyncEnd
 from stoker_edge.problem import EdgeProblem
 from stoker_edge.sync import StepReport, SyncReport, sync_edge

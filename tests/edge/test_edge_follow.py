@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stoker.domain.edge import DiscoveryCommand, Edge, EdgeWorker
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker_edge import follow
+from stoker_edge.edge import DiscoveryCommand, Edge, EdgeWorker
 from stoker_edge.follow import EdgeFollower
 from stoker_lab.testing.clock import FakeClock
 from stoker_lab.testing.script.script import Script

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.edge.ingresses import CADDY, NGINX, Ingress, running, worker
 
-from stoker.domain.edge import Edge, IngressKind
+from stoker_edge.edge import Edge, IngressKind
 from stoker_edge.journal import SwitchEntry, SwitchJournal
 from stoker_edge.plan import SyncEnd, SyncStep
 from stoker_edge.problem import EdgeProblem

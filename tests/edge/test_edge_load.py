@@ -13,7 +13,7 @@ import httpx
 import pytest
 from tests.edge.ingresses import CADDY, HOST, MODEL, NGINX, Ingress, running, worker
 
-from stoker.domain.edge import IngressKind
+from stoker_edge.edge import IngressKind
 from stoker_edge.plan import SyncEnd
 from stoker_edge.sync import StepReport, sync_edge
 

@@ -116,9 +116,9 @@ class House:
         pool = ConnectionPool()
         conductor = Conductor([], [self.serve], fleet, LoopClock(), dropping_from(pool))
         formatter = Formatter(ThinkingSigner((b"key" * 11,)), LoopClock().wall)
-        carrier = UpstreamClient(conductor, pool, formatter, LoopClock())
+        upstream_client = UpstreamClient(conductor, pool, formatter, LoopClock())
         settings = FlowSettings(ListenSettings(), Names([self.serve]))
-        flow = Flow(settings, carrier, LoopClock(), self.decisions.append)
+        flow = Flow(settings, upstream_client, LoopClock(), self.decisions.append)
         caller, client = Caller(OPEN), Client(stream)
         async with asyncio.TaskGroup() as group:
             answering = group.create_task(answer(asked))

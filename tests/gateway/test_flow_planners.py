@@ -15,7 +15,6 @@ from stoker import extensions
 from stoker.access.caller import Caller
 from stoker.app.missing_extensions import planners_of_missing
 from stoker.domain.key import Key, RequestDefaults
-from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Secret
 from stoker.domain.tier import Tier
@@ -129,8 +128,7 @@ def without(stage: Stage, monkeypatch: pytest.MonkeyPatch, *installed: Installed
     """The tables of auto and orchestrator are there, and none of these two answers."""
     monkeypatch.setattr(extensions, "installed_extensions", lambda: installed)
     router = RouterSettings((Tier("cheap", "a"),))
-    pair = Orchestrator(name="pair", worker="a")
-    settings = replace(settings_in(Path("/nowhere")), router=router, orchestrators=(pair,))
+    settings = replace(settings_in(Path("/nowhere")), router=router, unread={"orchestrator": {"pair": {}}})
     plan_with(stage, *planners_of_missing(settings, ()))
 
 

@@ -13,7 +13,6 @@ import pytest
 from stoker.domain.answer import StopReason
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.domain.orchestrator import CheckLayer
 from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.exchange.internal_client import StreamEnd
 from stoker.request.codec.usage import Usage
@@ -21,6 +20,7 @@ from stoker_orchestrator.checks.structure import is_complete
 from stoker_orchestrator.loop.blocks import MARKER, LayerResult, WorkerBlock
 from stoker_orchestrator.loop.loop import Loop, LoopRules
 from stoker_orchestrator.loop.messages import Commit, Fail
+from stoker_orchestrator.orchestrator import CheckLayer
 from stoker_orchestrator.runner import OrchestratedRun, RunParts, RunUsage
 
 

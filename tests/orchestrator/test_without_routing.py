@@ -12,9 +12,9 @@ from tests.gateway.flow_stage import Stage, a_serve, ask, story
 
 from stoker import extensions
 from stoker.app.missing_extensions import planners_of_missing
-from stoker.domain.orchestrator import Orchestrator, Policy
 from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import Tier
+from stoker_orchestrator.orchestrator import Orchestrator, Policy
 from stoker_orchestrator.orchestrators import Orchestrators
 from stoker_orchestrator.request import OrchestratorContext
 
@@ -27,7 +27,9 @@ def test_its_requests_say_which_extension_is_missing(monkeypatch: pytest.MonkeyP
     async def tell(stage: Stage) -> None:
         own = Orchestrators((pair,), cast(OrchestratorContext, None))  # it gets no further
         settings = replace(
-            settings_in(Path("/nowhere")), router=RouterSettings((Tier("cheap", "a"),)), orchestrators=(pair,)
+            settings_in(Path("/nowhere")),
+            router=RouterSettings((Tier("cheap", "a"),)),
+            extensions={"orchestrator": {"pair": pair}},
         )
         planners = (own, *planners_of_missing(settings, (own,)))
         stage.flow.configure(replace(stage.flow.settings, planners=planners))

@@ -13,10 +13,10 @@ from tests.otel.receiver import Receiver, attributes
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.domain.events import SwapEnded
 from stoker.domain.swap import SwapReport
-from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.domain.trace import RequestTrace, Try
 from stoker.store.metrics import Metrics
 from stoker_otel import environment
+from stoker_otel.settings import ServeLabels, Telemetry
 from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 
 QUICK = TelemetryOptions(queue=64, pause=0.02, interval=3600)

@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from bench.agents import clients, compaction, install, overflow, session
+from bench.agents import clients, compaction, install, overflow, searching, session
 from bench.agents.clients import Setup
+from bench.agents.search_site import BLOCKED, BROKEN, HANGING, excerpt
 from bench.agents.serves import KINDS
 from bench.agents.session_paths import SessionPaths
 from bench.agents.table import CLIENTS
@@ -152,3 +153,51 @@ def test_codex_needs_nothing_but_the_address_through_two_compactions(
     assert not any(words in found.said for words in compaction.TRANSPORT_TROUBLE), found.said
     assert all((step.outcome, step.status) == ("served", 200) for step in found.steps), found.steps
     assert found.summaries == [False, False, True, True, True], "a call, a summary, a call, a summary, the end"
+
+
+@pytest.mark.parametrize("serve", ["chat", "messages"])
+def test_claude_codes_web_search_is_run_by_stoker(serve: str, installed: Installed, tmp_path: Path) -> None:
+    command = installed(clients.named(CLIENTS, ["claude-code"])[0])
+    kind = KINDS[serve]
+    found = searching.run_claude_code(command, clients.search_path(WHERE), kind, tmp_path / "session")
+    assert (found.exit_code, searching.FINAL in found.said) == (0, True), found.said
+    assert found.queries == [searching.FIRST, f"{searching.SECOND} -site:{BLOCKED}", BROKEN]
+    assert {step.status for step in found.steps} == {200}
+    assert sum("tools:web" in step.translation for step in found.steps) == 3
+    *_, plain, blocked, failed = searching.results_shown(found.documents[-1], kind.dialect)
+    assert "Links: [" in plain
+    assert BLOCKED in plain
+    assert "330 m" in plain
+    assert BLOCKED not in blocked
+    assert "634 m" in blocked
+    assert "Web search error: unavailable" in failed
+
+
+@pytest.mark.parametrize("serve", ["chat", "responses"])
+def test_codex_shows_a_live_search_and_the_model_still_knows_its_results_in_the_next_turn(
+    serve: str, installed: Installed, tmp_path: Path
+) -> None:
+    command = installed(clients.named(CLIENTS, ["codex"])[0])
+    kind = KINDS[serve]
+    found = searching.run_codex(command, clients.search_path(WHERE), kind, tmp_path / "session")
+    assert found.exit_code == 0, found.said
+    assert searching.FINAL in found.said
+    assert searching.FINAL_AGAIN in found.said
+    assert found.queries == [searching.FIRST, BROKEN]
+    assert found.said.count('"type":"web_search"') == 4, "each is shown when it begins and when it ends"
+    assert "unsupported call" not in found.said
+    assert [(step.outcome, step.status) for step in found.steps] == [("served", 200)] * 2
+    worked, failed = searching.results_shown(found.documents[-1], kind.dialect)
+    assert excerpt(searching.FIRST) in worked
+    assert failed.startswith("Error unavailable")
+
+
+@pytest.mark.parametrize(("name", "serve"), [("claude-code", "chat"), ("codex", "responses")])
+def test_an_agent_that_is_interrupted_ends_the_search(
+    name: str, serve: str, installed: Installed, tmp_path: Path
+) -> None:
+    command = installed(clients.named(CLIENTS, [name])[0])
+    found = searching.run_cancelled(name, command, clients.search_path(WHERE), KINDS[serve], tmp_path / "session")
+    assert found.queries == [HANGING]
+    assert found.was_left
+    assert found.steps[-1].outcome == "client_left"

@@ -5,6 +5,7 @@ Written by the hub's own documents: https://huggingface.co/docs/hub/api, and the
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 COMMIT = "c0ffee" + "0" * 34
 PAGE = 3
 """Entries of one page of a listing."""
+LARGEST = 64 * 2**20
 
 
 class HubStandIn:
@@ -32,6 +34,13 @@ class HubStandIn:
         self.asked: list[str] = []
         self.store_saw: list[dict[str, str]] = []
         """The headers of each request to the store."""
+        self.cuts: list[int] = []
+        """Of each request to the store in turn, after how many bytes the connection breaks."""
+        self.holds_after: int | None = None
+        """After so many bytes of a file the store sends nothing more, until it is closed."""
+        self._is_over = threading.Event()
+        self.digests: dict[str, str] = {}
+        """By path: what the hub says instead of the file's own SHA-256."""
         self.sent = 0
         """Bytes of files."""
         self._hub = self._serve(self._hub_get)
@@ -42,6 +51,7 @@ class HubStandIn:
         return f"http://127.0.0.1:{self._hub[0].server_port}"
 
     def close(self) -> None:
+        self._is_over.set()
         for server, thread in (self._hub, self._store):
             server.shutdown()
             server.server_close()
@@ -100,7 +110,11 @@ class HubStandIn:
         entries: list[dict[str, object]] = [{"type": "directory", "path": "folder", "oid": "0", "size": 0}]
         for path, content in files.items():
             size = _size(content)
-            large = {"lfs": {"oid": "ab" * 32, "size": size, "pointerSize": 134}} if size > 100 else {}
+            large = (
+                {"lfs": {"oid": self.digests.get(path) or _sha256(content), "size": size, "pointerSize": 134}}
+                if size > 100
+                else {}
+            )
             entries.append({"type": "file", "path": path, "oid": "0" * 40, "size": size, **large})
         after = begin + PAGE
         link = f'<{self.url}{urlsplit(handler.path).path}?recursive=true&cursor={after}>; rel="next"'
@@ -111,7 +125,8 @@ class HubStandIn:
         self.store_saw.append({name.lower(): value for name, value in handler.headers.items()})
         org, repo, path = unquote(urlsplit(handler.path).path)[1:].split("/", 2)
         content = self.repositories[f"{org}/{repo}"][path]
-        first, _, last = handler.headers.get("range", "bytes=0-").removeprefix("bytes=").partition("-")
+        asked = handler.headers.get("range")
+        first, _, last = (asked or "bytes=0-").removeprefix("bytes=").partition("-")
         size = _size(content)
         end = min(int(last) + 1 if last else size, size)
         if isinstance(content, Path):
@@ -120,17 +135,31 @@ class HubStandIn:
                 body = file.read(end - int(first))
         else:
             body = content[int(first) : end]
-        self.sent += len(body)
-        _end(handler, 206, {"content-range": f"bytes {first}-{end - 1}/{size}", "etag": '"x"'}, body)
+        span = {"content-range": f"bytes {first}-{end - 1}/{size}"} if asked else {}
+        cut = self.cuts.pop(0) if self.cuts else len(body)
+        self.sent += len(body[:cut])
+        holds = self.holds_after is not None and len(body) > self.holds_after
+        _end(handler, 206 if asked else 200, {**span, "etag": '"x"'}, body, self.holds_after if holds else cut)
+        if holds:
+            self._is_over.wait(60)
 
 
 def _size(content: bytes | Path) -> int:
     return content.stat().st_size if isinstance(content, Path) else len(content)
 
 
-def _end(handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes = b"") -> None:
+def _sha256(content: bytes | Path) -> str:
+    """Of a file that is larger than any that is downloaded, which may be sparse, none that is right."""
+    if _size(content) > LARGEST:
+        return "ab" * 32
+    return hashlib.sha256(content if isinstance(content, bytes) else content.read_bytes()).hexdigest()
+
+
+def _end(
+    handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes = b"", cut: int | None = None
+) -> None:
     handler.send_response(status)
     for name, value in {**headers, "content-length": str(len(body))}.items():
         handler.send_header(name, value)
     handler.end_headers()
-    handler.wfile.write(body)
+    handler.wfile.write(body if cut is None else body[:cut])

@@ -95,7 +95,7 @@ def test_the_table_says_what_it_is_for_and_the_next_command(stand_in: HubStandIn
     assert "40960" in four
     assert "fits with experts in main memory" in eight
     assert about.startswith("for a device of 24.0 GiB, 24.0 GiB; context: the tokens that fit; speed: an estimate")
-    assert best == "best: Moe-30B-Q4_K_M.gguf, the largest that fits"
+    assert best == "best: Moe-30B-Q4_K_M.gguf, the only one that fits"
     assert following == "next: stoker stage hf:org/moe/Moe-30B-Q4_K_M.gguf"
     assert "reading the header of Moe-30B-Q4_K_M.gguf" in captured.err
 
@@ -111,6 +111,25 @@ def test_a_dense_model_may_leave_layers_in_main_memory_and_one_that_is_too_large
     assert "does not fit" in out
     assert "is too large by " in out
     assert "next: take a smaller model" in out
+
+
+def test_a_short_context_leads_to_a_smaller_cache_and_models_left_out_to_their_paths(
+    stand_in: HubStandIn, tmp_path: Path, capsys: Captured
+) -> None:
+    stand_in.repositories["org/many"] = {
+        f"{number}B/{path}": content
+        for number in range(9)
+        for path, content in quantisations(tmp_path, "mistral small 24B", "M", Q4_K_M=1).items()
+    }
+    assert run(["fit", "hf:org/many", "--device-memory", "17GiB"]) == 0
+    out = capsys.readouterr().out
+    assert "for nearly twice the context: stoker fit hf:org/many --cache-type q8_0\n" in out
+    assert "1 further model not looked at; name a path: stoker fit hf:org/many/8B\n" in out
+    assert asked(capsys, "hf:org/many")["left_out"] == ["8B/M-Q4_K_M.gguf"]
+    assert run(["fit", "hf:org/many/8B", "--device-memory", "17GiB", "--cache-type", "q8_0"]) == 0
+    out = capsys.readouterr().out
+    assert "nearly twice" not in out
+    assert "not looked at" not in out
 
 
 def test_one_file_can_be_named(stand_in: HubStandIn, capsys: Captured) -> None:

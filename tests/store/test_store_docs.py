@@ -12,7 +12,6 @@ from tests.orchestrator.test_orchestrated_counts import blocks
 from tests.store.test_metrics import STATUS, full
 
 from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed, ToolRecord, WaitPart
-from stoker.domain.telemetry import Telemetry
 from stoker.domain.usage import MediaUnits
 from stoker.fleet.memory.devices import Device
 from stoker.store.exposition import expose
@@ -23,6 +22,7 @@ from stoker_devices.reading import DeviceReading
 from stoker_devices.server import families as device_families
 from stoker_orchestrator import exposition as orchestrated
 from stoker_otel.server import TelemetryPart
+from stoker_otel.settings import Telemetry
 from stoker_otel.telemetry import TelemetryOptions, TelemetrySender
 from stoker_tools.running import ToolCounts
 from stoker_tools.server import families as tool_families

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from stoker.config.load import load
 from stoker_tools.commands import app
 from stoker_tools.doctor import findings
+from stoker_tools.mcp_servers import FILE, write_seen
 
 run = CliRunner()
 
@@ -77,3 +79,27 @@ def test_what_doctor_proposes_for_a_tool_that_does_not_answer_shows_what_is_wron
     assert ill.next == "stoker tools try web weather"
     tried = run.invoke(app, [*ill.next.split()[2:], "--config", file])
     assert (tried.exit_code, "search.formats" in tried.output + tried.stderr) == (1, True)
+
+
+def test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "stoker.toml"
+    program = json.dumps([sys.executable, str(Path(__file__).with_name("mcp_server.py"))])
+    head = f'[paths]\nstate = "{tmp_path / "state"}"\n'
+    path.write_text(f'{head}[tools.desk]\nkind = "mcp"\ncommand = {program}\nallow = ["add", "forget", "gone"]\n')
+    config = ["--config", str(path)]
+    assert "desk: mcp by mcp: " in run.invoke(app, ["list", *config]).output
+    listed = run.invoke(app, ["list", "desk", *config]).output
+    assert listed == "add: Add two numbers.\nforget (may change things): Change things.\n"
+    tried = run.invoke(app, ["try", "desk", "add", '{"a": 1, "b": 2}', *config])
+    assert (tried.exit_code, tried.output.split("\n")[0]) == (0, "the sum is 3")
+    refused = run.invoke(app, ["try", "desk", "tell", *config])
+    assert "has no tool 'tell'; it has add, forget, gone" in str(refused.exception)
+    (found,) = findings(load(path))
+    assert (found.health.value, found.detail) == ("warn", "the server has no tool gone")
+    path.write_text(path.read_text().replace(', "gone"', ""))
+    (found,) = findings(load(path))
+    assert (found.health.value, found.detail) == ("ok", "2 tools: add, forget")
+    seen = {"desk": {"add": "another", "gone": "another"}}
+    write_seen(tmp_path / "state" / "tools" / FILE, seen)
+    (found,) = findings(load(path))
+    assert found.detail == "the server says something else than when first seen of: add"

@@ -269,6 +269,27 @@ async def test_the_tool_reaches_no_local_serve_of_the_clients_own_dialect(stage:
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "request_bytes", [messages({**SEARCH, "max_uses": 0}), responses(WEB, max_tool_calls=0)], ids=["uses", "calls"]
+)
+def test_a_client_that_wants_no_call_gets_none(request_bytes: bytes) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(request_bytes)
+            (await stage.asked()).reply(called(search_for()))
+            talk = await stage.asked()
+            assert talk.json()["messages"][-1]["content"].startswith("Error max_uses_exceeded")
+            assert "tools" not in talk.json()
+            talk.reply(worded("no"))
+            assert (await client.reply()).status == 200
+            assert site.asked == []
+
+    played()
+
+
 # -- odd calls ---------------------------------------------------------------------------------------------------------
 
 
@@ -454,6 +475,39 @@ async def test_before_the_first_round_has_begun_the_fallback_answers(stage: Stag
         assert [one.serve for one in (await stage.sealed()).tried] == ["a", "b"]
 
 
+@pytest.mark.parametrize("is_chat", [False, True])
+def test_what_an_attempt_wrote_that_the_client_never_got_numbers_nothing(is_chat: bool) -> None:
+    @story(FALLING_BACK, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(chat(stream=True) if is_chat else messages(SEARCH, stream=True))
+            talk = await stage.asked()
+            talk.begin()
+            call = {"index": 0, "id": "x", "type": "function", "function": {"name": "web_search", "arguments": ""}}
+            for delta in ({"content": "  "}, {"tool_calls": [call]}):
+                talk.chunk(b"data: %b\n\n" % json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode())
+            talk.chunk(b'data: {"error":{"message":"boom","code":500}}\n\n')
+            talk.send(b"0\r\n\r\n")
+            stream(await stage.asked(), called(search_for()))
+            stream(await stage.asked(), worded("See https://b.example/two"))
+            events = await events_of(client)
+            if not is_chat:
+                assert [block["type"] for block in message_of(events)["content"]] == [
+                    "server_tool_use", "web_search_tool_result", "text",
+                ]  # fmt: skip
+                return
+            deltas = [
+                c["choices"][0]["delta"] for c in (e.json() for e in events if e.data != "[DONE]") if c["choices"]
+            ]
+            (cited,) = next(delta["annotations"] for delta in deltas if "annotations" in delta)
+            text = "".join(delta.get("content") or "" for delta in deltas)
+            assert text[cited["url_citation"]["start_index"] :] == cited["url_citation"]["url"]
+
+    played()
+
+
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 PAGE = b"<html><head><title>Tower</title></head><body><nav>menu</nav><p>It is 330 m.</p></body></html>"
@@ -482,6 +536,27 @@ def test_a_page_that_the_user_named_is_fetched_as_text(is_streamed: bool) -> Non
             assert (document["title"], document["source"]["data"]) == ("Tower", "It is 330 m.")
             assert found["usage"]["server_tool_use"]["web_fetch_requests"] == 1
             assert "cookie" not in site.heads[0].lower()
+
+    played()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_page_of_which_the_client_wants_next_to_nothing_is_cut(is_streamed: bool) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            site.answer = lambda path: http(PAGE, "text/html; charset=utf-7")
+            use(stage, FETCHER)
+            url = f"http://site.example:{site.port}/tower"
+            client = await stage.client()
+            await client.send(messages({**FETCH, "max_content_tokens": 1}, text=f"Read {url}", stream=is_streamed))
+            talk = await stage.asked()
+            stream(talk, called(fetch_of(url))) if is_streamed else talk.reply(called(fetch_of(url)))
+            talk = await stage.asked()
+            assert f"{url}\n\n[cut]" in talk.json()["messages"][-1]["content"]
+            stream(talk, worded("?")) if is_streamed else talk.reply(worded("?"))
+            found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
+            assert found["content"][1]["content"]["content"]["source"]["data"] == "[cut]"
 
     played()
 

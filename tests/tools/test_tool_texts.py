@@ -6,7 +6,7 @@ import pytest
 from tests.linear import assert_linear
 
 from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
-from stoker_tools.fetch import addresses_in, same_address
+from stoker_tools.fetch import addresses_in, decoded, same_address
 from stoker_tools.page_text import page_text
 from stoker_tools.result_text import cleaned, fitted, model_text
 from stoker_tools.search import SearchQuery, is_listed
@@ -39,9 +39,64 @@ def test_a_page_is_its_main_part_with_headings_lists_and_links() -> None:
     assert not {"menu", "secret", "alert", "end", "aside"} & set(text.replace("[", " ").split())
 
 
-@pytest.mark.parametrize("part", ["<!--", "<a><", "<nav><header></footer>", "<p>x<li>", "<a href=x>y", '<a href="'])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<!--",
+        "<a><",
+        "<nav><header></footer>",
+        "<p>x<li>",
+        "<a href=x>y",
+        '<a href="',
+        " ",
+        "\t",
+        "<b> ",
+        "&#9",
+        "&",
+        "<",
+    ],
+)
 def test_a_hostile_page_costs_linear_time(part: str) -> None:
-    assert_linear(lambda size: part * (size // len(part)), lambda page: page_text(page, "https://a.example/"), 80_000)
+    def page_of(size: int) -> str:
+        return "<pre>x" + part * (size // len(part)) + "y"
+
+    assert_linear(page_of, lambda page: page_text(page, "https://a.example/"), 80_000)
+
+
+def test_a_number_of_a_character_may_have_any_length() -> None:
+    assert page_text(f"<p>a&#{'9' * 5000};b&#65;&#x{'f' * 5000};", "https://a.example/")[1] == "a\ufffdbA\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("charset", "data", "text"),
+    [
+        ("utf-8", "Grüße".encode(), "Grüße"),
+        ("iso-8859-1", "Grüße".encode("latin-1"), "Grüße"),
+        ("windows-1251", "мир".encode("cp1251"), "мир"),
+        ("shift_jis", "塔".encode("shift_jis"), "塔"),
+        ("gb2312", "塔".encode("gbk"), "塔"),
+        ("utf-7", b"+2AA-", "+2AA-"),
+        ("unicode_escape", b"\\ud800", "\\ud800"),
+        ("punycode", b"a-0a", "a-0a"),
+        ("rot13", b"abc", "abc"),
+        ("unknown", b"\xff", "\ufffd"),
+    ],
+)
+def test_a_page_has_an_encoding_of_the_web_or_is_utf_8(charset: str, data: bytes, text: str) -> None:
+    """Python knows others, some of which take quadratic time or make text that no JSON can hold."""
+    assert decoded(data, charset) == text
+
+
+def test_half_of_a_character_is_replaced() -> None:
+    assert cleaned("a\ud800b\udfffc") == "a\ufffdb\ufffdc"
+
+
+@pytest.mark.parametrize("kind", [ServerToolKind.SEARCH, ServerToolKind.FETCH])
+def test_of_the_first_page_name_and_address_remain_however_little_room_there_is(kind: ServerToolKind) -> None:
+    pages = fitted([WebPage("https://a.example/long", "Title", "words " * 50), WebPage("https://b.example/")], 4)
+    assert pages == [WebPage("https://a.example/long", "Title", "[cut]")]
+    assert "https://a.example/long\n" in model_text(ServerCall("1", kind, "{}", pages), "m1")
+    assert fitted([WebPage("https://a.example/long", "Title", "")], 4)[0].text == ""
 
 
 @pytest.mark.parametrize(

@@ -124,22 +124,22 @@ def _build_gateway(
     formatter = Formatter(signer, context.clock.wall)
     responses = StoredResponses(store.responses, context.clock.wall)
     turns = ResponseTurns(store.responses, context.clock.wall, SummarySeals(signer))
-    carrier = UpstreamClient(
+    upstream_client = UpstreamClient(
         fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations,
         fleet.engine_work.is_working,
     )  # fmt: skip
     client = InternalClient(pool, formatter)
     extensions.connect(
         ServerAccess(
-            fleet.conductor, carrier, client, formatter, pool, store.decisions, context.state.signing_key,
+            fleet.conductor, upstream_client, client, formatter, pool, store.decisions, context.state.signing_key,
             access.store.usage.record_own, lambda: flow.settings,
         )
     )  # fmt: skip
     setup = FlowSetup(fleet, extensions, host_memory().total)
     decisions = DecisionObserver(store.decisions, store.metrics, extensions)
     flow = Flow(
-        setup.settings_for(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage,
-        turns, extensions.tracer,
+        setup.settings_for(context.active.current), upstream_client, context.clock, decisions.on_decision,
+        access.store.usage, turns, extensions.tracer,
     )  # fmt: skip
     return GatewayParts(pool, setup, flow, responses, client, _watch_certificate(context, store))
 

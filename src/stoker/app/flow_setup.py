@@ -10,7 +10,7 @@ from stoker.app.configuration import Configuration, names_of
 from stoker.app.fleet_parts import FleetParts
 from stoker.app.missing_extensions import planners_of_missing
 from stoker.app.server_parts import ServerParts
-from stoker.config.warnings import secrets_of
+from stoker.config.secret_words import secrets_of
 from stoker.domain.access import Settings
 from stoker.domain.serve import Serve
 from stoker.exchange.planner import ToolPlanner

@@ -62,7 +62,7 @@ def planners_of_missing(settings: Settings, planners: Collection[Planner]) -> li
 def _names_by_extension(settings: Settings) -> Mapping[str, list[str]]:
     return {
         ROUTING: [] if settings.router is None else list(settings.router.names),
-        "orchestrator": [one.name for one in settings.orchestrators],
+        "orchestrator": list(settings.names_in("orchestrator")),
     }
 
 

@@ -78,7 +78,7 @@ class ServerAccess:
 
     conductor: Conductor
     """Leases, and what is loaded."""
-    carrier: UpstreamClient
+    upstream_client: UpstreamClient
     """Sends clients' requests."""
     client: InternalClient
     """Asks serves in Stoker's own name."""

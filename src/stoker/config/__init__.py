@@ -6,12 +6,14 @@ document         the text, the line of every key (line_numbers), the list of pro
 renamed_keys     keys under their old names get the new ones
 validation       each section against its table (definition: what a class of a table says about its keys)
 tables/          the tables: which keys there are, and what each accepts (domain.kinds)
+sections         the tables that extensions bring
 inheritance      `extends`: a serve and its parents become one table
 cloud_tiers      tiers with a `base_url` become external serves (local_address: is it a private network?)
 rules/           rules about several keys at once
 secrets          `env:NAME` and `file:PATH`
-build            checked tables to Settings; where files are (paths, orchestrator_files)
+build            checked tables to Settings; where files are (paths)
 
+secret_words   secrets in environments and command lines
 warnings       what is allowed but probably not meant
 changes        which settings differ between two configurations, and which of them need a restart
 effective      the effective values: show(), to_toml() (toml_writer), schema()

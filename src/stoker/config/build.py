@@ -4,7 +4,6 @@ that are left out follow from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ from stoker.config.local_address import is_loopback
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.rules.names import public_served_names
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
-from stoker.config.sections import extension_sections
-from stoker.config.tables.edge import build_edges
+from stoker.config.sections import section
 from stoker.config.tables.file import File
 from stoker.config.tables.gates import build_aliases, build_choices, task_names
 from stoker.config.tables.router import build_router
@@ -89,9 +87,16 @@ def _shipped_gate(file: File) -> tuple[Gate, ...]:
 
 def _changed(file: File, change: Change) -> File:
     """Without its serves, which may inherit, and so have their values from other places."""
-    sections = extension_sections()
-    brought = {name: sections[name].kind.changed(table, (name,), change) for name, table in file.extensions.items()}
+    brought = {
+        name: table if (found := section(name)) is None else found.kind.changed(table, (name,), change)
+        for name, table in file.extensions.items()
+    }
     return changed(msgspec.structs.replace(file, serve=(), extensions=brought), change, lambda name: (name,))
+
+
+def _completed(name: str, table: object, directory: Path) -> object:
+    found = section(name)
+    return table if found is None or found.complete is None else found.complete(table, directory)
 
 
 def _check_same(doc: ConfigDocument, secrets: Secrets) -> None:
@@ -109,7 +114,6 @@ def build(
     written: File,
     entries: list[ServeEntry],
     secrets: Secrets,
-    prompts: Mapping[tuple[str, str], str],
     source: Path,
 ) -> Settings:
     """The settings for the program. Call it only if there are no problems. `prompts`: the texts of orchestrators'
@@ -147,21 +151,12 @@ def build(
         gates=(*file.gate.values(), *_shipped_gate(file)),
         aliases=build_aliases(file.alias),
         alias_choices=build_choices(file.alias),
-        orchestrators=tuple(
-            msgspec.structs.replace(
-                one,
-                worker_prompt=prompts.get((name, "worker_prompt"), ""),
-                validator_prompt=prompts.get((name, "validator_prompt"), ""),
-            )
-            for name, one in file.orchestrator.items()
-        ),
-        edges=build_edges(file.edge, directory),
         clusters=tuple(file.clusters.values()),
         compat=replace(file.compat, **compat),
         media=replace(file.media, hosts=tuple(dict.fromkeys(file.media.hosts))),
         responses=file.responses,
-        telemetry=file.telemetry,
-        extensions=file.extensions,
+        extensions={name: _completed(name, table, directory) for name, table in file.extensions.items()},
+        unread=file.unread,
         router=build_router(file.router, file.tier, clouds, task_names(file.alias)),
     )
 

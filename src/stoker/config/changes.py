@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from stoker.config.effective import show
+from stoker.config.sections import extension_secrets, extension_sections
 from stoker.domain.access import Settings
-from stoker.domain.edge import Edge
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Serve
 
@@ -21,11 +21,9 @@ NEEDS_RESTART = {
     "front_door.prefixes": _NEEDS_REPLACEMENT,
     "front_door.shutdown_grace": _NEEDS_REPLACEMENT,
     "front_door.tls": _NEEDS_REPLACEMENT,
-    "telemetry": _NEEDS_REPLACEMENT,
 }
 """What a running Stoker cannot change, and what to do instead. The rest of `paths` comes with it."""
-_SECTIONS = {"serves": "serve", "apps": "app", "gates": "gate", "aliases": "alias", "alias_choices": "alias",
-             "orchestrators": "orchestrator", "edges": "edge"}  # fmt: skip
+_SECTIONS = {"serves": "serve", "apps": "app", "gates": "gate", "aliases": "alias", "alias_choices": "alias"}
 """The names in the file of those fields of `Settings` that have another one there."""
 
 
@@ -39,13 +37,14 @@ def changed_settings(old: Settings, new: Settings) -> list[str]:
     found = list(dict.fromkeys([*_differences("", show(before), show(after)), *_secrets(old, new)]))
     for section in fields(Settings):
         name = _SECTIONS.get(section.name, section.name)
-        if section.name in ("router", "source", "extensions"):
+        if section.name in ("router", "source", "extensions", "unread"):
             continue
         differs = section.compare and getattr(old, section.name) != getattr(new, section.name)
         if differs and not any(_is_in(path, name) for path in found):
             found.append(name)
-    for name in old.extensions.keys() & new.extensions.keys():
-        if old.extensions[name] != new.extensions[name] and not any(_is_in(path, name) for path in found):
+    before_tables, after_tables = ({**one.unread, **one.extensions} for one in (old, new))
+    for name in dict.fromkeys([*before_tables, *after_tables]):
+        if before_tables.get(name) != after_tables.get(name) and not any(_is_in(path, name) for path in found):
             found.append(name)
     return found
 
@@ -71,10 +70,11 @@ def changes_in_effect(old: Settings, new: Settings) -> list[str]:
 
 def restart_problems(changed: Sequence[str]) -> list[str]:
     """Of these paths, those that take effect only with a restart: a sentence each, with what to type."""
+    brought = {name: _NEEDS_REPLACEMENT for name, found in extension_sections().items() if found.needs_replacement}
     return [
-        f"{path} takes effect only with a restart: {NEEDS_RESTART[setting]}"
+        f"{path} takes effect only with a restart: {command}"
         for path in changed
-        for setting in NEEDS_RESTART
+        for setting, command in (NEEDS_RESTART | brought).items()
         if _is_in(path, setting)
     ]
 
@@ -114,19 +114,14 @@ def _secrets(old: Settings, new: Settings) -> Iterator[str]:
     for serve in new.serves:
         if (before := serves.get(serve.name)) is not None:
             yield from _serve_secrets(before, serve)
+    brought = extension_secrets(old)
+    for path, secret in extension_secrets(new).items():
+        if brought.get(path, secret) != secret:
+            yield ".".join(str(part) for part in path)
     tokens = {cluster.name: cluster.token for cluster in old.clusters}
     for cluster in new.clusters:
         if tokens.get(cluster.name, cluster.token) != cluster.token:
             yield f"clusters.{cluster.name}.token"
-    headers = ({} if one.telemetry is None else one.telemetry.headers for one in (old, new))
-    before_headers, after_headers = headers
-    for name in before_headers.keys() & after_headers.keys():
-        if before_headers[name] != after_headers[name]:
-            yield f"telemetry.headers.{name}"
-    edges = {edge.name: edge for edge in old.edges}
-    for edge in new.edges:
-        if _edge_keys(edges.get(edge.name, edge)) != _edge_keys(edge):
-            yield f"edge.{edge.name}"
 
 
 def _serve_secrets(old: Serve, new: Serve) -> Iterator[str]:
@@ -136,7 +131,3 @@ def _serve_secrets(old: Serve, new: Serve) -> Iterator[str]:
     for name in dict.fromkeys([*old.env, *new.env]):
         if old.env.get(name) != new.env.get(name):
             yield f"{path}.env.{name}"
-
-
-def _edge_keys(edge: Edge) -> tuple[object, object]:
-    return edge.worker.key, None if edge.routes is None else edge.routes.key

@@ -9,13 +9,12 @@ from stoker.config.definition import Definitions, table_schema
 from stoker.config.definition import show as table
 from stoker.config.rules.clusters import CLUSTER_SLOT_IGNORES
 from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
-from stoker.config.sections import extension_sections
-from stoker.config.tables.edge import show_edge
+from stoker.config.secret_words import is_secret_variable, secret_words
+from stoker.config.sections import extension_sections, sections_of
 from stoker.config.tables.file import File
 from stoker.config.tables.gates import show_alias, show_choice
 from stoker.config.tables.router import show_tier
 from stoker.config.toml_writer import render
-from stoker.config.warnings import is_secret_variable, secret_words
 from stoker.domain.access import Settings
 from stoker.domain.serve import Driver, Serve, Slot, Status
 
@@ -41,18 +40,14 @@ def show(settings: Settings) -> dict[str, object]:
         "alias": {alias.name: show_alias(alias) for alias in settings.aliases}
         | {choice.name: show_choice(choice) for choice in settings.alias_choices}
         | {name: {"serve": meant} for name, meant in (router.aliases if router is not None else {}).items()},
-        "orchestrator": {one.name: table(one) for one in settings.orchestrators},
-        "edge": {edge.name: show_edge(edge) for edge in settings.edges},
         "clusters": {cluster.name: table(cluster) for cluster in settings.clusters},
         "compat": table(settings.compat),
         "media": table(settings.media),
         "responses": table(settings.responses),
-        "telemetry": None if settings.telemetry is None else table(settings.telemetry),
         "router": None if router is None else table(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
     }
-    sections = extension_sections()
-    return _given(shown | {name: sections[name].kind.show(value) for name, value in settings.extensions.items()})
+    return _given(shown | {name: found.kind.show(value) for name, found, value in sections_of(settings)})
 
 
 def _slot(slot: Slot) -> dict[str, Any]:
@@ -70,10 +65,9 @@ def schema() -> dict[str, Any]:
     """The JSON schema (2020-12) of the file; `docs/reference/stoker.schema.json` is this."""
     definitions: Definitions = {}
     file = table_schema(File, definitions)
-    kinds = {name: (section.kind, section.meaning) for name, section in extension_sections().items()}
-    file["properties"] |= {
-        name: {**kind.schema(definitions), "description": meaning} for name, (kind, meaning) in kinds.items()
-    }
+    for name, found in extension_sections().items():
+        node = {**found.kind.schema(definitions), "description": found.meaning}
+        file["properties"][name] = {**node, "default": {}} if found.by_name else node
     named = dict(sorted(definitions.items()))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "stoker.toml", **file, "$defs": named}
 

@@ -11,7 +11,6 @@ from stoker.config.cloud_tiers import cloud_entries
 from stoker.config.document import ConfigDocument
 from stoker.config.find import read_text
 from stoker.config.inheritance import inherit
-from stoker.config.orchestrator_files import read_prompts
 from stoker.config.renamed_keys import rename_keys
 from stoker.config.rules.all_rules import check_rules
 from stoker.config.rules.tls import check_tls
@@ -37,13 +36,12 @@ def load_text(text: str, path: Path, needs_secrets: bool = True) -> Settings:
     renamed = rename_keys(doc)
     file = check(doc)
     entries = [*inherit(doc, file), *cloud_entries(file)]
-    check_rules(doc, file, entries)
     source = Path(os.path.abspath(path))
+    check_rules(doc, file, entries, source.parent)
     if needs_secrets:
         check_tls(doc, file, source.parent)
     secrets = read_secrets(doc, file, entries, source.parent, needs_secrets)
-    prompts = read_prompts(doc, file, source.parent)
     problems = doc.problems()
     if problems:
         raise ConfigError(problems)
-    return replace(build(doc, file, entries, secrets, prompts, source), renamed_keys=renamed)
+    return replace(build(doc, file, entries, secrets, source), renamed_keys=renamed)

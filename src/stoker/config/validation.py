@@ -10,7 +10,7 @@ import msgspec
 from stoker.config.definition import UNKNOWN, WRONG, keys_at, read
 from stoker.config.document import ConfigDocument
 from stoker.config.line_numbers import KeyPath
-from stoker.config.sections import extension_sections
+from stoker.config.sections import SHIPPED, extension_sections, section
 from stoker.config.tables.file import File
 from stoker.domain.nearest import did_you_mean
 
@@ -22,12 +22,14 @@ def check(doc: ConfigDocument) -> File:
     def report(path: KeyPath, text: str) -> None:
         wrong.setdefault(path, unknown_key(path) if text == UNKNOWN else text)
 
-    sections = extension_sections()
-    file = read(File, {name: value for name, value in doc.raw.items() if name not in sections}, (), report)
+    sections = {name: found for name in doc.raw if (found := section(name)) is not None}
+    unread = {name: value for name, value in doc.raw.items() if name in SHIPPED and name not in sections}
+    own = {name: value for name, value in doc.raw.items() if name not in sections and name not in unread}
     brought: dict[str, Any] = {
-        name: section.kind.read(doc.raw[name], (name,), report) for name, section in sections.items() if name in doc.raw
+        name: found.kind.read(doc.raw[name], (name,), report) for name, found in sections.items()
     }
-    file = msgspec.structs.replace(file, extensions={name: one for name, one in brought.items() if one is not WRONG})
+    brought = {name: table for name, table in brought.items() if table is not WRONG}
+    file = msgspec.structs.replace(read(File, own, (), report), extensions=brought, unread=unread)
     for path, text in wrong.items():
         doc.problem(path, text)
     for path in wrong:
@@ -37,11 +39,11 @@ def check(doc: ConfigDocument) -> File:
 
 def unknown_key(path: KeyPath) -> str:
     key = str(path[-1])
-    section = extension_sections().get(str(path[0]))
-    if section is None:
-        known = keys_at(File, path[:-1])
+    found = section(str(path[0]))
+    if found is None:
+        known = keys_at(File, path[:-1]) + ([] if path[:-1] else list(extension_sections()))
     else:
-        known = keys_at(section.table, path[2 if section.by_name else 1 : -1])
+        known = keys_at(found.table, path[2 if found.by_name else 1 : -1])
     hint = did_you_mean(key, known)
     if not hint and key in _homes():
         hint = f"; did you mean '{_homes()[key]}'?"

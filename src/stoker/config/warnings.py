@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
@@ -12,11 +11,11 @@ from urllib.parse import urlsplit
 from stoker.blocking import StillBlocked, each_waited_for
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
+from stoker.config.secret_words import is_secret_variable, secret_words
+from stoker.config.sections import SHIPPED, extension_secrets
 from stoker.domain.access import Settings
 from stoker.domain.cluster import runs_here
-from stoker.domain.edge import Edge
 from stoker.domain.figures import counted
-from stoker.domain.kinds import EDGE_SCHEME
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot, slots_of
@@ -28,8 +27,6 @@ from stoker.engines.registry import GENERIC, engine_of
 from stoker.extensions import is_usable, missing_because
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
 
-_SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
-_SECRET_OPTION = re.compile(r"--?(.*[-_])?(token|secret|password|key)", re.IGNORECASE)
 _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")
 LOOKED_FOR = 3.0
 """Seconds for which weights are looked for, once per folder."""
@@ -46,63 +43,20 @@ def warnings(settings: Settings) -> list[str]:
     found += _fallbacks(settings)
     if settings.router is not None:
         found += _routing(settings.router, settings.serves)
-    found += _edges(settings)
     found += _missing_extensions(settings)
-    if not settings.serves and not settings.edges:
+    if not settings.serves and not settings.names_in("edge"):
         found.append("there is no [[serve]], so there is no model to ask for; `stoker init` writes an example")
     return found
 
 
 def _missing_extensions(settings: Settings) -> Iterator[str]:
     """Tables that an extension reads which cannot be used."""
-    tables = (
-        ("[[tier]]", "auto", settings.router), ("[orchestrator.NAME]", "orchestrator", settings.orchestrators),
-        ("[edge.NAME]", "edge", settings.edges), ("[cluster.NAME]", "ray", settings.clusters),
-        ("[telemetry]", "otel", settings.telemetry),
-    )  # fmt: skip
+    tables = (("[[tier]]", "auto", settings.router), ("[cluster.NAME]", "ray", settings.clusters))
+    for table in settings.unread:
+        yield f"[{table}] has no effect: it needs the extension {SHIPPED[table]}, {missing_because(SHIPPED[table])}"
     for table, extension, value in tables:
         if value and not is_usable(extension):
             yield f"{table} has no effect: it needs the extension {extension}, {missing_because(extension)}"
-
-
-def is_secret_variable(name: str) -> bool:
-    """Whether an environment variable with this name usually holds a secret."""
-    return _SECRET_VARIABLE.search(name) is not None
-
-
-def is_secret_option(option: str) -> bool:
-    """Whether the value of this command-line option is usually a secret: `--api-key`, `--hf-token`."""
-    return _SECRET_OPTION.fullmatch(option) is not None
-
-
-def secret_words(words: Sequence[str]) -> dict[int, str]:
-    """The positions of secrets in a command line, each with its option: `--api-key X`, `--hf-token=X`.
-
-    A value with a placeholder (`{key}`) is not a secret.
-    """
-    found: dict[int, str] = {}
-    for index, word in enumerate(words):
-        option, has_value, value = word.partition("=")
-        if not is_secret_option(option):
-            continue
-        at = index if has_value else index + 1
-        if at < len(words) and "{" not in (value if has_value else words[at]):
-            found[at] = option
-    return found
-
-
-SHORTEST_SECRET = 8
-"""Characters. A shorter value would match too much text that is not a secret."""
-
-
-def secrets_of(serve: Serve) -> Iterator[str]:
-    """The secrets in a serve's environment and command lines, recognised by the names of variables and options."""
-    values = [value for name, value in serve.env.items() if is_secret_variable(name)]
-    for words in (serve.cmd or (), serve.extra_args, serve.up or (), serve.stop or ()):
-        values += [
-            words[at].partition("=")[2] if words[at].startswith("-") else words[at] for at in secret_words(words)
-        ]
-    yield from (value for value in values if len(value) >= SHORTEST_SECRET)
 
 
 def _door(settings: Settings) -> Iterator[str]:
@@ -126,26 +80,11 @@ def _door(settings: Settings) -> Iterator[str]:
         )
 
 
-def edge_secrets(edges: Iterable[Edge]) -> list[Secret]:
-    """The keys of workers and of their public routes."""
-    keys = [key for edge in edges for key in (edge.worker.key, edge.routes.key if edge.routes else None)]
-    return [key for key in keys if key is not None]
-
-
-def _edges(settings: Settings) -> Iterator[str]:
-    used = {serve.base_url for serve in settings.serves}
-    for edge in settings.edges:
-        if edge.ingress is None and f"{EDGE_SCHEME}{edge.name}" not in used:
-            yield (
-                f"edge '{edge.name}' has no effect: give it an `ingress`, or a serve "
-                f'with base_url = "{EDGE_SCHEME}{edge.name}"'
-            )
-
-
 def _secret_files(settings: Settings) -> Iterator[str]:
     secrets: list[Secret] = [key.value for key in settings.front_door.keys]
     secrets += [serve.key for serve in settings.serves if serve.key]
-    secrets += [*edge_secrets(settings.edges), *(cluster.token for cluster in settings.clusters)]
+    secrets += extension_secrets(settings).values()
+    secrets += [cluster.token for cluster in settings.clusters]
     directory = Path(settings.source).parent
     for source in dict.fromkeys(secret.source for secret in secrets):
         path = absolute(source.removeprefix("file:"), directory)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.cluster import Cluster
-from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.host_port import host_port, reachable
 from stoker.domain.key import App, Key
@@ -32,10 +31,8 @@ from stoker.domain.kinds import (
     UpstreamErrorsWord,
     setting,
 )
-from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Serve, Slot, joined_slot
-from stoker.domain.telemetry import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,22 +308,25 @@ class Settings:
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
     alias_choices: tuple[AliasChoice, ...] = ()
-    orchestrators: tuple[Orchestrator, ...] = ()
-    edges: tuple[Edge, ...] = ()
     clusters: tuple[Cluster, ...] = ()
     compat: CompatPaths = CompatPaths()
     media: Media = Media()
     responses: ResponseStorage = ResponseStorage()
-    telemetry: Telemetry | None = None
-    """None: nothing is sent."""
     router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""
     extensions: Mapping[str, object] = field(default_factory=dict)
     """By name, the tables of the file that extensions brought."""
+    unread: Mapping[str, object] = field(default_factory=dict)
+    """By name, as written, the tables whose extension comes with Stoker and is missing."""
     renamed_keys: tuple[str, ...] = field(default=(), compare=False)
     """A warning for each key that the file gives under its old name."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What is allowed but probably not meant, if the file was read for a reload."""
+
+    def names_in(self, table: str) -> Sequence[str]:
+        """The names of `[TABLE.NAME]` that an extension brings, also where it is missing."""
+        found = self.extensions.get(table, self.unread.get(table))
+        return tuple(found) if isinstance(found, Mapping) else ()
 
     def slot(self, slot: str | None) -> Slot | None:
         """What a serve's `slot` names, as one slot: see `joined_slot`. None: it has none."""

@@ -9,7 +9,7 @@ import msgspec
 
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
-from stoker.domain.server_tools import ServerCall
+from stoker.domain.server_tools import McpListing, ServerCall
 
 
 class StopReason(StrEnum):
@@ -141,15 +141,28 @@ SEALED_BY_TOOLS = "stoker-tools"
 """Who made a sealed item that holds what a tool brought."""
 
 
+TOOL_SAID_ERROR = "tool_error"
+"""The error of a call whose tool ran, and said that it failed: its text says why."""
+
+
 class ToolEnded(msgspec.Struct):
-    """What came of it. It takes a number of its own."""
+    """What came of it; or it waits for approval, and did not begin. It takes a number of its own."""
 
     at: int
     call: ServerCall
 
 
-Event = Began | Opened | Grew | Signed | Closed | Counted | Finished | Failed | Ended | ToolBegan | ToolEnded
-AnswerBlock = Text | Thinking | Redacted | Refusal | ToolCall | ServerCall
+class ToolsListed(msgspec.Struct):
+    """The tools of an MCP server, told before the model's answer. It takes the number `at`."""
+
+    at: int
+    listing: McpListing
+
+
+Event = (
+    Began | Opened | Grew | Signed | Closed | Counted | Finished | Failed | Ended | ToolBegan | ToolEnded | ToolsListed
+)
+AnswerBlock = Text | Thinking | Redacted | Refusal | ToolCall | ServerCall | McpListing
 
 
 class Answer(msgspec.Struct):

@@ -99,7 +99,7 @@ class ToolRecord(msgspec.Struct):
 
     name: str
     kind: str
-    """`web_search` or `web_fetch`."""
+    """`web_search`, `web_fetch` or `mcp`."""
     calls: int = 0
     """Those that ran."""
     failed: int = 0

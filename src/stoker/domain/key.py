@@ -57,7 +57,7 @@ class KeySettings:
         tuple[Text, ...] | None,
         setting(
             'Tools of `[tools.NAME]` that Stoker may run for its requests; `"*"` means all, an empty list none. '
-            "Default: those that search and fetch."
+            "Default: those that search and fetch, not those of kind `mcp` and `command`."
         ),
     ] = None
     ollama_api: Annotated[

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -272,39 +272,10 @@ def cluster_url(value: object) -> str:
         raise ValueError(str(error).replace("10.0.0.7:30000/v1", "head:8265").replace("`key`", "`token`")) from None
 
 
-def collector_url(value: object) -> str:
-    text = plain(value)
-    try:
-        found = url(text)
-    except ValueError as error:
-        message = str(error).replace("10.0.0.7:30000/v1", "collector:4318").replace("`key`", "`headers`")
-        raise ValueError(message) from None
-    if found.endswith(("/v1/traces", "/v1/metrics")):
-        raise ValueError("is the address of one signal; leave out /v1/traces or /v1/metrics, which Stoker adds")
-    return found
-
-
 def serve_url(value: object) -> str:
     """An address, or `edge:NAME`. Whether the edge exists is checked elsewhere."""
     text = text_of(value)
     return EDGE_SCHEME + name(text.removeprefix(EDGE_SCHEME)) if text.startswith(EDGE_SCHEME) else url(text)
-
-
-def public_route(value: object) -> str:
-    """`https://HOST/PREFIX/v1/*`, without its `/v1/*`."""
-    text = plain(value)
-    base = url(text.removesuffix("*").rstrip("/"))
-    if not base.startswith("https://") or not base.endswith("/v1"):
-        raise ValueError('is not a public route; write one like "https://llm.example.com/v1/*"')
-    return base.removesuffix("/v1")
-
-
-def ip_address_text(value: object) -> str:
-    text = plain(value)
-    try:
-        return str(ip_address(text))
-    except ValueError:
-        raise ValueError('is not an IP address; write one like "10.0.0.7" (a name goes into `dns`)') from None
 
 
 def origin(value: object) -> str:

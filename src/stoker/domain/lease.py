@@ -57,8 +57,8 @@ class LeaseMeter(Protocol):
 
 
 class Lease:
-    """Held while a request uses a serve. `exchange.carrier` or the block of `exchange.leasing` releases it; releasing
-    twice does nothing.
+    """Held while a request uses a serve. `exchange.upstream_client` or the block of `exchange.leasing` releases it;
+    releasing twice does nothing.
     """
 
     __slots__ = (

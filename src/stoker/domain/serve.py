@@ -11,6 +11,7 @@ from typing import Annotated
 from stoker.domain.dialect import MEDIA, TEXT
 from stoker.domain.errors import ConfigError
 from stoker.domain.kinds import (
+    EDGE_SCHEME,
     Argument,
     AutoDuration,
     BasePath,
@@ -999,6 +1000,12 @@ class Serve:
     def makes_media(self) -> bool:
         """Whether all that it is for is audio or images."""
         return self.dialects <= MEDIA
+
+    @property
+    def edge(self) -> str | None:
+        """The edge that it is behind; None: it has an address of its own."""
+        url = self.base_url or ""
+        return url.removeprefix(EDGE_SCHEME) if url.startswith(EDGE_SCHEME) else None
 
     @property
     def has_replicas(self) -> bool:

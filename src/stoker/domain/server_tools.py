@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,8 @@ class ServerToolKind(StrEnum):
 
     SEARCH = "web_search"
     FETCH = "web_fetch"
+    MCP = "mcp"
+    """A tool of an MCP server."""
 
 
 class WebPage(msgspec.Struct):
@@ -36,3 +39,36 @@ class ServerCall(msgspec.Struct):
     pages: list[WebPage] = []
     error: str = ""
     """Why it failed, in the words of Messages: `unavailable`, `max_uses_exceeded`. Empty: it did not."""
+    server: str = ""
+    """The MCP server, as the client calls it. What its tool said is the text of the only page."""
+    name: str = ""
+    """The tool of that server."""
+    is_waiting: bool = False
+    """It has not run: the client has to approve it first."""
+    approval: str = ""
+    """The id of the request for approval that the client granted; empty: it needed none."""
+
+    @property
+    def text(self) -> str:
+        """What a tool of an MCP server said."""
+        return self.pages[0].text if self.pages else ""
+
+
+class McpTool(msgspec.Struct):
+    """A tool as its MCP server lists it."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    read_only: bool = False
+    """The server says that it changes nothing."""
+
+
+class McpListing(msgspec.Struct):
+    """The tools of an MCP server that a request may use: shown to the client before the model's answer."""
+
+    id: str
+    """24 letters and digits."""
+    server: str
+    """As the client calls it."""
+    tools: list[McpTool]

@@ -179,7 +179,7 @@ class Attempts:
         self, context: RequestContext, plan: Plan, at: Progress, error: StokerError, hooks: AttemptHooks | None
     ) -> Progress | None:
         """What the next attempt begins with; None: there is none, the error ends the request."""
-        carrier, decision, serve = self._upstream_client, context.decision, at.standing.candidate.serve
+        upstream_client, decision, serve = self._upstream_client, context.decision, at.standing.candidate.serve
         step, code = await self._judge(context, at, error, hooks)
         if step is Next.END:
             if at.log is not None:
@@ -189,7 +189,7 @@ class Attempts:
             context.raise_if_ended()
         at.standing.has_replica = False  # until a replica is leased: if none can be, there is none
         if step is Next.REPAIR and hooks is not None and at.request is not None and at.log is not None:
-            carrier.release(context)
+            upstream_client.release(context)
             at.log.add_tokens()
             decision.input_tokens = decision.output_tokens = None  # they are added, and count once
             decision.cached_tokens = decision.cache_write_tokens = None
@@ -205,13 +205,13 @@ class Attempts:
                 return following
         elif step is Next.AGAIN:
             at.standing.was_unreachable = True
-            carrier.release(context)
+            upstream_client.release(context)
             if at.wish is not NO_WISH:
                 at.wish = at.wish._replace(avoid=at.wish.avoid - {decision.replica})
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
         elif step is Next.LESS_OUTPUT:
             at.standing.was_lowered = True
-            carrier.release(context)
+            upstream_client.release(context)
             decision.translation, at.wish = "", NO_WISH
         elif step is Next.REPLICA:
             log = self._log_of(context, at)
@@ -221,7 +221,7 @@ class Attempts:
                 log.begin(at.standing.candidate)
                 at.replica = ""
             context.raise_if_ended()
-            carrier.release(context)
+            upstream_client.release(context)
             log.drop(decision.replica, code, serve)
         else:
             log = self._log_of(context, at)
@@ -239,7 +239,7 @@ class Attempts:
         self, context: RequestContext, at: Progress, error: StokerError, hooks: AttemptHooks | None
     ) -> tuple[Next, str]:
         """What follows, and the failure's code for the record."""
-        carrier, request, code = self._upstream_client, at.request, recorded_code(error)
+        upstream_client, request, code = self._upstream_client, at.request, recorded_code(error)
         at.standing.has_begun = context.reply.first_byte_at is not None
         is_rejected = error.code == REJECTED and isinstance(error, UpstreamError)
         if is_rejected and hooks is not None and request is not None:
@@ -254,9 +254,9 @@ class Attempts:
         hears_why = at.standing.has_next and at.standing.candidate.causes is not None and not at.standing.has_begun
         if hears_why and isinstance(error, UpstreamError) and (step is Next.CANDIDATE or step is Next.END):
             at.replica = "" if context.lease is None else context.lease.serve
-            carrier.release(context)  # the serve may have run out of memory and just exited
+            upstream_client.release(context)  # the serve may have run out of memory and just exited
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            exit_code = carrier.leases.failure_code(at.standing.candidate.serve.name)
+            exit_code = upstream_client.leases.failure_code(at.standing.candidate.serve.name)
             step = after_failure(error, at.standing, exit_code)
             code = exit_code if exit_code in BEYOND_THE_DEVICE else code
         return step, code

@@ -11,6 +11,7 @@ from stoker import __version__
 from stoker.blocking import in_own_thread
 from stoker.domain.access import Settings
 from stoker.domain.errors import CapacityError, ClientError
+from stoker.extensions import missing_because
 
 CHECKED_WITHIN = 30.0
 """Seconds, with the wait for those who asked before. The page gives a question up after 40 s (`api.js`)."""
@@ -27,7 +28,8 @@ class DoctorPages:
     async def document(self) -> dict[str, Any]:
         """Paths of this machine, and the findings. Raises ClientError 404 `not_offered`."""
         if self._self_check is None:
-            raise ClientError("this Stoker cannot examine itself: `stoker doctor`", code="not_offered", status=404)
+            text = f"this Stoker cannot examine itself: it needs the extension setup, {missing_because('setup')}"
+            raise ClientError(text, code="not_offered", status=404)
         try:
             async with asyncio.timeout(CHECKED_WITHIN), self._turn:
                 found = await in_own_thread(self._self_check, "a file that the doctor looks at")

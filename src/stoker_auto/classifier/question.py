@@ -3,8 +3,8 @@
 This module says what the model is shown, what it may answer, and how its answer counts.
 
 The model is shown the beginning of the request, its end, and the asks in between. This text is untrusted: see
-`domain.question`. The rules are the same for every request, so that an engine finds them in its prefix cache (with the
-tiny model of the package on two cores, a question takes 46 ms instead of 270).
+`stoker_content.question`. The rules are the same for every request, so that an engine finds them in its prefix cache
+(with the tiny model of the package on two cores, a question takes 46 ms instead of 270).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def possible_classes(seen: Outline) -> tuple[str, ...]:
 
 
 def classifier_question(seen: Outline, nonce: str, cloud: bool = False, plain: bool = False) -> Prompt:
-    """`nonce`, `cloud`, `plain`: see `domain.question`."""
+    """`nonce`, `cloud`, `plain`: see `stoker_content.question`."""
     from stoker_auto.classify.asks import closely  # large tables of words, which only classifying needs
 
     barred = ", ".join(name for name in CLASSES if name not in possible_classes(seen)) or "nothing"

@@ -25,7 +25,7 @@ from stoker.domain.answer import (
     StopReason,
 )
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
-from stoker.domain.server_tools import ServerCall
+from stoker.domain.server_tools import McpListing, ServerCall
 from stoker.domain.tier import HOLDING, Verify
 from stoker_content.verify.check_calls import CallCheck
 from stoker_content.verify.check_text import TextCheck
@@ -234,7 +234,7 @@ def events_of(answer: Answer) -> list[Event]:
     """The blocks of an answer, and its end, as events."""
     events: list[Event] = []
     for at, block in enumerate(answer.blocks):
-        if isinstance(block, ServerCall):  # Stoker's own, and no part of what the model said
+        if isinstance(block, ServerCall | McpListing):  # Stoker's own, and no part of what the model said
             continue
         opened, text = _opened(at, block)
         events.append(opened)

@@ -47,11 +47,12 @@ def front_door_key(
         unread = "".join(f"; '{one.name}' ({one.value.source}) cannot be read here" for one in able)
         raise UsageError(
             f"the front door requires a key: put one with scope `observe` into the variable {variable or KEY}{unread}; "
-            f"{how_to_make(variable or KEY)}"
+            f"{how_to_make(variable or KEY, installation.place)}"
         )
     most = max(readable, key=lambda one: math.inf if one.max_active is None else one.max_active)
     return FrontDoorKey(most.value.reveal(), f"the key '{most.name}' of the configuration")  # 3
 
 
-def how_to_make(variable: str) -> str:
-    return f"make one: export {variable}=$(stoker keys create NAME --scope observe)"
+def how_to_make(variable: str, place: str) -> str:
+    """`place`: the options that lead to the same Stoker: a key made in another one would lock its callers out."""
+    return f"make one: export {variable}=$(stoker keys create NAME --scope observe{place})"

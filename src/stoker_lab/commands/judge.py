@@ -41,7 +41,7 @@ def measure_judge(
     if not found:
         raise UsageError(
             f"no answers of class '{task_class}' ship with Stoker: write some, 20 right and 20 wrong ones at least, "
-            f"and type stoker eval validator {name} --class {task_class} --cases FILE; "
+            f"and type stoker eval validator {name} --class {task_class} --cases FILE{installation.place}; "
             "docs/guides/grade-live-answers.md has the form"
         )
     with installation.control() as control:

@@ -116,7 +116,7 @@ def running_at(installation: Installation, name: str | None, key_env: str | None
     key = front_door_key(installation, door, serve, key_env)
     target = _front_door_target(installation, door, serve.name, key.value)
     server = MeasuredEndpoint("front-door", target)
-    fingerprint = _fingerprint(installation.state, serve, target, key.source)
+    fingerprint = _fingerprint(installation, serve, target, key.source)
     subject = Subject(serve.name, serve.name, server.base_url, "chat", server.route, fingerprint)
     return RunningServe(installation, now, serve, target, subject)
 
@@ -162,13 +162,14 @@ def choose_serve(name: str | None, status: StatusAnswer) -> ServeStatus:
     raise UsageError(f"which serve? name one of them: {names}")  # 4
 
 
-def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fingerprint:
+def _fingerprint(installation: Installation, serve: Serve, target: Target, source: str) -> Fingerprint:
     """Asks the engine through the front door, hashes the weights once. `source`: where the key comes from."""
     from stoker_lab.identify import KeyRejected, identify
 
     engine = replace(target, base_path=f"{target.base_path}/upstream/{serve.name}")
     try:
-        return asyncio.run(identify(serve, engine, state))
+        return asyncio.run(identify(serve, engine, installation.state))
     except KeyRejected:
-        text = f"the front door rejects {source}: put a key with scope `observe` into {KEY}; {how_to_make(KEY)}"
+        make = how_to_make(KEY, installation.place)
+        text = f"the front door rejects {source}: put a key with scope `observe` into {KEY}; {make}"
         raise UsageError(text) from None

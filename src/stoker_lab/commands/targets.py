@@ -102,11 +102,11 @@ def find_routed(edge_name: str, config: str | None, state: str | None) -> Measur
     """The worker of an edge, through its first public route and directly. Raises UsageError, and EdgeProblem: it cannot
     be found or does not prove itself.
     """
-    both_targets = offered("edge-targets")
-    if both_targets is None:
+    edges_of, both_targets = offered("edges"), offered("edge-targets")
+    if edges_of is None or both_targets is None:
         raise UsageError(f"--through needs the extension edge, {missing_because('edge')}")
     installation = find_installation(config, state)
-    edges = {edge.name: edge for edge in (installation.settings.edges if installation.settings else ())}
+    edges = {edge.name: edge for edge in (edges_of(installation.settings) if installation.settings else ())}
     edge = edges.get(edge_name)
     if edge is None:
         hint = did_you_mean(edge_name, edges) or f"; known: {', '.join(edges) or 'none: add an [edge.NAME]'}"

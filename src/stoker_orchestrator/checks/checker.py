@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from stoker.domain.orchestrator import CheckLayer, Orchestrator, Unchecked
 from stoker_orchestrator.checks.commands import CommandChecker, CommandSettings, command_problems
 from stoker_orchestrator.checks.grammars import EXTRA, missing_languages
 from stoker_orchestrator.checks.methods import can_check_methods
@@ -13,6 +12,7 @@ from stoker_orchestrator.checks.structure import check_code, prose_finding, unde
 from stoker_orchestrator.checks.validator import Validator
 from stoker_orchestrator.loop.blocks import LayerResult, WorkerBlock
 from stoker_orchestrator.loop.languages import is_document
+from stoker_orchestrator.orchestrator import CheckLayer, Orchestrator, Unchecked
 
 LayerCheck = Callable[[WorkerBlock, Sequence[WorkerBlock]], Awaitable[LayerResult]]
 """One layer: judges a block, given the blocks that are committed. Raises nothing but CancelledError."""

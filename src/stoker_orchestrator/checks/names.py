@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stoker.domain.nearest import nearest
-from stoker.domain.orchestrator import CheckLayer
 from stoker_lab.suites.sandbox.command import bounded_command
 from stoker_orchestrator.checks import packages
 from stoker_orchestrator.checks.call_keywords import unknown_keywords
@@ -37,6 +36,7 @@ from stoker_orchestrator.checks.source_files import source_before, source_of, wr
 from stoker_orchestrator.checks.structure import PYTHON
 from stoker_orchestrator.checks.undefined import CALLED, UndefinedName, undefined_names
 from stoker_orchestrator.loop.blocks import END_OF_ANSWER, LayerResult, WorkerBlock
+from stoker_orchestrator.orchestrator import CheckLayer
 
 _SECONDS = 10.0
 """For the interpreter. What it does not answer by then is taken to exist."""

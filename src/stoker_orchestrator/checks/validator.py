@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError
-from stoker.domain.orchestrator import CheckLayer
 from stoker.domain.prompt import AnswerFormat, Prompt
 from stoker.domain.protocols import Leases
 from stoker.domain.serve import Serve
@@ -32,6 +31,7 @@ from stoker.exchange.leasing import leased
 from stoker_content.question import question, quoted, whole_object
 from stoker_orchestrator.checks.source_files import source_before
 from stoker_orchestrator.loop.blocks import LayerResult, WorkerBlock
+from stoker_orchestrator.orchestrator import CheckLayer
 
 MAX_TOKENS = 512
 """Of the validator's answer. One that is as long was cut off."""

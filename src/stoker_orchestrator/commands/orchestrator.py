@@ -14,8 +14,8 @@ from stoker.cli.console.installation import Installation, find_installation
 from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
-    from stoker.domain.orchestrator import Orchestrator
     from stoker_orchestrator.memory.pads import Scratchpads
+    from stoker_orchestrator.orchestrator import Orchestrator
 
 app = typer.Typer(
     cls=CommandsWithHints, help="Requests that were written block by block, and their prompts.", no_args_is_help=True
@@ -41,11 +41,11 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
         return
     if not saved:
         terminal.say("no requests are saved")
-        known = installation.settings.orchestrators if installation.settings is not None else None
+        known = installation.settings.names_in("orchestrator") if installation.settings is not None else None
         if known == ():
             how = "configure one, see docs/guides/orchestrator.md"
         elif known is not None and len(known) > 1:
-            how = f'try it: stoker run --model {known[0].name} "PROMPT"{installation.place}'
+            how = f'try it: stoker run --model {known[0]} "PROMPT"{installation.place}'
         else:
             how = f'try it: stoker run "PROMPT"{installation.place}'
         terminal.note(f"only what an orchestrator writes, block by block, is saved; {how}")
@@ -132,11 +132,12 @@ def _configured(config: str | None, state: str | None) -> tuple[Orchestrator, ..
     """Those of the configuration, or of the demo."""
     from stoker.cli.console.installation import demo_state
     from stoker.config.demo import demo
+    from stoker_orchestrator.orchestrator import orchestrators_of
 
     installation = find_installation(config, state)
     if installation.settings is None and installation.state == demo_state():
-        return demo(installation.state, 1).orchestrators
-    return installation.configured().orchestrators
+        return orchestrators_of(demo(installation.state, 1))
+    return orchestrators_of(installation.configured())
 
 
 def _chosen(configured: tuple[Orchestrator, ...], name: str | None) -> list[Orchestrator]:

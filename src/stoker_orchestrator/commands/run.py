@@ -6,7 +6,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +29,7 @@ _POLL = 0.15
 
 
 def policy_names(incomplete: str) -> list[str]:
-    from stoker.domain.orchestrator import Policy
+    from stoker_orchestrator.orchestrator import Policy
 
     return [policy.value for policy in Policy if policy.value.startswith(incomplete)]
 
@@ -94,13 +94,14 @@ def run(
     installation = find_installation(config, state)
     saved, headers = _load(installation, resume) if resume is not None else (None, {})
     if saved is None and model is None and installation.settings is not None:
-        _only([one.name for one in installation.settings.orchestrators])  # before anything is started
+        _only(installation.settings.names_in("orchestrator"), installation.place)  # before anything is started
     _end_on_sigterm()
     try:
         with running_stoker(installation) as status:
             if saved is None:
                 text = sys.stdin.read() if prompt == "-" else prompt or ""
-                saved = _compose(text, model, policy, project, file or [], status)
+                name = model or _only([one.name for one in status.orchestrators], installation.place)
+                saved = _compose(text, name, policy, project, file or [], status)
                 headers = saved.headers
             code = _run(installation, saved, headers, json)
     except KeyboardInterrupt:  # before the request was sent, or after it ended
@@ -115,7 +116,7 @@ def _check_policy(policy: str | None) -> None:
         raise UsageError(f"there is no policy '{policy}'; there are {', '.join(known)}", code="unknown_policy")
 
 
-def _only(names: list[str]) -> str:
+def _only(names: Sequence[str], place: str) -> str:
     """The only orchestrator. Raises UsageError."""
     if len(names) == 1:
         return names[0]
@@ -124,7 +125,7 @@ def _only(names: list[str]) -> str:
     raise UsageError(
         "no orchestrator is configured: add [orchestrator.NAME] with `worker` to the configuration "
         "(docs/guides/orchestrator.md), or try the one of the demo: stoker up --demo. To ask a model without one: "
-        "stoker client curl",
+        f"stoker client curl{place}",
         code="no_orchestrator",
     )
 
@@ -139,13 +140,12 @@ def _load(installation: Installation, request: str) -> tuple[SavedRequest, Mappi
 
 
 def _compose(
-    prompt: str, model: str | None, policy: str | None, project: str | None, files: list[str], status: StatusAnswer
+    prompt: str, name: str, policy: str | None, project: str | None, files: list[str], status: StatusAnswer
 ) -> SavedRequest:
     from stoker_orchestrator.commands import run_request
 
     if not prompt.strip():
         raise UsageError("the prompt is empty: say what to write")
-    name = model or _only([one.name for one in status.orchestrators])
     configured = next((one.project for one in status.orchestrators if one.name == name), "")
     return run_request.compose(name, prompt, files, policy, project, configured)
 

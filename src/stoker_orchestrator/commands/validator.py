@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stoker.domain.access import Settings
-    from stoker.domain.orchestrator import Orchestrator
     from stoker.domain.serve import Serve
     from stoker.exchange.internal_client import InternalClient
     from stoker_lab.commands.running_serve import RunningServe
     from stoker_lab.validator.planted_faults import BlockToJudge
     from stoker_lab.validator.rates import StoredVerdict, StoredVerdicts, ValidatorRates
+    from stoker_orchestrator.orchestrator import Orchestrator
 
 
 class ValidatorToMeasure(NamedTuple):
@@ -127,16 +127,19 @@ def validator_serve(settings: Settings, orchestrator: Orchestrator) -> str:
 
 def _to_measure(installation: Installation, name: str) -> ValidatorToMeasure:
     """What an orchestrator or a serve means. Raises UsageError."""
+    from stoker_orchestrator.orchestrator import orchestrators_of
     from stoker_orchestrator.prompts import VALIDATOR_PROMPT
 
     settings = installation.settings
     if settings is None:
         return ValidatorToMeasure(name, VALIDATOR_PROMPT)
-    orchestrator = next((one for one in settings.orchestrators if one.name == name), None)
+    orchestrator = next((one for one in orchestrators_of(settings) if one.name == name), None)
     if orchestrator is None:
         return ValidatorToMeasure(installation.serve(name).name, VALIDATOR_PROMPT)
     if not orchestrator.validator:
-        raise UsageError(f"orchestrator '{name}' has no validator: name a serve, stoker eval validator SERVE")
+        raise UsageError(
+            f"orchestrator '{name}' has no validator: name a serve, stoker eval validator SERVE{installation.place}"
+        )
     serve = validator_serve(settings, orchestrator)
     return ValidatorToMeasure(serve, validator_prompt(orchestrator), orchestrator.validator_timeout)
 
@@ -234,9 +237,10 @@ def _document(measured: ValidatorToMeasure, rates: ValidatorRates) -> dict[str, 
 def validator_warnings(settings: Settings) -> list[str]:
     """Validators that were not measured, were another model then, or are no better than chance: one sentence each."""
     from stoker_lab.validator import rates
+    from stoker_orchestrator.orchestrator import orchestrators_of
 
     found = []
-    for one in settings.orchestrators:
+    for one in orchestrators_of(settings):
         if not (serve := validator_serve(settings, one)):
             continue
         path = rates.path_of(settings.paths.state, serve, validator_prompt(one))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stoker.domain.orchestrator import CheckLayer
+from stoker_orchestrator.orchestrator import CheckLayer
 
 MARKER = "<<END-OF-BLOCK>>"
 """The line with which the worker ends a block. No language can parse it."""

@@ -21,7 +21,6 @@ import msgspec
 
 from stoker.domain.answer import StopReason
 from stoker.domain.errors import StokerError, UpstreamError
-from stoker.domain.orchestrator import CheckLayer
 from stoker_orchestrator.loop.blocks import END_OF_ANSWER, Correction, LayerResult, WorkerBlock
 from stoker_orchestrator.loop.cutter import MAX_LINES, Cutter, IsComplete
 from stoker_orchestrator.loop.messages import (
@@ -52,6 +51,7 @@ from stoker_orchestrator.loop.states import (
     next_block_state,
     next_run_state,
 )
+from stoker_orchestrator.orchestrator import CheckLayer
 
 MAX_BLOCKS = 500
 """Blocks of one answer. A worker that never stops is ended there."""

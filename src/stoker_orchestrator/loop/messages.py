@@ -6,8 +6,8 @@ import msgspec
 
 from stoker.domain.answer import StopReason
 from stoker.domain.errors import StokerError
-from stoker.domain.orchestrator import CheckLayer
 from stoker_orchestrator.loop.blocks import Correction, LayerResult, WorkerBlock
+from stoker_orchestrator.orchestrator import CheckLayer
 
 # -- events ------------------------------------------------------------------------------------------------------------
 

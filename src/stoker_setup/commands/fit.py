@@ -61,7 +61,7 @@ def fit(
         _check_cache_type(cache_type)
         given, place = _given(device_memory), options.same_place(config, None)
         asked = fit_repository.HubQuestion(target, context, parallel or 1, cache_type, given, place)
-        fit_repository.show(asked, machine(), held_by_models(_status(config, state)), json)
+        fit_repository.show(asked, machine(), held_by_models(running_status(config, state)), json)
         return
     from stoker.domain.errors import UnreadableModel
     from stoker.fleet.memory.fit import check
@@ -73,7 +73,7 @@ def fit(
     subjects = [(_changed(serve, context, parallel, cache_type), slot) for serve, slot in subjects]
     probe = machine()
     given = _given(device_memory)
-    held = held_by_models(_status(config, state))
+    held = held_by_models(running_status(config, state))
     main = host_memory(credit=held)
     judged: list[FitReport | str] = []
     for serve, slot in subjects:
@@ -112,7 +112,7 @@ def held_by_models(running: StatusAnswer | None) -> int:
     return theirs.anonymous if theirs is not None else 0
 
 
-def _status(config: str | None, state: str | None) -> StatusAnswer | None:
+def running_status(config: str | None, state: str | None) -> StatusAnswer | None:
     """Of the Stoker that runs; None: none does."""
     from stoker.cli.console.installation import find_running
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,8 @@ from stoker.cli.console.errors import FAILED, UsageError
 
 if TYPE_CHECKING:
     from stoker.fleet.memory.devices import Device, DeviceProbe
+    from stoker.fleet.memory.fit.estimate import Shape
+    from stoker_setup.hub import Hub, HubRepository
     from stoker_setup.hub_models import Choice
 
 _COLUMNS = ("MODEL", "QUANT", "SIZE", "VERDICT", "CONTEXT", "SPEED")
@@ -32,7 +35,6 @@ class HubQuestion(NamedTuple):
 
 def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
     """Print the models of a repository with their verdicts. Raises typer.Exit(1) if none fits, and HubRefused."""
-    from stoker.cli.console.progress import ProgressLine
     from stoker.fleet.memory.host import host_memory
     from stoker.fleet.weights.sources import parse
     from stoker_setup import bandwidth
@@ -44,59 +46,86 @@ def show(asked: HubQuestion, probe: DeviceProbe, held: int, json: bool) -> None:
     except ValueError:
         raise UsageError(f"{asked.target} names no repository: write hf:ORG/REPO, or hf:ORG/REPO/FILE") from None
     devices = asked.devices if asked.devices is not None else list(probe.devices())
-    hub, main = Hub.of(os.environ), host_memory(credit=held)
-    with ProgressLine() as line:
-        line.show(f"asking for the files of {source.place}", 0.0, None)
-        repository = hub.repository(source.place)
-        judge = partial(
-            models.judged, devices=devices, main=main, context=asked.context, parallel=asked.parallel,
-            cache_type=asked.cache_type, host_bandwidth=bandwidth.main_memory(),
-        )  # fmt: skip
-        found = models.choices(
-            hub, repository, source.path, judge,
-            lambda path, number, count: line.show(f"reading the header of {path}", number / (count + 1), None),
-        )  # fmt: skip
+    judge = partial(
+        models.judged, devices=devices, main=host_memory(credit=held), context=asked.context, parallel=asked.parallel,
+        cache_type=asked.cache_type, host_bandwidth=bandwidth.main_memory(),
+    )  # fmt: skip
+    repository, found = read_choices(Hub.of(os.environ), source.place, "main", source.path, judge)
     best = models.best(found)
     if json:
         terminal.emit({
             "repository": repository.name, "commit": repository.commit, "recommended": best.file if best else None,
-            "models": [_document(choice) for choice in found],
+            "models": [choice_document(choice) for choice in found],
+            "left_out": models.left_out(repository, source.path),
         })  # fmt: skip
     else:
-        _print(asked, source.place, found, best, devices)
+        _print(asked, source.place, found, best, devices, models.left_out(repository, source.path))
     if best is None:
         raise typer.Exit(FAILED)
 
 
-def _print(asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device]) -> None:
-    from stoker_setup.hub_models import why_best
+def read_choices(
+    hub: Hub, name: str, revision: str, under: str, judge: Callable[[Shape, str], Choice]
+) -> tuple[HubRepository, list[Choice]]:
+    """The models of a repository below the path `under`, smallest first, with progress. Raises HubRefused."""
+    from stoker.cli.console.progress import ProgressLine
+    from stoker_setup.hub_models import choices
+
+    with ProgressLine() as line:
+        line.show(f"asking for the files of {name}", 0.0, None)
+        repository = hub.repository(name, revision)
+        return repository, choices(
+            hub, repository, under, judge,
+            lambda path, number, count: line.show(f"reading the header of {path}", number / (count + 1), None),
+        )  # fmt: skip
+
+
+def _print(
+    asked: HubQuestion, name: str, found: list[Choice], best: Choice | None, devices: list[Device], left_out: list[str]
+) -> None:  # fmt: skip
+    from stoker_setup.hub_models import ROOMY, why_best
 
     if not found:
         terminal.say(f"{asked.target} has no model that an engine here could run: neither GGUF nor safetensors files")
         if asked.target.removeprefix("hf:") != name:
             terminal.say(f"what it has: stoker fit hf:{name}{asked.place}")
         return
-    rows = [
-        (
-            choice.file, choice.precision, figures.size(choice.size), str(choice.verdict),
-            figures.number(choice.context), _speed(choice),
-        )
-        for choice in found
-    ]  # fmt: skip
-    terminal.table(_COLUMNS, rows, right=("SIZE", "CONTEXT"))
-    where = ", ".join(f"{device.name}, {figures.size(device.total)}" for device in devices) or "main memory"
-    many = f" for each of {asked.parallel} requests" if asked.parallel > 1 else ""
-    terminal.say()
-    terminal.say(f"for {where}; context: the tokens that fit{many}; speed: an estimate, from memory bandwidth")
+    show_choices(found, devices, asked.parallel)
+    if left_out:
+        more = figures.counted(len(left_out), "further model")
+        folder = left_out[0].rpartition("/")[0] or left_out[0]
+        terminal.say(f"{more} not looked at; name a path: stoker fit {shlex.quote(f'hf:{name}/{folder}')}{asked.place}")
     for problem in dict.fromkeys(choice.problem for choice in found if choice.problem and best is None):
         terminal.say(f"  {problem}")
     if best is None:
         terminal.say("next: take a smaller model, or a device with more memory (--device-memory SIZE tries one)")
         return
-    setting = f", with `{best.setting}`" if best.setting else ""
-    terminal.say(f"best: {best.file}, {why_best(best, found)}{setting}")
+    setting = ", with " + " and ".join(f"`{line}`" for line in best.setting.splitlines()) if best.setting else ""
+    where = f", on {' and '.join(best.devices)}" if best.devices else ""
+    terminal.say(f"best: {best.file}, {why_best(best, found)}{setting}{where}")
+    is_short = asked.context is None and (best.context or 0) < min(ROOMY[0], best.trained or ROOMY[0])
+    if is_short and asked.cache_type is None:
+        smaller = "q8_0" if best.file.endswith(".gguf") else "fp8"
+        typed = f"stoker fit {shlex.quote(asked.target)} --cache-type {smaller}{asked.place}"
+        terminal.say(f"for nearly twice the context: {typed}")
     wanted = shlex.quote(name if best.file == "./" else f"{name}/{best.file}")
     terminal.say(f"next: stoker stage hf:{wanted}{asked.place}")
+
+
+def show_choices(found: Sequence[Choice], devices: Sequence[Device], parallel: int, is_numbered: bool = False) -> None:
+    """A table of models, and what it was judged for. `is_numbered`: one of them is asked for."""
+    rows = [
+        (
+            *([str(number)] if is_numbered else []), choice.file, choice.precision, figures.size(choice.size),
+            str(choice.verdict), figures.number(choice.context), _speed(choice),
+        )
+        for number, choice in enumerate(found, start=1)
+    ]  # fmt: skip
+    terminal.table((*(["NO"] if is_numbered else []), *_COLUMNS), rows, right=("NO", "SIZE", "CONTEXT"))
+    where = ", ".join(f"{device.name}, {figures.size(device.total)}" for device in devices) or "main memory"
+    many = f" for each of {parallel} requests" if parallel > 1 else ""
+    terminal.say()
+    terminal.say(f"for {where}; context: the tokens that fit{many}; speed: an estimate, from memory bandwidth")
 
 
 def _speed(choice: Choice) -> str:
@@ -111,7 +140,7 @@ def _speed(choice: Choice) -> str:
     )
 
 
-def _document(choice: Choice) -> dict[str, object]:
+def choice_document(choice: Choice) -> dict[str, object]:
     from stoker_setup.bandwidth import speed_class
 
     speed = None
@@ -120,5 +149,5 @@ def _document(choice: Choice) -> dict[str, object]:
     return {
         "file": choice.file, "precision": choice.precision, "size": choice.size, "verdict": choice.verdict,
         "context": choice.context, "setting": choice.setting or None, "speed": speed,
-        "problem": choice.problem or None,
+        "devices": list(choice.devices) or None, "problem": choice.problem or None,
     }  # fmt: skip

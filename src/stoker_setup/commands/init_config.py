@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from stoker.cli.machine.discover import Gpu
 from stoker.cli.machine.serve_plan import CONTEXT, PARALLEL, MachineInventory, PlannedServe, slot_names
 from stoker.engines.record import Weights
 from stoker.engines.registry import DEFAULT, those
+from stoker_setup.adding import comment, quote
 from stoker_setup.clients.needs import AGENT_CONTEXT
 
 _MEDIA = (
@@ -25,6 +25,16 @@ def config_text(found: MachineInventory, port: int, planned: Sequence[PlannedSer
     """A configuration that `stoker config check` accepts. `planned`: what `plan_serves` found."""
     slots = slot_names(found.gpus)
     parts = [
+        head_text(found, port),
+        *_serves(found, planned, slots[0][0] if slots else "cpu"),
+        *_other_engines(found),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def head_text(found: MachineInventory, port: int) -> str:
+    """All of it but the serves."""
+    parts = [
         "# Stoker's configuration. Check it: stoker config check. Every key: docs/reference/configuration.md",
         "# Run it: stoker up --config THIS_FILE; then point clients at the URL that it prints.",
         "",
@@ -37,16 +47,14 @@ def config_text(found: MachineInventory, port: int, planned: Sequence[PlannedSer
         f"vault = {quote(str(found.vault))}   # `vault:NAME.gguf` is a file in this directory",
         "placement = false   # true: weights and caches have to be in the vault",
         "",
-        *_slots(slots),
+        *_slots(slot_names(found.gpus)),
         "[swap]",
         "patience = 2                  # higher: fewer swaps; lower: shorter waits (in measured swap times)",
         'drain_timeout = "30s"         # how long running requests may take to end before their model stops',
         "",
         *_MEDIA,
-        *_serves(found, planned, slots[0][0] if slots else "cpu"),
-        *_other_engines(found),
     ]
-    return "\n".join(parts).rstrip() + "\n"
+    return "\n".join(parts)
 
 
 def _slots(slots: list[tuple[str, Gpu]]) -> list[str]:
@@ -57,7 +65,7 @@ def _slots(slots: list[tuple[str, Gpu]]) -> list[str]:
         known = f", {size(gpu.memory)}" if gpu.memory else ""
         lines += [
             f"[slots.{name}]               # one model at a time; with `memory`, as many as fit",
-            f"devices = [{gpu.index}]                # {_comment(gpu.name)}{known}, {_comment(gpu.uuid)}",
+            f"devices = [{gpu.index}]                # {comment(gpu.name)}{known}, {comment(gpu.uuid)}",
             "",
         ]
     return lines
@@ -79,7 +87,7 @@ def _serves(found: MachineInventory, planned: Sequence[PlannedServe], slot: str)
         lines += ["[[serve]]", f"name = {quote(serve.name)}"]
         if place == 0:
             lines += [f"engine = {quote(DEFAULT.name)}          # {DEFAULT.program} from PATH, else the embedded one"]
-        origin = f", from {_comment(serve.model.origin)}" if serve.model.origin else ""
+        origin = f", from {comment(serve.model.origin)}" if serve.model.origin else ""
         lines += [f"model = {quote(_reference(serve.model.path, found.vault))}   # {size(serve.model.size)}{origin}"]
         lines += [f"slot = {quote(serve.slot)}", *_context(serve)]
         if place == 0:
@@ -124,16 +132,7 @@ def _other_engines(found: MachineInventory) -> list[str]:
     ]
 
 
-def quote(text: str) -> str:
-    """A TOML basic string: JSON's escapes are TOML's."""
-    return json.dumps(text, ensure_ascii=False)
-
-
 def _reference(path: Path, vault: Path) -> str:
     if path.parent == vault:
         return f"vault:{path.name}"
     return str(path)
-
-
-def _comment(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -18,6 +18,7 @@ import typer
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
 from stoker.cli.console.hints import CommandsWithHints
+from stoker.extensions import missing_because, offered
 
 if TYPE_CHECKING:
     import pwd
@@ -102,7 +103,10 @@ def systemd(
 
 def _require_edges(settings: Settings) -> None:
     """Raises UsageError: no edge has an ingress."""
-    if not any(edge.ingress is not None for edge in settings.edges):
+    edges_of = offered("edges")
+    if edges_of is None:
+        raise UsageError(f"--route-sync needs the extension edge, {missing_because('edge')}")
+    if not any(edge.ingress is not None for edge in edges_of(settings)):
         text = f"--route-sync needs an edge with an ingress, and {settings.source} has none: add an [edge.NAME]"
         raise UsageError(text, code="no_edge")
 
@@ -167,10 +171,10 @@ def _program() -> str:
 
 def _require_secrets(settings: Settings, site: InstallSite) -> None:
     """Raises RequestRefused: a service does not have the environment of the shell that installs it."""
-    from stoker.config.warnings import edge_secrets
+    from stoker.config.sections import extension_secrets
 
     keys = [key.value for key in settings.front_door.keys] + [s.key for s in settings.serves if s.key is not None]
-    keys += [*edge_secrets(settings.edges), *(cluster.token for cluster in settings.clusters)]
+    keys += [*extension_secrets(settings).values(), *(cluster.token for cluster in settings.clusters)]
     names = sorted({key.source.removeprefix("env:") for key in keys if key.source.startswith("env:")})
     if not names:
         return

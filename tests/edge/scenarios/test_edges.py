@@ -16,7 +16,7 @@ from tests.edge.ingresses import running as running_ingress
 from tests.scenarios.caller import Talk, ask, story
 from tests.scenarios.plane import STOKER, Plane, config, running, serve, until
 
-from stoker.domain.edge import IngressKind
+from stoker_edge.edge import IngressKind
 from stoker_lab.testing.script.script import Script
 from stoker_lab.testing.server import ScriptedServer
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from stoker.domain.orchestrator import CheckLayer, Orchestrator
 from stoker_orchestrator.checks.checker import build_checker, check_notes
 from stoker_orchestrator.checks.names import Asked
+from stoker_orchestrator.orchestrator import CheckLayer, Orchestrator
 
 
 def test_the_layers_are_those_that_are_configured_cheapest_first() -> None:

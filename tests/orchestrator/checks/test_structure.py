@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from stoker.domain.orchestrator import Unchecked
 from stoker_orchestrator.checks.checker import StructureChecker
 from stoker_orchestrator.checks.structure import is_complete
 from stoker_orchestrator.checks.syntax_tree import SHORT
 from stoker_orchestrator.loop.blocks import LayerResult, WorkerBlock
+from stoker_orchestrator.orchestrator import Unchecked
 
 
 def structure_of(text: str, language: str = "", *, is_code: bool = True) -> LayerResult:

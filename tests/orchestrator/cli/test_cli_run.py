@@ -14,11 +14,11 @@ from tests.cli.fake_stoker import FakeStoker, error
 
 from stoker.cli.main import run
 from stoker.domain.decision import Decision, OrchestratedRecord
-from stoker.domain.orchestrator import CheckLayer
 from stoker_orchestrator.commands import run_request
 from stoker_orchestrator.loop.blocks import LayerResult, WorkerBlock
 from stoker_orchestrator.memory import records
 from stoker_orchestrator.memory.scratchpad import RunHead, Scratchpad
+from stoker_orchestrator.orchestrator import CheckLayer
 
 CHAT = "POST /v1/chat/completions"
 ID = "run_1"

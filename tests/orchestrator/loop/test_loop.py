@@ -12,7 +12,6 @@ from tests.examples import examples
 
 from stoker.domain.answer import StopReason
 from stoker.domain.errors import CapacityError, StokerError
-from stoker.domain.orchestrator import CheckLayer
 from stoker_orchestrator.checks.structure import is_complete
 from stoker_orchestrator.loop.blocks import END_OF_ANSWER, MARKER, Correction, LayerResult, WorkerBlock
 from stoker_orchestrator.loop.loop import PAUSE, Loop, LoopRules, ValidationFailed
@@ -35,6 +34,7 @@ from stoker_orchestrator.loop.messages import (
     TimePassed,
 )
 from stoker_orchestrator.loop.states import RunState
+from stoker_orchestrator.orchestrator import CheckLayer
 
 STRUCTURE, VALIDATOR = CheckLayer.STRUCTURE, CheckLayer.VALIDATOR
 

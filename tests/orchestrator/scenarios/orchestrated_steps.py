@@ -16,13 +16,13 @@ from typing import Any
 
 from tests.scenarios.plane import PATIENCE
 
-from stoker.domain.orchestrator import CheckLayer
 from stoker.store.files import atomic
 from stoker_auto.routing.dispatch import Dispatcher
 from stoker_orchestrator.checks.checker import LayeredChecker
 from stoker_orchestrator.memory.pads import Scratchpads
 from stoker_orchestrator.memory.project import ProjectFiles
 from stoker_orchestrator.memory.scratchpad import Scratchpad
+from stoker_orchestrator.orchestrator import CheckLayer
 from stoker_orchestrator.worker import Worker
 
 

@@ -29,11 +29,11 @@ from tests.scenarios.caller import STREAMING, Talk, errors, story
 from tests.scenarios.plane import Plane, llama, poll, running, serve, until
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.orchestrator import CheckLayer, Orchestrator
 from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker_lab.testing.script.script import Script
 from stoker_orchestrator.loop.blocks import Correction, WorkerBlock
 from stoker_orchestrator.loop.transcript import worker_prompt
+from stoker_orchestrator.orchestrator import CheckLayer, Orchestrator
 from stoker_orchestrator.prompts import worker_rules
 
 SECRET = "the word nobody else may see"

@@ -27,6 +27,7 @@ options.accept_config(app)
 @app.command()
 def check(config: options.Config = None, json: options.Json = False) -> None:
     """Report every problem with its line. Exit 2 if there is one."""
+    from stoker.config.sections import sections_of
     from stoker.domain.errors import ConfigError
 
     try:
@@ -43,10 +44,7 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
         terminal.note(f"warning: {warning}")
     serves = sum(not serve.from_tier for serve in settings.serves)
     counts = [counted(serves, "serve"), *([counted(len(settings.router.tiers), "tier")] if settings.router else ())]
-    if settings.orchestrators:
-        counts.append(counted(len(settings.orchestrators), "orchestrator"))
-    if settings.edges:
-        counts.append(counted(len(settings.edges), "edge"))
+    counts += [counted(len(tables), section.noun) for _, section, tables in sections_of(settings) if section.noun]
     said = counted(len(found), "warning") if found else "no problems"
     terminal.say(f"{settings.source}: {said}; {', '.join(counts)}")
     place = options.same_place(config, None)

@@ -158,7 +158,7 @@ def _newest(installation: Installation, failed: bool) -> str:
         what, more = (
             ("no failed request is recorded", f"`stoker decisions{installation.place}` lists requests")
             if failed
-            else ("no request is recorded yet", "`stoker client curl` prints a first one")
+            else ("no request is recorded yet", f"`stoker client curl{installation.place}` prints a first one")
         )
         raise RequestRefused(f"{what} under {installation.state}; {more}", code="unknown_request", status=404)
     return newest[0].id

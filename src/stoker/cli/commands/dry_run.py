@@ -102,7 +102,7 @@ def command_line(serve: Serve, rank: Rank | None = None) -> str:
     as the start would, if something that the serve needs is missing.
     """
     from stoker.cli.machine.ports import free_port
-    from stoker.config.warnings import is_secret_variable, secret_words
+    from stoker.config.secret_words import is_secret_variable, secret_words
     from stoker.engines.launch import LaunchPlace as Start
     from stoker.engines.plan import plan
     from stoker.fleet.supervision.start_problems import lasting
@@ -129,7 +129,7 @@ def container_lines(serve: Serve, paths: Paths) -> list[str]:
     """The commands that would start its container now, each as a shell line. Raises RequestRefused."""
     import asyncio
 
-    from stoker.config.warnings import secret_words
+    from stoker.config.secret_words import secret_words
     from stoker.domain.errors import StartFailed
     from stoker.domain.serve import Secret
 

@@ -26,9 +26,9 @@ _INSTEAD = {
     "load": "stoker serves up NAME",
     "unload": "stoker serves down NAME",
     "swap": "stoker slot switch NAME",
-    "pull": "stoker stage SOURCE",
-    "download": "stoker stage SOURCE",
-    "rm": "stoker config show, remove the [[serve]] from that file, then stoker reload",
+    "pull": "stoker add MODEL, or, for the vault alone, stoker stage SOURCE",
+    "download": "stoker add MODEL, or, for the vault alone, stoker stage SOURCE",
+    "rm": "stoker remove NAME",
     "chat": "stoker client NAME, for a client's settings; stoker client curl, for a first question",
     "ask": "stoker client curl, for a question in the shell",
     "check": "stoker config check",
@@ -74,7 +74,7 @@ SHIPPED = {
     "lab": ("eval", "gate", "results"),
     "orchestrator": ("run", "orchestrator"),
     "ray": ("cluster",),
-    "setup": ("init", "doctor", "docs", "fit", "stage", "client", "launch", "install"),
+    "setup": ("init", "add", "remove", "doctor", "docs", "fit", "stage", "client", "launch", "install"),
     "tools": ("tools",),
 }
 """The commands of the extensions that come with Stoker: one that is typed where its extension is missing says so."""

@@ -34,6 +34,12 @@ class Installation:
     """The options that name it, as they were given: `options.same_place`."""
 
     @property
+    def file_place(self) -> str:
+        """As `place`, for a command that takes `--config` alone."""
+        source = self.settings.source if self.place and self.settings is not None else ""
+        return f" --config {shlex.quote(source)}" if source else ""
+
+    @property
     def socket(self) -> Path:
         return socket_of(self.state)
 

@@ -98,7 +98,7 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
             if not quiet:
                 terminal.say(f"{name} {step.already}")
                 if step.restores and (note := _container_note(installation, replicas[0])):
-                    terminal.note(f"stoker: {name}: {note}; what to do: stoker doctor{installation.place}")
+                    terminal.note(f"stoker: {name}: {note}; what to do: stoker doctor{installation.file_place}")
             continue
         try:
             try:

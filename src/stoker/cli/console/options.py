@@ -213,6 +213,11 @@ def profile_files(incomplete: str) -> list[str]:
     return _paths(incomplete, lambda entry: entry.is_dir() or entry.suffix == ".json")
 
 
+def model_files(incomplete: str) -> list[str]:
+    """GGUF files, and the directories where one may lie, or that are a model."""
+    return _paths(incomplete, lambda entry: entry.is_dir() or entry.suffix == ".gguf")
+
+
 def directories(incomplete: str) -> list[str]:
     return _paths(incomplete, Path.is_dir)
 

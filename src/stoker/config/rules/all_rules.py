@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
 from stoker.config.rules.also import check_also
 from stoker.config.rules.clusters import check_clusters
-from stoker.config.rules.edges import check_edges
 from stoker.config.rules.gates import check_gates
 from stoker.config.rules.keys import check_keys
 from stoker.config.rules.names import check_names
-from stoker.config.rules.orchestrators import check_orchestrators
 from stoker.config.rules.routing import check_routing
 from stoker.config.rules.serves import check_serves
 from stoker.config.rules.slots import check_slots
-from stoker.config.rules.telemetry import check_telemetry
-from stoker.config.sections import extension_sections
+from stoker.config.sections import WholeFile, section, table_names
 from stoker.config.tables.file import File
+from stoker.domain.kinds import EDGE_SCHEME
 from stoker.request.accept.bodies import least_for
 
 
-def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
-    """All rules. Raises nothing; what was already found wrong is not reported again."""
+def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry], directory: Path) -> None:
+    """All rules. Raises nothing; what was already found wrong is not reported again. `directory`: that of the file."""
     _check_door(doc, file)
     check_keys(doc, file, entries)
     check_names(doc, entries, file.tier)
@@ -32,12 +32,26 @@ def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     check_also(doc, file, entries)
     check_gates(doc, file, entries)
     check_routing(doc, file, entries)
-    check_orchestrators(doc, file, entries)
-    check_edges(doc, file, entries)
-    check_telemetry(doc, file)
+    for entry in entries:
+        _check_edge(doc, file, entry)
+    whole = WholeFile(file, entries, directory)
     for name, table in file.extensions.items():
-        if (check := extension_sections()[name].check) is not None:
-            check(doc, table)
+        if (found := section(name)) is not None:
+            if found.check is not None:
+                found.check(doc, table)
+            if found.check_with is not None:
+                found.check_with(doc, table, whole)
+
+
+def _check_edge(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
+    """`base_url = "edge:NAME"` names an edge."""
+    url, edges = entry.table.base_url, table_names(file, "edge")
+    if url is None or not url.startswith(EDGE_SCHEME) or doc.is_spoiled(("edge",)):
+        return
+    name = url.removeprefix(EDGE_SCHEME)
+    if name not in edges:
+        hint = doc.did_you_mean(name, edges) or f"; add [edge.{name[:64]}]"
+        doc.problem(entry.at("base_url"), f"there is no edge '{name[:64]}'{hint}")
 
 
 def _check_door(doc: ConfigDocument, file: File) -> None:

@@ -9,6 +9,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import auto_names, model_names
 from stoker.config.rules.serves import SAMPLING
+from stoker.config.sections import table_names
 from stoker.config.tables.file import File
 from stoker.domain import kinds
 from stoker.domain.key import KeySettings
@@ -69,7 +70,7 @@ def _models(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> set[s
     )
     if any(doc.is_spoiled(place) for place in places):
         return None
-    return {*model_names(entries, file), *auto_names(file), *file.orchestrator, *file.alias}
+    return {*model_names(entries, file), *auto_names(file), *table_names(file, "orchestrator"), *file.alias}
 
 
 def _check_settings(

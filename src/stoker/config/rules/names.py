@@ -12,6 +12,7 @@ from typing import NamedTuple
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
+from stoker.config.sections import table_names
 from stoker.config.tables.file import File
 from stoker.config.tables.router import TierTable
 from stoker.domain.routing import AUTO, is_reserved
@@ -52,7 +53,7 @@ def public_served_names(entries: list[ServeEntry], file: File) -> set[str]:
     owners: dict[str, set[KeyPath]] = defaultdict(set)
     for claim in claims:
         owners[claim.name].add(claim.owner)
-    others = {*file.alias, *file.orchestrator}
+    others = {*file.alias, *table_names(file, "orchestrator")}
     return {
         claim.name
         for claim in claims

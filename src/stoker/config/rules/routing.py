@@ -9,6 +9,7 @@ from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS
+from stoker.config.sections import table_names
 from stoker.config.tables.file import File
 from stoker.config.tables.router import TierTable
 from stoker.domain import kinds
@@ -86,11 +87,12 @@ def _is_cloud(tier: TierTable, serves: dict[str, ServeEntry]) -> bool:
 
 def _check_specialists(doc: ConfigDocument, file: File) -> None:
     tiers = {tier.name: tier for tier in file.tier if tier.name}
+    orchestrators = table_names(file, "orchestrator")
     all_known = not doc.is_spoiled(("tier",)) and len(tiers) == len(file.tier)
     for one in file.router.classes:
         name = one.name
-        if one.orchestrator is not None and one.orchestrator not in file.orchestrator:
-            hint = doc.did_you_mean(one.orchestrator, file.orchestrator)
+        if one.orchestrator is not None and one.orchestrator not in orchestrators:
+            hint = doc.did_you_mean(one.orchestrator, orchestrators)
             text = f"there is no orchestrator '{one.orchestrator[:64]}'{hint}"
             doc.problem(("router", "class", name, "orchestrator"), text)
         path: KeyPath = ("router", "class", name, "tier")

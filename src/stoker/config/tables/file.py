@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from stoker.config.tables.edge import EdgeTable
 from stoker.config.tables.gates import AliasRow
 from stoker.config.tables.router import TierTable
 from stoker.domain.access import (
@@ -28,10 +27,8 @@ from stoker.domain.cluster import Cluster
 from stoker.domain.gate import Gate
 from stoker.domain.key import App
 from stoker.domain.kinds import setting
-from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import ServeRow, Slot, SwapPolicy
-from stoker.domain.telemetry import Telemetry
 
 
 class File(msgspec.Struct, frozen=True):
@@ -53,26 +50,17 @@ class File(msgspec.Struct, frozen=True):
             'Names that a promotion can move to another serve: `[alias.NAME]`; or names for routing: `fast = "auto"`.'
         ),
     ] = {}
-    orchestrator: Annotated[
-        dict[str, Orchestrator],
-        setting("Model names whose answers are written block by block and checked: `[orchestrator.NAME]`."),
-    ] = {}
-    edge: Annotated[
-        dict[str, EdgeTable],
-        setting("Workers whose address may change, and the ingress that leads to them: `[edge.NAME]`."),
-    ] = {}
     clusters: Annotated[dict[str, Cluster], setting("Ray clusters whose GPUs slots may name: `[clusters.NAME]`.")] = {}
     compat: Annotated[CompatPaths, setting("Paths of other programs that are answered.")] = CompatPaths()
     media: Annotated[Media, setting("Images that requests give by URL.")] = Media()
     responses: Annotated[
         ResponseStorage, setting("Responses and conversations that clients of the Responses API store.")
     ] = ResponseStorage()
-    telemetry: Annotated[Telemetry | None, setting("Traces and metrics by OpenTelemetry. Left out: none are sent.")] = (
-        None
-    )
     router: Annotated[RouterSettings, setting("How requests for `auto` are routed.")] = RouterSettings(())
     tier: Annotated[
         tuple[TierTable, ...], setting("What routing may choose among, the cheapest first: one `[[tier]]` each.")
     ] = ()
     extensions: Mapping[str, Any] = {}
     """By name, the tables that extensions brought (`config.sections`)."""
+    unread: Mapping[str, Any] = {}
+    """By name, as written, the tables whose extension comes with Stoker and is missing."""

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from stoker.domain.edge import edge_of
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.protocols import EdgeTargets
@@ -49,7 +48,7 @@ def address_of(serve: Serve) -> Target:
 
 async def locate(serve: Serve, edges: EdgeTargets | None) -> Target:
     """The serve's address; behind an edge, the present address of its worker. Raises StartFailed."""
-    name = edge_of(serve)
+    name = serve.edge
     if name is None:
         return address_of(serve)
     if edges is None:

@@ -18,7 +18,6 @@ import msgspec
 
 from stoker.domain.access import Paths
 from stoker.domain.cluster import Cluster
-from stoker.domain.edge import edge_of
 from stoker.domain.errors import StartFailed
 from stoker.domain.events import MemoryMeasured, Notify, ignore
 from stoker.domain.host_port import host_port
@@ -387,6 +386,6 @@ class ServeRegistry:
 
 def _place(managed: ManagedServe) -> str:
     """Where an external serve answers, for messages."""
-    is_behind_edge = edge_of(managed.serve) is not None
+    is_behind_edge = managed.serve.edge is not None
     where = f" ({host_port(managed.target.host, managed.target.port)})" if is_behind_edge else ""
     return f"{managed.serve.base_url}{where}"

@@ -11,7 +11,6 @@ import stat
 from collections.abc import Collection, Iterator
 from importlib.util import find_spec
 
-from stoker.domain.edge import edge_of
 from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import FileMarks
 from stoker.domain.serve import Driver, Serve
@@ -167,7 +166,7 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
 def lasting(serve: Serve) -> list[str]:
     """Lasting problems, that another attempt cannot fix: weights, command or engine, files, packages."""
     if serve.driver is Driver.EXTERNAL:
-        if edge_of(serve) is not None:
+        if serve.edge is not None:
             return []  # where its worker is, the start finds out
         try:
             address_of(serve)

@@ -157,7 +157,8 @@ class SourceState:
 class Downloader:
     """All methods belong to the loop's thread. `free` says how many bytes a directory has room for.
 
-    `keeps`: a fetch that is cancelled leaves what it has, for the next one to go on with.
+    `keeps`: a fetch that is cancelled leaves what it has, for the next one to go on with. `headers` are sent to web
+    sources: `authorization` is not sent on to another host.
     """
 
     def __init__(
@@ -166,6 +167,7 @@ class Downloader:
         environment: Mapping[str, str],
         free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
         keeps: bool = False,
+        headers: Mapping[str, str] = {},
     ) -> None:
         self._hashes = hashes
         # A program that asks for a password would wait forever.
@@ -173,6 +175,7 @@ class Downloader:
         self._environment = quiet | dict(environment)
         self._free = free
         self._keeps = keeps
+        self._headers = headers
         self._shared_downloads: dict[Path, _SharedDownload] = {}
         self._turn = asyncio.Semaphore(CONCURRENT_DOWNLOADS)
 
@@ -193,7 +196,7 @@ class Downloader:
             from stoker.fleet.weights import http_download
 
             try:
-                remote = await in_thread(partial(http_download.remote_file, source))
+                remote = await in_thread(partial(http_download.remote_file, source, headers=self._headers))
             except SourceUnreadable as error:
                 raise _unreachable(source, str(error)) from error
             return SourceState(remote.size, remote.validator)
@@ -294,7 +297,7 @@ class Downloader:
 
             is_proved = bool(wanted.sha256)
             return await in_thread(
-                lambda stop: http_download.fetch(wanted.source, draft, is_proved, stop, report),
+                lambda stop: http_download.fetch(wanted.source, draft, is_proved, stop, report, self._headers),
             )
         return await self._run_tool(wanted, draft, report)
 

@@ -196,12 +196,12 @@ class Remote:
         return self.etag or self.modified
 
 
-def remote_file(source: WeightSource, stop: threading.Event) -> Remote:
-    """The remote file, by asking for its first byte: signed addresses often allow no HEAD. Raises SourceUnreadable,
-    CopyStopped.
+def remote_file(source: WeightSource, stop: threading.Event, headers: Mapping[str, str] = {}) -> Remote:
+    """The remote file, by asking for its first byte: signed addresses often allow no HEAD. `headers` are sent along.
+    Raises SourceUnreadable, CopyStopped.
     """
     try:
-        with opened(source.url, {"range": "bytes=0-0"}, stop) as answer:
+        with opened(source.url, {**headers, "range": "bytes=0-0"}, stop) as answer:
             if answer.status == _NO_SUCH_PART:
                 return Remote(0)  # an empty file has no first byte
             return _remote(answer)
@@ -209,14 +209,21 @@ def remote_file(source: WeightSource, stop: threading.Event) -> Remote:
         raise SourceUnreadable(reason_of(failure)) from failure
 
 
-def fetch(source: WeightSource, draft: Path, is_proved: bool, stop: threading.Event, on_progress: OnProgress) -> str:
+def fetch(
+    source: WeightSource,
+    draft: Path,
+    is_proved: bool,
+    stop: threading.Event,
+    on_progress: OnProgress,
+    headers: Mapping[str, str] = {},
+) -> str:
     """Download it to `draft`, synced to disk; returns the hex SHA-256. Raises CopyStopped, SourceUnreadable,
     DraftUnwritable.
 
     `is_proved`: the caller compares the hash. Without that, a file whose end cannot be told from a broken connection is
-    refused.
+    refused. `headers` are sent along with each request.
     """
-    download = _Download(source, draft, is_proved, stop, on_progress)
+    download = _Download(source, draft, is_proved, stop, on_progress, headers)
     tries, most = 0, -1
     while True:
         try:
@@ -234,9 +241,15 @@ class _Download:
     """One file over as many tries as it takes; what was hashed once is not read again."""
 
     def __init__(
-        self, source: WeightSource, draft: Path, is_proved: bool, stop: threading.Event, on_progress: OnProgress
+        self,
+        source: WeightSource,
+        draft: Path,
+        is_proved: bool,
+        stop: threading.Event,
+        on_progress: OnProgress,
+        headers: Mapping[str, str],
     ) -> None:
-        self._source, self._draft, self._is_proved = source, draft, is_proved
+        self._source, self._draft, self._is_proved, self._headers = source, draft, is_proved, headers
         self._stop, self._on_progress = stop, on_progress
         self._digest = hashlib.sha256()
         self.done = 0
@@ -250,8 +263,8 @@ class _Download:
         3. it sends the rest, as asked
         """
         known, start = self._kept()
-        headers = {"range": f"bytes={start}-", "if-range": known.validator} if start else {}
-        with opened(self._source.url, headers, self._stop) as answer:
+        rest = {"range": f"bytes={start}-", "if-range": known.validator} if start else {}
+        with opened(self._source.url, {**self._headers, **rest}, self._stop) as answer:
             if start and answer.status == _NO_SUCH_PART:  # 1
                 self._forget()
                 raise ConnectionBroken("the server does not have the requested range")

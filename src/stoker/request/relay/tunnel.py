@@ -70,7 +70,7 @@ class Tunnel(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._last = loop.time()
 
-    # -- what the carrier does -----------------------------------------------------------------------------------
+    # -- what the upstream client does ----------------------------------------------------------------------------
 
     async def handshake(self, head: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
         """Send the handshake; status and headers of the reply. Raises UpstreamError if there is none, or no HTTP."""

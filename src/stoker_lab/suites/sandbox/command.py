@@ -52,6 +52,12 @@ class CommandLimits(NamedTuple):
     seconds: float
     memory: int = 0
     """Bytes of address space; 0: no limit. Programs with a garbage collector reserve far more than they use."""
+    output: int = MAX_OUTPUT
+    """Bytes that are kept: the last ones."""
+    has_network: bool = False
+    """Whether it may use the network of this machine."""
+    has_errors: bool = True
+    """Whether what it says on stderr is kept, too."""
 
 
 async def isolated_command(
@@ -61,15 +67,18 @@ async def isolated_command(
     started. On cancel it is killed.
     """
     method = await asyncio.to_thread(isolation_method)
-    more: dict[str, Any] = {}
+    prefix = method.with_network().prefix if limits.has_network else method.prefix
+    more: dict[str, Any] = {} if limits.has_errors else {"stderr": asyncio.subprocess.DEVNULL}
     if method.user is not None:
         await asyncio.to_thread(_give, directory, method.user)
-        more = {"user": method.user, "group": method.user, "extra_groups": []}
+        more |= {"user": method.user, "group": method.user, "extra_groups": []}
     values = {**_LIMITS, "RLIMIT_CPU": int(limits.seconds) + 1}
     if limits.memory:
         values["RLIMIT_AS"] = limits.memory
     starter = [_PYTHON, "-I", "-S", "-c", _STARTER, json.dumps(values)]
-    return await bounded_command([*method.prefix, *starter, *command], directory, data, env, limits.seconds, **more)
+    return await bounded_command(
+        [*prefix, *starter, *command], directory, data, env, limits.seconds, limits.output, **more
+    )
 
 
 async def bounded_command(
@@ -88,11 +97,10 @@ async def bounded_command(
         *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
         cwd=directory,
         env=dict(env),
         start_new_session=True,
-        **more,
+        **{"stderr": asyncio.subprocess.STDOUT, **more},
     )
     reply = _TailReader(max_output)
     try:

@@ -36,6 +36,8 @@ LIMITS = {
 }  # fmt: skip
 """By the names of the module `resource`. Processes count per user; where it has a user of its own, per program."""
 NOBODY = 65534
+NO_NETWORK = "-n"
+"""Of `unshare`: a network with nothing in it."""
 
 
 class SandboxOutcome(StrEnum):
@@ -57,6 +59,10 @@ class SandboxResult(NamedTuple):
 class IsolationMethod(NamedTuple):
     prefix: tuple[str, ...] = ()
     user: int | None = None
+
+    def with_network(self) -> IsolationMethod:
+        """The same, with the network of this machine."""
+        return self._replace(prefix=tuple(word for word in self.prefix if word != NO_NETWORK))
 
 
 def run_program(code: str, tests: str) -> SandboxResult:
@@ -83,7 +89,7 @@ def isolation_method() -> IsolationMethod:
 def _ways() -> list[IsolationMethod]:
     """1. as nobody, in namespaces  2. in namespaces  3. as nobody  4. as we are."""
     unshare = shutil.which("unshare")
-    own = (unshare, "-r", "-n", "-p", "-f", "--kill-child") if unshare else ()
+    own = (unshare, "-r", NO_NETWORK, "-p", "-f", "--kill-child") if unshare else ()
     users = [NOBODY, None] if os.geteuid() == 0 else [None]
     spaces = [IsolationMethod(own, user) for user in users if own]
     return [*spaces, *(IsolationMethod((), user) for user in users)]

@@ -25,7 +25,7 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
-from stoker.domain.server_tools import ServerCall, WebPage
+from stoker.domain.server_tools import McpListing, ServerCall, WebPage
 from stoker.request.codec.own_replies import error_event, ping
 from stoker.request.translate.neutral.citations import citations
 from stoker.request.translate.neutral.gaps import Losses
@@ -166,7 +166,9 @@ class ChatAnswerWriter(ChunkWriter):
                 case Refusal(text=text):
                     message["refusal"] = (message["refusal"] or "") + text
                 case ServerCall(pages=pages):
-                    self._pages += pages
+                    self._pages += [page for page in pages if page.url]
+                case McpListing():
+                    pass
                 case _:
                     calls.append(_call(block, "{}"))
         if texts:

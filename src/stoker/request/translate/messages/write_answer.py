@@ -25,11 +25,12 @@ from stoker.domain.answer import (
     Tokens,
     ToolBegan,
     ToolEnded,
+    ToolsListed,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking
-from stoker.domain.server_tools import ServerCall, ServerToolKind
+from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
 from stoker.request.codec.own_replies import error_event, ping
 from stoker.request.translate.neutral.calls import as_object, is_plain_start, spelt_id
 from stoker.request.translate.neutral.gaps import Losses
@@ -109,6 +110,8 @@ class MessagesAnswerWriter:
                 return self._begin_tool(at, call)
             case ToolEnded(at=at, call=call):
                 return _START % (at, encode(self._tool_result(call))) + _STOP % at
+            case ToolsListed():
+                return b""  # Messages has no block for it
             case _:
                 return self._end()
         return b""
@@ -138,6 +141,8 @@ class MessagesAnswerWriter:
                     content.append({"type": "redacted_thinking", "data": data})
                 case ServerCall():
                     content += (_tool_use(block, Raw(block.arguments.encode())), self._tool_result(block))
+                case McpListing():
+                    pass
                 case _:
                     given = as_object(block.arguments, self.losses, whole=not cut)
                     content.append({"type": "tool_use", "id": spelt_id(block.id), "name": block.name, "input": given})
@@ -239,6 +244,10 @@ class MessagesAnswerWriter:
 
     def _tool_result(self, call: ServerCall) -> dict[str, Any]:
         """The block with what came of it. What a search found goes sealed, as with Anthropic: clients send it back."""
+        if call.kind is ServerToolKind.MCP:
+            text = {"type": "text", "text": call.text or call.error}
+            return {"type": "mcp_tool_result", "tool_use_id": _tool_id(call), "is_error": bool(call.error),
+                    "content": [text]}  # fmt: skip
         uses = self._tool_uses = self._tool_uses or {"web_search_requests": 0, "web_fetch_requests": 0}
         name = call.kind.value
         uses[f"{name}_requests"] += not call.error
@@ -257,7 +266,7 @@ class MessagesAnswerWriter:
                 for page in call.pages
             ]
         else:
-            page = call.pages[0]
+            page = call.pages[0] if call.pages else WebPage("")
             source = {"type": "text", "media_type": "text/plain", "data": page.text}
             document = {"type": "document", "title": page.title or None, "source": source, "citations": None}
             content = {"type": "web_fetch_result", "url": page.url, "retrieved_at": page.age or None,
@@ -269,10 +278,13 @@ class MessagesAnswerWriter:
 
 
 def _tool_id(call: ServerCall) -> str:
-    return f"srvtoolu_{call.id}"
+    return f"{'mcptoolu' if call.kind is ServerToolKind.MCP else 'srvtoolu'}_{call.id}"
 
 
 def _tool_use(call: ServerCall, input: Any) -> dict[str, Any]:
+    if call.kind is ServerToolKind.MCP:
+        named = {"type": "mcp_tool_use", "id": _tool_id(call), "name": call.name, "server_name": call.server}
+        return {**named, "input": input}
     kind = {"type": "server_tool_use", "id": _tool_id(call), "name": call.kind.value}
     return {**kind, "input": input, "caller": {"type": "direct"}}
 

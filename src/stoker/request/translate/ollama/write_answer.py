@@ -26,7 +26,7 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
-from stoker.domain.server_tools import ServerCall
+from stoker.domain.server_tools import McpListing, ServerCall
 from stoker.request.codec.own_replies import error_event, rfc3339
 from stoker.request.translate.chat.write_answer import note_stop
 from stoker.request.translate.neutral.calls import as_object
@@ -116,7 +116,7 @@ class OllamaAnswerWriter:
                     self.losses.add("thinking_redacted")
                 case ToolCall() if self._generate:
                     self.losses.add("call")
-                case ServerCall():
+                case ServerCall() | McpListing():
                     pass
                 case _:
                     calls.append(self._called(len(calls), block.id, block.name, block.arguments))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
     SEALED_BY_TOOLS,
+    TOOL_SAID_ERROR,
     Answer,
     AnswerBlock,
     Began,
@@ -29,11 +30,12 @@ from stoker.domain.answer import (
     Tokens,
     ToolBegan,
     ToolEnded,
+    ToolsListed,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
-from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
+from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
 from stoker.request.codec.own_replies import StreamPosition, error_event, ping
 from stoker.request.codec.required_fields import response_object
 from stoker.request.translate.neutral.citations import citations
@@ -90,6 +92,8 @@ _KINDS: dict[type, BlockKind] = {
     ToolCall: BlockKind.CALL,
 }
 _CUSTOM = _Shape("ctc_", "custom_tool_call_input", "input", False)
+_INTERNAL_ERROR = -32603
+"""Of JSON-RPC, as MCP uses it."""
 _TAIL = b',"sequence_number":%d}\n\n'
 _TEXT_TAIL = b',"logprobs":[]' + _TAIL
 
@@ -171,7 +175,9 @@ class ResponsesAnswerWriter:
             case ToolBegan(call=call):
                 return self._close("completed") + self._begin_tool(call)
             case ToolEnded(call=call):
-                return self._end_tool(call)
+                return self._close("completed") + self._end_tool(call)
+            case ToolsListed(listing=listing):
+                return self._list_tools(listing)
             case Ended():
                 return self._end()
         return b""
@@ -199,8 +205,10 @@ class ResponsesAnswerWriter:
         items: list[dict[str, Any]] = []
         for at, block in enumerate(answer.blocks):
             if isinstance(block, ServerCall):
-                self._pages += block.pages
-                items += (self._tool_item(block), self._tool_seal(block))
+                items += self._tool_items(block)
+                continue
+            if isinstance(block, McpListing):
+                items.append(_listing(block))
                 continue
             id = f"{_shape(block).prefix}{self._context.request_id}_{at}"
             items.append(self._item(block, id, self._status(at == last)))
@@ -315,6 +323,8 @@ class ResponsesAnswerWriter:
                 return _call(said, id, status) | self._group(said.name)
             case ServerCall():
                 return self._tool_item(said)
+            case McpListing():
+                return _listing(said)
         content = [self._cited(_part(_shape(said), said.text))]
         return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
 
@@ -332,23 +342,52 @@ class ResponsesAnswerWriter:
         self._items.append(Raw(encode(item)))
         place = {"item_id": item["id"], "output_index": at}
         out = self._event("response.output_item.added", output_index=at, item=item)
+        if call.kind is ServerToolKind.MCP:
+            out += self._event("response.mcp_call.in_progress", **place)
+            out += self._event("response.mcp_call_arguments.delta", **place, delta=call.arguments)
+            return out + self._event("response.mcp_call_arguments.done", **place, arguments=call.arguments)
         out += self._event("response.web_search_call.in_progress", **place)
         return out + self._event("response.web_search_call.searching", **place)
 
     def _end_tool(self, call: ServerCall) -> bytes:
         """The item is done, and another one follows, with what it brought: sealed, since clients send that back."""
+        if call.is_waiting:
+            return self._whole_item(self._tool_item(call))
         at = self._tools.pop(call.id)
-        self._pages += call.pages
-        item, seal = self._tool_item(call), self._tool_seal(call)
+        item, *seals = self._tool_items(call)
         self._items[at] = Raw(encode(item))
+        if call.kind is ServerToolKind.MCP:
+            end = "failed" if call.error else "completed"
+            out = self._event(f"response.mcp_call.{end}", item_id=item["id"], output_index=at)
+            return out + self._event("response.output_item.done", output_index=at, item=item)
         out = self._event("response.web_search_call.completed", item_id=item["id"], output_index=at)
         out += self._event("response.output_item.done", output_index=at, item=item)
+        return out + b"".join(self._whole_item(seal) for seal in seals)
+
+    def _list_tools(self, listing: McpListing) -> bytes:
+        item, at = _listing(listing), len(self._items)
+        self._items.append(Raw(encode(item)))
+        place = {"item_id": item["id"], "output_index": at}
+        out = self._event("response.output_item.added", output_index=at, item={**item, "tools": []})
+        out += self._event("response.mcp_list_tools.in_progress", **place)
+        out += self._event("response.mcp_list_tools.completed", **place)
+        return out + self._event("response.output_item.done", output_index=at, item=item)
+
+    def _whole_item(self, item: dict[str, Any]) -> bytes:
         at = len(self._items)
-        self._items.append(Raw(encode(seal)))
-        out += self._event("response.output_item.added", output_index=at, item=_begun(seal))
-        return out + self._event("response.output_item.done", output_index=at, item=seal)
+        self._items.append(Raw(encode(item)))
+        out = self._event("response.output_item.added", output_index=at, item=_begun(item))
+        return out + self._event("response.output_item.done", output_index=at, item=item)
+
+    def _tool_items(self, call: ServerCall) -> list[dict[str, Any]]:
+        if call.kind is ServerToolKind.MCP:  # its item holds what it brought
+            return [self._tool_item(call)]
+        self._pages += call.pages
+        return [self._tool_item(call), self._tool_seal(call)]
 
     def _tool_item(self, call: ServerCall, status: str = "") -> dict[str, Any]:
+        if call.kind is ServerToolKind.MCP:
+            return _mcp_item(call, status)
         arguments = loose(call.arguments.encode())
         said: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
         action: dict[str, Any]
@@ -426,6 +465,32 @@ def _shape(block: Opened | AnswerBlock) -> _Shape:
         case Opened(kind=kind):
             return _SHAPES[kind]
     return _SHAPES[_KINDS[type(block)]]
+
+
+def _mcp_item(call: ServerCall, status: str) -> dict[str, Any]:
+    named = {"server_label": call.server, "name": call.name, "arguments": call.arguments}
+    if call.is_waiting:
+        return {"id": f"mcpr_{call.id}", "type": "mcp_approval_request", **named}
+    error: dict[str, Any] | None = None
+    if call.error:
+        error = {"type": "mcp_protocol_error", "code": _INTERNAL_ERROR, "message": call.text or call.error}
+        if call.error == TOOL_SAID_ERROR:
+            content = [{"type": "text", "text": call.text}]
+            error = {"type": "mcp_tool_execution_error", "content": content}
+    output = None if call.error or status else call.text
+    status = status or ("failed" if call.error else "completed")
+    return {"id": f"mcp_{call.id}", "type": "mcp_call", "status": status, **named, "output": output, "error": error,
+            "approval_request_id": call.approval or None}  # fmt: skip
+
+
+def _listing(listing: McpListing) -> dict[str, Any]:
+    tools = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema,
+         "annotations": {"read_only": tool.read_only}}
+        for tool in listing.tools
+    ]  # fmt: skip
+    return {"id": f"mcpl_{listing.id}", "type": "mcp_list_tools", "server_label": listing.server, "tools": tools,
+            "error": None}  # fmt: skip
 
 
 def _part(shape: _Shape, text: str) -> dict[str, Any]:

@@ -6,11 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple
 
-from stoker.domain.kinds import Form, Text, collector_url, setting
+from stoker.domain.access import Settings
+from stoker.domain.kinds import Form, Text, plain, setting, url
 from stoker.domain.serve import SecretSource
 
 EXTRA = "otel"
 """The extra of the wheel that has what sends them."""
+
+
+def collector_url(value: object) -> str:
+    text = plain(value)
+    try:
+        found = url(text)
+    except ValueError as error:
+        message = str(error).replace("10.0.0.7:30000/v1", "collector:4318").replace("`key`", "`headers`")
+        raise ValueError(message) from None
+    if found.endswith(("/v1/traces", "/v1/metrics")):
+        raise ValueError("is the address of one signal; leave out /v1/traces or /v1/metrics, which Stoker adds")
+    return found
 
 
 CollectorUrl = Annotated[str, Form(collector_url, {"type": "string", "examples": ["http://127.0.0.1:4318"]})]
@@ -48,6 +61,12 @@ class Telemetry:
     ] = None
     traces: Annotated[bool, setting("Whether traces are sent.")] = True
     metrics: Annotated[bool, setting("Whether metrics are sent.")] = True
+
+
+def telemetry_of(settings: Settings) -> Telemetry | None:
+    """None: nothing is sent."""
+    found = settings.extensions.get("telemetry")
+    return found if isinstance(found, Telemetry) else None
 
 
 class ServeLabels(NamedTuple):

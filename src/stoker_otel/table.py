@@ -6,16 +6,14 @@ import re
 from importlib.util import find_spec
 
 from stoker.config.document import ConfigDocument
-from stoker.config.tables.file import File
-from stoker.domain.telemetry import EXTRA
+from stoker.config.sections import Section
+from stoker_otel.settings import EXTRA, Telemetry
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-def check_telemetry(doc: ConfigDocument, file: File) -> None:
-    table, path = file.telemetry, ("telemetry",)
-    if table is None:
-        return
+def _check(doc: ConfigDocument, table: Telemetry) -> None:
+    path = ("telemetry",)
     if not is_installed():
         doc.problem(path, f"needs OpenTelemetry, which is not installed: type `pip install 'stoker[{EXTRA}]'`")
     for name in table.headers:
@@ -29,3 +27,8 @@ def is_installed() -> bool:
         return find_spec("opentelemetry.sdk") is not None and find_spec("opentelemetry.exporter.otlp") is not None
     except ModuleNotFoundError:
         return False
+
+
+TELEMETRY = Section(
+    Telemetry, "Traces and metrics by OpenTelemetry. Left out: none are sent.", _check, needs_replacement=True
+)

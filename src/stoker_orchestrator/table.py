@@ -1,45 +1,60 @@
-"""Rules about orchestrators.
+"""`[orchestrator.NAME]`: rules, and the files that it names.
 
 1. its name is free                         3. the validator is a serve or a tier
 2. the worker is there, and answers itself  4. worker and validator can be loaded together
+5. files of prompts can be read and have their placeholders; a project is a directory that can be written
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
 
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
+from stoker.config.paths import absolute
 from stoker.config.rules.names import auto_names, model_names
+from stoker.config.sections import Section, WholeFile
 from stoker.config.tables.file import File
-from stoker.domain.orchestrator import Orchestrator
+from stoker.domain.errors import ConfigError
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import share_slot, slots_of
 from stoker.request.decide.alias_patterns import is_matched
+from stoker_orchestrator.orchestrator import PLACEHOLDERS, Orchestrator
+
+MAX_PROMPT = 64 * 1024
+"""Characters of a prompt file."""
 
 
-def check_orchestrators(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
-    """All of them."""
+def _check(doc: ConfigDocument, tables: Mapping[str, Orchestrator], whole: WholeFile) -> None:
+    """All rules."""
+    file, entries = whole.file, whole.entries
     names = {*model_names(entries, file), *file.alias}
-    for name, table in file.orchestrator.items():
+    for name, table in tables.items():
         path: KeyPath = ("orchestrator", name)
         if name in names or is_reserved(name):  # 1
             doc.problem(path, f"'{name[:64]}' already means a serve, tier or alias; give the orchestrator another name")
-        _check_worker(doc, file, path, table, names)  # 2
-        _check_validator(doc, file, path, table, entries)  # 3
+        _check_worker(doc, file, path, tables, names)  # 2
+        _check_validator(doc, file, path, tables, entries)  # 3
         _check_slots(doc, file, path, table, entries)  # 4
+        _check_files(doc, path, table, whole.directory)  # 5
 
 
-def _check_worker(doc: ConfigDocument, file: File, path: KeyPath, table: Orchestrator, names: set[str]) -> None:
-    worker, place = table.worker, (*path, "worker")
+def _check_worker(
+    doc: ConfigDocument, file: File, path: KeyPath, tables: Mapping[str, Orchestrator], names: set[str]
+) -> None:
+    worker, place = tables[str(path[1])].worker, (*path, "worker")
     if not worker:
         if not doc.is_spoiled(place):
             doc.problem(path, "`worker` is missing; name the serve, tier or alias that writes, or `auto`")
     elif worker == AUTO:
         if not file.tier and not doc.is_spoiled(("tier",)):
             doc.problem(place, "`auto` chooses among tiers, but there is no [[tier]]; add one, or name a serve")
-    elif worker in file.orchestrator:
+    elif worker in tables:
         what = "is this orchestrator itself" if worker == path[1] else f"'{worker[:64]}' is another orchestrator"
         doc.problem(place, f"{what}; the worker must be a serve, a tier or an alias of one")
     elif worker not in names and not is_matched(worker, names) and not doc.is_spoiled(("serve",)):
@@ -48,16 +63,16 @@ def _check_worker(doc: ConfigDocument, file: File, path: KeyPath, table: Orchest
 
 
 def _check_validator(
-    doc: ConfigDocument, file: File, path: KeyPath, table: Orchestrator, entries: list[ServeEntry]
+    doc: ConfigDocument, file: File, path: KeyPath, tables: Mapping[str, Orchestrator], entries: list[ServeEntry]
 ) -> None:
-    validator, place = table.validator, (*path, "validator")
+    validator, place = tables[str(path[1])].validator, (*path, "validator")
     if not validator:
         return
     known = {
         *(entry.name for entry in entries if not entry.table.abstract),
         *(one.name for one in file.tier if one.name),
     }
-    if validator in file.orchestrator:
+    if validator in tables:
         doc.problem(place, f"'{validator[:64]}' is an orchestrator; the validator must be a serve or a tier")
     elif validator not in known and not doc.is_spoiled(("serve",)):
         doc.problem(place, f"there is no serve or tier '{validator[:64]}'{doc.did_you_mean(validator, known)}")
@@ -105,3 +120,59 @@ def _serve_of(file: File, name: str, serves: Iterable[str]) -> str:
     if name in serves:
         return name
     return next((one.serve or name for one in file.tier if one.name == name), name)
+
+
+def _check_files(doc: ConfigDocument, path: KeyPath, table: Orchestrator, directory: Path) -> None:
+    for key in PLACEHOLDERS:
+        if written := getattr(table, f"{key}_file"):
+            _, problems = _prompt(absolute(written, directory), key)
+            for problem in problems:
+                doc.problem((*path, key), problem)
+    if table.project:
+        project = absolute(table.project, directory)
+        if not project.is_dir():
+            doc.problem((*path, "project"), f"there is no directory {project}: make it, or remove `project`")
+        elif not os.access(project, os.W_OK | os.X_OK):
+            doc.problem((*path, "project"), f"{project} cannot be written: check its owner and mode")
+
+
+def _prompt(path: Path, key: str) -> tuple[str, list[str]]:
+    """The text of a prompt file, and why it cannot be used."""
+    try:
+        with path.open(encoding="utf-8") as prompt:
+            text = prompt.read(MAX_PROMPT + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        ship = "`stoker orchestrator prompts --ship` shows the prompt that ships"
+        return "", [f"{path} cannot be read: {reason}; {ship}"]
+    problems = []
+    missing = [placeholder for placeholder in PLACEHOLDERS[key] if placeholder not in text]
+    if missing:
+        problems.append(f"{path} does not contain {' and '.join(missing)}, which Stoker fills in; add it")
+    if len(text) > MAX_PROMPT:
+        problems.append(f"{path} has more than {MAX_PROMPT} characters; shorten it")
+    return text, problems
+
+
+def _with_prompts(tables: Mapping[str, Orchestrator], directory: Path) -> dict[str, Orchestrator]:
+    """Raises ConfigError: a file has changed since it was checked, and cannot be used any more."""
+    found = {}
+    for name, table in tables.items():
+        texts = {}
+        for key in PLACEHOLDERS:
+            if written := getattr(table, f"{key}_file"):
+                texts[key], problems = _prompt(Path(written), key)
+                if problems:
+                    raise ConfigError(problems)
+        found[name] = msgspec.structs.replace(table, **texts)
+    return found
+
+
+ORCHESTRATOR = Section(
+    Orchestrator,
+    "Model names whose answers are written block by block and checked: `[orchestrator.NAME]`.",
+    by_name=True,
+    check_with=_check,
+    complete=_with_prompts,
+    noun="orchestrator",
+)

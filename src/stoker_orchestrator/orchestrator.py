@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from stoker.domain.access import Settings
 from stoker.domain.kinds import FilePath, Name, ServedName, SomeDuration, Text, setting
 
 PLACEHOLDERS = {"worker_prompt": ("{marker}",), "validator_prompt": ("{task}", "{block}")}
@@ -114,3 +115,9 @@ class Orchestrator(msgspec.Struct, frozen=True, kw_only=True):
     """Text with `{marker}`; empty: the one that ships."""
     validator_prompt: str = ""
     """Text with `{task}` and `{block}`; empty: the one that ships."""
+
+
+def orchestrators_of(settings: Settings) -> tuple[Orchestrator, ...]:
+    """Those that the file has."""
+    found = settings.extensions.get("orchestrator")
+    return tuple(found.values()) if isinstance(found, dict) else ()

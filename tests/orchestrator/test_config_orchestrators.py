@@ -9,7 +9,7 @@ import pytest
 
 from stoker.config.load import load
 from stoker.domain.errors import ConfigError
-from stoker.domain.orchestrator import Policy
+from stoker_orchestrator.orchestrator import Policy, orchestrators_of
 
 SERVES = """
 [slots.gpu0]
@@ -49,7 +49,7 @@ def test_a_whole_orchestrator(tmp_path: Path) -> None:
         SERVES + '[orchestrator.pair]\nworker = "w"\nvalidator = "beside"\nchecks = ["ruff check -"]\n'
         'worker_prompt = "prompt.txt"\nproject = "project"\npolicy = "block_by_block"\n'
     )
-    [pair] = load(path).orchestrators
+    [pair] = orchestrators_of(load(path))
     assert (pair.worker, pair.validator, pair.checks) == ("w", "beside", ("ruff check -",))
     assert pair.policy is Policy.BLOCK_BY_BLOCK
     assert pair.worker_prompt == "End each block with {marker}"
@@ -85,7 +85,7 @@ def test_the_worker_may_be_a_variant_of_a_serve(tmp_path: Path) -> None:
     path = tmp_path / "stoker.toml"
     variant = SERVES.replace('name = "writer"', 'name = "writer"\nvariant = [{ name = "writer: high" }]', 1)
     path.write_text(variant + '[orchestrator.pair]\nworker = "writer: high"\nvalidator = "beside"\n')
-    assert load(path).orchestrators[0].worker == "writer: high"
+    assert orchestrators_of(load(path))[0].worker == "writer: high"
     path.write_text(variant + '[orchestrator.pair]\nworker = "writer: high"\nvalidator = "judge"\n')
     with pytest.raises(ConfigError, match="the worker 'writer' are in slot"):
         load(path)

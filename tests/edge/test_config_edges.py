@@ -8,10 +8,11 @@ import pytest
 
 from stoker.config import effective
 from stoker.config.load import load
-from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
-from stoker.domain.edge import AddressKind, DiscoveryCommand, Ec2Instances, IngressKind, WorkerAddress, address_kind
 from stoker.domain.errors import ConfigError
+from stoker_edge.edge import AddressKind, DiscoveryCommand, Ec2Instances, IngressKind, WorkerAddress, address_kind
+from stoker_edge.table import edges_of
+from stoker_edge.warnings import warnings
 
 WORKER = '[edge.gpu]\nstatic = "10.0.0.7"\nport = 8000\nmodel = "qwen"\n'
 INGRESS = 'ingress = "nginx"\nupstream_file = "up.conf"\nroutes = ["https://llm.example/v1/*"]\n'
@@ -57,7 +58,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, found: 
 
 
 def test_an_edge_with_all_defaults(tmp_path: Path) -> None:
-    (edge,) = loaded(tmp_path, WORKER + INGRESS).edges
+    (edge,) = edges_of(loaded(tmp_path, WORKER + INGRESS))
     assert edge.ingress is not None
     assert edge.routes is not None
     assert (edge.ingress.kind, edge.ingress.config) == (IngressKind.NGINX, "/etc/nginx/nginx.conf")
@@ -72,7 +73,7 @@ def test_the_key_of_the_worker_is_used_for_the_routes_unless_they_have_their_own
     monkeypatch.setenv("ONE", "one")
     monkeypatch.setenv("TWO", "two")
     for own, seen in (("", "env:ONE"), ('route_key = "env:TWO"\n', "env:TWO")):
-        (edge,) = loaded(tmp_path, WORKER + INGRESS + 'key = "env:ONE"\n' + own).edges
+        (edge,) = edges_of(loaded(tmp_path, WORKER + INGRESS + 'key = "env:ONE"\n' + own))
         assert edge.worker.key is not None
         assert edge.worker.key.source == "env:ONE"
         assert edge.routes is not None
@@ -82,7 +83,7 @@ def test_the_key_of_the_worker_is_used_for_the_routes_unless_they_have_their_own
 
 def test_each_kind_of_discovery(tmp_path: Path) -> None:
     def found(text: str) -> object:
-        return loaded(tmp_path, f'[edge.gpu]\nport = 1\nmodel = "m"\n{text}\n').edges[0].worker.discovery
+        return edges_of(loaded(tmp_path, f'[edge.gpu]\nport = 1\nmodel = "m"\n{text}\n'))[0].worker.discovery
 
     assert found('command = "find-worker --role llm"') == DiscoveryCommand(
         ("find-worker", "--role", "llm"), str(tmp_path)
@@ -102,7 +103,7 @@ def test_each_kind_of_discovery(tmp_path: Path) -> None:
 )
 def test_what_is_shown_loads_to_the_same(tmp_path: Path, text: str) -> None:
     settings = loaded(tmp_path, text)
-    assert loaded(tmp_path, effective.to_toml(settings)).edges == settings.edges
+    assert edges_of(loaded(tmp_path, effective.to_toml(settings))) == edges_of(settings)
 
 
 def test_an_edge_that_nothing_uses_is_warned_about(tmp_path: Path) -> None:
@@ -151,6 +152,6 @@ def test_an_ipv6_address_is_written_in_brackets() -> None:
 def test_the_reload_is_of_the_nginx_whose_configuration_is_given(
     tmp_path: Path, more: str, reload: tuple[str, ...]
 ) -> None:
-    ingress = loaded(tmp_path, WORKER + INGRESS + more).edges[0].ingress
+    ingress = edges_of(loaded(tmp_path, WORKER + INGRESS + more))[0].ingress
     assert ingress is not None
     assert ingress.reload == reload

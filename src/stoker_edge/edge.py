@@ -8,8 +8,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from stoker.domain.host_port import host_port
-from stoker.domain.kinds import EDGE_SCHEME
-from stoker.domain.serve import Secret, Serve
+from stoker.domain.serve import Secret
 from stoker.domain.special_addresses import is_public
 
 
@@ -143,9 +142,3 @@ class Edge:
     worker: EdgeWorker
     ingress: EdgeIngress | None = None
     routes: PublicRoutes | None = None
-
-
-def edge_of(serve: Serve) -> str | None:
-    """The edge that the serve is behind; None if it has an address of its own."""
-    url = serve.base_url or ""
-    return url.removeprefix(EDGE_SCHEME) if url.startswith(EDGE_SCHEME) else None

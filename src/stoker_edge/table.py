@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
-from stoker.config.definition import keys_of, show
-from stoker.domain.edge import (
-    Discovery,
-    DiscoveryCommand,
-    DnsName,
-    Ec2Instances,
-    Edge,
-    EdgeIngress,
-    EdgeWorker,
-    IngressKind,
-    PublicRoutes,
-    StaticAddress,
-)
+from stoker.config.document import ConfigDocument
+from stoker.config.line_numbers import KeyPath
+from stoker.config.paths import absolute
+from stoker.config.sections import Section
+from stoker.domain.access import Settings
 from stoker.domain.kinds import (
     Command,
     FilePath,
@@ -31,11 +24,25 @@ from stoker.domain.kinds import (
     SlashPath,
     SomeDuration,
     Text,
-    ip_address_text,
-    public_route,
+    plain,
     setting,
+    url,
 )
 from stoker.domain.serve import SecretSource
+from stoker_edge.edge import (
+    AddressKind,
+    Discovery,
+    DiscoveryCommand,
+    DnsName,
+    Ec2Instances,
+    Edge,
+    EdgeIngress,
+    EdgeWorker,
+    IngressKind,
+    PublicRoutes,
+    StaticAddress,
+    address_kind,
+)
 
 DISCOVERIES = ("static", "dns", "command", "ec2")
 MAIN_CONFIG = {IngressKind.NGINX: "/etc/nginx/nginx.conf", IngressKind.CADDY: "/etc/caddy/Caddyfile"}
@@ -49,10 +56,29 @@ RELOAD = {
 }
 RELOAD_NGINX_OF = ("nginx", "-s", "reload", "-c", "{config}")
 """That of another nginx than the machine's own: where its process is, its configuration says."""
+
+
+def public_route(value: object) -> str:
+    """`https://HOST/PREFIX/v1/*`, without its `/v1/*`."""
+    text = plain(value)
+    base = url(text.removesuffix("*").rstrip("/"))
+    if not base.startswith("https://") or not base.endswith("/v1"):
+        raise ValueError('is not a public route; write one like "https://llm.example.com/v1/*"')
+    return base.removesuffix("/v1")
+
+
+def ip_address_text(value: object) -> str:
+    text = plain(value)
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ValueError('is not an IP address; write one like "10.0.0.7" (a name goes into `dns`)') from None
+
+
 IpAddress = Annotated[str, Form(ip_address_text, {"type": "string", "examples": ["10.0.0.7"]})]
 PublicRoute = Annotated[
     str,
-    Form(public_route, {"type": "string", "examples": ["https://llm.example.com/v1/*"]}),
+    Form(public_route, {"type": "string", "examples": ["https://llm.example.com/v1/*"]}, lambda base: f"{base}/v1/*"),
 ]
 
 
@@ -125,7 +151,8 @@ class EdgeTable(msgspec.Struct, frozen=True):
     routes: Annotated[
         tuple[PublicRoute, ...],
         setting(
-            "Required with an ingress. The public routes, each of which is verified: `https://llm.example.com/v1/*`."
+            "Required with an ingress. The public routes, each of which is verified: `https://llm.example.com/v1/*`.",
+            quiet=True,
         ),
     ] = ()
     route_key: Annotated[
@@ -140,15 +167,114 @@ class EdgeTable(msgspec.Struct, frozen=True):
         setting("File with the CA certificates to trust for the routes. Default: those of this machine."),
     ] = None
     verify_timeout: Annotated[
-        SomeDuration, setting("Time within which the routes have to be verified after a reload.")
+        SomeDuration | None, setting("Time within which the routes have to be verified after a reload.")
     ] = 15.0
 
 
-def build_edges(tables: Mapping[str, EdgeTable], directory: Path) -> tuple[Edge, ...]:
-    """`directory`: where discovery commands run."""
+def _completed(tables: Mapping[str, EdgeTable], directory: Path) -> dict[str, EdgeTable]:
+    return {name: _with_defaults(table) for name, table in tables.items()}
+
+
+def _with_defaults(table: EdgeTable) -> EdgeTable:
+    kind = table.ingress
+    if kind is None:
+        return msgspec.structs.replace(table, verify_timeout=None)
+    is_own_nginx = kind is IngressKind.NGINX and table.ingress_config is not None
+    return msgspec.structs.replace(
+        table,
+        ingress_config=table.ingress_config or MAIN_CONFIG[kind],
+        validate_command=VALIDATE[kind] if table.validate_command is None else table.validate_command,
+        reload_command=table.reload_command or (RELOAD_NGINX_OF if is_own_nginx else RELOAD[kind]),
+        routes=tuple(dict.fromkeys(table.routes)),
+        route_key=table.route_key or table.key,
+    )
+
+
+_OF_AN_INGRESS = (
+    "ingress_config", "upstream_file", "template", "validate_command", "reload_command", "routes", "route_key",
+    "resolve", "ca", "verify_timeout",
+)  # fmt: skip
+
+
+def _check(doc: ConfigDocument, tables: Mapping[str, EdgeTable]) -> None:
+    """1. exactly one discovery               4. an ingress has an upstream file and routes; nothing else has
+    2. port and model are given            5. no two edges write the same file
+    3. a static address may be used
+    """
+    written: dict[Path, KeyPath] = {}
+    for name, table in tables.items():
+        path: KeyPath = ("edge", name)
+        _check_discovery(doc, path, table)  # 1
+        for key in ("port", "model"):  # 2
+            if getattr(table, key) is None and not doc.is_spoiled((*path, key)):
+                doc.problem(path, f"`{key}` is missing")
+        _check_static(doc, path, table)  # 3
+        _check_ingress(doc, path, table)  # 4
+        if table.upstream_file is not None:  # 5
+            first = written.setdefault(absolute(table.upstream_file, Path("/")), path)
+            if first != path:
+                text = f"line {doc.line((*first, 'upstream_file'))} already writes this file; give each edge its own"
+                doc.problem((*path, "upstream_file"), text)
+
+
+def _check_discovery(doc: ConfigDocument, path: KeyPath, table: EdgeTable) -> None:
+    given = [key for key in DISCOVERIES if getattr(table, key) is not None]
+    if any(doc.is_spoiled((*path, key)) for key in DISCOVERIES):
+        return
+    if not given:
+        doc.problem(path, "nothing says how the worker is found: give `static`, `dns`, `command` or `ec2`")
+    for extra in given[1:]:
+        doc.problem((*path, extra), f"the worker is already found by `{given[0]}`; remove one of the two")
+    if table.ec2 is not None and not table.ec2.instance_id and not table.ec2.tags:
+        doc.problem((*path, "ec2"), "every instance of the account would match: give `instance_id` or `tags`")
+
+
+def _check_static(doc: ConfigDocument, path: KeyPath, table: EdgeTable) -> None:
+    if table.static is None:
+        return
+    kind = address_kind(table.static)
+    if kind is AddressKind.UNUSABLE:
+        doc.problem((*path, "static"), f"{table.static} cannot be a worker's address; give its private address")
+    elif kind is AddressKind.PUBLIC and not table.allow_public:
+        doc.problem(
+            (*path, "static"),
+            f"{table.static} is a public address, and what is sent there can be read on the way; give the worker's "
+            "private address, or set allow_public = true",
+        )
+
+
+def _check_ingress(doc: ConfigDocument, path: KeyPath, table: EdgeTable) -> None:
+    if doc.is_spoiled((*path, "ingress")):
+        return
+    if table.ingress is None:
+        for key in _OF_AN_INGRESS:
+            if doc.holds((*path, key)):
+                doc.problem((*path, key), 'has no effect without an ingress; set `ingress = "nginx"` or "caddy"')
+        return
+    if table.upstream_file is None and not doc.is_spoiled((*path, "upstream_file")):
+        doc.problem(path, f"`upstream_file` is missing: the file that {table.ingress} includes and route-sync writes")
+    if not table.routes and not doc.is_spoiled((*path, "routes")):
+        text = '`routes` is missing: without a public route nothing can be verified; write ["https://HOST/v1/*"]'
+        doc.problem(path, text)
+
+
+EDGE = Section(
+    EdgeTable,
+    "Workers whose address may change, and the ingress that leads to them: `[edge.NAME]`.",
+    _check,
+    by_name=True,
+    complete=_completed,
+    noun="edge",
+)
+
+
+def edges_of(settings: Settings) -> tuple[Edge, ...]:
+    """Those that the file has. Discovery commands run in its folder."""
+    tables = settings.extensions.get("edge")
+    directory = Path(settings.source).parent
     return tuple(
         Edge(name, _worker(table, directory), _ingress(table), None if table.ingress is None else _routes(table))
-        for name, table in tables.items()
+        for name, table in (tables.items() if isinstance(tables, dict) else ())
     )
 
 
@@ -178,74 +304,21 @@ def _discovery(table: EdgeTable, directory: Path) -> Discovery:
 def _ingress(table: EdgeTable) -> EdgeIngress | None:
     if table.ingress is None:
         return None
-    kind = table.ingress
-    is_own_nginx = kind is IngressKind.NGINX and table.ingress_config is not None
     return EdgeIngress(
-        kind=kind,
-        config=table.ingress_config or MAIN_CONFIG[kind],
+        kind=table.ingress,
+        config=table.ingress_config or "",
         upstream_file=table.upstream_file or "",
         template=table.template or "",
-        validate=VALIDATE[kind] if table.validate_command is None else tuple(table.validate_command),
-        reload=tuple(table.reload_command or (RELOAD_NGINX_OF if is_own_nginx else RELOAD[kind])),
+        validate=tuple(table.validate_command or ()),
+        reload=tuple(table.reload_command or ()),
     )
 
 
 def _routes(table: EdgeTable) -> PublicRoutes:
     return PublicRoutes(
-        urls=tuple(dict.fromkeys(table.routes)),
-        key=table.route_key or table.key,
+        urls=table.routes,
+        key=table.route_key,
         connect_to=table.resolve or "",
         ca=table.ca or "",
-        timeout=table.verify_timeout,
+        timeout=table.verify_timeout or 0.0,
     )
-
-
-def show_edge(edge: Edge) -> dict[str, Any]:
-    """One `[edge.NAME]` in the form of the file."""
-    worker = edge.worker
-    shown: dict[str, Any] = dict.fromkeys(keys_of(EdgeTable))
-    shown["verify_timeout"] = 0.0  # replaced, or removed
-    shown |= _show_discovery(worker.discovery)
-    shown |= {
-        "port": worker.port,
-        "model": worker.model,
-        "path": worker.path or None,
-        "health": worker.health,
-        "key": worker.key,
-        "allow_public": worker.allow_public,
-        "allow_loopback": worker.allow_loopback,
-    }
-    if edge.ingress is not None and edge.routes is not None:
-        shown |= _show_ingress(edge.ingress, edge.routes)
-    table = show(edge, EdgeTable, **shown)
-    if edge.ingress is None:
-        del table["verify_timeout"]
-    return table
-
-
-def _show_discovery(found: Discovery) -> dict[str, Any]:
-    match found:
-        case StaticAddress(address):
-            return {"static": address}
-        case DnsName(name):
-            return {"dns": name}
-        case DiscoveryCommand(argv):
-            return {"command": list(argv)}
-        case Ec2Instances(region, instance_id):
-            return {"ec2": show(found, Ec2Table, region=region or None, instance_id=instance_id or None)}
-
-
-def _show_ingress(ingress: EdgeIngress, routes: PublicRoutes) -> dict[str, Any]:
-    return {
-        "ingress": ingress.kind,
-        "ingress_config": ingress.config,
-        "upstream_file": ingress.upstream_file,
-        "template": ingress.template or None,
-        "validate_command": list(ingress.validate),
-        "reload_command": list(ingress.reload),
-        "routes": [f"{url}/v1/*" for url in routes.urls],
-        "route_key": routes.key,
-        "resolve": routes.connect_to or None,
-        "ca": routes.ca or None,
-        "verify_timeout": routes.timeout,
-    }
