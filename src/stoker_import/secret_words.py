@@ -10,21 +10,16 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from stoker.domain.secret_names import is_secret_name
 from stoker_import.imported import SecretFile
 
 FILLED_IN = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key|pid)\}(?!\})")
 """What Stoker would fill in in a command."""
 _SECRET_OPTIONS = ("--api-key", "--hf-token", "-hft", "--token", "--auth-token", "--password")
-_SECRET_NAME = re.compile(r"(KEY|KEYS|TOKEN|SECRET|PASSWORD|CREDENTIALS)$", re.IGNORECASE)
 _READABLE = 300
 """Characters of a command that is written as one text."""
 _SHORTEST = 4
 """A shorter value of a variable does not count as a secret: it would occur everywhere."""
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a variable of this name is likely to hold a secret."""
-    return _SECRET_NAME.search(name) is not None
 
 
 @dataclass

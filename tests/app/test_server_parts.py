@@ -256,7 +256,7 @@ def test_a_part_plans_answers_pages_moves_aliases_and_is_told_of_reloads(
             assert (alias["reason"], alias["watched_for"]) == ("faster", 5.0)
             reloader = Reloader(program.active, program.read, program.parts)
             assert (await reloader.reload(dry_run=True))["planned"] is True
-            page = extensions.pages["GET", "plans"]
+            page = extensions.pages["GET", "plans", True]
             assert await page.answer(PageRequest(page.operation, "x", {}, None)) == {"rest": "x"}
 
     asyncio.run(main())

@@ -74,7 +74,7 @@ class Office(Stage):
                 DecisionPages(self.store),
                 self._reload,
                 doctor=DoctorPages(settings, None),
-                pages={(one.operation.method, one.operation.verb): one for one in self.pages()},
+                pages={one.operation.place: one for one in self.pages()},
             ),
             StatusReport(self.conductor, self.flow, self.store, Metrics(), clock, sources),
             ModelList(self.conductor),

@@ -53,6 +53,7 @@ class FlowSetup:
             settings.compat,
             settings.paths.state,
             tool_planner,
+            self._extensions.recorder(settings),
         )
 
     def names(self, settings: Settings) -> Names:

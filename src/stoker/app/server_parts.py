@@ -30,10 +30,12 @@ from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.planner import Planner
+from stoker.exchange.recording import Recorder
+from stoker.exchange.request_context import Recording, RequestContext
 from stoker.exchange.upstream_client import UpstreamClient
 from stoker.extensions import FAILURES, installed_extensions, load
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.gateway.operations import Operation, Page, PageRequest
+from stoker.gateway.operations import Operation, Page, PagePlace, PageRequest
 from stoker.gateway.settings import FlowSettings
 from stoker.request.relay.pool import ConnectionPool
 from stoker.store.decisions import DecisionLog
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("stoker.extensions")
 _METHODS = (
-    "plan", "configure", "on_event", "on_decision", "reloaded", "moved_aliases", "grade_of", "status",
+    "plan", "recorder", "configure", "on_event", "on_decision", "reloaded", "moved_aliases", "grade_of", "status",
     "metrics", "closing",
 )  # fmt: skip
 CLOSE_WITHIN = 5.0
@@ -121,6 +123,12 @@ class ServerPart:
     def plan(self, configuration: Configuration, before: Collection[Serve]) -> Planner | None:
         """Who answers to names that mean no serve, by this configuration; None: nobody. Called at the start and by each
         reload. `before`: the serves that were configured until now. If it raises, the reload changes nothing.
+        """
+        return None
+
+    def recorder(self, settings: Settings) -> Recorder | None:
+        """What sees the content of requests by this configuration; None: nothing. Called as `plan` is. Of several, the
+        first extension's by name counts.
         """
         return None
 
@@ -211,8 +219,8 @@ class ServerParts:
         self.problems = dict(problems or {})
         """Of the extensions that are not used, by name."""
         self._operations = operations or {}
-        self.pages: dict[tuple[str, str], Page] = {}
-        """By method and verb, once `connect` was called."""
+        self.pages: dict[PagePlace, Page] = {}
+        """Once `connect` was called."""
         self._use([_Part(name, part) for name, part in parts.items()])
         self.edge_targets = next((one for part in parts.values() if (one := part.edge_targets) is not None), None)
         predictions = (part.predictions for part in parts.values() if part.predictions is not None)
@@ -246,7 +254,7 @@ class ServerParts:
                 continue
             connected.append(one)
             for operation in self._operations.get(one.name, ()):
-                self.pages.setdefault((operation.method, operation.verb), Page(operation, one.answer))
+                self.pages.setdefault(operation.place, Page(operation, one.answer))
         self._use(connected)
 
     def is_used(self, extension: str) -> bool:
@@ -259,6 +267,18 @@ class ServerParts:
         """`must_succeed`: what a part raises is raised; else that part has no planner."""
         planners = self._ask("plan", configuration, before, use=_checked_planner, must_succeed=must_succeed)
         return tuple(planner for planner in planners if planner is not None)
+
+    def recorder(self, settings: Settings) -> Recorder | None:
+        for one in self._overriding["recorder"]:
+            try:
+                recorder = one.part.recorder(settings)
+            except FAILURES:
+                one.on_failure("recorder")
+            else:
+                one.on_answer("recorder")
+                if recorder is not None:
+                    return _GuardedRecorder(one, recorder)
+        return None
 
     async def reloaded(self, settings: Settings, dry_run: bool) -> dict[str, object]:
         report: dict[str, object] = {}
@@ -360,6 +380,23 @@ class _GuardedTracer:
         except FAILURES:
             self._part.on_failure("tracer.finish")
             self._tracer = None
+
+
+class _GuardedRecorder:
+    """A request that cannot be recorded goes on."""
+
+    def __init__(self, part: _Part, recorder: Recorder) -> None:
+        self._part = part
+        self._recorder = recorder
+
+    def begin(self, context: RequestContext, body: bytes) -> Recording | None:
+        try:
+            recording = self._recorder.begin(context, body)
+        except FAILURES:
+            self._part.on_failure("recorder.begin")
+            return None
+        self._part.on_answer("recorder.begin")
+        return recording
 
 
 def build_server_parts(context: BuildContext, metrics: Metrics, note: Callable[[str, str, str], None]) -> ServerParts:

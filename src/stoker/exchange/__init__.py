@@ -6,7 +6,7 @@ upstream_client  sends a request to one serve, and releases its lease
 leasing      takes a lease, waits for it, returns it  formatter  the request as the serve wants it
 counting     counts tokens with the engine's counter  images     downloads images for serves that take no URLs
 metering     what one request to a serve used: counted, else estimated
-planner      who answers to names that mean no serve
+planner      who answers to names that mean no serve  recording  who sees the content of requests
 first_byte   ends an attempt that stays silent        internal_client  Stoker's own requests: judge, validator, worker
 loading_notes  what a streaming client sees while its model loads
 waiting_bodies  a limit for the bodies of waiting requests

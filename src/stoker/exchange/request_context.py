@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from stoker.access.quota import Charge
 from stoker.domain.conversation import SequenceLease
@@ -21,10 +21,17 @@ from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.request.accept.bodies import BodyWorker
 from stoker.request.accept.connection import HttpExchange
 from stoker.request.accept.upload import Upload
-from stoker.request.relay.relay import Relay
+from stoker.request.relay.relay import Relay, ServeConnections
 from stoker.request.relay.reply import Reply, ReplyExchange
 
 Result = TypeVar("Result")
+
+
+class Recording(Protocol):
+    """What an extension records of one request: see `exchange.recording`."""
+
+    def connections(self, serve: str, pool: ServeConnections) -> ServeConnections:
+        """A serve or replica is about to be called: the connections that the call may use, which are `pool`'s."""
 
 
 class RequestContext:
@@ -47,6 +54,7 @@ class RequestContext:
         "notes",
         "passed_on",
         "received_at",
+        "recording",
         "relay",
         "reply",
         "request",
@@ -107,6 +115,8 @@ class RequestContext:
         """The client allows its lease to be taken away for a request of a higher priority."""
         self.trace: RequestTrace | None = None
         """None: telemetry is off."""
+        self.recording: Recording | None = None
+        """None: nobody records its content."""
         self.upload: Upload | None = None
         """The form that the client sent; None: its body is no form."""
         self.is_heavy = False

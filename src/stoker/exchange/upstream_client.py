@@ -43,7 +43,7 @@ from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay.headers import FORWARDED, reply_headers, request_head, tunnel_head
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.request.relay.pool import ConnectionPool
-from stoker.request.relay.relay import Limits, Relay
+from stoker.request.relay.relay import Limits, Relay, ServeConnections
 from stoker.request.relay.tunnel import session_refused
 from stoker.request.translate.neutral.protocols import Check
 from stoker.request.translate.ollama.embed import empty_answer
@@ -345,7 +345,10 @@ class UpstreamClient:
     ) -> Relay:  # fmt: skip
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
             self.formatter.upstream_messages.add_secret(lease.target.key)
-        relay = context.relay = Relay(context.reply, self._pool, self._limits, may_leave)
+        pool: ServeConnections = self._pool
+        if context.recording is not None:
+            pool = context.recording.connections(lease.serve, pool)
+        relay = context.relay = Relay(context.reply, pool, self._limits, may_leave)
         self.first_bytes.begin(context, candidate)
         context.sent_at = self.now()
         if context.trace is not None:

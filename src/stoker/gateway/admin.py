@@ -21,7 +21,7 @@ from stoker.gateway.doctor import DoctorPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.keys import OPERATIONS as KEY_OPERATIONS
 from stoker.gateway.keys import KeyPages
-from stoker.gateway.operations import Operation, Page, PageRequest
+from stoker.gateway.operations import Operation, Page, PagePlace, PageRequest
 from stoker.gateway.results import OPERATIONS as RESULT_OPERATIONS
 from stoker.gateway.results import ResultPages
 from stoker.request.accept.routes import wrong_method
@@ -84,9 +84,9 @@ class Admin:
         keys: KeyPages | None = None,
         results: ResultPages | None = None,
         doctor: DoctorPages | None = None,
-        pages: Mapping[tuple[str, str], Page] | None = None,
+        pages: Mapping[PagePlace, Page] | None = None,
     ) -> None:
-        """`reload(dry_run)`: what changed, or would change. `pages`: those of extensions, by method and verb."""
+        """`reload(dry_run)`: what changed, or would change. `pages`: those of extensions."""
         self._conductor = conductor
         self._flow = flow
         self._clock = clock
@@ -96,7 +96,7 @@ class Admin:
         self._results = results
         self._doctor = doctor
         self._pages = {place: page for place, page in (pages or {}).items() if place[1] not in OWN_VERBS}
-        for method, verb in (pages or {}).keys() - self._pages.keys():
+        for method, verb, _ in (pages or {}).keys() - self._pages.keys():
             log.warning("%s /admin/%s of an extension is not used: Stoker itself answers to this verb", method, verb)
         bodies = [one.body for one in (*OPERATIONS, *(page.operation for page in self._pages.values()))]
         self._fields = frozenset(name for kind in bodies if kind is not None for name in _fields_of(kind))
@@ -118,8 +118,8 @@ class Admin:
         if head == "results" and self._results is not None:
             return AdminReply(await self._results.handle(caller, method, rest, query))
         name = DEPRECATED[head].name if head in DEPRECATED else head
-        page = self._pages.get((method, name))
-        if page is not None and bool(rest) is page.operation.takes_rest:
+        page = self._pages.get((method, name, bool(rest)))
+        if page is not None:
             require(caller, page.operation.scope)
             kind = page.operation.body
             request = PageRequest(
@@ -131,7 +131,7 @@ class Admin:
             return AdminReply(await self._doctor.document())
         if head in ("keys", "apps") and self._keys is not None:
             return AdminReply(await self._keys.handle(head[:-1], method, rest, body))
-        verbs = [*self._verbs, *(verb for method, verb in self._pages if method == "POST")]
+        verbs = [*self._verbs, *(verb for method, verb, _ in self._pages if method == "POST")]
         if name not in verbs or rest:
             known = ", ".join(verbs)
             raise ClientError(f"there is no admin verb {verb[:60]!r}; the verbs are {known}", status=404)

@@ -95,6 +95,7 @@ class Flow:
     def configure(self, settings: FlowSettings) -> None:
         self.settings = settings
         self._body_limit = settings.front_door.body_limit
+        self._recorder = settings.recorder
         self._plans: dict[str, Plan] = {}
         """Of serves without a fallback, by name."""
         self._has_planners = bool(settings.planners)
@@ -155,9 +156,13 @@ class Flow:
         settings = self.settings
         if endpoint.is_media:
             fields, body = await read_media(context, caller, endpoint, settings)
+            if self._recorder is not None:
+                context.recording = self._recorder.begin(context, body if context.upload is None else b"")
             await self._answer(context, caller, endpoint, fields, body)
             return
         body = context.exchange.take_whole_body(self._body_limit) or await self._read_body(context)
+        if self._recorder is not None:
+            context.recording = self._recorder.begin(context, body)
         context.is_heavy = is_heavy(body)
         arguments = body, endpoint.streams_unasked, settings.front_door, caller.needs_model
         fields = (

@@ -9,6 +9,9 @@ import msgspec
 
 from stoker.domain.key import Scope
 
+PagePlace = tuple[str, str, bool]
+"""A path below /admin: its method, its verb, and whether a part of it differs."""
+
 
 class Operation(NamedTuple):
     method: str
@@ -26,6 +29,10 @@ class Operation(NamedTuple):
     def verb(self) -> str:
         """The word behind /admin/."""
         return self.path.removeprefix("/admin/").partition("/")[0]
+
+    @property
+    def place(self) -> PagePlace:
+        return self.method, self.verb, self.takes_rest
 
     @property
     def takes_rest(self) -> bool:

@@ -258,12 +258,12 @@ class ResponseTurns:
             return WarmUpTurn(endpoint, made.body, last_response, made.items)  # 3
         if is_stored:
             stored_as = StoredAs(owner, new_id("resp_"), request.conversation, made.items, made.own)
-            capture = ResponseCapture(context.exchange, _stored_fields(request, stored_as.id), max_bytes)
+            capture = ResponseCapture(context.reply.exchange, _stored_fields(request, stored_as.id), max_bytes)
             return StoredTurn(endpoint, made.body, capture, stored_as)
         if last_response is None:
             return ResponseTurn(endpoint, made.body)
         fields = {"previous_response_id": request.previous, "store": False}
-        capture = ResponseCapture(context.exchange, fields, max_bytes)
+        capture = ResponseCapture(context.reply.exchange, fields, max_bytes)
         return RememberedTurn(endpoint, made.body, capture, last_response, made.items, request.previous)
 
     def _is_openais(self, request: StatefulRequest, last_response: LastResponse, serve: Serve | None) -> bool:
@@ -333,7 +333,7 @@ class ResponseTurns:
             relayed = await context.process(relayed_request, body, request.fields, items, self._seals.open)
             return None if relayed is body else ResponseTurn(COMPACT, relayed)
         asked = await context.process(summary_request, request.fields, items, self._seals.open)
-        silent = SilentReply(context.exchange)
+        silent = SilentReply(context.reply.exchange)
         return SummaryTurn(RESPONSES, asked, items, silent, ResponseCapture(silent, {}, max_bytes))
 
     async def _begin_triggered(self, context: RequestContext, owner: str, body: bytes, max_bytes: int) -> ResponseTurn:
@@ -347,7 +347,7 @@ class ResponseTurns:
         if self._store.is_open and request.is_stored:
             stored_as = StoredAs(owner, new_id("resp_"), request.conversation, items, len(own))
             fields = _stored_fields(request, stored_as.id)
-        silent = SilentReply(context.exchange)
+        silent = SilentReply(context.reply.exchange)
         capture = ResponseCapture(silent, fields, max_bytes)
         return SummaryTurn(RESPONSES, asked, items, silent, capture, stored_as, True, last_response)
 
@@ -358,16 +358,16 @@ class ResponseTurns:
             return  # the client has an error
         summary, usage = await context.process(summary_of, response or {})
         if not summary:
-            context.reply.restart(context.exchange, turn.silent.is_stream)
+            context.reply.restart(turn.silent.inner, turn.silent.is_stream)
             text = "the model gave no complete summary, so the conversation was not compacted: try again"
             raise UpstreamError(text, code="no_summary", status=502)
         sealed = self._seals.seal(summary)
         if not turn.is_triggered:
-            context.reply.restart(context.exchange)
+            context.reply.restart(turn.silent.inner)
             answer = await context.process(compacted, turn.items, sealed, int(self._wall()), usage)
             context.reply.send_whole(200, _JSON, answer)
             return
-        turn.capture.replace(context.exchange, compaction_item(sealed))
+        turn.capture.replace(turn.silent.inner, compaction_item(sealed))
         if turn.stored_as is not None:
             await self._keep(turn.capture, turn.stored_as)
         else:

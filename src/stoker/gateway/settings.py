@@ -11,6 +11,7 @@ from stoker.access.caller import Caller
 from stoker.domain.access import CompatPaths, ListenSettings, Media
 from stoker.domain.serve import Serve
 from stoker.exchange.planner import Planner, ToolPlanner
+from stoker.exchange.recording import Recorder
 from stoker.extensions import FAILURES
 from stoker.request.accept.bodies import MIN_BUDGET
 from stoker.request.decide.names import Names
@@ -40,6 +41,8 @@ class FlowSettings:
     """The directory for bodies that are too large for memory; empty: the system's one for temporary files."""
     tool_planner: ToolPlanner | None = None
     """Runs the tools that requests leave to the server; None: nobody does."""
+    recorder: Recorder | None = None
+    """Records what requests and answers say; None: nobody does."""
     planner_by_name: Mapping[str, Planner] = field(init=False)
     """Of two planners with the same name, the first counts."""
 

@@ -11,13 +11,14 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
+from stoker.domain.secret_names import is_secret_name
 from stoker_import.engine_command import EngineCommand, exact_llama_keys, recognise
 from stoker_import.imported import KeyOutcome, KeyReport
 from stoker_import.kinds import dialects_of_name
 from stoker_import.llama_swap.command import is_of_windows, split_command
 from stoker_import.llama_swap.macros import DEFAULT_PROXY, PID, PORT
 from stoker_import.llama_swap.settings import LOCAL, Filters, ModelSettings, address_of
-from stoker_import.secret_words import FILLED_IN, SecretStore, command_text, in_shell, is_secret_name
+from stoker_import.secret_words import FILLED_IN, SecretStore, command_text, in_shell
 
 CARRIED, CHANGED, DROPPED, FAILED = KeyOutcome.CARRIED, KeyOutcome.CHANGED, KeyOutcome.DROPPED, KeyOutcome.FAILED
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -42,6 +42,8 @@ def status(
         return
     if now.draining:
         terminal.note(f"draining: no new requests are admitted; `stoker serves undrain{installation.place}` ends this")
+    if now.capture:
+        terminal.note("capture is on: what requests and answers say is kept in memory, for administrators")
     serves = [s for s in now.serves if name in (None, s.name, s.replica_of)]
     if not serves:
         terminal.say(

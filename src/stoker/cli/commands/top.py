@@ -115,6 +115,8 @@ def _head(now: StatusAnswer, wall: float) -> Text:
     text.append(f"  up {figures.seconds(up)}  {now.frontdoor.in_flight} in flight", style="not bold")
     if now.draining:
         text.append("  draining: no new requests are admitted", style="yellow")
+    if now.capture:
+        text.append("  capture is on: content of requests is kept in memory", style="yellow")
     return text
 
 

@@ -243,6 +243,8 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     routing: dict[str, Any] | None = None
     """None: there are no tiers."""
     devices: list[DeviceStatus] = []
+    capture: dict[str, Any] | None = None
+    """What is kept of what requests say; None: nothing is."""
 
     def serve(self, name: str) -> ServeStatus | None:
         """The serve with this name, served name or alias, or a replica of it, if possible one that is up; a serve's own

@@ -99,12 +99,12 @@ class UpstreamMessages:
     def clean(self, text: str) -> str:
         """The text without control characters and secrets, in one line of at most MOST bytes."""
         text = _BLANKS.sub(" ", text[:_MOST_READ])
-        text = self._redacted(_CONTROL.sub("", text)).strip()
+        text = self.redacted(_CONTROL.sub("", text)).strip()
         raw = text.encode("utf-8", "replace")
         return text if len(raw) <= MOST else raw[: MOST - 3].decode("utf-8", "ignore") + "..."
 
     def is_safe(self, text: str) -> bool:
-        return self._redacted(text) == text
+        return self.redacted(text) == text
 
     def for_client(self, error: StokerError) -> StokerError:
         """The error as the client may have it.
@@ -123,7 +123,8 @@ class UpstreamMessages:
             error.source = "upstream"
         return error
 
-    def _redacted(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
+        """The text without secrets that Stoker knows."""
         if not self._configured and not self._learned:
             return text
         if self._pattern is None:

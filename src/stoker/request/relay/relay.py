@@ -185,9 +185,12 @@ class ReplyTranslator(ReplyReader, Protocol):
 class ServeConnection(Protocol):
     """What a relay uses of a connection to a serve."""
 
-    is_reused: bool
-    has_answered: bool
-    """Whether any byte of the current reply has come."""
+    @property
+    def is_reused(self) -> bool: ...
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether any byte of the current reply has come."""
 
     def send(self, receiver: ReplyReceiver, head: bytes, body: RequestBody) -> None: ...
 

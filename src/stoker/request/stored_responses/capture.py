@@ -26,6 +26,11 @@ class WireBefore:
         self._wire = wire
 
     @property
+    def inner(self) -> ReplyExchange:
+        """The wire that it stands before."""
+        return self._wire
+
+    @property
     def on_resume(self) -> Callable[[], None] | None:
         return self._wire.on_resume
 

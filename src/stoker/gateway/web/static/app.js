@@ -1,10 +1,11 @@
 // The frame around the pages: sign-in, navigation, the connection's state.
 import { computed, effect, html, render, signal, useEffect, useRef, useState } from "./kit.js";
 import { link, start as follow, status, trouble, want } from "./live.js";
-import { look, mayCall, mayLook, signOut, who } from "./session.js";
+import { look, mayAct, mayCall, mayLook, signOut, who } from "./session.js";
 import { Problem } from "./parts.js";
 import { SignIn } from "./sign_in.js";
 import { About } from "./about.js";
+import { Content, Kept } from "./content.js";
 import { Docs } from "./docs.js";
 import { Overview } from "./overview.js";
 import { Playground } from "./playground.js";
@@ -20,6 +21,7 @@ const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions", "swaps"] },
   { path: "serves", title: "Serves", show: Serves, topics: ["decisions"] },
   { path: "requests", title: "Requests", show: Requests, topics: ["decisions", "requests"] },
+  { path: "content", title: "Content", show: Content, topics: ["decisions"], isTab: false, isOffered: () => mayAct.value },
   { path: "routing", title: "Routing", show: Routing, topics: [] },
   { path: "results", title: "Results", show: Results, topics: ["results"], titled: (rest) => (rest.startsWith("compare/") ? "Compare" : rest) },
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
@@ -93,6 +95,7 @@ function Frame() {
     <main id="main" tabindex="-1" ref=${main}>
       ${link.value === "lost" && html`<${Lost} />`}
       ${status.value?.draining && html`<p class="note warn">Stoker is draining: it takes no new requests. <code>stoker serves undrain</code> ends that.</p>`}
+      <${Kept} />
       ${status.value ? html`<${page.show} rest=${rest} />` : html`<p class="dim">Waiting for the first answer …</p>`}
     </main>
     ${page.guide !== null && html`<footer class="foot small"><a href="#/docs/guides/web-page">About this page</a> <a href="#/docs/">Documentation</a></footer>`}`;

@@ -2,6 +2,7 @@
 import { html, useEffect, useState } from "./kit.js";
 import { ask } from "./api.js";
 import { Cancel } from "./cancel.js";
+import { contentOf, useKept } from "./content.js";
 import { clock, seconds } from "./format.js";
 import { inFlight, now, serves, status } from "./live.js";
 import { classOf, lasted, outcomeOf } from "./outcomes.js";
@@ -72,8 +73,10 @@ function grouped(facts) {
 }
 
 function Links({ one }) {
+  const content = useKept();
   const name = classOf(one);
   const links = [
+    content.has(one.id) && html`<a href=${contentOf(one.id)}>What it and its answer said</a>`,
     one.serve && html`<a href=${address("serves", [one.serve])}>The serve ${one.serve}</a>`,
     one.serve && html`<a href=${address("requests", [], { serve: one.serve })}>Its other requests</a>`,
     one.key && html`<a href=${address("requests", [], { key: one.key })}>Other requests with key ${one.key}</a>`,

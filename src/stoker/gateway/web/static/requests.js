@@ -1,6 +1,7 @@
 // Every request that is in flight or recorded, the newest first, and one of them in full.
 import { computed, html, useEffect, useMemo } from "./kit.js";
 import { Cancel, CancelDialog } from "./cancel.js";
+import { contentOf, useKept } from "./content.js";
 import { clock, number, seconds } from "./format.js";
 import { decisions, fill, inFlight, KEPT, now, serves, status } from "./live.js";
 import { classOf, filtered, GROUPS, LAST, lasted, OUTCOMES, outcomeOf, SLOW } from "./outcomes.js";
@@ -42,6 +43,7 @@ function List() {
   const scale = useMemo(() => scaleFor(rows.slice(0, SCALED).map((one) => lasted(one, now.value))), [rows]);
   const isFiltered = Object.keys(filter).length > 0;
   useEffect(() => { if (isFiltered) fillAll(); }, [isFiltered]);
+  const content = useKept();
   const shows = useMemo(() => ({ keys: all.value.some((one) => one.key), classes: all.value.some(classOf) }), [all.value]);
   return html`
     <div class="head"><h1>Requests</h1><p class="dim small" role="status">${counted(rows.length, isFiltered)}</p></div>
@@ -49,7 +51,7 @@ function List() {
     ${all.value.length === 0 ? html`<${Nothing} />` : rows.length === 0 ? html`<p class="dim">No request is like that. <button class="quiet" onClick=${() => setQuery({})}>Show all</button></p>`
       : html`<div class=${`requests${shows.keys ? " has-keys" : ""}${shows.classes ? " has-classes" : ""}`}>
         <${VirtualTable} label="Requests" head=${html`<${Head} shows=${shows} scale=${scale} />`} rows=${rows} heights=${HEIGHTS} kept=${kept} onEnd=${fillAll}
-          cells=${(one, place) => html`<${Cells} one=${one} place=${place} shows=${shows} scale=${scale} />`} />
+          cells=${(one, place) => html`<${Cells} one=${one} place=${place} shows=${shows} scale=${scale} hasContent=${content.has(one.id)} />`} />
       </div>
       <${Legend} scale=${scale} />`}`;
 }
@@ -109,7 +111,7 @@ function Head({ shows, scale }) {
     ${cell("num queued", "Waited")}${cell("num first", "First token")}${cell("num tokens", "Tokens")}`;
 }
 
-function Cells({ one, place: attributes, shows, scale }) {
+function Cells({ one, place: attributes, shows, scale, hasContent }) {
   const { sign, word, isBad, isOpen } = outcomeOf(one);
   const cell = (name, words) => html`<span role="cell" class=${name}>${words}</span>`;
   const to = address("requests", [one.id], place.value.query);
@@ -120,7 +122,7 @@ function Cells({ one, place: attributes, shows, scale }) {
   const other = one.serve && one.serve !== one.model;
   return html`<${Clickable} open=${open}>
     ${cell("at dim", html`<time title=${clock(one.at)}>${short(one.at)}</time>`)}
-    ${cell("model", html`<a href=${to} ...${attributes}>${asked}</a>${other && html` <span class="dim"><span aria-hidden="true">→</span><span class="hidden"> answered by </span> ${one.serve}</span>`}`)}
+    ${cell("model", html`<a href=${to} ...${attributes}>${asked}</a>${other && html` <span class="dim"><span aria-hidden="true">→</span><span class="hidden"> answered by </span> ${one.serve}</span>`}${hasContent && html` <a class="small content" href=${contentOf(one.id)}>content</a>`}`)}
     ${shows.keys && cell("key", one.key)}${shows.classes && cell("class", classOf(one))}
     ${cell(`how${isBad ? " bad" : isOpen ? " open" : ""}`, html`<span aria-hidden="true" class="sign">${sign}</span> ${word}${one.reason && html` <span class="dim reason">${one.reason.replaceAll("_", " ")}</span>`}`)}
     ${cell("num took", seconds(lasted(one, now.value)))}
