@@ -160,6 +160,10 @@ class ToolLoop:
         commands: list[Command] = [End(call) for call in waiting]
         return commands if self._running else [*commands, self._follow()]
 
+    def stop(self) -> None:
+        """What the model is asked next is the last."""
+        self.is_last = True
+
     def _refusal(self, tool: OfferedTool, name: str, argument: object) -> str:
         if not isinstance(argument, str) or not argument.strip():
             return INVALID

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from stoker.access.caller import Caller
+from stoker.access.quota import ASSUMED_OUTPUT
 from stoker.domain.answer import Answer, Counted, Ended, Event, Finished, StopReason, ToolBegan, ToolEnded
 from stoker.domain.decision import Attempt, Candidate, ToolRecord
 from stoker.domain.dialect import Dialect
@@ -36,12 +37,14 @@ from stoker_tools.declared import Declared, DeclaredTool, Written, read_declared
 from stoker_tools.fetch import addresses_in, same_address
 from stoker_tools.loop import Ask, Begin, Command, End, Finish, LoopBounds, OfferedTool, Run, ToolLoop
 from stoker_tools.reading import AnswerSoFar, RoundReader, visible
-from stoker_tools.result_text import model_text
+from stoker_tools.result_text import cut_results, model_text
 from stoker_tools.running import ToolRunner
 from stoker_tools.search import SearchQuery
 from stoker_tools.tables import LoopLimits, Missing, Tool
 
 _DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
+_LEAST_RESULT = 400
+"""Characters of a result that are still worth reading."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
@@ -226,11 +229,15 @@ class ToolAttempts:
         self._known: set[str] | None = None
         """The addresses that may be fetched."""
         self._unsent = b""
+        self._cuts = 0
+        """How often the newest results were cut."""
+        self._serve_context: int | None = None
         self._records: dict[str, ToolRecord] = {}
 
     # -- the plan ------------------------------------------------------------------------------------------------------
 
     def begin(self, candidate: PlanCandidate, attempt: Attempt) -> None:
+        self._serve_context = candidate.serve.context
         if self._inner is not None:
             self._inner.begin(candidate, attempt)
 
@@ -261,7 +268,9 @@ class ToolAttempts:
     def can_repair(self, request: UpstreamRequest, has_begun: bool) -> bool:
         """The round called tools. What it wrote for the client and is not sent yet goes out when the tools begin."""
         relay = self._context.relay
-        if self._reader is None or not self._reader.is_failed or not isinstance(relay, Relay):
+        if self._reader is None or not self._reader.is_failed:
+            return self.is_pinned and self._cuts < 2
+        if not isinstance(relay, Relay):
             return False
         if isinstance(relay.translator, AnswerTranslator):
             self._translator = relay.translator
@@ -271,9 +280,13 @@ class ToolAttempts:
     # -- a round is over -----------------------------------------------------------------------------------------------
 
     async def repair(self, request: UpstreamRequest) -> UpstreamRequest | None:
-        """Run the tools; then the request with their results, or None, if the client has to go on."""
+        """Run the tools; then the request with their results, or None, if the client has to go on. If that exceeds the
+        context, `repair` is asked again, and cuts the results.
+        """
         reader, context = self._reader, self._context
-        assert reader is not None
+        if reader is None or not reader.is_failed:
+            return await self._shorten(request)
+        self._reader = None
         self.is_pinned = True
         reader.keep()
         if not self._is_streamed:
@@ -287,12 +300,48 @@ class ToolAttempts:
         if isinstance(following, Finish):
             self._finish(following.stop)
             return None
-        prompt = self._next_prompt(following.is_last)
+        return await self._ask_again(request, following.is_last)
+
+    async def _shorten(self, request: UpstreamRequest) -> UpstreamRequest | None:
+        """The last round, with as much of the newest results as fits: at first by the tokens that are too many, or half
+        of them if nobody counted; then errors in their place.
+        """
+        self._cuts += 1
+        self._loop.stop()
+        said = [self._tools.text_of(call) for _, call in self._loop.results]
+        most = sum(map(len, said)) // 2
+        if request.tokens is not None and (limit := self._max_context) is not None:
+            budget = request.fields.output_budget()
+            room = min(ASSUMED_OUTPUT if budget is None else budget, limit // 4)
+            excess = request.tokens + room - limit
+            most = sum(map(len, said)) - int(1.1 * excess * len(request.body) / max(1, request.tokens))
+        if self._cuts == 1 and most >= _LEAST_RESULT * len(said):
+            said = cut_results(said, most)
+        else:
+            for _, call in self._loop.results:
+                is_page = call.kind is ServerToolKind.FETCH
+                call.pages = []
+                call.error = call.error or ("content_too_large" if is_page else "request_too_large")
+            said = [self._tools.text_of(call) for _, call in self._loop.results]
+        results: list[Block] = [
+            ToolResult(asked.id, [Text(text)]) for (asked, _), text in zip(self._loop.results, said, strict=True)
+        ]
+        self._turns[-1] = Turn(Role.USER, results)
+        return await self._ask_again(request, is_last=True)
+
+    async def _ask_again(self, request: UpstreamRequest, is_last: bool) -> UpstreamRequest | None:
+        prompt = self._next_prompt(is_last)
         if prompt is None:
             self._finish(StopReason.LENGTH)
             return None
-        context.token_count = "", None
-        return await context.process(self._tools.upstream_client.formatter.with_prompt, request, prompt)
+        self._context.token_count = "", None
+        return await self._context.process(self._tools.upstream_client.formatter.with_prompt, request, prompt)
+
+    @property
+    def _max_context(self) -> int | None:
+        """In tokens."""
+        limits = [one for one in (self._serve_context, self._context.max_context) if one is not None]
+        return min(limits, default=None)
 
     async def _run(self, commands: list[Command]) -> Ask | Finish:
         """Carry out what the loop says, until all calls have ended. On cancel nothing runs any more."""

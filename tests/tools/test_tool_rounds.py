@@ -508,6 +508,41 @@ def test_what_an_attempt_wrote_that_the_client_never_got_numbers_nothing(is_chat
     played()
 
 
+LONG = [{"url": f"https://a.example/{at}", "title": "One", "content": "word " * 2000} for at in range(8)]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(("counts", "end"), [((3100, 1500), "[cut]"), ((3100, 2100, 900), "Error request_too_large")])
+def test_results_that_exceed_the_context_are_cut_and_the_round_is_the_last(
+    is_streamed: bool, counts: tuple[int, ...], end: str
+) -> None:
+    @story(a_serve(dialects=frozenset((Dialect.CHAT,)), context=2048))
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            site.answer = lambda path: http(json.dumps({"results": LONG}).encode())
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(messages(SEARCH, stream=is_streamed))
+            talk = await stage.asked()
+            stream(talk, called(search_for())) if is_streamed else talk.reply(called(search_for()))
+            for count in counts:
+                talk = await stage.asked()
+                if "messages" in talk.json() and "input_tokens" not in str(talk.head):
+                    break
+                talk.reply({"tokens": [1] * count, "input_tokens": count})
+            if "input_tokens" in str(talk.head):
+                talk = await stage.asked()
+            sent = talk.json()
+            assert end in sent["messages"][-1]["content"][-300:] or sent["messages"][-1]["content"].startswith(end)
+            assert "tools" not in sent
+            stream(talk, worded("330 m")) if is_streamed else talk.reply(worded("330 m"))
+            found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
+            assert found["content"][-1]["text"] == "330 m"
+            assert len(site.asked) == 1
+
+    played()
+
+
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 PAGE = b"<html><head><title>Tower</title></head><body><nav>menu</nav><p>It is 330 m.</p></body></html>"
