@@ -20,15 +20,16 @@ from stoker.access.caller import Caller
 from stoker.access.quota import ASSUMED_OUTPUT
 from stoker.domain.answer import Answer, Counted, Ended, Event, Finished, StopReason, ToolBegan, ToolEnded
 from stoker.domain.decision import Attempt, Candidate, ToolRecord
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.prompt import Block, Choice, Prompt, Role, Text, ToolChoice, ToolResult, Turn
+from stoker.domain.serve import Serve
 from stoker.domain.server_tools import ServerCall, ServerToolKind
 from stoker.exchange.attempts import AttemptHooks
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolPlanner
 from stoker.exchange.request_context import RequestContext
-from stoker.exchange.upstream_client import AnswerReading, UpstreamClient
+from stoker.exchange.upstream_client import PASSED_ON, AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay.relay import Relay
@@ -91,11 +92,19 @@ class ServerTools(ToolPlanner):
         declared = await context.process(read_declared, dialect, request.body)
         if not declared.tools:
             return None
-        formatter, first = self.upstream_client.formatter, candidates.plan[0].serve
-        if formatter.runs_server_tools(first, self.upstream_client.target(first.name), endpoint):
+        formatter, plan = self.upstream_client.formatter, candidates.plan
+        runs_them = frozenset(one.serve.name for one in plan if self._runs_them(one.serve, endpoint))
+        if len(runs_them) == len(plan):
             return None
         offers = self._offers(request.caller, declared)
-        self._check_missing(request.caller, dialect, declared, offers)
+        try:
+            self._check_missing(request.caller, dialect, declared, offers)
+        except ClientError:
+            if plan[0].serve.name not in runs_them:
+                raise
+            # Who cannot run them and would be asked next would invent what they say.
+            able = tuple(one for one in plan if one.serve.name in runs_them)
+            return PreparedRequest(request.fields, request.body, Candidates(able, candidates.hooks))
         if not offers:
             return None
         names = {kind: _function_name(kind, dialect, declared.functions) for kind in offers}
@@ -107,13 +116,26 @@ class ServerTools(ToolPlanner):
         fields.model, fields.model_at = request.fields.model, None
         losses = [f"lossy:{loss}" for offer in offers.values() for loss in offer.declared.losses]
         used = "+".join(sorted({offer.tool.name for offer in offers.values()}))
-        context.notes = (*context.notes, *dict.fromkeys(losses), f"tools:{used}")
-        plan = tuple(replace(candidate, must_read=True) for candidate in candidates.plan)
+        notes = (*dict.fromkeys(losses), f"tools:{used}")
+        as_sent = request.fields, request.body
+        plan = tuple(
+            replace(one, request=as_sent)
+            if one.serve.name in runs_them
+            else replace(one, must_read=True, request=(fields, written.body) if runs_them else None)
+            for one in plan
+        )
+        first = plan[0].request or (fields, written.body)
         if not endpoint.generates:
-            return PreparedRequest(fields, written.body, Candidates(plan, candidates.hooks))
+            context.notes += () if first is as_sent else notes
+            return PreparedRequest(*first, Candidates(plan, candidates.hooks))
         by_name = {names[kind]: offer for kind, offer in offers.items()}
         hooks = ToolAttempts(self, context, by_name, declared, written, bool(fields.stream), candidates.hooks)
-        return PreparedRequest(fields, written.body, Candidates(plan, hooks))
+        hooks.runs_them, hooks.notes = runs_them, notes
+        return PreparedRequest(*first, Candidates(plan, hooks))
+
+    def _runs_them(self, serve: Serve, endpoint: Endpoint) -> bool:
+        target = self.upstream_client.target(serve.name)
+        return self.upstream_client.formatter.runs_server_tools(serve, target, endpoint)
 
     def text_of(self, call: ServerCall) -> str:
         """What the model reads of a call: the same each time, so that engines find it in their caches."""
@@ -204,6 +226,13 @@ class ToolAttempts:
         self.attempts: list[Attempt] = [] if inner is None else inner.attempts
         self.excluded: Sequence[Candidate] = () if inner is None else inner.excluded
         self.is_pinned = False
+        self.runs_them: frozenset[str] = frozenset()
+        """The serves that get the tools as the client declared them. Their answers are passed on as without Stoker."""
+        self.notes: tuple[str, ...] = ()
+        """What is said of the requests to all others."""
+        self._is_passed_on = False
+        """To one of `runs_them`."""
+        self._other_notes = context.notes
         self._tools = tools
         self._context = context
         self._offers = offers
@@ -238,6 +267,11 @@ class ToolAttempts:
 
     def begin(self, candidate: PlanCandidate, attempt: Attempt) -> None:
         self._serve_context = candidate.serve.context
+        self._is_passed_on = candidate.serve.name in self.runs_them
+        self._context.notes = self._other_notes if self._is_passed_on else (*self._other_notes, *self.notes)
+        if self._inner is None and len(self.attempts) > 1:
+            failed = self.attempts[-2]
+            self._context.reply.set_header(b"x-stoker-fallback", f"{failed.serve}: {failed.outcome}".encode())
         if self._inner is not None:
             self._inner.begin(candidate, attempt)
 
@@ -254,6 +288,8 @@ class ToolAttempts:
             decision.tools = list(self._records.values())
 
     async def reading(self, request: UpstreamRequest) -> AnswerReading:
+        if self._is_passed_on:
+            return PASSED_ON if self._inner is None else await self._inner.reading(request)
         assert request.written is not None
         prompt = request.written.prompt
         if self._base is None or not self.is_pinned:
@@ -267,6 +303,8 @@ class ToolAttempts:
 
     def can_repair(self, request: UpstreamRequest, has_begun: bool) -> bool:
         """The round called tools. What it wrote for the client and is not sent yet goes out when the tools begin."""
+        if self._is_passed_on:
+            return self._inner is not None and self._inner.can_repair(request, has_begun)
         relay = self._context.relay
         if self._reader is None or not self._reader.is_failed:
             return self.is_pinned and self._cuts < 2
@@ -283,6 +321,8 @@ class ToolAttempts:
         """Run the tools; then the request with their results, or None, if the client has to go on. If that exceeds the
         context, `repair` is asked again, and cuts the results.
         """
+        if self._is_passed_on and self._inner is not None:
+            return await self._inner.repair(request)
         reader, context = self._reader, self._context
         if reader is None or not reader.is_failed:
             return await self._shorten(request)

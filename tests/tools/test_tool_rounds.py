@@ -31,7 +31,7 @@ from tests.tools.tool_stage import (
 )
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.serve import FallbackCause
+from stoker.domain.serve import FallbackCause, Translation
 from stoker_lab.testing.client import RawClient, SseEvent
 from stoker_tools.tables import Tool, ToolService
 
@@ -539,6 +539,67 @@ def test_results_that_exceed_the_context_are_cut_and_the_round_is_the_last(
             found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
             assert found["content"][-1]["text"] == "330 m"
             assert len(site.asked) == 1
+
+    played()
+
+
+CLOUD = a_serve(
+    dialects=frozenset((Dialect.MESSAGES,)), translation=Translation(cloud=True), fallback="b",
+    fallback_on=(FallbackCause.UNAVAILABLE,),
+)  # fmt: skip
+OUT = {"error": {"type": "api_error", "message": "out"}}
+
+
+@story(CLOUD, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
+async def test_a_cloud_gets_its_own_tool_and_its_fallback_the_configured_one(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH))
+        talk = await stage.asked()
+        assert talk.json()["tools"] == [SEARCH]
+        talk.reply(OUT, "500 Internal Server Error")
+        talk = await stage.asked()
+        assert talk.json()["tools"][0]["function"]["name"] == "web_search"
+        talk.reply(called(search_for()))
+        (await stage.asked()).reply(worded("330 m"))
+        reply = await client.reply()
+        assert [block["type"] for block in reply.json()["content"]] == [
+            "server_tool_use", "web_search_tool_result", "text",
+        ]  # fmt: skip
+        assert reply.header("x-stoker-fallback").startswith("a: ")
+        assert "tools:web" in reply.header("x-stoker-translation").split(",")
+
+
+@story(CLOUD, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
+async def test_what_a_cloud_runs_itself_is_passed_on_unchanged(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH))
+        talk = await stage.asked()
+        answer = {"type": "message", "content": [{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search"}],
+                  "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
+        talk.reply(answer)
+        reply = await client.reply()
+        assert (reply.json(), reply.header("x-stoker-translation")) == (answer, "model")
+        assert site.asked == []
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_who_cannot_run_a_tool_that_is_needed_does_not_answer_for_a_cloud(is_alone: bool) -> None:
+    @story(CLOUD, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
+    async def played(stage: Stage) -> None:
+        use(stage)
+        client = await stage.client()
+        await client.send(messages(SEARCH, *(() if is_alone else (GET,))))
+        (await stage.asked()).reply(OUT, "500 Internal Server Error")
+        if is_alone:
+            assert (await client.reply()).status == 502
+            assert stage.talks.empty()
+            return
+        (await stage.asked()).reply(worded("no"))
+        assert "lossy:server_tools" in (await client.reply()).header("x-stoker-translation").split(",")
 
     played()
 

@@ -173,6 +173,8 @@ class Attempts:
                     if at.is_answered:
                         break
                     candidate, has_next = at.standing.candidate, at.standing.has_next
+                    if at.request is None and candidate.request is not None:
+                        fields, body = candidate.request
                     request, has_room, wish = at.request, at.has_room, at.wish
             if at is not None and at.log is not None:
                 self._end_attempt(context, at, context.reply.error)
