@@ -13,7 +13,10 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 from tests.gateway.flow_stage import Stage, a_serve, story
 from tests.tools.tool_stage import (
+    CHAT,
     FETCH,
+    MESSAGES,
+    RESPONSES,
     SEARCH,
     called,
     chat,
@@ -32,13 +35,14 @@ from tests.tools.tool_stage import (
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import FallbackCause, Translation
-from stoker_lab.testing.client import RawClient, SseEvent
+from stoker_lab.testing.client import RawClient, SseEvent, compose_request
 from stoker_tools.tables import Tool, ToolService
 
 CHAT_ONLY = a_serve(dialects=frozenset((Dialect.CHAT,)))
 FALLING_BACK = a_serve(dialects=frozenset((Dialect.CHAT,)), fallback="b", fallback_on=(FallbackCause.UNAVAILABLE,))
 GET = {"name": "get", "input_schema": {"type": "object"}}
 WEB = {"type": "web_search"}
+FETCHER = Tool(name="pages", kind=ToolService.FETCH)
 
 
 async def events_of(client: RawClient) -> list[SseEvent]:
@@ -286,6 +290,45 @@ def test_a_client_that_wants_no_call_gets_none(request_bytes: bytes) -> None:
             talk.reply(worded("no"))
             assert (await client.reply()).status == 200
             assert site.asked == []
+
+    played()
+
+
+BLOCKS = [{"type": "server_tool_use", "name": ["x"], "id": 1}, {"type": "web_search_tool_result", "content": 5}]
+VERSION = (("anthropic-version", "2023-06-01"),)
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        (MESSAGES, {"tools": [SEARCH]}),
+        (MESSAGES, {"tools": [SEARCH], "messages": "hi"}),
+        (MESSAGES, {"tools": [SEARCH], "messages": None}),
+        (MESSAGES, {"tools": [SEARCH, {"name": ["a"]}], "messages": [{"role": "user", "content": "x"}]}),
+        (CHAT, {"web_search_options": {}, "tools": {"a": 1}, "messages": [{"role": "user", "content": "x"}]}),
+        (CHAT, {"web_search_options": {}, "tools": 5}),
+        (RESPONSES, {"tools": [WEB], "input": 5}),
+        (RESPONSES, {"tools": [WEB]}),
+        (RESPONSES, {"tools": [WEB, 5], "input": "x"}),
+        (MESSAGES, {"tools": [FETCH], "messages": [{"role": "assistant", "content": BLOCKS}, 5]}),
+        (
+            MESSAGES,
+            {
+                "tools": [SEARCH],
+                "messages": [{"role": "user", "content": "x"}],
+                "tool_choice": {"type": "tool", "name": [1]},
+            },
+        ),
+    ],
+)
+def test_a_malformed_request_is_refused_as_without_tools(path: str, fields: dict[str, Any]) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site), FETCHER)
+            client = await stage.client()
+            await client.send(compose_request("POST", path, {"model": "a", "max_tokens": 5, **fields}, VERSION))
+            assert (await client.reply()).status == 400
 
     played()
 
@@ -607,7 +650,6 @@ def test_who_cannot_run_a_tool_that_is_needed_does_not_answer_for_a_cloud(is_alo
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 PAGE = b"<html><head><title>Tower</title></head><body><nav>menu</nav><p>It is 330 m.</p></body></html>"
-FETCHER = Tool(name="pages", kind=ToolService.FETCH)
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
