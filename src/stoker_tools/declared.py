@@ -21,7 +21,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
 from stoker.request.codec.server_tools import is_clients
-from stoker.request.translate.neutral.json_text import shaped
+from stoker.request.translate.neutral.json_text import loose, shaped
 from stoker_tools.result_text import GONE
 
 Raw = msgspec.Raw
@@ -198,7 +198,7 @@ def _list_of(raw: Raw, where: str) -> list[Raw]:
 
 
 def _decoded(raw: Raw | None) -> Any:
-    return None if raw is None else msgspec.json.decode(raw)
+    return None if raw is None else loose(raw)
 
 
 # -- the request with functions in the place of such tools ------------------------------------------------------------

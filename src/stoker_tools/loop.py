@@ -190,6 +190,6 @@ def _object(arguments: str) -> dict[str, Any]:
     """The object that the arguments are; empty, if they are none."""
     try:
         given = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):  # also half of a character
         return {}
     return given if isinstance(given, dict) else {}

@@ -255,7 +255,7 @@ class ToolAttempts:
         self._turns: list[Turn] = []
         """What was said since."""
         self._fetches = any(offer.tool.answers is ServerToolKind.FETCH for offer in offers.values())
-        self._known: set[str] | None = None
+        self._known: set[str] = set()
         """The addresses that may be fetched."""
         self._unsent = b""
         self._cuts = 0
@@ -334,6 +334,8 @@ class ToolAttempts:
         unsent, self._unsent = self._unsent, b""
         if self._is_streamed:
             context.reply.go_on(unsent, self._tools.keep_alive)
+        if self._fetches and self._loop.rounds == 0:
+            self._known = await context.process(_addresses, self._base)
         following = await context.run_cancellable(self._run(self._loop.on_round(reader.calls, reader.has_client_calls)))
         context.raise_if_ended()
         self._say_results(reader)
@@ -413,7 +415,7 @@ class ToolAttempts:
         offer = self._offers[name]
         record = self._records.setdefault(offer.tool.name, ToolRecord(offer.tool.name, offer.tool.answers.value))
         record.calls += 1
-        if offer.tool.answers is ServerToolKind.FETCH and same_address(run.argument) not in self._addresses():
+        if offer.tool.answers is ServerToolKind.FETCH and same_address(run.argument) not in self._known:
             record.failed += 1
             return self._loop.on_result(run.call.id, [], "url_not_in_prior_context", 0.0)
         most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
@@ -423,26 +425,13 @@ class ToolAttempts:
         record.bytes += result.bytes
         return self._loop.on_result(run.call.id, result.pages, result.error, result.seconds)
 
-    def _addresses(self) -> set[str]:
-        """Those that stand in what users, clients' tools and earlier results said: nobody but them chose them, so a
-        page cannot have a secret put into one.
-        """
-        assert self._base is not None
-        if self._known is None:
-            said = (block for turn in self._base.turns if turn.role is Role.USER for block in turn.blocks)
-            self._known = {address for block in said for text in _texts(block) for address in addresses_in(text)}
-        return self._known
-
     def _say_results(self, reader: RoundReader) -> None:
         """What the model is told next: its own answer, and what came of its calls."""
         results: list[Block] = []
         for asked, call in self._loop.results:
             results.append(ToolResult(asked.id, [Text(self._tools.text_of(call))]))
-            if self._known is not None or ServerToolKind.FETCH in {
-                offer.tool.answers for offer in self._offers.values()
-            }:
-                for page in call.pages:
-                    self._addresses().update((same_address(page.url), *addresses_in(page.text)))
+            for page in call.pages if self._fetches else ():
+                self._known.update((same_address(page.url), *addresses_in(page.text)))
         said: list[Block] = [block for block in reader.blocks if not isinstance(block, ServerCall)]
         self._turns += (Turn(Role.ASSISTANT, said), Turn(Role.USER, results))
 
@@ -496,6 +485,14 @@ class ToolAttempts:
 
 def _new_id() -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(24))
+
+
+def _addresses(prompt: Prompt) -> set[str]:
+    """Those that stand in what users, clients' tools and earlier results said: nobody but them chose them, so a page
+    cannot have a secret put into one.
+    """
+    said = (block for turn in prompt.turns if turn.role is Role.USER for block in turn.blocks)
+    return {address for block in said for text in _texts(block) for address in addresses_in(text)}
 
 
 def _texts(block: Block) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import anthropic.types.beta as beta
@@ -36,6 +37,7 @@ from tests.tools.tool_stage import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import FallbackCause, Translation
 from stoker_lab.testing.client import RawClient, SseEvent, compose_request
+from stoker_tools import planner
 from stoker_tools.tables import Tool, ToolService
 
 CHAT_ONLY = a_serve(dialects=frozenset((Dialect.CHAT,)))
@@ -410,6 +412,41 @@ def test_calls_of_both_kinds_in_one_turn_the_tool_runs_and_the_client_goes_on(is
             stage.decisions.clear()
 
     played()
+
+
+@story(CHAT_ONLY)
+async def test_numbers_and_characters_that_json_has_not_break_nothing(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        odd = messages({**SEARCH, "odd": "ODD"}).replace(b'"ODD"', b"1e999")
+        await client.send(odd)
+        (await stage.asked()).reply(called(("web_search", '{"query": "\\ud800", "n": 1e999}')))
+        (await stage.asked()).reply(worded("no"))
+        assert (await client.reply()).status == 200
+
+
+def test_a_large_conversation_is_searched_for_addresses_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def search(text: str) -> set[str]:
+        threads.append(threading.current_thread())
+        return set()
+
+    monkeypatch.setattr(planner, "addresses_in", search)
+
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        use(stage, FETCHER)
+        client = await stage.client()
+        await client.send(messages(FETCH, text="word " * 200_000))
+        (await stage.asked()).reply(called(fetch_of("https://a.example/")))
+        (await stage.asked()).reply(worded("no"))
+        assert (await client.reply()).status == 200
+
+    played()
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
