@@ -23,6 +23,7 @@ from stoker.domain.errors import ClientError
 from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
 from stoker.request.codec.server_tools import is_clients
 from stoker.request.translate.neutral.calls import short_name
+from stoker.request.translate.neutral.json_text import loose, shaped
 from stoker_tools.mcp_declared import (
     McpFunction,
     McpHistory,
@@ -40,6 +41,7 @@ Fields = dict[str, Any]
 ModelText = Callable[[ServerCall], str]
 OpenSeal = Callable[[str], dict[str, str] | None]
 """What `ThinkingSigner.open` does."""
+_raws = msgspec.json.Decoder(list[Raw])
 _MESSAGES_KIND = re.compile(r"(web_search|web_fetch)_\d{8}", re.ASCII)
 _RESPONSES_KIND = re.compile(r"web_search(?:_preview)?(?:_\d{4}_\d\d_\d\d)?", re.ASCII)
 _HISTORY = re.compile(
@@ -233,8 +235,12 @@ def _forced(choice: Any, found: Sequence[DeclaredTool]) -> frozenset[ServerToolK
     return frozenset(one.kind for one in found if one.kind is not None and one.name == name)
 
 
+def _list_of(raw: Raw, where: str) -> list[Raw]:
+    return shaped(_raws, raw, where)
+
+
 def _decoded(raw: Raw | None) -> Any:
-    return None if raw is None else msgspec.json.decode(raw)
+    return None if raw is None else loose(raw)
 
 
 # -- the request with functions in the place of such tools ------------------------------------------------------------
@@ -284,7 +290,7 @@ def write_functions(
     tools, choice = fields.get("tools"), fields.get("tool_choice")
     if dialect is Dialect.CHAT:
         fields.pop("web_search_options", None)
-    given = msgspec.json.decode(tools, type=list[Raw]) if tools is not None and bytes(tools) != b"null" else []
+    given = _list_of(tools, "tools") if tools is not None and bytes(tools) != b"null" else []
     listed: list[Any] = []
     written: set[ServerToolKind] = set()
     for raw in given:
@@ -311,7 +317,8 @@ def write_functions(
     if dialect is Dialect.MESSAGES:
         if names.servers.issuperset(_named_servers(declared.fields)):
             fields.pop("mcp_servers", None)
-        fields["messages"] = _messages_history(declared.fields["messages"], names, text, open_seal)
+        if "messages" in fields:
+            fields["messages"] = _messages_history(declared.fields["messages"], names, text, open_seal)
     elif dialect is Dialect.RESPONSES:
         if "input" in fields:
             history = declared.history
@@ -402,7 +409,7 @@ def _messages_history(raw: Raw, names: FunctionNames, text: ModelText, open_seal
     found: list[Raw | Fields] = []
     waiting: list[Fields] = []
     """Results that the next message of the user has to begin with."""
-    for message in msgspec.json.decode(raw, type=list[Raw]):
+    for message in _list_of(raw, "messages"):
         given = _decoded(message) if waiting or _HISTORY.search(bytes(message)) is not None else None
         if not isinstance(given, dict):
             found.append(message)
@@ -514,7 +521,7 @@ def _responses_history(
     """Calls that stand together stay together, and their results follow."""
     if bytes(raw)[:1] != b"[":
         return raw
-    items = msgspec.json.decode(raw, type=list[Raw])
+    items = _list_of(raw, "input")
     found: list[Raw | Fields] = []
     calls: dict[str, ServerCall] = {}
     for item in items:

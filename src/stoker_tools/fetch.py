@@ -73,9 +73,7 @@ def decoded(data: bytes, charset: str) -> str:
 
 def addresses_in(text: str) -> set[str]:
     """The URLs that stand in a text, as `same_address` compares them. Linear in the text."""
-    return {same_address(found.rstrip(_TRAILING)) for found in _URL.findall(text)} | {
-        same_address(found) for found in _URL.findall(text)
-    }
+    return {same_address(one) for found in _URL.findall(text) for one in (found, found.rstrip(_TRAILING))}
 
 
 def same_address(url: str) -> str:

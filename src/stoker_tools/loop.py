@@ -182,6 +182,10 @@ class ToolLoop:
         commands: list[Command] = [End(call) for call in waiting]
         return commands if self._running else [*commands, self._follow()]
 
+    def stop(self) -> None:
+        """What the model is asked next is the last."""
+        self.is_last = True
+
     def _group(self, name: str) -> str:
         return self._offered[name].group or name
 

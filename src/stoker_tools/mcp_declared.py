@@ -214,6 +214,6 @@ def object_of(arguments: str) -> Fields | None:
         return {}
     try:
         given = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):  # half a character is no JSON either
         return None
     return given if isinstance(given, dict) else None

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stoker.access.caller import Caller
+from stoker.access.quota import ASSUMED_OUTPUT
 from stoker.domain.answer import (
     Answer,
     AnswerBlock,
@@ -31,15 +32,16 @@ from stoker.domain.answer import (
     ToolsListed,
 )
 from stoker.domain.decision import Attempt, Candidate, ToolRecord
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.prompt import Block, Choice, Prompt, Role, Text, ToolChoice, ToolResult, Turn
+from stoker.domain.serve import Serve
 from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
 from stoker.exchange.attempts import AttemptHooks
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolPlanner
 from stoker.exchange.request_context import RequestContext
-from stoker.exchange.upstream_client import AnswerReading, UpstreamClient
+from stoker.exchange.upstream_client import PASSED_ON, AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay.relay import Relay
@@ -63,7 +65,7 @@ from stoker_tools.loop import (
 )
 from stoker_tools.mcp_declared import McpFunction, object_of
 from stoker_tools.reading import AnswerSoFar, RoundReader, visible
-from stoker_tools.result_text import model_text
+from stoker_tools.result_text import cut_results, model_text
 from stoker_tools.running import CallResult, ToolRunner
 from stoker_tools.search import SearchQuery, ToolFailed
 from stoker_tools.tables import LoopLimits, Missing, Tool
@@ -73,6 +75,8 @@ _STATUS = {"url_not_allowed": 400, "too_many_requests": 429}
 """Of calls that fail without a model. Others are 502."""
 MOST_APPROVED = 200
 """Results of approved calls that are kept."""
+_LEAST_RESULT = 400
+"""Characters of a result that are still worth reading."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
@@ -128,12 +132,20 @@ class ServerTools(ToolPlanner):
         declared = await context.process(read_declared, dialect, request.body)
         if not declared.tools:
             return None
-        formatter, first = self.upstream_client.formatter, candidates.plan[0].serve
-        if formatter.runs_server_tools(first, self.upstream_client.target(first.name), endpoint):
+        formatter, plan = self.upstream_client.formatter, candidates.plan
+        runs_them = frozenset(one.serve.name for one in plan if self._runs_them(one.serve, endpoint))
+        if len(runs_them) == len(plan):
             return None
         offers = self._offers(request.caller, declared)
         servers = self._servers(request.caller, declared)
-        self._check_missing(request.caller, dialect, declared, offers, servers)
+        try:
+            self._check_missing(request.caller, dialect, declared, offers, servers)
+        except ClientError:
+            if plan[0].serve.name not in runs_them:
+                raise
+            # Who cannot run them and would be asked next would invent what they say.
+            able = tuple(one for one in plan if one.serve.name in runs_them)
+            return PreparedRequest(request.fields, request.body, Candidates(able, candidates.hooks))
         if not offers and not servers:
             return None
         taken = declared.functions
@@ -159,12 +171,25 @@ class ServerTools(ToolPlanner):
         used_offers = [*offers.values(), *servers]
         losses = [f"lossy:{loss}" for offer in used_offers for loss in offer.declared.losses]
         used = "+".join(sorted({offer.tool.name for offer in used_offers}))
-        context.notes = (*context.notes, *dict.fromkeys(losses), f"tools:{used}")
-        plan = tuple(replace(candidate, must_read=True) for candidate in candidates.plan)
+        notes = (*dict.fromkeys(losses), f"tools:{used}")
+        as_sent = request.fields, request.body
+        plan = tuple(
+            replace(one, request=as_sent)
+            if one.serve.name in runs_them
+            else replace(one, must_read=True, request=(fields, written.body) if runs_them else None)
+            for one in plan
+        )
+        first = plan[0].request or (fields, written.body)
         if not endpoint.generates:
-            return PreparedRequest(fields, written.body, Candidates(plan, candidates.hooks))
+            context.notes += () if first is as_sent else notes
+            return PreparedRequest(*first, Candidates(plan, candidates.hooks))
         hooks = ToolAttempts(self, context, by_name, declared, written, bool(fields.stream), candidates.hooks, begun)
-        return PreparedRequest(fields, written.body, Candidates(plan, hooks))
+        hooks.runs_them, hooks.notes = runs_them, notes
+        return PreparedRequest(*first, Candidates(plan, hooks))
+
+    def _runs_them(self, serve: Serve, endpoint: Endpoint) -> bool:
+        target = self.upstream_client.target(serve.name)
+        return self.upstream_client.formatter.runs_server_tools(serve, target, endpoint)
 
     async def run_tool(self, caller: Caller, kind: ServerToolKind, argument: str, results: int) -> list[WebPage]:
         """See the base. The client names the address itself, so a page may be any public one."""
@@ -391,6 +416,13 @@ class ToolAttempts:
         self.attempts: list[Attempt] = [] if inner is None else inner.attempts
         self.excluded: Sequence[Candidate] = () if inner is None else inner.excluded
         self.is_pinned = False
+        self.runs_them: frozenset[str] = frozenset()
+        """The serves that get the tools as the client declared them. Their answers are passed on as without Stoker."""
+        self.notes: tuple[str, ...] = ()
+        """What is said of the requests to all others."""
+        self._is_passed_on = False
+        """To one of `runs_them`."""
+        self._other_notes = context.notes
         self._tools = tools
         self._context = context
         self._offers = offers
@@ -413,9 +445,12 @@ class ToolAttempts:
         self._turns: list[Turn] = []
         """What was said since."""
         self._fetches = any(offer.tool.answers is ServerToolKind.FETCH for offer in offers.values())
-        self._known: set[str] | None = None
+        self._known: set[str] = set()
         """The addresses that may be fetched."""
         self._unsent = b""
+        self._cuts = 0
+        """How often the newest results were cut."""
+        self._serve_context: int | None = None
         self._records: dict[str, ToolRecord] = {}
         for tool, result in begun.results:
             self._record(tool, result)
@@ -423,6 +458,12 @@ class ToolAttempts:
     # -- the plan ------------------------------------------------------------------------------------------------------
 
     def begin(self, candidate: PlanCandidate, attempt: Attempt) -> None:
+        self._serve_context = candidate.serve.context
+        self._is_passed_on = candidate.serve.name in self.runs_them
+        self._context.notes = self._other_notes if self._is_passed_on else (*self._other_notes, *self.notes)
+        if self._inner is None and len(self.attempts) > 1:
+            failed = self.attempts[-2]
+            self._context.reply.set_header(b"x-stoker-fallback", f"{failed.serve}: {failed.outcome}".encode())
         if self._inner is not None:
             self._inner.begin(candidate, attempt)
 
@@ -440,6 +481,8 @@ class ToolAttempts:
             decision.rounds = self._loop.rounds
 
     async def reading(self, request: UpstreamRequest) -> AnswerReading:
+        if self._is_passed_on:
+            return PASSED_ON if self._inner is None else await self._inner.reading(request)
         assert request.written is not None
         prompt = request.written.prompt
         if self._base is None or not self.is_pinned:
@@ -453,8 +496,12 @@ class ToolAttempts:
 
     def can_repair(self, request: UpstreamRequest, has_begun: bool) -> bool:
         """The round called tools. What it wrote for the client and is not sent yet goes out when the tools begin."""
+        if self._is_passed_on:
+            return self._inner is not None and self._inner.can_repair(request, has_begun)
         relay = self._context.relay
-        if self._reader is None or not self._reader.is_failed or not isinstance(relay, Relay):
+        if self._reader is None or not self._reader.is_failed:
+            return self.is_pinned and self._cuts < 2
+        if not isinstance(relay, Relay):
             return False
         if isinstance(relay.translator, AnswerTranslator):
             self._translator = relay.translator
@@ -464,9 +511,15 @@ class ToolAttempts:
     # -- a round is over -----------------------------------------------------------------------------------------------
 
     async def repair(self, request: UpstreamRequest) -> UpstreamRequest | None:
-        """Run the tools; then the request with their results, or None, if the client has to go on."""
+        """Run the tools; then the request with their results, or None, if the client has to go on. If that exceeds the
+        context, `repair` is asked again, and cuts the results.
+        """
+        if self._is_passed_on and self._inner is not None:
+            return await self._inner.repair(request)
         reader, context = self._reader, self._context
-        assert reader is not None
+        if reader is None or not reader.is_failed:
+            return await self._shorten(request)
+        self._reader = None
         self.is_pinned = True
         reader.keep()
         if not self._is_streamed:
@@ -474,18 +527,56 @@ class ToolAttempts:
         unsent, self._unsent = self._unsent, b""
         if self._is_streamed:
             context.reply.go_on(unsent, self._tools.keep_alive)
+        if self._fetches and self._loop.rounds == 0:
+            self._known = await context.process(_addresses, self._base)
         following = await context.run_cancellable(self._run(self._loop.on_round(reader.calls, reader.has_client_calls)))
         context.raise_if_ended()
         self._say_results(reader)
         if isinstance(following, Finish):
             self._finish(following.stop)
             return None
-        prompt = self._next_prompt(following.is_last)
+        return await self._ask_again(request, following.is_last)
+
+    async def _shorten(self, request: UpstreamRequest) -> UpstreamRequest | None:
+        """The last round, with as much of the newest results as fits: at first by the tokens that are too many, or half
+        of them if nobody counted; then errors in their place.
+        """
+        self._cuts += 1
+        self._loop.stop()
+        said = [self._tools.text_of(call) for _, call in self._loop.results]
+        most = sum(map(len, said)) // 2
+        if request.tokens is not None and (limit := self._max_context) is not None:
+            budget = request.fields.output_budget()
+            room = min(ASSUMED_OUTPUT if budget is None else budget, limit // 4)
+            excess = request.tokens + room - limit
+            most = sum(map(len, said)) - int(1.1 * excess * len(request.body) / max(1, request.tokens))
+        if self._cuts == 1 and most >= _LEAST_RESULT * len(said):
+            said = cut_results(said, most)
+        else:
+            for _, call in self._loop.results:
+                is_page = call.kind is ServerToolKind.FETCH
+                call.pages = []
+                call.error = call.error or ("content_too_large" if is_page else "request_too_large")
+            said = [self._tools.text_of(call) for _, call in self._loop.results]
+        results: list[Block] = [
+            ToolResult(asked.id, [Text(text)]) for (asked, _), text in zip(self._loop.results, said, strict=True)
+        ]
+        self._turns[-1] = Turn(Role.USER, results)
+        return await self._ask_again(request, is_last=True)
+
+    async def _ask_again(self, request: UpstreamRequest, is_last: bool) -> UpstreamRequest | None:
+        prompt = self._next_prompt(is_last)
         if prompt is None:
             self._finish(StopReason.LENGTH)
             return None
-        context.token_count = "", None
-        return await context.process(self._tools.upstream_client.formatter.with_prompt, request, prompt)
+        self._context.token_count = "", None
+        return await self._context.process(self._tools.upstream_client.formatter.with_prompt, request, prompt)
+
+    @property
+    def _max_context(self) -> int | None:
+        """In tokens."""
+        limits = [one for one in (self._serve_context, self._context.max_context) if one is not None]
+        return min(limits, default=None)
 
     async def _run(self, commands: list[Command]) -> Ask | Finish:
         """Carry out what the loop says, until all calls have ended. On cancel nothing runs any more."""
@@ -516,7 +607,7 @@ class ToolAttempts:
         name = next(asked.name for asked, call in self._loop.results if call.id == run.call.id)
         offer = self._offers[name]
         tool = offer.tool
-        if tool.answers is ServerToolKind.FETCH and same_address(run.argument) not in self._addresses():
+        if tool.answers is ServerToolKind.FETCH and same_address(run.argument) not in self._known:
             result = CallResult([], "url_not_in_prior_context", 0.0, 0)
         elif offer.mcp is not None:
             result = await self._tools.runner.call(tool, offer.mcp.tool.name, object_of(run.argument) or {})
@@ -533,26 +624,13 @@ class ToolAttempts:
         record.seconds += result.seconds
         record.bytes += result.bytes
 
-    def _addresses(self) -> set[str]:
-        """Those that stand in what users, clients' tools and earlier results said: nobody but them chose them, so a
-        page cannot have a secret put into one.
-        """
-        assert self._base is not None
-        if self._known is None:
-            said = (block for turn in self._base.turns if turn.role is Role.USER for block in turn.blocks)
-            self._known = {address for block in said for text in _texts(block) for address in addresses_in(text)}
-        return self._known
-
     def _say_results(self, reader: RoundReader) -> None:
         """What the model is told next: its own answer, and what came of its calls."""
         results: list[Block] = []
         for asked, call in self._loop.results:
             results.append(ToolResult(asked.id, [Text(self._tools.text_of(call))]))
-            if self._known is not None or ServerToolKind.FETCH in {
-                offer.tool.answers for offer in self._offers.values()
-            }:
-                for page in call.pages:
-                    self._addresses().update((same_address(page.url), *addresses_in(page.text)))
+            for page in call.pages if self._fetches else ():
+                self._known.update((same_address(page.url), *addresses_in(page.text)))
         said: list[Block] = [block for block in reader.blocks if not isinstance(block, ServerCall | McpListing)]
         self._turns += (Turn(Role.ASSISTANT, said), Turn(Role.USER, results))
 
@@ -615,6 +693,14 @@ def _offered(offer: Offer) -> OfferedTool:
 
 def _new_id() -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(24))
+
+
+def _addresses(prompt: Prompt) -> set[str]:
+    """Those that stand in what users, clients' tools and earlier results said: nobody but them chose them, so a page
+    cannot have a secret put into one.
+    """
+    said = (block for turn in prompt.turns if turn.role is Role.USER for block in turn.blocks)
+    return {address for block in said for text in _texts(block) for address in addresses_in(text)}
 
 
 def _texts(block: Block) -> list[str]:

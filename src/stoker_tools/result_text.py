@@ -27,6 +27,8 @@ _ERRORS = {
     "url_not_in_prior_context": "only addresses that the user or an earlier result named may be fetched",
     "url_not_accessible": "the page could not be fetched",
     "unsupported_content_type": "the address is no text or web page",
+    "request_too_large": "the results are too long for this model; answer with what is known",
+    "content_too_large": "the page is too long for this model; answer with what is known",
     "not_approved": "the user did not approve this call",
     "tool_error": "the tool failed",
     "failed": "the tool failed",
@@ -71,6 +73,20 @@ def fitted(pages: Sequence[WebPage], most: int) -> list[WebPage]:
         page.text = shortened(page.text, max(0, most // left))
         most, left = most - len(page.text), left - 1
     return found
+
+
+def cut_results(texts: Sequence[str], most: int) -> list[str]:
+    """What `model_text` made of results, so that all of it together has at most about `most` characters: each an equal
+    share, and what a short one leaves goes to the others. The marks remain.
+    """
+    cut, left = list(texts), len(texts)
+    for at in sorted(range(left), key=lambda one: len(texts[one])):
+        inner, newline, mark = texts[at].rpartition("\n")
+        share = max(0, most // left)
+        if newline and len(texts[at]) > share:
+            cut[at] = f"{shortened(inner, max(share, len(NOTICE) + len(mark) + len(CUT)))}\n{mark}"
+        most, left = most - len(cut[at]), left - 1
+    return cut
 
 
 def model_text(call: ServerCall, mark: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from typing import Any
 
 import anthropic.types.beta as beta
@@ -15,7 +16,10 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 from tests.gateway.flow_stage import Stage, a_serve, story
 from tests.tools.tool_stage import (
+    CHAT,
     FETCH,
+    MESSAGES,
+    RESPONSES,
     SEARCH,
     called,
     chat,
@@ -34,7 +38,8 @@ from tests.tools.tool_stage import (
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import FallbackCause, Translation
-from stoker_lab.testing.client import RawClient, SseEvent
+from stoker_lab.testing.client import RawClient, SseEvent, compose_request
+from stoker_tools import planner
 from stoker_tools.result_text import GONE
 from stoker_tools.tables import Tool, ToolService
 
@@ -42,6 +47,7 @@ CHAT_ONLY = a_serve(dialects=frozenset((Dialect.CHAT,)))
 FALLING_BACK = a_serve(dialects=frozenset((Dialect.CHAT,)), fallback="b", fallback_on=(FallbackCause.UNAVAILABLE,))
 GET = {"name": "get", "input_schema": {"type": "object"}}
 WEB = {"type": "web_search"}
+FETCHER = Tool(name="pages", kind=ToolService.FETCH)
 
 
 async def events_of(client: RawClient) -> list[SseEvent]:
@@ -296,6 +302,45 @@ def test_a_client_that_wants_no_call_gets_none(request_bytes: bytes) -> None:
     played()
 
 
+BLOCKS = [{"type": "server_tool_use", "name": ["x"], "id": 1}, {"type": "web_search_tool_result", "content": 5}]
+VERSION = (("anthropic-version", "2023-06-01"),)
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        (MESSAGES, {"tools": [SEARCH]}),
+        (MESSAGES, {"tools": [SEARCH], "messages": "hi"}),
+        (MESSAGES, {"tools": [SEARCH], "messages": None}),
+        (MESSAGES, {"tools": [SEARCH, {"name": ["a"]}], "messages": [{"role": "user", "content": "x"}]}),
+        (CHAT, {"web_search_options": {}, "tools": {"a": 1}, "messages": [{"role": "user", "content": "x"}]}),
+        (CHAT, {"web_search_options": {}, "tools": 5}),
+        (RESPONSES, {"tools": [WEB], "input": 5}),
+        (RESPONSES, {"tools": [WEB]}),
+        (RESPONSES, {"tools": [WEB, 5], "input": "x"}),
+        (MESSAGES, {"tools": [FETCH], "messages": [{"role": "assistant", "content": BLOCKS}, 5]}),
+        (
+            MESSAGES,
+            {
+                "tools": [SEARCH],
+                "messages": [{"role": "user", "content": "x"}],
+                "tool_choice": {"type": "tool", "name": [1]},
+            },
+        ),
+    ],
+)
+def test_a_malformed_request_is_refused_as_without_tools(path: str, fields: dict[str, Any]) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site), FETCHER)
+            client = await stage.client()
+            await client.send(compose_request("POST", path, {"model": "a", "max_tokens": 5, **fields}, VERSION))
+            assert (await client.reply()).status == 400
+
+    played()
+
+
 # -- odd calls ---------------------------------------------------------------------------------------------------------
 
 
@@ -376,6 +421,41 @@ def test_calls_of_both_kinds_in_one_turn_the_tool_runs_and_the_client_goes_on(is
             stage.decisions.clear()
 
     played()
+
+
+@story(CHAT_ONLY)
+async def test_numbers_and_characters_that_json_has_not_break_nothing(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        odd = messages({**SEARCH, "odd": "ODD"}).replace(b'"ODD"', b"1e999")
+        await client.send(odd)
+        (await stage.asked()).reply(called(("web_search", '{"query": "\\ud800", "n": 1e999}')))
+        (await stage.asked()).reply(worded("no"))
+        assert (await client.reply()).status == 200
+
+
+def test_a_large_conversation_is_searched_for_addresses_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def search(text: str) -> set[str]:
+        threads.append(threading.current_thread())
+        return set()
+
+    monkeypatch.setattr(planner, "addresses_in", search)
+
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        use(stage, FETCHER)
+        client = await stage.client()
+        await client.send(messages(FETCH, text="word " * 200_000))
+        (await stage.asked()).reply(called(fetch_of("https://a.example/")))
+        (await stage.asked()).reply(worded("no"))
+        assert (await client.reply()).status == 200
+
+    played()
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
@@ -521,10 +601,105 @@ def test_what_an_attempt_wrote_that_the_client_never_got_numbers_nothing(is_chat
     played()
 
 
+LONG = [{"url": f"https://a.example/{at}", "title": "One", "content": "word " * 2000} for at in range(8)]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(("counts", "end"), [((3100, 1500), "[cut]"), ((3100, 2100, 900), "Error request_too_large")])
+def test_results_that_exceed_the_context_are_cut_and_the_round_is_the_last(
+    is_streamed: bool, counts: tuple[int, ...], end: str
+) -> None:
+    @story(a_serve(dialects=frozenset((Dialect.CHAT,)), context=2048))
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            site.answer = lambda path: http(json.dumps({"results": LONG}).encode())
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(messages(SEARCH, stream=is_streamed))
+            talk = await stage.asked()
+            stream(talk, called(search_for())) if is_streamed else talk.reply(called(search_for()))
+            for count in counts:
+                talk = await stage.asked()
+                if "messages" in talk.json() and "input_tokens" not in str(talk.head):
+                    break
+                talk.reply({"tokens": [1] * count, "input_tokens": count})
+            if "input_tokens" in str(talk.head):
+                talk = await stage.asked()
+            sent = talk.json()
+            assert end in sent["messages"][-1]["content"][-300:] or sent["messages"][-1]["content"].startswith(end)
+            assert "tools" not in sent
+            stream(talk, worded("330 m")) if is_streamed else talk.reply(worded("330 m"))
+            found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
+            assert found["content"][-1]["text"] == "330 m"
+            assert len(site.asked) == 1
+
+    played()
+
+
+CLOUD = a_serve(
+    dialects=frozenset((Dialect.MESSAGES,)), translation=Translation(cloud=True), fallback="b",
+    fallback_on=(FallbackCause.UNAVAILABLE,),
+)  # fmt: skip
+OUT = {"error": {"type": "api_error", "message": "out"}}
+
+
+@story(CLOUD, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
+async def test_a_cloud_gets_its_own_tool_and_its_fallback_the_configured_one(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH))
+        talk = await stage.asked()
+        assert talk.json()["tools"] == [SEARCH]
+        talk.reply(OUT, "500 Internal Server Error")
+        talk = await stage.asked()
+        assert talk.json()["tools"][0]["function"]["name"] == "web_search"
+        talk.reply(called(search_for()))
+        (await stage.asked()).reply(worded("330 m"))
+        reply = await client.reply()
+        assert [block["type"] for block in reply.json()["content"]] == [
+            "server_tool_use", "web_search_tool_result", "text",
+        ]  # fmt: skip
+        assert reply.header("x-stoker-fallback").startswith("a: ")
+        assert "tools:web" in reply.header("x-stoker-translation").split(",")
+
+
+@story(CLOUD, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
+async def test_what_a_cloud_runs_itself_is_passed_on_unchanged(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH))
+        talk = await stage.asked()
+        answer = {"type": "message", "content": [{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search"}],
+                  "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
+        talk.reply(answer)
+        reply = await client.reply()
+        assert (reply.json(), reply.header("x-stoker-translation")) == (answer, "model")
+        assert site.asked == []
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_who_cannot_run_a_tool_that_is_needed_does_not_answer_for_a_cloud(is_alone: bool) -> None:
+    @story(CLOUD, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
+    async def played(stage: Stage) -> None:
+        use(stage)
+        client = await stage.client()
+        await client.send(messages(SEARCH, *(() if is_alone else (GET,))))
+        (await stage.asked()).reply(OUT, "500 Internal Server Error")
+        if is_alone:
+            assert (await client.reply()).status == 502
+            assert stage.talks.empty()
+            return
+        (await stage.asked()).reply(worded("no"))
+        assert "lossy:server_tools" in (await client.reply()).header("x-stoker-translation").split(",")
+
+    played()
+
+
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 PAGE = b"<html><head><title>Tower</title></head><body><nav>menu</nav><p>It is 330 m.</p></body></html>"
-FETCHER = Tool(name="pages", kind=ToolService.FETCH)
 
 
 @pytest.mark.holds("messages-fetch/chat")

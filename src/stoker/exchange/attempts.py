@@ -19,7 +19,14 @@ from typing import Protocol
 
 from stoker.domain.decision import Attempt, Candidate
 from stoker.domain.dialect import Endpoint
-from stoker.domain.errors import BEYOND_THE_DEVICE, REJECTED, OutputLimitTooHigh, StokerError, UpstreamError
+from stoker.domain.errors import (
+    BEYOND_THE_DEVICE,
+    REJECTED,
+    ContextExceeded,
+    OutputLimitTooHigh,
+    StokerError,
+    UpstreamError,
+)
 from stoker.domain.replica_wish import NO_WISH
 from stoker.domain.serve import Serve
 from stoker.exchange.counting import lower_output_limit
@@ -54,7 +61,9 @@ class AttemptHooks(Protocol):
         """How the answer is to be read. The request is about to be sent."""
 
     def can_repair(self, request: UpstreamRequest, has_begun: bool) -> bool:
-        """The answer was rejected: whether it can be asked for once more. `has_begun`: the client has its beginning."""
+        """The answer was rejected, or a pinned request exceeds the context: whether it can be asked for once more.
+        `has_begun`: the client has its beginning.
+        """
 
     async def repair(self, request: UpstreamRequest) -> UpstreamRequest | None:
         """The request with what was found wrong, or with what the tools said that the answer called; None: the client
@@ -164,6 +173,8 @@ class Attempts:
                     if at.is_answered:
                         break
                     candidate, has_next = at.standing.candidate, at.standing.has_next
+                    if at.request is None and candidate.request is not None:
+                        fields, body = candidate.request
                     request, has_room, wish = at.request, at.has_room, at.wish
             if at is not None and at.log is not None:
                 self._end_attempt(context, at, context.reply.error)
@@ -242,7 +253,7 @@ class Attempts:
         upstream_client, request, code = self._upstream_client, at.request, recorded_code(error)
         at.standing.has_begun = context.reply.first_byte_at is not None
         is_rejected = error.code == REJECTED and isinstance(error, UpstreamError)
-        if is_rejected and hooks is not None and request is not None:
+        if hooks is not None and request is not None and (is_rejected or _is_too_long(error, hooks)):
             at.standing.can_repair = hooks.can_repair(request, at.standing.has_begun)
         step = after_failure(error, at.standing)
         if step is Next.LESS_OUTPUT and isinstance(error, OutputLimitTooHigh) and request is not None:
@@ -279,6 +290,11 @@ class Attempts:
             if log.hooks is None and replica:
                 log.name_replica(replica)
             log.end(code or ("served" if error is None else recorded_code(error)), error, pause)
+
+
+def _is_too_long(error: StokerError, hooks: AttemptHooks) -> bool:
+    """Whether the prompt, which the hooks have made longer, does not fit the context any more."""
+    return hooks.is_pinned and isinstance(error, ContextExceeded)
 
 
 class AttemptLog:

@@ -25,6 +25,7 @@ import msgspec
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import UNREACHABLE, ClientError, OutputLimitTooHigh, StokerError, UpstreamError
 from stoker.domain.serve import FallbackCause, Serve
+from stoker.request.codec.body_fields import BodyFields
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.failover import moves_on
 from stoker.request.decide.names import Names
@@ -42,6 +43,8 @@ class PlanCandidate(msgspec.Struct, frozen=True):
     """Seconds without an answer after which the next candidate answers; None: the serve's own limit counts."""
     must_read: bool = False
     """The answer is read, and may be held back, until it is verified."""
+    request: tuple[BodyFields, bytes] | None = None
+    """What it is asked if an earlier candidate was asked something else; None: the same."""
 
 
 Plan = tuple[PlanCandidate, ...]
