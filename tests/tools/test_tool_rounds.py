@@ -811,7 +811,7 @@ async def test_a_page_cannot_have_a_secret_put_into_an_address(stage: Stage) -> 
 # -- names, history, clouds --------------------------------------------------------------------------------------------
 
 OWN_SEARCH = {"type": "function", "name": "web_search", "parameters": {"type": "object"}}
-CLOUD = a_serve(dialects=frozenset((Dialect.MESSAGES,)), translation=Translation(cloud=True))
+ONLY_CLOUD = a_serve(dialects=frozenset((Dialect.MESSAGES,)), translation=Translation(cloud=True))
 
 
 @pytest.mark.holds("C")
@@ -860,7 +860,7 @@ async def test_results_without_the_seal_are_said_to_be_gone(stage: Stage) -> Non
 
 
 @pytest.mark.holds("S")
-@story(CLOUD)
+@story(ONLY_CLOUD)
 async def test_a_cloud_that_runs_the_tool_itself_gets_it_unchanged(stage: Stage) -> None:
     async with web() as site:
         use(stage, searxng(site))
