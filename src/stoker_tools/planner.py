@@ -581,6 +581,7 @@ class ToolAttempts:
     async def _run(self, commands: list[Command]) -> Ask | Finish:
         """Carry out what the loop says, until all calls have ended. On cancel nothing runs any more."""
         limit = asyncio.Semaphore(self._tools.limits.parallel)
+        ended: list[ServerCall] = []
         async with asyncio.TaskGroup() as group:
             done: asyncio.Queue[list[Command]] = asyncio.Queue()
 
@@ -595,11 +596,14 @@ class ToolAttempts:
                             self._tell(ToolBegan(self._answer.next_number, shown, self._answer.said))
                         case End(call=shown):
                             self._tell(ToolEnded(self._answer.next_number, shown))
-                            if not self._is_streamed:
-                                self._answer.blocks.append(shown)
+                            ended.append(shown)
                         case Run():
                             group.create_task(call(command), name=f"tool-{command.call.id}")
                         case _:
+                            if not self._is_streamed:  # in the order of the calls, not in that of their ends
+                                order = [call.id for _, call in self._loop.results]
+                                ended.sort(key=lambda one: order.index(one.id))
+                                self._answer.blocks += ended
                             return command
                 commands = await done.get()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
@@ -85,6 +86,19 @@ def message_of(events: list[SseEvent]) -> dict[str, Any]:
             found |= data["delta"] | {"usage": data["usage"]}
     assert not opened
     return found
+
+
+@story(CHAT_ONLY)
+async def test_calls_at_once_stand_in_the_order_in_which_the_model_made_them(stage: Stage) -> None:
+    async with web() as site:
+        site.second = asyncio.Event()
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH))
+        (await stage.asked()).reply(called(search_for("first"), search_for("second")))
+        (await stage.asked()).reply(worded("330 m"))
+        content = (await client.reply()).json()["content"]
+        assert [one["input"]["query"] for one in content if one["type"] == "server_tool_use"] == ["first", "second"]
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])

@@ -37,6 +37,8 @@ class Web:
         self.bodies: list[bytes] = []
         self.open = 0
         self.port = 0
+        self.second: asyncio.Event | None = None
+        """If there is one, a search for `first` is answered after another one."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open += 1
@@ -47,6 +49,8 @@ class Web:
             self.bodies.append(await reader.readexactly(length))
             self.asked.append(head.split(" ")[1])
             data = self.answer(self.asked[-1])
+            if self.second is not None and "first" in head:
+                await self.second.wait()
             if data is None:
                 await reader.read()  # until the other side goes
             else:
@@ -57,6 +61,8 @@ class Web:
         finally:
             self.open -= 1
             writer.close()
+            if self.second is not None:
+                self.second.set()
 
 
 def http(body: bytes, kind: str = "application/json", status: str = "200 OK", *headers: str) -> bytes:
