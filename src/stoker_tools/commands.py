@@ -37,7 +37,7 @@ def list_tools(
     from stoker_tools.server import tools_of
 
     if name is not None:
-        _list_mcp(_named(tools_of(load_settings(config)), name), json)
+        _list_mcp(_named(tools_of(load_settings(config)), name), json, options.same_place(config, None))
         return
     tools = tools_of(load_settings(config, needs_secrets=False))
     if json:
@@ -111,7 +111,7 @@ def _named(tools: Mapping[str, Tool], name: str) -> Tool:
     return tool
 
 
-def _list_mcp(tool: Tool, json: bool) -> None:
+def _list_mcp(tool: Tool, json: bool, place: str) -> None:
     """Raises UsageError: it is no MCP server."""
     import time
 
@@ -120,7 +120,7 @@ def _list_mcp(tool: Tool, json: bool) -> None:
     from stoker_tools.search import ToolFailed
 
     if tool.answers is not ServerToolKind.MCP:
-        raise UsageError(f"tool '{tool.name}' is no MCP server: stoker tools list")
+        raise UsageError(f"tool '{tool.name}' is no MCP server; those that are: stoker tools list{place}")
     servers = McpServers(time.monotonic)
     try:
         listed = _with_session(servers, servers.tools(tool))

@@ -298,7 +298,15 @@ ELSEWHERE = {
     "stoker remove NAME": "tests/setup/test_cli_add.py::test_what_is_proposed_for_the_words_of_other_programs_is_typed",
     "stoker launch 1 --model 1": "tests/scenarios/test_agents.py::"
     "test_from_nothing_to_an_agent_that_answers_takes_two_commands",
-    "stoker tools try 1 weather": "tests/tools/test_cli_tools.py::"
+    "stoker fit 1 --cache-type 11": "tests/setup/test_cli_fit_hub.py::"
+    "test_a_short_context_leads_to_a_smaller_cache_and_models_left_out_to_their_paths",
+    "stoker tools list": "tests/tools/test_cli_tools.py::"
+    "test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at",
+    "stoker tools list 1": "tests/tools/test_cli_tools.py::"
+    "test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at",
+    "stoker tools try 1 ARG": "tests/tools/test_cli_tools.py::"
+    "test_one_call_shows_what_a_model_would_get_and_says_why_it_failed",
+    "stoker tools try 1 1": "tests/tools/test_cli_tools.py::"
     "test_what_doctor_proposes_for_a_tool_that_does_not_answer_shows_what_is_wrong",
     "stoker launch 11 --anyway": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
     "stoker cluster status 1": "tests/ray/cli/test_cli_cluster.py::"

@@ -66,7 +66,7 @@ def test_one_call_shows_what_a_model_would_get_and_says_why_it_failed(file: str)
     tried = run.invoke(app, ["try", "web", "height of the Eiffel tower", "--config", file])
     assert (tried.exit_code, tried.output.splitlines()[:3]) == (0, ["Tower", "https://a.example/", "330 m"])
     Site.status = 403
-    tried = run.invoke(app, ["try", "web", "x", "--config", file, "--json"])
+    tried = run.invoke(app, ["try", "web", "ARG", "--config", file, "--json"])
     assert (tried.exit_code, json.loads(tried.output)["error"]) == (1, "unavailable")
     assert "search.formats" in json.loads(tried.output)["why"]
 
@@ -92,6 +92,10 @@ def test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at(tmp_path: Pat
     assert listed == "add: Add two numbers.\nforget (may change things): Change things.\n"
     tried = run.invoke(app, ["try", "desk", "add", '{"a": 1, "b": 2}', *config])
     assert (tried.exit_code, tried.output.split("\n")[0]) == (0, "the sum is 3")
+    path.write_text(f'{path.read_text()}[tools.web]\nkind = "searxng"\nbase_url = "http://127.0.0.1:1/"\n')
+    proposed = str(run.invoke(app, ["list", "web", *config]).exception).rpartition(": stoker tools ")[2]
+    assert "desk: mcp by mcp: " in run.invoke(app, proposed.split()).output
+    path.write_text(path.read_text().partition("[tools.web]")[0])
     refused = run.invoke(app, ["try", "desk", "tell", *config])
     assert "has no tool 'tell'; it has add, forget, gone" in str(refused.exception)
     (found,) = findings(load(path))

@@ -60,7 +60,8 @@ def fit(
 
         _check_cache_type(cache_type)
         given, place = _given(device_memory), options.same_place(config, None)
-        asked = fit_repository.HubQuestion(target, context, parallel or 1, cache_type, given, place)
+        memory = f" --device-memory {shlex.quote(device_memory)}" if device_memory else ""
+        asked = fit_repository.HubQuestion(target, context, parallel or 1, cache_type, given, memory, place)
         fit_repository.show(asked, machine(), held_by_models(running_status(config, state)), json)
         return
     from stoker.domain.errors import UnreadableModel

@@ -29,6 +29,8 @@ class HubQuestion(NamedTuple):
     cache_type: str | None
     devices: list[Device] | None
     """What to act as; None: what this machine has."""
+    memory: str
+    """The option that says what to act as, behind a command that is proposed."""
     place: str
     """The options of the command that say which Stoker is meant; empty: none."""
 
@@ -106,10 +108,10 @@ def _print(
     is_short = asked.context is None and (best.context or 0) < min(ROOMY[0], best.trained or ROOMY[0])
     if is_short and asked.cache_type is None:
         smaller = "q8_0" if best.file.endswith(".gguf") else "fp8"
-        typed = f"stoker fit {shlex.quote(asked.target)} --cache-type {smaller}{asked.place}"
+        typed = f"stoker fit {shlex.quote(asked.target)} --cache-type {smaller}{asked.memory}{asked.place}"
         terminal.say(f"for nearly twice the context: {typed}")
     wanted = shlex.quote(name if best.file == "./" else f"{name}/{best.file}")
-    terminal.say(f"next: stoker stage hf:{wanted}{asked.place}")
+    terminal.say(f"next: stoker add hf:{wanted}{asked.place}")
 
 
 def show_choices(found: Sequence[Choice], devices: Sequence[Device], parallel: int, is_numbered: bool = False) -> None:
