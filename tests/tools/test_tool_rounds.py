@@ -54,7 +54,7 @@ FETCHER = Tool(name="pages", kind=ToolService.FETCH)
 async def events_of(client: RawClient) -> list[SseEvent]:
     head = await client.head()
     assert head.status == 200
-    return [event async for event in client.events(head)]
+    return [event async for event in client.events(head) if event.data]  # the others are pings
 
 
 def message_of(events: list[SseEvent]) -> dict[str, Any]:
