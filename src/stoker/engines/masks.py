@@ -163,7 +163,14 @@ _EMPTY = {
     Api.HIP: "ROCR_VISIBLE_DEVICES",
     Api.VULKAN: "GGML_VK_VISIBLE_DEVICES",
 }
-"""The variables by which an interface shows nothing when they are empty. Level Zero has none."""
+"""The variables by which an interface shows nothing when they are empty.
+
+CUDA: "CUDA Environment Variables" of its programming guide. ROCr: `RvdFilter::SelectZeroDevices` (amd_filter_device.cpp)
+takes a variable that is set and empty for no device; HIP itself (rocdevice.cpp) takes an empty one for all.
+llama.cpp: `ggml_vk_instance_init` (ggml-vulkan.cpp) takes the devices that are listed, and lists all only if the variable
+is not set. Level Zero has none: `ExecutionEnvironment::parseAffinityMask` of Intel's driver (compute-runtime) takes an
+empty ZE_AFFINITY_MASK for all devices; there `--device` alone keeps an engine away from them.
+"""
 
 
 def masked(serve: Serve, slot: Slot | None, machine: MachineCards) -> Serve:
