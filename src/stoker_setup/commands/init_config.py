@@ -58,17 +58,18 @@ def head_text(found: MachineInventory, port: int) -> str:
 
 def _slots(slots: list[GpuSlot], in_main_memory: Sequence[str]) -> list[str]:
     if not slots:
-        where = (
-            f"in main memory, on {comment(', '.join(in_main_memory))} or the CPU" if in_main_memory else "on the CPU"
-        )
-        found = "No GPU with memory of its own was found" if in_main_memory else "No GPU was found"
+        found, where = "No GPU was found", "on the CPU"
+        if in_main_memory:
+            which = comment(", ".join(in_main_memory))
+            found, where = "No GPU with memory of its own was found", f"in main memory, on {which} or the CPU"
         return [f"# {found}: models run {where}, one at a time.", "[slots.cpu]", "devices = []", ""]
     lines = []
     for name, word, gpu in slots:
         known = f", {size(gpu.memory)}" if gpu.memory else ""
+        named = f"devices = [{word if isinstance(word, int) else quote(word)}]"
         lines += [
             f"[slots.{name}]               # one model at a time; with `memory`, as many as fit",
-            f"devices = [{word if isinstance(word, int) else quote(word)}]                # {comment(gpu.name)}{known}, {comment(gpu.uuid)}",
+            f"{named:<29}# {comment(gpu.name)}{known}, {comment(gpu.uuid)}",
             "",
         ]
     return lines
