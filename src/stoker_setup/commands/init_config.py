@@ -70,8 +70,10 @@ def _slots(slots: list[GpuSlot], in_main_memory: Sequence[str]) -> list[str]:
         lines += [
             f"[slots.{name}]               # one model at a time; with `memory`, as many as fit",
             f"{named:<29}# {comment(gpu.name)}{known}, {comment(gpu.uuid)}",
-            "",
         ]
+        if gpu.memory is None:
+            lines += ['# memory = "12GiB"            # what it has: its driver does not say, so nothing is counted']
+        lines += [""]
     return lines
 
 

@@ -113,7 +113,8 @@ def read(model: str) -> Shape:
 
 
 def devices_for(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> list[Device]:
-    """Which of the machine's devices the serve would use; none: main memory.
+    """Which of the machine's devices the serve would use; none: main memory. Of devices whose drivers do not show their
+    size, each has its part of the slot's `memory`.
 
     1. those that its slot names, all without names
     2. of these those that its engine is built for, if that is known and any are
@@ -123,6 +124,9 @@ def devices_for(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> l
         return []
     words = slot.devices if slot is not None else ()
     named = chosen(devices, words)  # 1
+    if slot is not None and slot.memory is not None:
+        each = slot.memory // max(1, len(named))
+        named = [replace(one, total=each) if one.total is None else one for one in named]
     apis = engine_of(serve.engine).computes_with(serve)
     if apis is not None:
         return [device for device in named if can_use(device.vendor, apis)] or named  # 2
@@ -136,8 +140,9 @@ def devices_for(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> l
 def why_unused(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> str:
     """Which of the devices that its slot names are not counted, and why; empty: all are."""
     used = devices_for(serve, slot, devices)
+    counted = {one.uuid for one in used}
     named = chosen(devices, slot.devices if slot is not None else ())
-    unused = [f"{one.vendor}:{one.index} ({one.name})" for one in named if one not in used]
+    unused = [f"{one.vendor}:{one.index} ({one.name})" for one in named if one.uuid not in counted]
     if not used or not unused:
         return ""
     title, apis = engine_of(serve.engine).title, engine_of(serve.engine).computes_with(serve)
