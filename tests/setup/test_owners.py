@@ -1,18 +1,24 @@
-"""What owners of usual machines see, from `init` to the page: two Intel cards, a GPU inside an AMD processor, two unequal
-NVIDIA cards, and cards of two vendors. The drivers and tools are fakes; the commands are real.
+"""What owners of usual machines see, from `init` to the page: two Intel cards, a GPU inside an AMD processor, two
+unequal NVIDIA cards, cards of two vendors. The drivers and tools are fakes; the commands are real.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from tests.fleet.memory.device_trees import GIB, nvml, write
 from tests.fleet.memory.model_files import llama
+from tests.scenarios.plane import poll
 
 from stoker.cli.main import run
 from stoker.fleet.memory import devices
@@ -252,3 +258,61 @@ def test_room_that_earlier_prompts_may_take_in_main_memory_is_said_where_it_lack
         file.write_text(file.read_text().replace('name = "a"\n', f'name = "a"\n{line}\n'))
         assert owner.reads("fit", "a")[0]["warnings"] == []
         file.write_text(file.read_text().replace(f"{line}\n", ""))
+
+
+LIBRARY = """
+from types import SimpleNamespace
+CARDS = {cards!r}
+class NVMLError(Exception): pass
+def nvmlInit(): pass
+def nvmlSystemGetDriverVersion(): return "570.1"
+def nvmlDeviceGetCount(): return len(CARDS)
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetName(card): return CARDS[card][0]
+def nvmlDeviceGetMemoryInfo(card): return SimpleNamespace(total=CARDS[card][1] << 30, free=CARDS[card][1] << 30)
+def nvmlDeviceGetPciInfo(card): return SimpleNamespace(busId=CARDS[card][2])
+def nvmlDeviceGetUUID(card): return CARDS[card][3]
+"""
+
+
+def test_a_stoker_that_starts_says_what_its_device_numbers_mean_and_shows_the_cards(
+    home: Path, tmp_path: Path, port: int
+) -> None:
+    (tmp_path / "pynvml.py").write_text(LIBRARY.format(cards=GAMING))
+    Path("stoker.toml").write_text(f"""
+[front_door]
+port = {port}
+[paths]
+state = "state"
+logs = "logs"
+[slots.gpu0]
+devices = [0]
+[[serve]]
+name = "a"
+model = "a.gguf"
+slot = "gpu0"
+""")
+    llama(Path("a.gguf"))
+    code = "from stoker.cli.entry import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "up"], env=os.environ | {"PYTHONPATH": str(tmp_path)}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    ) as stoker:  # fmt: skip
+        try:
+            poll(lambda: devices_of(port), "the cards are read")
+            shown = devices_of(port)
+        finally:
+            stoker.send_signal(signal.SIGTERM)
+        said = stoker.communicate()[0]
+    assert [(card["name"], card["title"], card["memory"]) for card in shown] == [
+        ("nvidia:0", "RTX 3060", 12 * GIB), ("nvidia:1", "RTX 4090", 24 * GIB)
+    ]  # fmt: skip
+    assert "device numbers: CUDA by itself counts from the fastest device on" in said
+
+
+def devices_of(port: int) -> list[dict[str, Any]]:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/status", timeout=10) as answer:
+            return list(json.load(answer).get("devices", []))
+    except OSError:
+        return []
