@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.domain.access import ListenSettings, Media, Paths, ResponseStorage, Settings
     from stoker.domain.serve import Serve, Slot
-    from stoker.fleet.memory.devices import DeviceProbe
+    from stoker.fleet.memory.devices import Device, DeviceProbe
     from stoker.fleet.memory.host import HostMemory
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -390,8 +390,7 @@ def accelerators(probe: DeviceProbe, main: HostMemory, in_main_memory: Sequence[
     part = "accelerators"
     found, notes = probe.devices(), probe.notes()
     words = [
-        f"{device.vendor} {device.index}: {device.name}, {figures.size(device.free)} of "
-        f"{figures.size(device.total)} free, {device.driver or 'unknown'} driver"
+        f"{device.vendor} {device.index}: {device.name}, {_memory(device)}, {device.driver or 'unknown'} driver"
         for device in found
     ]
     where = "on the CPU"
@@ -406,6 +405,13 @@ def accelerators(probe: DeviceProbe, main: HostMemory, in_main_memory: Sequence[
             "without it Stoker uses `memory` of serves, and estimates", "stoker fit",
         )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, detail)
+
+
+def _memory(device: Device) -> str:
+    if device.total is None:
+        return "memory unknown"
+    total = figures.size(device.total)
+    return total if device.free is None else f"{figures.size(device.free)} of {total} free"
 
 
 def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:

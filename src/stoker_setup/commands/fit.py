@@ -293,7 +293,7 @@ def _sentences(report: FitReport, unused: str, start: Callable[[str], str]) -> l
         lines.append(f"  most at once with {context} tokens: {report.parallel}{more}")
     lines += [f"  fits with `{proposal.setting}`: {proposal.costs}" for proposal in report.proposals]
     if report.fit.answer is FitAnswer.UNKNOWN:
-        lines.append("  next: give the size with --device-memory, or as `memory` of the slot")
+        lines.append("  next: give the size with --device-memory, or as `memory` of the serve")
     elif report.fit.answer is FitAnswer.TOO_LARGE:
         lines.append(f"  next: {_way_out(report)}")
     elif not report.problems:

@@ -116,7 +116,8 @@ def report(found: MachineInventory) -> None:
     from stoker.engines.registry import DEFAULT
 
     for slot in serve_plan.gpu_slots(found.gpus):
-        terminal.say(f"GPU     {slot.word}: {slot.gpu.name}, {figures.size(slot.gpu.memory)}")
+        memory = "memory unknown" if slot.gpu.memory is None else figures.size(slot.gpu.memory)
+        terminal.say(f"GPU     {slot.word}: {slot.gpu.name}, {memory}")
     if not found.gpus and found.in_main_memory:
         which = ", ".join(found.in_main_memory)
         terminal.say(
@@ -203,10 +204,7 @@ def _document(
     return {
         "path": str(path),
         "problems": problems,
-        "gpus": [
-            {"index": g.index, "uuid": g.uuid, "name": g.name, "memory": g.memory, "vendor": g.vendor}
-            for g in found.gpus
-        ],
+        "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name, "memory": g.memory} for g in found.gpus],
         "models": [{"path": str(m.path), "size": m.size, "origin": m.origin or None} for m in found.models],
         "ignored": [*found.unusable, *found.left_out],
         "serves": [

@@ -72,7 +72,7 @@ def _slots(slots: list[GpuSlot], in_main_memory: Sequence[str]) -> list[str]:
             f"{named:<29}# {comment(gpu.name)}{known}, {comment(gpu.uuid)}",
         ]
         if gpu.memory is None:
-            lines += ['# memory = "12GiB"            # what it has: its driver does not say, so nothing is counted']
+            lines += ['# Its driver does not show its memory: say what each serve may take, as `memory = "12GiB"`.']
         lines += [""]
     return lines
 

@@ -473,7 +473,7 @@ class Intel:
         if not silent:
             return []
         return [
-            f"intel: the driver does not show how much memory {', '.join(silent)} has: give the slot a `memory`, or "
+            f"intel: the driver does not show how much memory {', '.join(silent)} has: give its serves a `memory`, or "
             "`--device-memory` to `stoker fit`"
         ]
 

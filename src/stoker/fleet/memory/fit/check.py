@@ -114,7 +114,7 @@ def read(model: str) -> Shape:
 
 def devices_for(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> list[Device]:
     """Which of the machine's devices the serve would use; none: main memory. Of devices whose drivers do not show their
-    size, each has its part of the slot's `memory`.
+    size, each has its part of the `memory` of serve or slot.
 
     1. those that its slot names, all without names
     2. of these those that its engine is built for, if that is known and any are
@@ -124,8 +124,8 @@ def devices_for(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> l
         return []
     words = slot.devices if slot is not None else ()
     named = chosen(devices, words)  # 1
-    if slot is not None and slot.memory is not None:
-        each = slot.memory // max(1, len(named))
+    if (declared := _declared(serve, slot)) is not None:
+        each = declared // max(1, len(named))
         named = [replace(one, total=each) if one.total is None else one for one in named]
     apis = engine_of(serve.engine).computes_with(serve)
     if apis is not None:
@@ -435,7 +435,7 @@ def choose_context(
     if not plan.devices and room is not None and host is not None:
         room = min(room, host)
     if room is None:
-        advice = "give its size as `memory` of the slot, or set `context`"
+        advice = "give the serve a `memory`, what it may take, or set `context`"
         return ContextChoice(
             None, shape.context, f'{name} has `context = "auto"`, and memory is unknown: {advice}'
         )  # 1
