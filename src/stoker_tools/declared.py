@@ -20,6 +20,7 @@ import msgspec
 from stoker.domain.answer import SEALED_BY_TOOLS
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
+from stoker.domain.prompt import RESULTS, SOURCES
 from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
 from stoker.request.codec.server_tools import is_clients
 from stoker.request.translate.neutral.calls import short_name
@@ -253,6 +254,8 @@ class Written(NamedTuple):
     tools: Raw | None
     """The client's own list, which a response repeats; None: it has none."""
     tool_choice: Raw | None
+    include: frozenset[str] = frozenset()
+    """See `Prompt.include`."""
 
 
 class FunctionNames(NamedTuple):
@@ -288,6 +291,7 @@ def write_functions(
     """
     fields: dict[str, Any] = dict(declared.fields)
     tools, choice = fields.get("tools"), fields.get("tool_choice")
+    include: frozenset[str] = frozenset()
     if dialect is Dialect.CHAT:
         fields.pop("web_search_options", None)
     given = _list_of(tools, "tools") if tools is not None and bytes(tools) != b"null" else []
@@ -323,11 +327,12 @@ def write_functions(
         if "input" in fields:
             history = declared.history
             fields["input"] = _responses_history(declared.fields["input"], names, text, open_seal, history, results)
-        include = _decoded(fields.get("include"))
-        if isinstance(include, list):
-            fields["include"] = [one for one in include if one != "web_search_call.action.sources"]
+        asked = _decoded(fields.get("include"))
+        if isinstance(asked, list):
+            include = frozenset(one for one in asked if one in (SOURCES, RESULTS))
+            fields["include"] = [one for one in asked if one not in (SOURCES, RESULTS)]
         tools = _without_secrets(tools)
-    return Written(msgspec.json.encode(fields), tools, choice)
+    return Written(msgspec.json.encode(fields), tools, choice, include)
 
 
 def _mcp_label(tool: Any) -> str | None:

@@ -67,7 +67,7 @@ from stoker_tools.mcp_declared import McpFunction, object_of
 from stoker_tools.reading import AnswerSoFar, RoundReader, visible
 from stoker_tools.result_text import cut_results, model_text
 from stoker_tools.running import CallResult, ToolRunner
-from stoker_tools.search import SearchQuery, ToolFailed
+from stoker_tools.search import SearchQuery, ToolFailed, off_the_loop
 from stoker_tools.tables import LoopLimits, Missing, Tool
 
 _DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
@@ -490,6 +490,7 @@ class ToolAttempts:
         for name, value in (("tools", self._written.tools), ("tool_choice", self._written.tool_choice)):
             if value is not None:
                 prompt.echoed[name] = value
+        prompt.include = self._written.include
         follows = self._translator if self._is_streamed else None
         self._reader = RoundReader(self._loop, self._answer, None if self.is_pinned else self._first)
         return AnswerReading(self._reader, follows=follows)
@@ -619,6 +620,9 @@ class ToolAttempts:
             most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
             result = await self._tools.runner.run(tool, offer.query(run.argument), most)
         self._record(tool, result)
+        if self._fetches:
+            size = sum(len(page.text) for page in result.pages)
+            self._known |= await off_the_loop(size, _addresses_of, result.pages)
         return self._loop.on_result(run.call.id, result.pages, result.error, result.seconds)
 
     def _record(self, tool: Tool, result: CallResult) -> None:
@@ -633,8 +637,6 @@ class ToolAttempts:
         results: list[Block] = []
         for asked, call in self._loop.results:
             results.append(ToolResult(asked.id, [Text(self._tools.text_of(call))]))
-            for page in call.pages if self._fetches else ():
-                self._known.update((same_address(page.url), *addresses_in(page.text)))
         said: list[Block] = [block for block in reader.blocks if not isinstance(block, ServerCall | McpListing)]
         self._turns += (Turn(Role.ASSISTANT, said), Turn(Role.USER, results))
 
@@ -705,6 +707,11 @@ def _addresses(prompt: Prompt) -> set[str]:
     """
     said = (block for turn in prompt.turns if turn.role is Role.USER for block in turn.blocks)
     return {address for block in said for text in _texts(block) for address in addresses_in(text)}
+
+
+def _addresses_of(pages: Sequence[WebPage]) -> set[str]:
+    """Those of the pages, and those that stand in them."""
+    return {address for page in pages for address in (same_address(page.url), *addresses_in(page.text))}
 
 
 def _texts(block: Block) -> list[str]:

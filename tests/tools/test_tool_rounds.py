@@ -38,6 +38,7 @@ from tests.tools.tool_stage import (
 )
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.prompt import RESULTS, SOURCES
 from stoker.domain.serve import FallbackCause, Translation
 from stoker_lab.testing.client import RawClient, SseEvent, compose_request
 from stoker_tools import planner
@@ -189,6 +190,35 @@ def test_a_responses_client_gets_items_events_and_true_citations(is_streamed: bo
             assert part["text"][cited["start_index"] : cited["end_index"]] == cited["url"] == "https://a.example/one"
             assert found["tools"] == [WEB]
             assert found["usage"]["total_tokens"] == 52
+
+    played()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("asked", [[], [SOURCES], [RESULTS, "reasoning.encrypted_content"]])
+def test_sources_and_results_of_a_search_are_told_if_the_client_asks(asked: list[str], is_streamed: bool) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(responses(WEB, include=asked, stream=is_streamed))
+            for answer in (called(search_for()), worded("330 m")):
+                talk = await stage.asked()
+                stream(talk, answer) if is_streamed else talk.reply(answer)
+            if is_streamed:
+                events = [event.json() for event in await events_of(client)]
+                done = [one["item"] for one in events if one["type"] == "response.output_item.done"]
+                assert done == events[-1]["response"]["output"]
+                search = done[0]
+            else:
+                reply = await client.reply()
+                assert "lossy:include" not in (reply.header("x-stoker-translation") or "")
+                search = reply.json()["output"][0]
+            urls = ["https://a.example/one", "https://b.example/two"]
+            assert [one["url"] for one in search["action"].get("sources", ())] == (urls if SOURCES in asked else [])
+            assert ("sources" in search["action"], "results" in search) == (SOURCES in asked, RESULTS in asked)
+            assert [one["url"] for one in search.get("results", ())] == (urls if RESULTS in asked else [])
 
     played()
 
@@ -470,6 +500,21 @@ def test_a_large_conversation_is_searched_for_addresses_off_the_loop(monkeypatch
     played()
     assert threads
     assert threading.main_thread() not in threads
+
+
+@story(CHAT_ONLY)
+async def test_an_address_that_a_page_names_may_be_fetched_next(stage: Stage) -> None:
+    async with web() as site:
+        address = f"http://site.example:{site.port}"
+        site.answer = lambda path: http(f"{'word ' * 20_000} see {address}/two".encode(), "text/plain")
+        use(stage, Tool(name="pages", kind=ToolService.FETCH, max_tokens=50_000))
+        client = await stage.client()
+        await client.send(messages(FETCH, text=f"Read {address}/one"))
+        (await stage.asked()).reply(called(fetch_of(f"{address}/one")))
+        (await stage.asked()).reply(called(fetch_of(f"{address}/two")))
+        (await stage.asked()).reply(worded("no"))
+        assert (await client.reply()).status == 200
+        assert site.asked == ["/one", "/two"]
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
