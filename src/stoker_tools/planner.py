@@ -1,6 +1,7 @@
 """Which requests leave tools to the server, and what is done around each attempt of one.
 
-    prepare    the tools of a request that the caller may use become functions; who cannot go on without is refused
+    prepare    the tools of a request that the caller may use become functions; who cannot go on without is refused;
+               what such tools did in earlier turns becomes calls of functions, and their results
     reading    each round is read by a `RoundReader`, which keeps calls of these functions from the client
     repair     a round that calls them is over: they run while no lease is held, and the model goes on
 
@@ -129,12 +130,12 @@ class ServerTools(ToolPlanner):
         dialect = endpoint.dialect
         if dialect not in _DIALECTS:
             return None
-        declared = await context.process(read_declared, dialect, request.body)
-        if not declared.tools:
-            return None
         formatter, plan = self.upstream_client.formatter, candidates.plan
         runs_them = frozenset(one.serve.name for one in plan if self._runs_them(one.serve, endpoint))
         if len(runs_them) == len(plan):
+            return None
+        declared = await context.process(read_declared, dialect, request.body)
+        if not declared.tools and not declared.has_calls:
             return None
         offers = self._offers(request.caller, declared)
         servers = self._servers(request.caller, declared)
@@ -146,7 +147,8 @@ class ServerTools(ToolPlanner):
             # Who cannot run them and would be asked next would invent what they say.
             able = tuple(one for one in plan if one.serve.name in runs_them)
             return PreparedRequest(request.fields, request.body, Candidates(able, candidates.hooks))
-        if not offers and not servers:
+        is_offered = bool(offers or servers)
+        if not is_offered and not declared.has_calls:
             return None
         taken = declared.functions
         by_name = {_function_name(kind, dialect, taken): offer for kind, offer in offers.items()}
@@ -171,16 +173,17 @@ class ServerTools(ToolPlanner):
         used_offers = [*offers.values(), *servers]
         losses = [f"lossy:{loss}" for offer in used_offers for loss in offer.declared.losses]
         used = "+".join(sorted({offer.tool.name for offer in used_offers}))
-        notes = (*dict.fromkeys(losses), f"tools:{used}")
+        notes = (*dict.fromkeys(losses), f"tools:{used}") if is_offered else ()
         as_sent = request.fields, request.body
+        rewritten = (fields, written.body) if runs_them else None
         plan = tuple(
             replace(one, request=as_sent)
             if one.serve.name in runs_them
-            else replace(one, must_read=True, request=(fields, written.body) if runs_them else None)
+            else replace(one, must_read=one.must_read or is_offered, request=rewritten)
             for one in plan
         )
         first = plan[0].request or (fields, written.body)
-        if not endpoint.generates:
+        if not endpoint.generates or not is_offered:
             context.notes += () if first is as_sent else notes
             return PreparedRequest(*first, Candidates(plan, candidates.hooks))
         hooks = ToolAttempts(self, context, by_name, declared, written, bool(fields.stream), candidates.hooks, begun)

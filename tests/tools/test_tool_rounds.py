@@ -50,6 +50,27 @@ FALLING_BACK = a_serve(dialects=frozenset((Dialect.CHAT,)), fallback="b", fallba
 GET = {"name": "get", "input_schema": {"type": "object"}}
 WEB = {"type": "web_search"}
 FETCHER = Tool(name="pages", kind=ToolService.FETCH)
+_USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+ASKS = {
+    MESSAGES: {
+        "content": [{"type": "tool_use", "id": "toolu_1", "name": "web_search", "input": {"query": "x"}}],
+        "stop_reason": "tool_use", "usage": _USAGE,
+    },
+    RESPONSES: {
+        "id": "resp_1", "object": "response", "status": "completed", "usage": _USAGE,
+        "output": [
+            {"type": "function_call", "id": "fc_1", "call_id": "c_1", "name": "web_search", "arguments": '{"query":"x"}'}
+        ],
+    },
+}  # fmt: skip
+"""What a serve of each dialect answers that calls the tool, and what one that does not."""
+SAYS = {
+    MESSAGES: {"content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn", "usage": _USAGE},
+    RESPONSES: {
+        "id": "resp_2", "object": "response", "status": "completed", "usage": _USAGE,
+        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}],
+    },
+}  # fmt: skip
 
 
 async def events_of(client: RawClient) -> list[SseEvent]:
@@ -916,6 +937,53 @@ async def test_results_without_the_seal_are_said_to_be_gone(stage: Stage) -> Non
         talk.reply(worded("It was."))
         assert (await client.reply()).status == 200
         assert site.asked == []
+
+
+@pytest.mark.holds("K")
+@pytest.mark.parametrize("tools", [None, [], "own"])
+@pytest.mark.parametrize("path", [MESSAGES, RESPONSES])
+def test_the_model_still_knows_what_was_found_when_the_tool_is_no_longer_declared(path: str, tools: Any) -> None:
+    @story(a_serve(dialects=frozenset((Dialect.CHAT, Dialect.MESSAGES if path == MESSAGES else Dialect.RESPONSES))))
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            asked: list[Any] = [{"role": "user", "content": "How tall?"}]
+            is_messages = path == MESSAGES
+            await client.send(messages(SEARCH, messages=asked) if is_messages else responses(WEB, input=asked))
+            (await stage.asked()).reply(ASKS[path])
+            (await stage.asked()).reply(SAYS[path])
+            found = (await client.reply()).json()
+            told = [{"role": "assistant", "content": found["content"]}] if is_messages else found["output"]
+            history = [*asked, *told, {"role": "user", "content": "And now?"}]
+            own = GET if is_messages else {"type": "function", "name": "get", "parameters": {"type": "object"}}
+            more = {} if tools is None else {"tools": [own] if tools == "own" else tools}
+            field = "messages" if is_messages else "input"
+            fields = {"model": "a", "max_tokens": 500, field: history, **more}
+            await client.send(compose_request("POST", path, fields, VERSION))
+            talk = await stage.asked()
+            sent = json.dumps(talk.json()[field])
+            assert "The tower is 330 m tall." in sent
+            assert not any(f'"{kind}"' in sent for kind in ("server_tool_use", "web_search_call", "encrypted_content"))
+            assert len(talk.json().get("tools", ())) == (tools == "own")
+            talk.reply(SAYS[path])
+            assert (await client.reply()).status == 200
+            assert len(site.asked) == 1
+
+    played()
+
+
+@pytest.mark.holds("S")
+@story(a_serve(dialects=frozenset((Dialect.RESPONSES,)), translation=Translation(cloud=True)))
+async def test_an_approval_of_what_a_cloud_remembers_is_passed_on(stage: Stage) -> None:
+    use(stage)
+    client = await stage.client()
+    item = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
+    await client.send(responses({"type": "mcp", "server_label": "docs"}, input=[item]))
+    talk = await stage.asked()
+    assert talk.json()["input"] == [item]
+    talk.reply(SAYS[RESPONSES])
+    assert (await client.reply()).status == 200
 
 
 @pytest.mark.holds("S")
