@@ -35,7 +35,7 @@ from stoker.domain.answer import (
 from stoker.domain.decision import Attempt, Candidate, ToolRecord
 from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import ClientError, StokerError
-from stoker.domain.prompt import Block, Choice, Prompt, Role, Text, ToolChoice, ToolResult, Turn
+from stoker.domain.prompt import Block, Choice, Prompt, Role, Text, ToolCall, ToolChoice, ToolResult, Turn
 from stoker.domain.serve import Serve
 from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
 from stoker.exchange.attempts import AttemptHooks
@@ -640,8 +640,17 @@ class ToolAttempts:
         results: list[Block] = []
         for asked, call in self._loop.results:
             results.append(ToolResult(asked.id, [Text(self._tools.text_of(call))]))
-        said: list[Block] = [block for block in reader.blocks if not isinstance(block, ServerCall | McpListing)]
+        said: list[Block] = [
+            self._shortened(block) for block in reader.blocks if not isinstance(block, ServerCall | McpListing)
+        ]
         self._turns += (Turn(Role.ASSISTANT, said), Turn(Role.USER, results))
+
+    def _shortened(self, block: Block) -> Block:
+        """A call that was too long to run goes back to the model without its arguments."""
+        if not isinstance(block, ToolCall) or block.name not in self._offers:
+            return block
+        is_too_long = self._loop.is_too_long(block.name, len(block.arguments))
+        return replace(block, arguments="{}") if is_too_long else block
 
     def _next_prompt(self, is_last: bool) -> Prompt | None:
         """None: no token of output is left."""

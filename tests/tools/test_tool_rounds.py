@@ -15,7 +15,7 @@ from anthropic.types import Message, RawMessageStreamEvent
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
-from tests.gateway.flow_stage import Stage, a_serve, story
+from tests.gateway.flow_stage import PATIENCE, Stage, Talk, a_serve, story
 from tests.tools.tool_stage import (
     CHAT,
     FETCH,
@@ -24,6 +24,7 @@ from tests.tools.tool_stage import (
     SEARCH,
     called,
     chat,
+    event_of,
     fetch_of,
     fetcher_for,
     http,
@@ -59,7 +60,7 @@ ASKS = {
     RESPONSES: {
         "id": "resp_1", "object": "response", "status": "completed", "usage": _USAGE,
         "output": [
-            {"type": "function_call", "id": "fc_1", "call_id": "c_1", "name": "web_search", "arguments": '{"query":"x"}'}
+            {"type": "function_call", "call_id": "c_1", "name": "web_search", "arguments": '{"query":"x"}'}
         ],
     },
 }  # fmt: skip
@@ -71,6 +72,19 @@ SAYS = {
         "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}],
     },
 }  # fmt: skip
+
+
+def begin_call(talk: Talk, name: str, arguments: str) -> None:
+    """A text, and a call that goes on."""
+    talk.begin()
+    talk.say("Let me look.")
+    call = {"index": 0, "id": "call_0", "type": "function", "function": {"name": name, "arguments": arguments}}
+    talk.chunk(event_of({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}))
+
+
+def grow_call(talk: Talk, arguments: str) -> None:
+    call = {"index": 0, "function": {"arguments": arguments}}
+    talk.chunk(event_of({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}))
 
 
 async def events_of(client: RawClient) -> list[SseEvent]:
@@ -429,6 +443,55 @@ async def test_broken_arguments_go_back_to_the_model_and_the_block_is_valid(stag
         assert len(site.asked) == 1
 
 
+@pytest.mark.holds("D")
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_call_whose_arguments_do_not_end_is_cut_off_and_the_model_is_told(is_streamed: bool) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(messages(SEARCH, stream=is_streamed))
+            talk = await stage.asked()
+            endless = "web_search", json.dumps({"query": "x" * 20_000})
+            if is_streamed:
+                begin_call(talk, *endless)  # which never ends
+            else:
+                talk.reply(called(endless))
+            talk = await stage.asked()
+            asked, result = talk.json()["messages"][-2:]
+            assert result["content"].startswith("Error query_too_long")
+            assert len(asked["tool_calls"][0]["function"]["arguments"]) < 100
+            stream(talk, worded("no")) if is_streamed else talk.reply(worded("no"))
+            found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
+            result = next(one for one in found["content"] if one["type"] == "web_search_tool_result")
+            assert result["content"]["error_code"] == "query_too_long"
+            assert site.asked == []
+
+    played()
+
+
+@story(CHAT_ONLY, keep_alive=0.02)
+async def test_while_the_model_writes_what_the_client_does_not_see_there_are_pings(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH, stream=True))
+        talk = await stage.asked()
+        begin_call(talk, "web_search", '{"query":"')
+        events = client.events(await client.head())
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                event = asyncio.ensure_future(anext(events))
+                while not event.done():
+                    grow_call(talk, "x")
+                    await asyncio.sleep(0.002)
+                if (await event).json()["type"] == "ping":
+                    break
+        await client.close()
+        stage.decisions.clear()
+
+
 @pytest.mark.holds("E")
 @story(CHAT_ONLY)
 async def test_equal_calls_run_once_and_the_last_round_is_in_words(stage: Stage) -> None:
@@ -615,7 +678,38 @@ async def test_a_client_that_leaves_ends_the_tool(stage: Stage) -> None:
 @pytest.mark.holds("J")
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_serve_that_fails_in_a_later_round_is_not_replaced_and_no_tool_runs_twice(is_streamed: bool) -> None:
-    @story(FALLING_BACK, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
+    @pytest.mark.holds("J")
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_serve_that_is_busy_in_a_later_round_is_asked_once_more(times: int, is_streamed: bool) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(messages(SEARCH, stream=is_streamed))
+            talk = await stage.asked()
+            stream(talk, called(search_for())) if is_streamed else talk.reply(called(search_for()))
+            for _ in range(times):
+                (await stage.asked()).reply(OUT, "503 Service Unavailable", "retry-after: 0")
+            if times == 2:
+                if is_streamed:
+                    assert (await events_of(client))[-1].json()["type"] == "error"
+                else:
+                    assert (await client.reply()).status == 503
+                assert stage.talks.empty()
+                return
+            talk = await stage.asked()
+            assert "330 m" in talk.json()["messages"][-1]["content"]
+            stream(talk, worded("330 m")) if is_streamed else talk.reply(worded("330 m"))
+            found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
+            assert found["content"][-1]["text"] == "330 m"
+            assert len(site.asked) == 1
+
+    played()
+
+
+@story(FALLING_BACK, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
     async def played(stage: Stage) -> None:
         async with web() as site:
             use(stage, searxng(site))

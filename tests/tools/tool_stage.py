@@ -168,11 +168,11 @@ def stream(talk: Talk, answer: dict[str, Any]) -> None:
             {"tool_calls": [start]},
             {"tool_calls": [{"index": at, "function": {"arguments": arguments[half:]}}]},
         ):
-            talk.chunk(_event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
-    talk.chunk(_event({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}))
-    talk.chunk(_event({"choices": [], "usage": answer["usage"]}) + b"data: [DONE]\n\n")
+            talk.chunk(event_of({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
+    talk.chunk(event_of({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}))
+    talk.chunk(event_of({"choices": [], "usage": answer["usage"]}) + b"data: [DONE]\n\n")
     talk.send(b"0\r\n\r\n")
 
 
-def _event(document: dict[str, Any]) -> bytes:
+def event_of(document: dict[str, Any]) -> bytes:
     return b"data: %b\n\n" % json.dumps(document).encode()
