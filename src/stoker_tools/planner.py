@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stoker.access.caller import Caller
+from stoker.access.limits import Amounts
 from stoker.access.quota import ASSUMED_OUTPUT
 from stoker.domain.answer import (
     Answer,
@@ -516,7 +517,7 @@ class ToolAttempts:
 
     async def repair(self, request: UpstreamRequest) -> UpstreamRequest | None:
         """Run the tools; then the request with their results, or None, if the client has to go on. If that exceeds the
-        context, `repair` is asked again, and cuts the results.
+        context, `repair` is asked again, and cuts the results. If it exceeds a limit of the key, it is the last round.
         """
         if self._is_passed_on and self._inner is not None:
             return await self._inner.repair(request)
@@ -573,8 +574,16 @@ class ToolAttempts:
         if prompt is None:
             self._finish(StopReason.LENGTH)
             return None
-        self._context.token_count = "", None
-        return await self._context.process(self._tools.upstream_client.formatter.with_prompt, request, prompt)
+        context = self._context
+        context.token_count = "", None
+        following = await context.process(self._tools.upstream_client.formatter.with_prompt, request, prompt)
+        if context.charge is not None:
+            used = Amounts(self._answer.tokens.input or 0, self._answer.tokens.output or 0)
+            budget = following.fields.output_budget()
+            if not context.charge.reserve_round(used, len(following.body), budget, must_fit=not is_last):
+                self._loop.stop()
+                return await self._ask_again(request, is_last=True)
+        return following
 
     @property
     def _max_context(self) -> int | None:

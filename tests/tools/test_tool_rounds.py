@@ -22,6 +22,7 @@ from tests.tools.tool_stage import (
     MESSAGES,
     RESPONSES,
     SEARCH,
+    VERSION,
     called,
     chat,
     event_of,
@@ -39,8 +40,9 @@ from tests.tools.tool_stage import (
 )
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.key import Key, UsageLimits
 from stoker.domain.prompt import RESULTS, SOURCES
-from stoker.domain.serve import FallbackCause, Translation
+from stoker.domain.serve import FallbackCause, Secret, Translation
 from stoker_lab.testing.client import RawClient, SseEvent, compose_request
 from stoker_tools import planner
 from stoker_tools.result_text import GONE
@@ -51,6 +53,7 @@ FALLING_BACK = a_serve(dialects=frozenset((Dialect.CHAT,)), fallback="b", fallba
 GET = {"name": "get", "input_schema": {"type": "object"}}
 WEB = {"type": "web_search"}
 FETCHER = Tool(name="pages", kind=ToolService.FETCH)
+TOKENS = {"prompt_tokens": 900, "completion_tokens": 5}
 _USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
 ASKS = {
     MESSAGES: {
@@ -382,7 +385,6 @@ def test_a_client_that_wants_no_call_gets_none(request_bytes: bytes) -> None:
 
 
 BLOCKS = [{"type": "server_tool_use", "name": ["x"], "id": 1}, {"type": "web_search_tool_result", "content": 5}]
-VERSION = (("anthropic-version", "2023-06-01"),)
 
 
 @pytest.mark.parametrize(
@@ -678,7 +680,26 @@ async def test_a_client_that_leaves_ends_the_tool(stage: Stage) -> None:
 @pytest.mark.holds("J")
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_serve_that_fails_in_a_later_round_is_not_replaced_and_no_tool_runs_twice(is_streamed: bool) -> None:
-    @pytest.mark.holds("J")
+    @story(FALLING_BACK, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(messages(SEARCH, stream=is_streamed))
+            talk = await stage.asked()
+            stream(talk, called(search_for())) if is_streamed else talk.reply(called(search_for()))
+            (await stage.asked()).reply({"error": {"message": "out"}}, "500 Internal Server Error")
+            if is_streamed:
+                assert (await events_of(client))[-1].name == "error"
+            else:
+                assert (await client.reply()).status == 502
+            assert stage.talks.empty()
+            assert len(site.asked) == 1
+
+    played()
+
+
+@pytest.mark.holds("J")
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_serve_that_is_busy_in_a_later_round_is_asked_once_more(times: int, is_streamed: bool) -> None:
@@ -704,25 +725,6 @@ def test_a_serve_that_is_busy_in_a_later_round_is_asked_once_more(times: int, is
             stream(talk, worded("330 m")) if is_streamed else talk.reply(worded("330 m"))
             found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
             assert found["content"][-1]["text"] == "330 m"
-            assert len(site.asked) == 1
-
-    played()
-
-
-@story(FALLING_BACK, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
-    async def played(stage: Stage) -> None:
-        async with web() as site:
-            use(stage, searxng(site))
-            client = await stage.client()
-            await client.send(messages(SEARCH, stream=is_streamed))
-            talk = await stage.asked()
-            stream(talk, called(search_for())) if is_streamed else talk.reply(called(search_for()))
-            (await stage.asked()).reply({"error": {"message": "out"}}, "500 Internal Server Error")
-            if is_streamed:
-                assert (await events_of(client))[-1].name == "error"
-            else:
-                assert (await client.reply()).status == 502
-            assert stage.talks.empty()
             assert len(site.asked) == 1
 
     played()
@@ -773,6 +775,24 @@ def test_what_an_attempt_wrote_that_the_client_never_got_numbers_nothing(is_chat
             assert text[cited["url_citation"]["start_index"] :] == cited["url_citation"]["url"]
 
     played()
+
+
+POOR = Key("poor", Secret("k-poor", "env:K"), limits=UsageLimits(tokens_per_minute=1000))
+
+
+@pytest.mark.holds("N")
+@story(CHAT_ONLY, keys=(POOR,))
+async def test_a_key_that_has_no_tokens_for_another_round_gets_an_answer_in_words(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH, headers=(("authorization", "Bearer k-poor"),), max_tokens=100))
+        (await stage.asked()).reply(called(search_for("one")) | {"usage": TOKENS})
+        talk = await stage.asked()
+        assert "330 m" in talk.json()["messages"][-1]["content"]
+        assert "tools" not in talk.json()
+        talk.reply(worded("330 m"))
+        assert (await client.reply()).json()["stop_reason"] == "end_turn"
 
 
 LONG = [{"url": f"https://a.example/{at}", "title": "One", "content": "word " * 2000} for at in range(8)]

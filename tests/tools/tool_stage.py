@@ -110,9 +110,17 @@ def use(stage: Stage, *tools: Tool, fetcher: PublicFetcher | None = None, **limi
     return planner
 
 
-def messages(*tools: dict[str, Any], text: str = "How tall is it?", **fields: Any) -> bytes:
+VERSION = (("anthropic-version", "2023-06-01"),)
+
+
+def messages(
+    *tools: dict[str, Any],
+    text: str = "How tall is it?",
+    headers: tuple[tuple[str, str], ...] = (),
+    **fields: Any,
+) -> bytes:
     asked = {"model": "a", "max_tokens": 500, "messages": [{"role": "user", "content": text}], "tools": list(tools)}
-    return compose_request("POST", MESSAGES, {**asked, **fields}, (("anthropic-version", "2023-06-01"),))
+    return compose_request("POST", MESSAGES, {**asked, **fields}, (*VERSION, *headers))
 
 
 def responses(*tools: dict[str, Any], **fields: Any) -> bytes:
