@@ -15,6 +15,8 @@ from anthropic.types import Message, RawMessageStreamEvent
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
+from tests.auto.flow.test_flow_failing_tiers import route
+from tests.auto.flow.test_flow_routing import LARGE, SMALL
 from tests.gateway.flow_stage import PATIENCE, Stage, Talk, a_serve, story
 from tests.tools.tool_stage import (
     CHAT,
@@ -697,6 +699,28 @@ def test_a_serve_that_fails_in_a_later_round_is_not_replaced_and_no_tool_runs_tw
             assert len(site.asked) == 1
 
     played()
+
+
+@pytest.mark.holds("O")
+@story(SMALL, LARGE)
+async def test_the_tier_that_called_the_tool_is_not_left_when_it_fails_later(stage: Stage) -> None:
+    async with web() as site:
+        route(stage)
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(chat(model="auto"))
+        talk = await stage.asked()
+        assert talk.json()["model"] == "small-1"
+        talk.reply(called(search_for()))
+        talk = await stage.asked()
+        assert talk.json()["model"] == "small-1"
+        talk.reply(OUT, "500 Internal Server Error")
+        assert (await client.reply()).status == 502
+        assert stage.talks.empty()
+        routed = (await stage.sealed()).routed
+        assert routed is not None
+        assert [(one.tier, one.outcome) for one in routed.attempts] == [("cheap", "upstream_error")]
+        assert len(site.asked) == 1
 
 
 @pytest.mark.holds("J")
