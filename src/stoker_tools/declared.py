@@ -331,7 +331,7 @@ def write_functions(
         if isinstance(asked, list):
             include = frozenset(one for one in asked if one in (SOURCES, RESULTS))
             fields["include"] = [one for one in asked if one not in (SOURCES, RESULTS)]
-        tools = _without_secrets(tools)
+        tools = without_secrets(tools)
     return Written(msgspec.json.encode(fields), tools, choice, include)
 
 
@@ -343,7 +343,7 @@ def _mcp_label(tool: Any) -> str | None:
     return str(tool.get("mcp_server_name", "")) if kind == "mcp_toolset" else None
 
 
-def _without_secrets(tools: Raw | None) -> Raw | None:
+def without_secrets(tools: Raw | None) -> Raw | None:
     """As a response repeats the tools, and may be stored: without what opens an MCP server."""
     if tools is None or b'"mcp"' not in bytes(tools):
         return tools

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -24,6 +25,7 @@ from stoker.access.quota import ASSUMED_OUTPUT
 from stoker.domain.answer import (
     Answer,
     AnswerBlock,
+    Began,
     Counted,
     Ended,
     Event,
@@ -35,21 +37,32 @@ from stoker.domain.answer import (
 )
 from stoker.domain.decision import Attempt, Candidate, ToolRecord
 from stoker.domain.dialect import Dialect, Endpoint
-from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.domain.prompt import Block, Choice, Prompt, Role, Text, ToolCall, ToolChoice, ToolResult, Turn
 from stoker.domain.serve import Serve
 from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
 from stoker.exchange.attempts import AttemptHooks
 from stoker.exchange.formatter import UpstreamRequest
+from stoker.exchange.planner import Answer as PlannedAnswer
 from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolPlanner
 from stoker.exchange.request_context import RequestContext
 from stoker.exchange.upstream_client import PASSED_ON, AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import read_body_fields
+from stoker.request.codec.own_replies import failed_response
 from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay.relay import Relay
 from stoker.request.translate.neutral.calls import short_name
-from stoker.request.translate.translate import AnswerTranslator
-from stoker_tools.declared import Declared, DeclaredTool, FunctionNames, Written, read_declared, write_functions
+from stoker.request.translate.neutral.protocols import AnswerWriter, position_of
+from stoker.request.translate.translate import AnswerTranslator, read_prompt
+from stoker_tools.declared import (
+    Declared,
+    DeclaredTool,
+    FunctionNames,
+    Written,
+    read_declared,
+    without_secrets,
+    write_functions,
+)
 from stoker_tools.fetch import addresses_in, same_address
 from stoker_tools.loop import (
     ARGUMENT,
@@ -125,7 +138,7 @@ class ServerTools(ToolPlanner):
         self.approved: dict[tuple[str, str, str, bytes], CallResult] = {}
         """What came of the last calls that clients approved."""
 
-    async def prepare(self, request: PlannedRequest, candidates: Candidates) -> PreparedRequest | None:
+    async def prepare(self, request: PlannedRequest, candidates: Candidates) -> PreparedRequest | PlannedAnswer | None:
         """See the base. Raises ClientError 400 `server_tool_missing`, `mcp_server_unknown`, `tool_name_taken`."""
         context, endpoint = request.call, request.endpoint
         dialect = endpoint.dialect
@@ -155,7 +168,16 @@ class ServerTools(ToolPlanner):
         by_name = {_function_name(kind, dialect, taken): offer for kind, offer in offers.items()}
         names = FunctionNames({offer.tool.answers: name for name, offer in by_name.items()})
         if servers:
-            listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
+            try:
+                listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
+            except McpUnavailable as error:
+                if dialect is not Dialect.RESPONSES or not endpoint.generates:
+                    raise
+                prompt, _ = await context.process(read_prompt, dialect, request.body)
+                prompt.stream = bool(request.fields.stream)
+                prompt.echoed["tools"] = without_secrets(declared.fields["tools"])
+                writer = formatter.answer_writer(prompt, context.decision.id, request.fields.model)
+                return PlannedAnswer(partial(_tell_unavailable, context, writer, error, prompt.stream))
             context.raise_if_ended()
             by_name |= listed
             mcp = {name: offer.mcp for name, offer in listed.items() if offer.mcp is not None}
@@ -236,14 +258,13 @@ class ServerTools(ToolPlanner):
         return found
 
     async def _mcp_functions(self, servers: Sequence[Offer], taken: Collection[str]) -> dict[str, Offer]:
-        """Raises ClientError 400: a server does not answer. Without its tools a model would invent what they say."""
+        """Raises McpUnavailable: a server does not answer. Without its tools a model would invent what they say."""
         found: dict[str, Offer] = {}
         for offer in servers:
             try:
                 tools = await self.runner.mcp_servers.tools(offer.tool)
             except ToolFailed as error:
-                text = f"the MCP server '{offer.declared.name[:64]}' is not available: {error.why}"
-                raise ClientError(text, code="mcp_server_unavailable", param="tools") from None
+                raise McpUnavailable(offer.declared.name, error.why) from None
             for tool in tools:
                 if offer.declared.mcp is None or not offer.declared.mcp.offers(tool):
                     continue
@@ -378,6 +399,36 @@ def _no_mcp(name: str, caller: Caller, usable: Sequence[Tool]) -> ClientError:
         f"gives; {help}",
         code="mcp_server_unknown", param="tools",
     )  # fmt: skip
+
+
+class McpUnavailable(ClientError):
+    """An MCP server does not say which tools it has."""
+
+    def __init__(self, server: str, why: str) -> None:
+        """`server`: as the client calls it."""
+        text = f"the MCP server '{server[:64]}' is not available: {why}"
+        super().__init__(text, code="mcp_server_unavailable", param="tools")
+        self.server = server
+
+
+async def _tell_unavailable(
+    context: RequestContext, writer: AnswerWriter, error: McpUnavailable, is_streamed: bool
+) -> None:
+    """A response that failed, with an item that says why."""
+    failure = UpstreamError(error.message, code=error.code)
+    listing = McpListing(_new_id(), error.server, [], error.message)
+    begun = writer.write(Began("", "")) + writer.write(ToolsListed(0, listing))
+    reply = context.reply
+    reply.error = failure
+    if is_streamed:
+        reply.go_on(begun + writer.fail(failure), 0.0)
+        reply.finish()
+        return
+    response = position_of(writer).response
+    assert response is not None
+    reply.begin()
+    body = msgspec.json.encode(failed_response(failure, response))
+    reply.send_whole(200, [(b"content-type", b"application/json")], body)
 
 
 class BegunAnswer:

@@ -239,6 +239,9 @@ class Flow:
             )
             prepared = await settings.tool_planner.prepare(request, Candidates(plan, hooks))
             del request
+            if isinstance(prepared, Answer):
+                await prepared.write()
+                return
             if prepared is not None:
                 fields, body, (plan, hooks) = prepared
         answer = self._attempts.carry_out(context, plan, endpoint, fields, body, hooks)

@@ -370,7 +370,7 @@ class ResponsesAnswerWriter:
         place = {"item_id": item["id"], "output_index": at}
         out = self._event("response.output_item.added", output_index=at, item={**item, "tools": []})
         out += self._event("response.mcp_list_tools.in_progress", **place)
-        out += self._event("response.mcp_list_tools.completed", **place)
+        out += self._event(f"response.mcp_list_tools.{'failed' if listing.error else 'completed'}", **place)
         return out + self._event("response.output_item.done", output_index=at, item=item)
 
     def _whole_item(self, item: dict[str, Any]) -> bytes:
@@ -492,7 +492,7 @@ def _listing(listing: McpListing) -> dict[str, Any]:
         for tool in listing.tools
     ]  # fmt: skip
     return {"id": f"mcpl_{listing.id}", "type": "mcp_list_tools", "server_label": listing.server, "tools": tools,
-            "error": None}  # fmt: skip
+            "error": listing.error or None}  # fmt: skip
 
 
 def _part(shape: _Shape, text: str) -> dict[str, Any]:
