@@ -23,7 +23,7 @@ MOST_SITES = 5
 """Hosts that go into a query as `site:`."""
 MOST_READ = 1000
 """Results of one answer that are looked at."""
-SMALL = 64 * 1024
+SMALL = 32 * 1024
 """Bytes of text that are read without a thread, which would take longer than the work."""
 Result = TypeVar("Result")
 
