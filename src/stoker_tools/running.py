@@ -13,7 +13,7 @@ from stoker_tools.command import run_command
 from stoker_tools.fetch import fetch
 from stoker_tools.mcp_servers import McpServers, McpToolFailed
 from stoker_tools.result_text import fitted
-from stoker_tools.search import SearchQuery, ToolFailed, search
+from stoker_tools.search import SearchQuery, ToolFailed, off_the_loop, search
 from stoker_tools.tables import Tool, ToolService
 
 log = logging.getLogger("stoker.tools")
@@ -86,9 +86,9 @@ class ToolRunner:
             async with asyncio.timeout(tool.timeout):
                 pages = await work()
                 characters = tool.characters if most is None else min(most, tool.characters)
-                pages = await asyncio.to_thread(fitted, pages, characters)
+                pages = await _fitted(pages, characters)
         except McpToolFailed as error:
-            pages = await asyncio.to_thread(fitted, [WebPage("", "", error.said)], tool.characters)
+            pages = await _fitted([WebPage("", "", error.said)], tool.characters)
             return self._failed(tool, counts, error, self._now() - began)._replace(pages=pages)
         except ToolFailed as error:
             return self._failed(tool, counts, error, self._now() - began)
@@ -116,3 +116,7 @@ class ToolRunner:
         counts.seconds += seconds
         counts.problem = error.why
         return CallResult([], error.error, seconds, 0, error.why)
+
+
+async def _fitted(pages: list[WebPage], characters: int) -> list[WebPage]:
+    return await off_the_loop(sum(len(page.text) for page in pages), fitted, pages, characters)
