@@ -83,7 +83,7 @@ class ToolsPart(ServerPart):
             "tools": None if listed is None else [{"name": one.name, "read_only": one.read_only} for one in listed],
         }
         problem = servers.problem_of(tool)
-        return found | {"problem": problem} if problem else found
+        return found | {"problem": problem, "state": "unreachable"} if problem else found
 
     async def answer(self, page: PageRequest) -> Mapping[str, object]:
         if page.operation is TRY:
@@ -126,9 +126,11 @@ def families(counts: Mapping[str, ToolCounts]) -> list[Metric]:
 
 def _state(tool: Tool, counts: ToolCounts) -> dict[str, object]:
     assert tool.kind is not None
+    state = "failed" if counts.problem else "ready" if counts.calls else "unused"
     failure = None if counts.failed_at is None else {"why": counts.last_failure, "at": counts.failed_at}
     return {
         "name": tool.name, "kind": tool.kind.value, "answers": tool.answers.value, "acts": tool.acts,
+        "state": state, "problem": counts.problem, "last_failure": failure, "next": tool.check_command,
         "active": counts.active, "calls": counts.calls, "failed": counts.failed, "seconds": counts.seconds,
-        "bytes": counts.bytes, "problem": counts.problem, "last_failure": failure, "next": tool.check_command,
+        "bytes": counts.bytes,
     }  # fmt: skip

@@ -76,6 +76,7 @@ function Links({ one }) {
   const content = useKept();
   const name = classOf(one);
   const links = [
+    one.tools?.length > 0 && html`<a href=${address("tools")}>The tools that ran for it</a>`,
     content.has(one.id) && html`<a href=${contentOf(one.id)}>What it and its answer said</a>`,
     one.serve && html`<a href=${address("serves", [one.serve])}>The serve ${one.serve}</a>`,
     one.serve && html`<a href=${address("requests", [], { serve: one.serve })}>Its other requests</a>`,
