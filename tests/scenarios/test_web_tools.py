@@ -66,6 +66,8 @@ def plane() -> Iterator[Plane]:
         seen.write_text(json.dumps({"desk": {"add": "another"}}))
         found.start()
         yield found
+        found.config.write_text(found.config.read_text().replace(TOOLS, ""))
+        assert found.admin("reload")[0] == 200  # which ends the program of the MCP server
 
 
 def attempt(plane: Plane, tool: str, argument: str, **more: Any) -> tuple[int, Any]:

@@ -2,7 +2,7 @@
 import { html } from "./kit.js";
 import { useAnswer } from "./answer.js";
 import { Copy } from "./code_block.js";
-import { bytes, counted, number, seconds } from "./format.js";
+import { bytes, counted, number, seconds, upper } from "./format.js";
 import { status } from "./live.js";
 import { Ago, Facts, Problem } from "./parts.js";
 import { address } from "./place.js";
@@ -45,7 +45,7 @@ function Tool({ tool, keys }) {
     ["Mean time", calls ? seconds(tool.seconds / calls) : "–"], ["Text for models", calls ? bytes(tool.bytes) : "–"],
   ];
   const rows = [
-    !tool.problem && failure && ["Last failure", html`${failure.why} <span class="dim">(<${Ago} at=${failure.at} />)</span>`],
+    !tool.problem && failure && ["Last failure", html`${upper(failure.why)} <span class="dim">(<${Ago} at=${failure.at} />)</span>`],
     ["Used by", html`<${UsedBy} tool=${tool} keys=${keys} />`],
     tool.answers === "mcp" && ["Its tools", html`<${Listed} tool=${tool} />`],
   ];
@@ -62,7 +62,7 @@ function Tool({ tool, keys }) {
 }
 
 function Failing({ tool, at }) {
-  return html`<div class="note finding bad"><p>${tool.problem}${at != null && html` <span class="dim small"><${Ago} at=${at} /></span>`}</p><${Next} command=${tool.next} /></div>`;
+  return html`<div class="note finding bad"><p>${upper(tool.problem)}${at != null && html` <span class="dim small"><${Ago} at=${at} /></span>`}</p><${Next} command=${tool.next} /></div>`;
 }
 
 function Next({ command }) {

@@ -49,6 +49,6 @@ function read(text) {
 function Found({ found }) {
   const { pages, error, why, seconds: took, bytes: size } = found;
   return html`
-    ${error ? html`<p class="note bad"><strong>It failed (${error}):</strong> ${why}</p>` : html`<p class="small">${counted(pages.length, "result")}, ${bytes(size)} of text in ${seconds(took)}. A model gets this, marked as third-party content.</p>`}
+    ${error ? html`<p class="note bad"><strong>It failed (${error}):</strong> ${why}.</p>` : html`<p class="small">${counted(pages.length, "result")}, ${bytes(size)} of text in ${seconds(took)}. A model gets this, marked as third-party content.</p>`}
     ${pages.map((page, place) => html`<${Code} key=${place} label=${[page.title, page.url].filter(Boolean).join(" · ") || "Answer"} text=${page.text} />`)}`;
 }
