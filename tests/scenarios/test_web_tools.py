@@ -84,7 +84,7 @@ def test_each_tool_has_its_state_and_the_next_command_on_a_failure(browser: Brow
         expect(web).to_contain_text("never used")
         assert attempt(plane, "web", BROKEN)[1]["error"] == "unavailable"
         expect(web).to_contain_text("the last call failed")
-        expect(web).to_contain_text("status 500")
+        expect(web).to_contain_text("HTTP 500")
         expect(web.get_by_role("button", name="Copy the command stoker tools try web weather")).to_be_visible()
         assert attempt(plane, "web", "tower")[0] == 200
         expect(web).to_contain_text("ready")
