@@ -38,6 +38,7 @@ from stoker.domain.answer import (
 from stoker.domain.decision import Attempt, Candidate, ToolRecord
 from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
+from stoker.domain.key import Key
 from stoker.domain.prompt import Block, Choice, Prompt, Role, Text, ToolCall, ToolChoice, ToolResult, Turn
 from stoker.domain.serve import Serve
 from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
@@ -219,7 +220,7 @@ class ServerTools(ToolPlanner):
 
     async def run_tool(self, caller: Caller, kind: ServerToolKind, argument: str, results: int) -> list[WebPage]:
         """See the base. The client names the address itself, so a page may be any public one."""
-        tool = next((one for one in self.tools.values() if one.answers is kind and may_use(caller, one)), None)
+        tool = next((one for one in self.tools.values() if one.answers is kind and may_use(caller.key, one)), None)
         if tool is None:
             raise _missing(DeclaredTool(kind, kind.value), caller,
                            [one for one in self.tools.values() if one.answers is kind])  # fmt: skip
@@ -238,7 +239,8 @@ class ServerTools(ToolPlanner):
         """The MCP servers that the request names, and the caller may use. Raises ClientError 400: the name is that of
         one, and the address that of another.
         """
-        usable = [tool for tool in self.tools.values() if tool.answers is ServerToolKind.MCP and may_use(caller, tool)]
+        mcp_servers = [tool for tool in self.tools.values() if tool.answers is ServerToolKind.MCP]
+        usable = [tool for tool in mcp_servers if may_use(caller.key, tool)]
         found: list[Offer] = []
         for one in declared.tools:
             if one.mcp is None or any(one.name == offer.declared.name for offer in found):
@@ -323,7 +325,7 @@ class ServerTools(ToolPlanner):
 
     def _offers(self, caller: Caller, declared: Declared) -> dict[ServerToolKind, Offer]:
         """By kind: the first tool of the configuration that the caller may use."""
-        usable = [tool for tool in self.tools.values() if may_use(caller, tool)]
+        usable = [tool for tool in self.tools.values() if may_use(caller.key, tool)]
         found: dict[ServerToolKind, Offer] = {}
         for one in declared.tools:
             if one.kind is None or one.kind in found or not one.is_live:
@@ -348,7 +350,7 @@ class ServerTools(ToolPlanner):
         for one in declared.tools:
             if one.kind is None:
                 if all(one.name != offer.declared.name for offer in servers):
-                    raise _no_mcp(one.name, caller, [tool for tool in self.tools.values() if may_use(caller, tool)])
+                    raise _no_mcp(one.name, caller, [tool for tool in self.tools.values() if may_use(caller.key, tool)])
                 continue
             if one.kind in offers:
                 continue
@@ -357,11 +359,11 @@ class ServerTools(ToolPlanner):
                 raise _missing(one, caller, [tool for tool in self.tools.values() if tool.answers is one.kind])
 
 
-def may_use(caller: Caller, tool: Tool) -> bool:
+def may_use(key: Key, tool: Tool) -> bool:
     """A key that names no tools may use those that only read; who needs no key, all."""
-    tools = caller.key.tools
+    tools = key.tools
     if tools is None:
-        return not tool.acts or not caller.name
+        return not tool.acts or not key.name
     return "*" in tools or tool.name in tools
 
 
