@@ -297,6 +297,15 @@ def test_a_disk_that_gets_full_while_it_comes_is_said(
     assert left(vault) == []
 
 
+def test_another_name_is_given_as_proposed(vault: Path, source: Path, capsys: Captured) -> None:
+    assert run(["stage", str(source / "m.gguf")]) == 0
+    (source / "m.gguf").write_bytes(MODEL[:-1] + b"?")
+    assert run(["stage", str(source / "m.gguf"), "--no-resume"]) == 1
+    assert "under another name with `stoker stage SOURCE --as NAME`" in capsys.readouterr().err
+    assert run(["stage", str(source / "m.gguf"), "--as", "other.gguf"]) == 0
+    assert (vault / "other.gguf").read_bytes().endswith(b"?")
+
+
 def test_what_the_disk_may_not_take_is_not_begun_and_what_gets_short_meanwhile_is_stopped(
     vault: Path, source: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

@@ -104,7 +104,7 @@ class _Detached:
 
     def wait(self, timeout: float) -> None:
         if not self._has_ended(timeout):
-            raise subprocess.TimeoutExpired("stoker up", timeout)
+            raise subprocess.TimeoutExpired(["stoker", "up"], timeout)
 
     def terminate(self) -> None:
         self._signal(signal.SIGTERM)
