@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -13,6 +12,7 @@ import openai
 import pytest
 from bench.agents.search_site import SearchSite
 from tests.scenarios.plane import Plane, running, serve, toml
+from tests.tools.tool_stage import mcp_server
 
 from stoker_lab.testing.script.script import Script
 
@@ -21,14 +21,8 @@ URL = "https://pages.example/tower"
 SAID = f"It is 330 m tall, says {URL}."
 SUM = "the sum is 3"
 ADD, READ = "Add them.", f"Read {URL}, please."
-MCP_SERVER = [sys.executable, str(Path(__file__).parents[1] / "tools" / "mcp_server.py")]
 PAGE = [sys.executable, "-I", "-S", "-c", "print('It is 330 m tall.')"]
-TABLES = f"""[tools.desk]
-kind = "mcp"
-command = {toml(MCP_SERVER)}
-allow = ["add"]
-
-[tools.pages]
+PAGES = f"""[tools.pages]
 kind = "command"
 command = {toml(PAGE)}
 provides = "web_fetch"
@@ -44,8 +38,10 @@ ANSWERS = (
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Plane]:
     serves = (serve(name, Script(answers=ANSWERS), slot=None, dialects=[name]) for name in SERVES)
-    with SearchSite() as site, running(site.configuration, TABLES, *serves, keeps_engines=True) as plane:
-        yield plane
+    with SearchSite() as site, mcp_server() as address:
+        desk = f'[tools.desk]\nkind = "mcp"\nurl = "{address}"\nallow = ["add"]\n'
+        with running(site.configuration, PAGES, desk, *serves, keeps_engines=True) as plane:
+            yield plane
 
 
 def _openai(plane: Plane) -> openai.OpenAI:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +20,17 @@ from openai.types.responses.response_output_item import McpApprovalRequest, McpC
 from pydantic import TypeAdapter
 from tests.gateway.flow_stage import Stage, a_serve, story
 from tests.tools.test_tool_rounds import events_of
-from tests.tools.tool_stage import called, fetcher_for, messages, responses, stream, use, worded
+from tests.tools.tool_stage import (
+    PROGRAM,
+    called,
+    fetcher_for,
+    mcp_server,
+    messages,
+    responses,
+    stream,
+    use,
+    worded,
+)
 
 from stoker.domain.dialect import Dialect
 from stoker_tools.mcp_servers import McpServers
@@ -31,7 +39,6 @@ from stoker_tools.search import ToolFailed
 from stoker_tools.tables import Tool, ToolService
 
 CHAT_ONLY = a_serve(dialects=frozenset((Dialect.CHAT,)))
-PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
 MCP = {
     "type": "mcp",
     "server_label": "desk",
@@ -48,18 +55,8 @@ GET = {"type": "function", "name": "get", "parameters": {"type": "object"}}
 @pytest.fixture(scope="module")
 def http_server() -> Iterator[str]:
     """The address of one over HTTP."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with subprocess.Popen([sys.executable, PROGRAM, str(port)], stderr=subprocess.DEVNULL) as process:
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/mcp"
-        process.terminate()
+    with mcp_server() as address:
+        yield address
 
 
 def over_stdio(**fields: Any) -> Tool:

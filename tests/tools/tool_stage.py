@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tests.gateway.flow_stage import Stage, Talk
@@ -25,6 +30,28 @@ FOUND = [
 MESSAGES, RESPONSES, CHAT = "/v1/messages", "/v1/responses", "/v1/chat/completions"
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
 FETCH = {"type": "web_fetch_20250910", "name": "web_fetch"}
+
+
+PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
+
+
+@contextmanager
+def mcp_server() -> Iterator[str]:
+    """An MCP server over HTTP; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen([sys.executable, PROGRAM, str(port)], stderr=subprocess.DEVNULL) as process:
+        try:
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port), 1).close()
+                    break
+                except OSError:
+                    time.sleep(0.05)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            process.terminate()
 
 
 class Web:
