@@ -10,7 +10,7 @@ from stoker.request.relay.pool import ReplyReceiver, RequestBody
 from stoker.request.relay.relay import ServeConnection, ServeConnections
 from stoker.request.relay.reply import ReplyExchange
 from stoker.request.stored_responses.capture import WireBefore
-from stoker_capture.redaction import shown_headers, shown_target
+from stoker_capture.redaction import hidden, shown_headers
 from stoker_capture.store import Call, Capture, CaptureStore, Message
 
 
@@ -24,7 +24,7 @@ class CaptureRecorder:
         exchange = context.exchange
         capture = self._store.open(context.decision.id, context.decision)
         target = exchange.path + (f"?{exchange.query.decode('latin-1')}" if exchange.query else "")
-        capture.request.begin(f"{exchange.method} {shown_target(target)}", shown_headers(exchange.raw_headers))
+        capture.request.begin(f"{exchange.method} {hidden(target)}", shown_headers(exchange.raw_headers))
         if context.upload is not None:
             capture.request.is_elsewhere = True
         capture.request.write(body)
@@ -101,7 +101,7 @@ class _Connection:
         line, *lines = head.rstrip(b"\r\n").split(b"\r\n")
         fields = [line.partition(b":") for line in lines]
         target = line.decode("latin-1").removesuffix(" HTTP/1.1")
-        message.begin(shown_target(target), shown_headers((name, value.strip()) for name, _, value in fields))
+        message.begin(hidden(target), shown_headers((name, value.strip()) for name, _, value in fields))
         if isinstance(body, bytes):
             message.write(body)
         elif isinstance(body, list):

@@ -14,19 +14,23 @@ OF_ONE_BODY = 16
 OF_ONE_REQUEST = 4
 OVERHEAD = 2048
 """Bytes that a request, and each call of a serve, count beside what they say."""
+LONGEST_LINE = 2048
+SHORT_LINE = 64
+"""Characters of a line that are in OVERHEAD: a status is always kept."""
 Headers = Sequence[tuple[str, str]]
 
 
 class Message:
     """A request or an answer."""
 
-    __slots__ = ("_capture", "body", "headers", "is_elsewhere", "line", "size")
+    __slots__ = ("_capture", "_head", "body", "is_elsewhere", "line", "size")
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
         self.line = ""
-        """`POST /v1/chat/completions`, or the status; empty: it has not come."""
-        self.headers: Headers = ()
+        """`POST /v1/chat/completions`, or the status; empty: it has not come. At most LONGEST_LINE of it."""
+        self._head = ""
+        """The headers, a line for each name and each value: as tuples they would need three times the memory."""
         self.body = bytearray()
         """The beginning of it."""
         self.size = 0
@@ -38,13 +42,19 @@ class Message:
     def is_cut(self) -> bool:
         return self.size > len(self.body)
 
+    @property
+    def headers(self) -> Headers:
+        lines = self._head.split("\n")
+        return list(zip(lines[::2], lines[1::2], strict=False))
+
     def begin(self, line: str, headers: Headers) -> None:
         """It begins; one that began before is forgotten."""
         self.forget()
-        self.line = line
-        length = sum(len(name) + len(value) for name, value in headers)
-        if self._capture.take(length) == length:
-            self.headers = headers
+        line = line[:LONGEST_LINE]
+        self.line = line[: SHORT_LINE + self._capture.take(len(line) - SHORT_LINE)]
+        head = "\n".join(text for header in headers for text in header)
+        if self._capture.take(len(head)) == len(head):
+            self._head = head
 
     def write(self, data: bytes | memoryview) -> None:
         """More of its body."""
@@ -54,7 +64,7 @@ class Message:
             self.body += data[:kept]
 
     def forget(self) -> None:
-        self.headers, self.body, self.size = (), bytearray(), 0
+        self.line, self._head, self.body, self.size = "", "", bytearray(), 0
 
 
 class Call:

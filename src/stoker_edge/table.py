@@ -15,6 +15,7 @@ from stoker.config.paths import absolute
 from stoker.config.sections import Section
 from stoker.domain.access import Settings
 from stoker.domain.kinds import (
+    ANY_TEXT,
     Command,
     FilePath,
     Form,
@@ -263,6 +264,7 @@ EDGE = Section(
     "Workers whose address may change, and the ingress that leads to them: `[edge.NAME]`.",
     _check,
     by_name=True,
+    names=ANY_TEXT,
     complete=_completed,
     noun="edge",
 )

@@ -21,6 +21,7 @@ from stoker.config.rules.names import auto_names, model_names
 from stoker.config.sections import Section, WholeFile
 from stoker.config.tables.file import File
 from stoker.domain.errors import ConfigError
+from stoker.domain.kinds import ANY_TEXT
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import share_slot, slots_of
 from stoker.request.decide.alias_patterns import is_matched
@@ -172,6 +173,7 @@ ORCHESTRATOR = Section(
     Orchestrator,
     "Model names whose answers are written block by block and checked: `[orchestrator.NAME]`.",
     by_name=True,
+    names=ANY_TEXT,
     check_with=_check,
     complete=_with_prompts,
     noun="orchestrator",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from tests.linear import assert_linear
 
-from stoker_capture.redaction import hidden, shown_headers, shown_target
+from stoker_capture.redaction import hidden, shown_headers
 from stoker_capture.store import OVERHEAD, Capture, CaptureStore
 
 LIMIT = 2**20
@@ -51,6 +53,34 @@ def test_a_large_body_is_cut_and_pushes_nothing_else_out(store: CaptureStore) ->
     assert giant.more_calls + len(giant.calls) == 1000
 
 
+@pytest.mark.parametrize("headers", [[], [(f"x-{number}", "a") for number in range(100)]], ids=["line", "headers"])
+def test_lines_and_headers_count_as_much_as_they_take(store: CaptureStore, headers: list[tuple[str, str]]) -> None:
+    def fill() -> None:
+        for number in range(1000):
+            capture = store.open(str(number), None)
+            for message in (capture.request, capture.call("a").request, capture.answer):
+                message.begin(f"GET /{number}?" + "q" * 60_000, [(name, value) for name, value in headers])
+
+    tracemalloc.start()
+    try:
+        fill()
+        assert tracemalloc.get_traced_memory()[0] < 1.5 * LIMIT
+    finally:
+        tracemalloc.stop()
+    assert store.used <= LIMIT
+    newest = next(iter(store.newest()))[1].request
+    assert newest.headers == headers
+    assert newest.line.startswith("GET /999?qqq")
+
+
+def test_a_status_is_kept_where_the_room_of_a_request_is_full(store: CaptureStore) -> None:
+    capture = opened(store, "a")
+    for _ in range(9):
+        capture.call("a").answer.write(b"c" * LIMIT)
+    capture.answer.begin("200", [("a", "b")])
+    assert (capture.answer.line, capture.answer.headers) == ("200", [])
+
+
 def test_what_comes_for_a_request_that_has_gone_is_dropped(store: CaptureStore) -> None:
     capture = opened(store, "old")
     call = capture.call("a")
@@ -94,6 +124,16 @@ def test_switched_off_the_memory_is_free(store: CaptureStore) -> None:
         '{"api_key": "s3cret',
         "use sk-abcdefghijs3cret012 please",
         'curl -H "Authorization: Bearer s3cret-0123456789"',
+        '{"api_keys": ["s3cret", "x", 5, "s3cret"], "a": 1}',
+        '{"api_keys": [\n  "a\\"]s3cret",\n  "s3cret"\n]}',
+        '{"arguments": "{\\"keys\\": [\\"s3cret\\", \\"s3cret\\"]}"}',
+        '{"keys": ["s3cret',
+        '{"name": "Authorization", "value": "Basic s3cret"}',
+        '{"key":"x-api-key","value":"s3cret"}',
+        '{"a": "{\\"name\\": \\"cookie\\", \\"value\\": \\"s3cret\\"}"}',
+        '{"Cookie": "session=s3cret; a=b"}',
+        '{"url": "https://a.example/x?api_key=s3cret&b=c"}',
+        '{"url": "https://a.example/x?b=c\\u0026token=s3cret"}',
     ],
 )
 def test_what_looks_like_a_secret_is_hidden_however_deep(text: str) -> None:
@@ -105,18 +145,48 @@ def test_all_else_stays_as_it_is() -> None:
     text = '{"model": "a", "max_tokens": 5, "messages": [{"content": "the key: \\"x\\" of a token"}], "keys": []}'
     assert hidden(text) == text
     assert hidden('{"api_key": "a", "b": "c"}') == '{"api_key": "[redacted]", "b": "c"}'
-
-
-def test_headers_and_parameters_that_carry_keys_are_hidden() -> None:
-    given = [(b"Authorization", b"Bearer x"), (b"x-api-key", b"x"), (b"cookie", b"x"), (b"accept", b"*/*")]
-    assert shown_headers(given) == [
-        ("authorization", "[redacted]"), ("x-api-key", "[redacted]"), ("cookie", "[redacted]"), ("accept", "*/*")
-    ]  # fmt: skip
-    assert (
-        shown_target("/v1/models?key=abc&limit=3&api_key=d") == "/v1/models?key=[redacted]&limit=3&api_key=[redacted]"
+    assert hidden('{"password": 12, "b": "c"}') == '{"password": "[redacted]", "b": "c"}'
+    assert hidden('{"keys": [1, "a"], "b": "c"}') == '{"keys": ["[redacted]"], "b": "c"}'
+    assert hidden('{"keys": [ {"id": 1}]}') == '{"keys": [ {"id": 1}]}'
+    assert hidden('{"name": "a", "value": "b", "url": "/x?y=1&z=2"}') == (
+        '{"name": "a", "value": "b", "url": "/x?y=1&z=2"}'
     )
 
 
-@pytest.mark.parametrize("piece", ['"', '\\"', "key", '"key":"', '{"a_key": "\\\\', "Bearer ", "sk-", "a" * 50 + '"'])
+def test_headers_and_parameters_that_carry_keys_are_hidden() -> None:
+    secret = (b"Authorization", b"x-api-key", b"cookie", b"Set-Cookie", b"X-Forwarded-Authorization")
+    given = [*((name, b"x") for name in secret), (b"accept", b"*/*"), (b"referer", b"https://a.example/?a=1&token=x")]
+    assert shown_headers(given) == [
+        *((name.decode().lower(), "[redacted]") for name in secret),
+        ("accept", "*/*"),
+        ("referer", "https://a.example/?a=1&token=[redacted]"),
+    ]
+    assert hidden("/v1/models?key=abc&limit=3&api_key=d") == "/v1/models?key=[redacted]&limit=3&api_key=[redacted]"
+
+
+@pytest.mark.parametrize("before", range(-40, 41))
+def test_a_secret_is_hidden_wherever_in_a_long_text_it_stands(before: int) -> None:
+    filler = "a" * (64 * 1024 + before - 20)
+    secrets = '{"api_key": "s3cret", "u": "/x?b=c&api_key=s3cret", "t": "sk-0123456789s3cret"}'
+    assert hidden(filler + secrets) == filler + hidden(secrets)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        '"',
+        '\\"',
+        "key",
+        '"key":"',
+        '{"a_key": "\\\\',
+        "Bearer ",
+        "sk-",
+        "a" * 50 + '"',
+        '"key":[',
+        '"key":["",',
+        "&key=",
+        '"name":"key",',
+    ],
+)
 def test_hiding_takes_linear_time(piece: str) -> None:
     assert_linear(lambda size: piece * size, hidden, 20_000)

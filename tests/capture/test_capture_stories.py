@@ -18,13 +18,26 @@ keys = [{ name = "looker", value = "env:OBSERVE", scope = "observe" },
   { name = "boss", value = "env:ADMIN", scope = "admin" }, { name = "user", value = "env:USER" }]
 """
 MEMORY = '[capture]\nmemory = "2MiB"'
+OTHER_TABLES = """
+[edge.gpu]
+static = "10.0.0.7"
+port = 8000
+model = "m"
+key = "env:WORKER"
+[clusters.lab]
+address = "http://10.0.0.7:8265"
+token = "env:CLUSTER"
+"""
+TABLE_SECRETS = {"WORKER": "key-of-the-worker", "CLUSTER": "token-of-the-cluster"}
 AS_USER = (("authorization", f"Bearer {USER}"),)
 
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
-    environment = {"OBSERVE": OBSERVE, "ADMIN": ADMIN, "USER": USER}
-    with running(serve("a", dialects=["chat"]), MEMORY, front_door=KEYS, environment=environment) as found:
+    environment = {"OBSERVE": OBSERVE, "ADMIN": ADMIN, "USER": USER, **TABLE_SECRETS}
+    with running(
+        serve("a", dialects=["chat"]), MEMORY + OTHER_TABLES, front_door=KEYS, environment=environment
+    ) as found:
         yield found
 
 
@@ -65,10 +78,12 @@ async def test_a_translated_stream_is_shown_as_it_came_was_sent_answered_and_got
 @story
 async def test_no_key_is_shown(plane: Plane) -> None:
     given = (*AS_USER, ("x-my-token", "hidden-token"))
-    tools = {"metadata": {"api_key": "hidden-field"}, "user": f"pasted {ADMIN}"}
+    tools = {"metadata": {"api_key": "hidden-field"}, "user": f"pasted {ADMIN} {' '.join(TABLE_SECRETS.values())}"}
     await ask(plane, "a", headers=given, **tools)
     text = json.dumps(newest(plane))
-    assert not [secret for secret in (USER, ADMIN, "hidden-token", "hidden-field") if secret in text]
+    assert not [
+        secret for secret in (USER, ADMIN, "hidden-token", "hidden-field", *TABLE_SECRETS.values()) if secret in text
+    ]
     assert ["authorization", "[redacted]"] in newest(plane)["client"]["request"]["headers"]
 
 

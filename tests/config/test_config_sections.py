@@ -12,7 +12,7 @@ import pytest
 from stoker import extensions
 from stoker.config.changes import changed_settings, restart_problems
 from stoker.config.document import ConfigDocument
-from stoker.config.effective import schema, show
+from stoker.config.effective import schema, show, to_toml
 from stoker.config.sections import Section, WholeFile
 from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
@@ -102,6 +102,15 @@ def test_a_table_whose_extension_is_missing_is_a_warning_that_names_it(
     ]
     assert changed_settings(settings, loaded('[tools.web]\nkind = "searxng"\n')) == ["tool_loop"]
     assert "unknown key" in problems("[toolz]\n")[0]
+
+
+def test_what_comes_with_stoker_by_name_is_shown_empty_where_the_file_has_none(
+    loaded: Callable[[str], Settings],
+) -> None:
+    settings = loaded("")
+    assert [show(settings).get(name) for name in ("orchestrator", "edge", "tools")] == [{}, {}, {}]
+    assert loaded(to_toml(settings)) == settings
+    assert "tools" not in show(loaded('[tools.web]\nkind = "searxng"\n'))  # its extension is missing
 
 
 def test_a_rule_sees_the_rest_of_the_file_and_values_may_follow_from_others(

@@ -99,6 +99,7 @@ def test_each_kind_of_discovery(tmp_path: Path) -> None:
         WORKER + INGRESS + 'resolve = "127.0.0.1"\nca = "ca.pem"\ntemplate = "own.tmpl"\nverify_timeout = "5s"\n',
         '[edge.gpu]\ndns = "gpu.lan"\nport = 1\nmodel = "m"\nallow_public = true\n' + INGRESS.replace("nginx", "caddy"),
         '[edge.gpu]\nport = 1\nmodel = "m"\n[edge.gpu.ec2]\ninstance_id = "i-1"\n',
+        WORKER.replace("gpu", '"team/gpu 1ä"'),
     ],
 )
 def test_what_is_shown_loads_to_the_same(tmp_path: Path, text: str) -> None:

@@ -56,6 +56,13 @@ def test_a_whole_orchestrator(tmp_path: Path) -> None:
     assert pair.project == str(tmp_path / "project")
 
 
+@pytest.mark.parametrize("name", ["team/o:1", "a b", "ä"])
+def test_any_text_may_be_the_name_of_an_orchestrator(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "stoker.toml"
+    path.write_text(f'{SERVES}[orchestrator."{name}"]\nworker = "w"\n', encoding="utf-8")
+    assert [one.name for one in orchestrators_of(load(path))] == [name]
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -10,7 +10,7 @@ from stoker.app.configuration import Configuration, names_of
 from stoker.app.fleet_parts import FleetParts
 from stoker.app.missing_extensions import planners_of_missing
 from stoker.app.server_parts import ServerParts
-from stoker.config.secret_words import secrets_of
+from stoker.config.secret_words import secrets_of, secrets_of_tables
 from stoker.domain.access import Settings
 from stoker.domain.serve import Serve
 from stoker.exchange.planner import ToolPlanner
@@ -48,7 +48,7 @@ class FlowSetup:
             self.names(settings),
             (*planners, *planners_of_missing(settings, planners)),
             ImageFetcher(settings.media),
-            (*keys_of(settings.front_door, settings.serves), *secrets),
+            (*keys_of(settings.front_door, settings.serves), *secrets, *secrets_of_tables(settings)),
             budget_for(settings.front_door, self._memory),
             settings.compat,
             settings.paths.state,

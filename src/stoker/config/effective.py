@@ -10,7 +10,7 @@ from stoker.config.definition import show as table
 from stoker.config.rules.clusters import CLUSTER_SLOT_IGNORES
 from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
 from stoker.config.secret_words import is_secret_variable, secret_words
-from stoker.config.sections import extension_sections, sections_of
+from stoker.config.sections import SHIPPED_BY_NAME, extension_sections, sections_of
 from stoker.config.tables.file import File
 from stoker.config.tables.gates import show_alias, show_choice
 from stoker.config.tables.router import show_tier
@@ -47,7 +47,9 @@ def show(settings: Settings) -> dict[str, object]:
         "router": None if router is None else table(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
     }
-    return _given(shown | {name: found.kind.show(value) for name, found, value in sections_of(settings)})
+    none = {name: {} for name in SHIPPED_BY_NAME if name not in settings.unread}
+    brought = {name: found.kind.show(value) for name, found, value in sections_of(settings)}
+    return _given(shown | none | brought)
 
 
 def _slot(slot: Slot) -> dict[str, Any]:
@@ -58,7 +60,8 @@ def _slot(slot: Slot) -> dict[str, Any]:
 
 def to_toml(settings: Settings) -> str:
     """show() as a file. Loaded from the same directory it gives the same settings, but for what show() hides."""
-    return render(show(settings))
+    shown = show(settings)
+    return render({name: value for name, value in shown.items() if value or name not in SHIPPED_BY_NAME})
 
 
 def schema() -> dict[str, Any]:

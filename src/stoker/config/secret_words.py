@@ -1,10 +1,14 @@
-"""Secrets in a serve's environment and command lines, recognised by the names of variables and options."""
+"""Secrets of the configuration beside the keys: in a serve's environment and command lines, recognised by the names of
+variables and options, and in other tables.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
+from stoker.config.sections import extension_secrets
+from stoker.domain.access import Settings
 from stoker.domain.serve import Serve
 
 _SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
@@ -46,4 +50,11 @@ def secrets_of(serve: Serve) -> Iterator[str]:
         values += [
             words[at].partition("=")[2] if words[at].startswith("-") else words[at] for at in secret_words(words)
         ]
+    yield from (value for value in values if len(value) >= SHORTEST_SECRET)
+
+
+def secrets_of_tables(settings: Settings) -> Iterator[str]:
+    """Those of clusters and of extensions' tables that can be read, but for short values."""
+    secrets = [*(cluster.token for cluster in settings.clusters), *extension_secrets(settings).values()]
+    values = (secret.reveal() for secret in secrets if secret.is_readable)
     yield from (value for value in values if len(value) >= SHORTEST_SECRET)

@@ -29,6 +29,8 @@ SHIPPED = {
     "tools": "tools",
 }
 """The tables of extensions that come with Stoker, and the extension that reads each."""
+SHIPPED_BY_NAME = ("orchestrator", "edge", "tools")
+"""Those of them that are several tables, `[TABLE.NAME]`: shown as `{}` where the file has none."""
 
 
 class WholeFile(NamedTuple):
@@ -51,6 +53,8 @@ class Section(NamedTuple):
     """A rule about several keys: what it finds goes to `document.problem((NAME, KEY), "what is wrong")`."""
     by_name: bool = False
     """Several tables, `[TABLE.NAME]`: the value is a dict of them. A field `name` that is no key gets the name."""
+    names: Form = Form(name)
+    """What the names of tables `by_name` may be."""
     check_with: Callable[[ConfigDocument, Any, WholeFile], None] | None = None
     """A rule that looks at other tables, too, or at files."""
     complete: Callable[[Any, Path], Any] | None = None
@@ -65,7 +69,7 @@ class Section(NamedTuple):
     @property
     def kind(self) -> Kind:
         table = TableKind(self.table)
-        return ByNameKind(ValueKind(Form(name)), table) if self.by_name else table
+        return ByNameKind(ValueKind(self.names), table) if self.by_name else table
 
 
 def section(table: str) -> Section | None:

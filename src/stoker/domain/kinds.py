@@ -440,6 +440,7 @@ Sha256 = Annotated[str, Form(sha256, {"type": "string", "pattern": "^[0-9a-fA-F]
 Source = Annotated[str, Form(source)]
 Rendezvous = Annotated[str, Form(rendezvous, {"type": "string", "examples": ["10.0.0.7:29500"]})]
 Text = Annotated[str, Form(plain)]
+ANY_TEXT = Form(text_of)
 FILE = Form(plain)
 FilePath = Annotated[str, FILE]
 """In the file relative to its directory; in the program absolute."""

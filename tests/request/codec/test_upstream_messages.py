@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from typing import Any
+import re
+from typing import Any, cast
 
 import pytest
 from tests.linear import assert_linear
 
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
-from stoker.request.codec.upstream_messages import MOST, UpstreamMessages, reason_of
+from stoker.request.codec.upstream_messages import MOST, UpstreamMessages, next_match, reason_of
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,42 @@ def test_where_reasons_are_hidden_a_callers_own_fault_is_told_all_the_same() -> 
 def test_stokers_own_errors_stay_as_they_are() -> None:
     error: StokerError = UpstreamMessages(secrets=["secret"]).for_client(ClientError("the secret of success"))
     assert (error.message, error.source) == ("the secret of success", "stoker")
+
+
+def test_a_secret_that_comes_while_another_thread_redacts_is_hidden_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    messages = UpstreamMessages(secrets=["first-secret"])
+    compiled = re.compile
+
+    def slow(pattern: str) -> re.Pattern[str]:
+        monkeypatch.undo()
+        messages.add_secret("second-secret")
+        return compiled(pattern)
+
+    monkeypatch.setattr(re, "compile", slow)
+    messages.redacted("a text")
+    assert messages.redacted("first-secret second-secret") == "[redacted] [redacted]"
+
+
+@pytest.mark.parametrize("before", range(-20, 21))
+def test_a_secret_is_hidden_wherever_in_a_long_text_it_stands(before: int) -> None:
+    messages = UpstreamMessages(secrets=["secret/of-twenty", "secret"])
+    filler = "a" * (64 * 1024 + before)
+    assert messages.redacted(f"{filler}secret/of-twenty b secret") == f"{filler}[redacted] b [redacted]"
+
+
+def test_no_search_is_so_long_that_other_threads_wait_for_it() -> None:
+    spans = []
+
+    class Watched:
+        def search(self, text: str, at: int, end: int) -> None:
+            spans.append((at, end))
+
+    assert next_match(cast("re.Pattern[str]", Watched()), "a" * 1_000_000, 10, 50) is None
+    assert max(end - at for at, end in spans) < 100_000
+    assert spans[0][0] == 10
+    assert all(before >= after + 50 for (_, before), (after, _) in itertools.pairwise(spans))
 
 
 @pytest.mark.parametrize(("head", "piece"), [(b"<html>", b"<"), (b"<html>", b"<script"), (b"", b"[")])

@@ -18,6 +18,8 @@ MOST = 2048
 _MOST_READ = 64 * 1024
 """Bytes or characters that are examined to make them."""
 _MOST_LEARNED = 4096
+_PIECE = 64 * 1024
+"""Characters that are searched at once."""
 HINT = "; see the serve's log"
 """The end of a message from Stoker that gives no reason."""
 _NAMES = ("error", "message", "detail", "msg", "error_message", "reason", "title")
@@ -77,14 +79,16 @@ class UpstreamMessages:
         self.shows_messages = shows_messages
         self._configured = frozenset(filter(None, secrets))
         self._learned: dict[str, None] = {}
-        self._pattern: re.Pattern[str] | None = None
+        self._changes = 0
+        self._made: tuple[int, re.Pattern[str], int] | None = None
+        """The changes that are in the pattern, the pattern, and its longest text: other threads redact, too."""
 
     def configure(self, shows_messages: bool, secrets: Iterable[str]) -> None:
         """Replace the configuration. Requests under way may still repeat an old secret, so those stay secret."""
         self.shows_messages = shows_messages
         fresh = frozenset(filter(None, secrets))
         old, self._configured = self._configured - fresh, fresh
-        self._pattern = None
+        self._changes += 1
         for secret in old:
             self.add_secret(secret)
 
@@ -94,7 +98,7 @@ class UpstreamMessages:
             if len(self._learned) >= _MOST_LEARNED:
                 del self._learned[next(iter(self._learned))]
             self._learned[secret] = None
-            self._pattern = None
+            self._changes += 1
 
     def clean(self, text: str) -> str:
         """The text without control characters and secrets, in one line of at most MOST bytes."""
@@ -127,12 +131,38 @@ class UpstreamMessages:
         """The text without secrets that Stoker knows."""
         if not self._configured and not self._learned:
             return text
-        if self._pattern is None:
+        made = self._made
+        if made is None or made[0] != self._changes:
+            changes = self._changes
             secrets = (*self._configured, *self._learned)
             spelt = {form for secret in secrets for form in (secret, quote(secret, safe=""), _escaped(secret))}
             longest = sorted(spelt, key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, longest)))
-        return self._pattern.sub("[redacted]", text)
+            made = self._made = changes, re.compile("|".join(map(re.escape, longest))), len(longest[0])
+        _, pattern, length = made
+        return replaced(pattern, "[redacted]", text, length)
+
+
+def replaced(pattern: re.Pattern[str], template: str, text: str, longest: int) -> str:
+    """As `pattern.sub(template, text)`, by `next_match`."""
+    pieces: list[str] = []
+    at = 0
+    while (match := next_match(pattern, text, at, longest)) is not None:
+        pieces += [text[at : match.start()], match.expand(template)]
+        at = match.end()
+    return "".join([*pieces, text[at:]]) if pieces else text
+
+
+def next_match(pattern: re.Pattern[str], text: str, at: int, longest: int) -> re.Match[str] | None:
+    """As `pattern.search(text, at)`, but other threads can run meanwhile, however long the text is: `re` keeps the lock
+    of the interpreter during one search. `longest`: characters that decide whether the pattern matches.
+    """
+    while at < len(text):
+        end = at + _PIECE
+        match = pattern.search(text, at, end + longest)
+        if match is not None and match.start() < end:
+            return match if match.end() < end else pattern.match(text, match.start())
+        at = end
+    return None
 
 
 def _escaped(secret: str) -> str:
