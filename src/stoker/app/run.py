@@ -169,6 +169,9 @@ async def _serve(
     for text in pitfalls(active.current.machine, is_vulkan_used):
         options.announce(f"device numbers: {text}")
     recovering = {name for swap in fleet.journal.unfinished() for name in slots_of(swap.slot)}
+    paused = fleet.conductor.restore_pauses(parts.store.pauses.last())
+    if paused:
+        options.announce(f"paused by an operator: {', '.join(paused)}; `stoker resume` ends that")
     await fleet.conductor.begin()
     if options.resume:
         for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.slots, recovering):
@@ -183,6 +186,7 @@ async def _serve(
     watching = [
         loop.create_task(parts.watchdog.run(), name="watchdog"),
         loop.create_task(fleet.external.run(), name="external"),
+        loop.create_task(fleet.yielder.run(), name="yielding"),
         loop.create_task(parts.extensions.run(RunningServer(fleet.moves.on_proved)), name="extensions"),
         loop.create_task(parts.access.store.run(), name="access"),
         loop.create_task(parts.store.responses.run(), name="responses"),

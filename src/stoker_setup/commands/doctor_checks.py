@@ -303,6 +303,35 @@ def judge(running: StatusAnswer | None) -> DoctorFinding | None:
     return DoctorFinding("judge", DoctorHealth.WARN, detail, fix, f"stoker eval calibrate {tiers}")
 
 
+def paused(running: StatusAnswer | None) -> DoctorFinding | None:
+    """Slots in which nothing is loaded; None: there is none, or nothing runs."""
+    slots = [slot for slot in running.slots if slot.paused] if running is not None else []
+    if not slots:
+        return None
+    detail = "; ".join(f"slot {slot.name}: {slot.paused}" for slot in slots)
+    by_operator = [slot.name for slot in slots if "operator" in slot.paused_by]
+    if not by_operator:
+        return DoctorFinding("paused", DoctorHealth.OK, f"{detail}; models come back when that is over")
+    command = f"stoker resume {by_operator[0]}" if len(by_operator) == 1 else "stoker resume"
+    return DoctorFinding("paused", DoctorHealth.WARN, detail, "nothing is loaded there before a resume", command)
+
+
+def yielding(slots: Sequence[Slot], probe: DeviceProbe) -> DoctorFinding | None:
+    """Whether it can be found out which programs use the devices of slots that yield; None: no slot does."""
+    names = [slot.name for slot in slots if slot.yields]
+    if not names:
+        return None
+    where = f"slot{'s' * (len(names) > 1)} {' and '.join(names)}"
+    if probe.devices() and probe.by_process() is not None:
+        return DoctorFinding("yielding", DoctorHealth.OK, f"{where}: the driver says which processes use the devices")
+    detail = f"{where}: the driver does not say which processes use the devices: programs count while they run"
+    if any(slot.yields_above is not None for slot in slots):
+        detail += ", and `yields_above` has no effect"
+        fix = "name the programs in `yields_to`"
+        return DoctorFinding("yielding", DoctorHealth.WARN, detail, fix, "stoker config check")
+    return DoctorFinding("yielding", DoctorHealth.OK, detail)
+
+
 def stored_responses(storage: ResponseStorage) -> DoctorFinding:
     """Whether clients of the Responses API can refer to earlier responses."""
     if storage.store:
