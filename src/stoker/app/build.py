@@ -132,7 +132,7 @@ def _build_gateway(
     extensions.connect(
         ServerAccess(
             fleet.conductor, upstream_client, client, formatter, pool, store.decisions, context.state.signing_key,
-            access.store.usage.record_own, lambda: flow.settings,
+            access.store.usage.record_own, lambda: flow.settings, lambda: access.control.asks_for_keys,
         )
     )  # fmt: skip
     setup = FlowSetup(fleet, extensions, host_memory().total)

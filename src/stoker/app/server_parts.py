@@ -90,6 +90,8 @@ class ServerAccess:
     """Counts what Stoker itself asked of a serve."""
     flow_settings: Callable[[], FlowSettings]
     """The settings of requests now: names, planners."""
+    asks_for_keys: Callable[[], bool]
+    """Whether clients need a key now."""
 
 
 @dataclass(frozen=True, slots=True)
