@@ -93,6 +93,8 @@ class ServerAccess:
     """The settings of requests now: names, planners."""
     keys: Callable[[], Sequence[Key]]
     """All keys, disabled ones too, with what they inherit of their applications."""
+    asks_for_keys: Callable[[], bool]
+    """Whether clients need a key now."""
 
 
 @dataclass(frozen=True, slots=True)

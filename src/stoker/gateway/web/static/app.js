@@ -7,6 +7,7 @@ import { SignIn } from "./sign_in.js";
 import { About } from "./about.js";
 import { Content, Kept } from "./content.js";
 import { Docs } from "./docs.js";
+import { Launch } from "./launch.js";
 import { Overview } from "./overview.js";
 import { Playground } from "./playground.js";
 import { Serves } from "./serves.js";
@@ -28,6 +29,7 @@ const PAGES = [
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
   { path: "tools", title: "Tools", show: Tools, topics: [], get isTab() { return hasTools(); } },
   { path: "playground", title: "Playground", show: Playground, topics: ["decisions"], isOffered: () => mayCall.value },
+  { path: "launch", title: "Launch", show: Launch, topics: [], isOffered: () => mayCall.value },
   { path: "about", title: "About", show: About, topics: [] },
   { path: "docs", title: "Documentation", show: Docs, topics: [], isTab: false, guide: null },
 ];
