@@ -103,7 +103,7 @@ def test_messages_fetch(plane: Plane, model: str, is_streamed: bool) -> None:
 def test_messages_mcp(plane: Plane, model: str, is_streamed: bool) -> None:
     asked: Any = {
         "model": model, "max_tokens": 500, "messages": [{"role": "user", "content": ADD}],
-        "mcp_servers": [{"type": "url", "name": "desk", "url": "https://elsewhere.example/mcp"}],
+        "mcp_servers": [{"type": "url", "name": "desk"}],
         "tools": [{"type": "mcp_toolset", "mcp_server_name": "desk"}], "betas": ["mcp-client-2025-11-20"],
     }  # fmt: skip
     with anthropic.Anthropic(base_url=f"http://127.0.0.1:{plane.port}", api_key="none", max_retries=0) as client:
@@ -125,7 +125,7 @@ def test_messages_mcp(plane: Plane, model: str, is_streamed: bool) -> None:
 @pytest.mark.parametrize("model", SERVES)
 def test_responses_mcp(plane: Plane, model: str, is_streamed: bool) -> None:
     """With the client's approval."""
-    tool = {"type": "mcp", "server_label": "desk", "server_url": "https://elsewhere.example/mcp"}
+    tool = {"type": "mcp", "server_label": "desk"}
     with _openai(plane) as client:
 
         def ask(given: Any) -> Any:
