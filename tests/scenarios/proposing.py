@@ -312,6 +312,8 @@ ELSEWHERE = {
     "test_one_call_shows_what_a_model_would_get_and_says_why_it_failed",
     "stoker tools try 1 1": "tests/tools/test_cli_tools.py::"
     "test_what_doctor_proposes_for_a_tool_that_does_not_answer_shows_what_is_wrong",
+    "stoker launch 1 1": "tests/setup/test_web_launch.py::"
+    "test_each_agent_has_the_line_that_its_command_takes_and_the_same_judgement",
     "stoker launch 11 --anyway": "tests/setup/test_cli_launch.py::test_what_cannot_work_is_said_with_the_next_command",
     "stoker cluster status 1": "tests/ray/cli/test_cli_cluster.py::"
     "test_what_a_cluster_that_is_not_known_proposes_is_typed",
