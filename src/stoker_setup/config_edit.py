@@ -33,10 +33,8 @@ class ConfigEdit:
 
     def diff(self, name: str) -> str:
         """The changed lines with three around them, as `diff -u` shows them; empty: nothing changes."""
-        lines = difflib.unified_diff(
-            *([line.rstrip("\r\n") for line in _lines(text)] for text in (self.before, self.after)),
-            name, name, lineterm="", n=3,
-        )  # fmt: skip
+        before, after = ([line.rstrip("\r\n") for line in _lines(text)] for text in (self.before, self.after))
+        lines = difflib.unified_diff(before, after, name, name, lineterm="", n=3)
         return "\n".join(lines)
 
 
