@@ -17,7 +17,7 @@ BOARD = Path(__file__).resolve().parent.parent / "deploy" / "grafana" / "stoker.
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH = 24
 HEIGHT = 8
-_COLOURS = ("#8e8e8e", "blue", "green", "yellow", "orange", "red", "purple", "dark-red", "semi-dark-red")
+_COLOURS = ("#8e8e8e", "blue", "green", "yellow", "orange", "red", "purple", "dark-red", "light-blue", "semi-dark-red")
 COLOURS = dict(zip(STATES, _COLOURS, strict=True))
 
 HERE = 'instance=~"$instance"'

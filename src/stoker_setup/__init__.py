@@ -1,6 +1,7 @@
 """Prepares a machine and its users: a first configuration, checks, weights ahead, services, settings of clients, pages.
 
 extension          what the package offers
+server             its part of the server: answers the web page, at the paths of operations
 commands/          init, doctor, fit, stage, install, client, launch, docs
 clients/           what `client` prints for each program
 gpu_proof          compares what Stoker says of GPUs with the driver, for `doctor --gpu`

@@ -6,6 +6,8 @@ from stoker.extensions import Command, Extension, Offer
 
 EXTENSION = Extension(
     "Prepares this machine and its clients: init, add, doctor, fit, stage, install, client, docs.",
+    server="stoker_setup.server:build",
+    pages="stoker_setup.operations:OPERATIONS",
     commands=(
         Command("init", "stoker_setup.commands.init:init", "Write a first stoker.toml for this machine."),
         Command("add", "stoker_setup.commands.add:add", "Fetch a model, and add it to stoker.toml."),

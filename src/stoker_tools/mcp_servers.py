@@ -76,9 +76,19 @@ class McpServers:
                         server.tools = await session.list_tools()
                 except TimeoutError:
                     raise self._failed(server, f"it did not list its tools within {tool.timeout:g} s") from None
-                server.listed_at = self._now()
+                server.listed_at, server.failures = self._now(), 0
                 await asyncio.to_thread(self._remember, tool, list(server.tools))
-        return [one for one in server.tools if is_allowed(tool, one.name)]
+        return _allowed(server)
+
+    def problem_of(self, tool: Tool) -> str:
+        """Why the server cannot be used now; empty: it can, or was not asked yet."""
+        server = self._servers.get(tool.name)
+        return server.why if server is not None and server.failures else ""
+
+    def listed(self, tool: Tool) -> list[McpTool] | None:
+        """Those that `allow` allows, as the server listed them last; None: it did not yet."""
+        server = self._servers.get(tool.name)
+        return None if server is None or server.listed_at is None else _allowed(server)
 
     async def call(self, tool: Tool, name: str, arguments: Mapping[str, Any]) -> WebPage:
         """Raises ToolFailed. The caller bounds the time; on cancel the server is told."""
@@ -158,6 +168,10 @@ async def _load() -> Any:
     except ImportError as error:
         what = f"the MCP SDK is not installed ({error.name}): pip install 'stoker[mcp]'"
         raise ToolFailed("unavailable", what) from None
+
+
+def _allowed(server: _Server) -> list[McpTool]:
+    return [one for one in server.tools if is_allowed(server.tool, one.name)]
 
 
 def is_allowed(tool: Tool, name: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.app.program import Assembly, assembled
 
 from stoker.domain.events import (
@@ -19,7 +21,9 @@ from stoker.domain.events import (
     ServeRestarted,
     SwapEnded,
 )
+from stoker.domain.pauses import OperatorPauses
 from stoker.domain.swap import SwapReport
+from stoker.request.lease.state import PauseCause
 
 PHASES = {"drain": 0.5, "check": 9.0, "stop": 0.5, "start": 2.0, "ready": 1.0}
 
@@ -77,6 +81,34 @@ async def test_what_happens_to_serves_is_shown(program: Assembly) -> None:
         ("parked", "fast", "it hangs again"),
     ]
     assert program.announced == ["adopted fast, which was still running"]
+
+
+@assembled()
+async def test_a_pause_is_shown_and_remembered_for_a_restart_as_long_as_an_operator_wants_it(program: Assembly) -> None:
+    conductor, store = program.parts.fleet.conductor, program.parts.store
+
+    def remembered() -> OperatorPauses:
+        store.writer.submit(lambda: None).result()
+        return store.pauses.last()
+
+    for slot in ("gpu", None):
+        conductor.pause_by_operator(slot, "rendering")
+        conductor.pause("gpu", PauseCause.PROGRAM, "comfyui needs its devices")
+        assert remembered() == OperatorPauses("" if slot else "rendering", {"gpu": "rendering"})
+        conductor.resume_by_operator(None)
+        assert remembered() == OperatorPauses()
+        conductor.resume("gpu", PauseCause.PROGRAM, "free again")
+    assert program.notes[:4] == [
+        ("paused", "", "slot gpu: rendering"),
+        ("paused", "", "slot gpu: comfyui needs its devices"),
+        ("resumed", "", "slot gpu: an operator resumed it; it stays paused: comfyui needs its devices"),
+        ("resumed", "", "slot gpu: free again"),
+    ]
+    conductor.pause_by_operator(None, "rendering")
+    conductor.resume_by_operator("gpu")
+    assert remembered() == OperatorPauses(), "a restart does not pause again what was resumed"
+    (Path(program.settings.paths.state) / "paused.json").write_text("{")
+    assert store.pauses.last() == OperatorPauses(), "a damaged file keeps no model away"
 
 
 @assembled()

@@ -36,6 +36,14 @@ def status(*serves: dict[str, Any], swap: dict[str, Any] | None = None, **more: 
     } | more  # fmt: skip
 
 
+def paused(reason: str, *by: str) -> dict[str, Any]:
+    """The slots of a status of which the only one is paused."""
+    return {
+        "slots": [{"name": "gpu0", "devices": ["0"], "resident": [], "paused": reason, "paused_by": list(by),
+                   "yields_to": ["comfyui"], "yields_above": 2**31}]
+    }  # fmt: skip
+
+
 def swap(phase: str, target: str | None, stopping: list[str], **more: Any) -> dict[str, Any]:
     return {"generation": 1, "target": target, "stopping": stopping, "phase": phase, "elapsed": 1.0,
             "drain_wait": None, "expected": 4.0} | more  # fmt: skip

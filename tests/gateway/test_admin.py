@@ -145,6 +145,25 @@ async def test_a_switch_that_fails_says_why(stage: Office) -> None:
 
 
 @office()
+async def test_a_paused_slot_ends_its_model_and_refuses_with_the_reason_until_it_is_resumed(stage: Office) -> None:
+    await stage.say("switch", {"serve": "a"})
+    paused = await stage.say("pause", {"slot": "gpu", "reason": "rendering"})
+    assert paused.json() == {"slot": "gpu", "paused": ["gpu"]}
+    client = await stage.client()
+    await client.send(ask())
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["code"], reply.header("retry-after")) == (503, "slot_paused", "60")
+    assert "rendering" in reply.json()["error"]["message"]
+    client = await stage.client()
+    status = (await client.ask("GET", "/status")).json()
+    assert (status["slots"][0]["paused"], status["slots"][0]["paused_by"]) == ("rendering", ["operator"])
+    assert (await stage.say("pause", {"slot": "nowhere"})).status == 404
+    assert (await stage.say("resume")).json() == {"slot": None, "resumed": ["gpu"]}
+    assert (await stage.say("resume")).json() == {"slot": None, "resumed": []}
+    assert (await stage.say("switch", {"serve": "a"})).status == 200
+
+
+@office()
 async def test_drain_and_undrain_one_serve_or_all(stage: Office) -> None:
     client = await stage.client()
     assert (await stage.say("drain", {"serve": "a"})).json() == {"serve": "a", "draining": True}

@@ -300,6 +300,10 @@ ELSEWHERE = {
     "test_from_nothing_to_an_agent_that_answers_takes_two_commands",
     "stoker fit 1 --cache-type 11": "tests/setup/test_cli_fit_hub.py::"
     "test_a_short_context_leads_to_a_smaller_cache_and_models_left_out_to_their_paths",
+    "stoker eval preflight 1": "tests/setup/test_cli_add.py::"
+    "test_a_stoker_of_another_configuration_is_not_asked_about_the_new_model",
+    "stoker stage SOURCE --as NAME": "tests/setup/test_cli_stage.py::test_another_name_is_given_as_proposed",
+    "stoker stage SOURCE --as NAME.gguf": "tests/setup/test_cli_stage.py::test_another_name_is_given_as_proposed",
     "stoker tools list": "tests/tools/test_cli_tools.py::"
     "test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at",
     "stoker tools list 1": "tests/tools/test_cli_tools.py::"

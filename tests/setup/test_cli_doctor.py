@@ -15,6 +15,7 @@ from tests.cli.fake_stoker import FakeStoker, serve_status
 from tests.fleet.memory.model_files import gguf, llama
 
 from stoker.cli.commands.read_again import ReadOptions
+from stoker.cli.console.answers import SlotStatus, StatusAnswer
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine
 from stoker.cli.main import run
@@ -486,3 +487,22 @@ def test_missing_weights_are_named_once_and_serves_that_lack_one_program_togethe
     assert out.count("there is no `vllm` on PATH") == 1
     assert "serves a, b: correct this; these serves cannot start" in out
     assert f"next: stoker serves up a --dry-run --config {config}" in out
+
+
+def test_doctor_says_what_is_paused_and_whether_it_can_see_who_uses_devices() -> None:
+    def finding(*slots: SlotStatus) -> tuple[str, str]:
+        found = doctor_checks.paused(StatusAnswer("1", 1, slots=list(slots)))
+        return ("", "") if found is None else (found.health.value, found.next)
+
+    assert finding(SlotStatus("gpu0")) == ("", "")
+    assert finding(SlotStatus("gpu0", paused="comfyui", paused_by=["program"])) == ("ok", "")
+    by_hand = SlotStatus("gpu0", paused="rendering", paused_by=["operator"])
+    assert finding(by_hand) == ("warn", "stoker resume gpu0")
+    slots = [Slot("gpu0", yields_to=("comfyui",)), Slot("gpu1")]
+    blind = doctor_checks.yielding(slots, Machine(()))
+    assert blind is not None
+    assert (blind.health.value, "while they run" in blind.detail) == ("ok", True)
+    useless = doctor_checks.yielding([Slot("gpu0", yields_above=1)], Machine(()))
+    assert useless is not None
+    assert useless.health.value == "warn"
+    assert doctor_checks.yielding(slots[1:], Machine(())) is None

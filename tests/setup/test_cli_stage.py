@@ -297,18 +297,26 @@ def test_a_disk_that_gets_full_while_it_comes_is_said(
     assert left(vault) == []
 
 
+def test_another_name_is_given_as_proposed(vault: Path, source: Path, capsys: Captured) -> None:
+    assert run(["stage", str(source / "m.gguf")]) == 0
+    (source / "m.gguf").write_bytes(MODEL[:-1] + b"?")
+    assert run(["stage", str(source / "m.gguf"), "--no-resume"]) == 1
+    assert "under another name with `stoker stage SOURCE --as NAME`" in capsys.readouterr().err
+    assert run(["stage", str(source / "m.gguf"), "--as", "other.gguf"]) == 0
+    assert (vault / "other.gguf").read_bytes().endswith(b"?")
+
+
 def test_what_the_disk_may_not_take_is_not_begun_and_what_gets_short_meanwhile_is_stopped(
     vault: Path, source: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     from stoker_setup.prefetch import Prefetcher
 
-    defaults = Prefetcher.__init__.__defaults__
-    assert defaults is not None
-    monkeypatch.setattr(Prefetcher.__init__, "__defaults__", (*defaults[:-1], lambda vault: 1000))
+    *defaults, _, headers = Prefetcher.__init__.__defaults__ or ()
+    monkeypatch.setattr(Prefetcher.__init__, "__defaults__", (*defaults, lambda vault: 1000, headers))
     assert run(["stage", str(source / "m.gguf")]) == 1
     assert "may take only 1,000: make room for 199,004 more" in capsys.readouterr().err
     rooms = iter([10**9])
-    monkeypatch.setattr(Prefetcher.__init__, "__defaults__", (*defaults[:-1], lambda vault: next(rooms, -1)))
+    monkeypatch.setattr(Prefetcher.__init__, "__defaults__", (*defaults, lambda vault: next(rooms, -1), headers))
     monkeypatch.setattr(copying, "CHUNK", 1000)
     slow = copying.read_block
     monkeypatch.setattr(copying, "read_block", lambda read, path: (time.sleep(0.002), slow(read, path))[1])

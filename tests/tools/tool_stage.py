@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tests.gateway.flow_stage import Stage, Talk
@@ -25,6 +30,28 @@ FOUND = [
 MESSAGES, RESPONSES, CHAT = "/v1/messages", "/v1/responses", "/v1/chat/completions"
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
 FETCH = {"type": "web_fetch_20250910", "name": "web_fetch"}
+
+
+PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
+
+
+@contextmanager
+def mcp_server() -> Iterator[str]:
+    """An MCP server over HTTP; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen([sys.executable, PROGRAM, str(port)], stderr=subprocess.DEVNULL) as process:
+        try:
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port), 1).close()
+                    break
+                except OSError:
+                    time.sleep(0.05)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            process.terminate()
 
 
 class Web:
@@ -110,9 +137,17 @@ def use(stage: Stage, *tools: Tool, fetcher: PublicFetcher | None = None, **limi
     return planner
 
 
-def messages(*tools: dict[str, Any], text: str = "How tall is it?", **fields: Any) -> bytes:
+VERSION = (("anthropic-version", "2023-06-01"),)
+
+
+def messages(
+    *tools: dict[str, Any],
+    text: str = "How tall is it?",
+    headers: tuple[tuple[str, str], ...] = (),
+    **fields: Any,
+) -> bytes:
     asked = {"model": "a", "max_tokens": 500, "messages": [{"role": "user", "content": text}], "tools": list(tools)}
-    return compose_request("POST", MESSAGES, {**asked, **fields}, (("anthropic-version", "2023-06-01"),))
+    return compose_request("POST", MESSAGES, {**asked, **fields}, (*VERSION, *headers))
 
 
 def responses(*tools: dict[str, Any], **fields: Any) -> bytes:
@@ -168,11 +203,11 @@ def stream(talk: Talk, answer: dict[str, Any]) -> None:
             {"tool_calls": [start]},
             {"tool_calls": [{"index": at, "function": {"arguments": arguments[half:]}}]},
         ):
-            talk.chunk(_event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
-    talk.chunk(_event({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}))
-    talk.chunk(_event({"choices": [], "usage": answer["usage"]}) + b"data: [DONE]\n\n")
+            talk.chunk(event_of({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
+    talk.chunk(event_of({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}))
+    talk.chunk(event_of({"choices": [], "usage": answer["usage"]}) + b"data: [DONE]\n\n")
     talk.send(b"0\r\n\r\n")
 
 
-def _event(document: dict[str, Any]) -> bytes:
+def event_of(document: dict[str, Any]) -> bytes:
     return b"data: %b\n\n" % json.dumps(document).encode()

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from stoker.app.configuration import placed_serves, placed_slots
 from stoker.app.context import BuildContext
 from stoker.domain.prediction import Prediction
 from stoker.domain.protocols import EdgeTargets
+from stoker.fleet.memory.devices import machine
 from stoker.fleet.monitoring import EngineWork, ExternalServeFinder, WorkerMoves, health_check
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.probe import HttpProbe
+from stoker.fleet.yielding import SlotYielder, look
 from stoker.store.journal import SwapJournal
 
 log = logging.getLogger("stoker.fleet")
@@ -33,6 +36,7 @@ class FleetParts:
     moves: WorkerMoves
     probe: HttpProbe
     engine_work: EngineWork
+    yielder: SlotYielder
 
 
 def build_fleet(
@@ -73,4 +77,5 @@ def build_fleet(
         WorkerMoves(conductor, supervisor.move_external, notify),
         probe,
         EngineWork(lambda: conductor.running, probe.counters),
+        SlotYielder(conductor, partial(look, probe=machine(), ours=supervisor.pids), clock),
     )

@@ -25,6 +25,8 @@ from stoker.domain.events import (
     ServeMoved,
     ServeParked,
     ServeRestarted,
+    SlotPaused,
+    SlotResumed,
     SwapEnded,
 )
 from stoker.domain.serve import IDENTITY_NOT_PROVED
@@ -68,6 +70,13 @@ class Observer:
                 self._note("restarted", serve, reason)
             case ServeParked(serve, reason):
                 self._note("parked", serve, reason)
+            case SlotPaused(slot, reason):
+                self._note("paused", "", f"slot {slot}: {reason}")
+                self._store.pauses.remember(self._fleet.conductor.pauses())
+            case SlotResumed(slot, reason, still_paused):
+                rest = f"; it stays paused: {still_paused}" if still_paused else ""
+                self._note("resumed", "", f"slot {slot}: {reason}{rest}")
+                self._store.pauses.remember(self._fleet.conductor.pauses())
             case MemoryMeasured(serve, size):
                 self._fleet.conductor.set_measured_size(serve, size)
             case OperatorActed(serve):

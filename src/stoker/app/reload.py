@@ -128,5 +128,6 @@ class Reloader:
         parts.watchdog.configure(settings.watchdog)
         parts.extensions.configure(settings)
         fleet.external.configure(serves)
+        fleet.yielder.configure()
         fleet.supervisor.end_sleepers(fleet.warm.reload(new.warm_budget, serves, settings.warm.predict))
         self._active.replace(new)

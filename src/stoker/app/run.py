@@ -30,6 +30,7 @@ from stoker.domain.access import ListenSettings, Settings
 from stoker.domain.errors import StokerError
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import slots_of
+from stoker.engines.masks import pitfalls, uses_vulkan
 from stoker.gateway.log_file import logging_to
 from stoker.gateway.server import Server, ServerOptions, close, event_loop, listen
 from stoker.request.accept.connection import WireProtocol
@@ -164,7 +165,13 @@ async def _serve(
 ) -> None:
     # The doors are bound but not read yet: clients that connect meanwhile wait, and meet what was adopted.
     fleet = parts.fleet
+    is_vulkan_used = any(uses_vulkan(serve) for serve in active.settings.serves)
+    for text in pitfalls(active.current.machine, is_vulkan_used):
+        options.announce(f"device numbers: {text}")
     recovering = {name for swap in fleet.journal.unfinished() for name in slots_of(swap.slot)}
+    paused = fleet.conductor.restore_pauses(parts.store.pauses.last())
+    if paused:
+        options.announce(f"paused by an operator: {', '.join(paused)}; `stoker resume` ends that")
     await fleet.conductor.begin()
     if options.resume:
         for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.slots, recovering):
@@ -179,6 +186,7 @@ async def _serve(
     watching = [
         loop.create_task(parts.watchdog.run(), name="watchdog"),
         loop.create_task(fleet.external.run(), name="external"),
+        loop.create_task(fleet.yielder.run(), name="yielding"),
         loop.create_task(parts.extensions.run(RunningServer(fleet.moves.on_proved)), name="extensions"),
         loop.create_task(parts.access.store.run(), name="access"),
         loop.create_task(parts.store.responses.run(), name="responses"),

@@ -10,6 +10,7 @@ from stoker.app.resume import Residents
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import RecentEvents
 from stoker.store.metrics import Metrics
+from stoker.store.paused_slots import PausedSlots
 from stoker.store.responses import ResponseStore
 
 
@@ -23,6 +24,7 @@ class StoreParts:
     metrics: Metrics
     events: RecentEvents
     residents: Residents
+    pauses: PausedSlots
     responses: ResponseStore
 
 
@@ -36,5 +38,6 @@ def build_store(context: BuildContext) -> StoreParts:
         Metrics(),
         RecentEvents(context.clock.wall),
         Residents(context.directory, writer),
+        PausedSlots(context.directory / "paused.json", writer),
         responses,
     )

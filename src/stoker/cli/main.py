@@ -28,6 +28,8 @@ COMMANDS = (
     Command("watchdog", "stoker.cli.commands.watchdog:watchdog", "Show the health of each serve."),
     Command("completions", "stoker.cli.commands.completions:completions", "Print the completion script for SHELL."),
     Command("reload", "stoker.cli.commands.reload:reload", "Read the configuration again, and apply all or nothing."),
+    Command("pause", "stoker.cli.commands.pause:pause", "End what is loaded, and load nothing until `stoker resume`."),
+    Command("resume", "stoker.cli.commands.pause:resume", "End what `stoker pause` began: models come back."),
     Command("version", "stoker.cli.commands.version:version", "Print the version; -v: and the extensions."),
     Command("serves", "stoker.cli.commands.serves:app", "Serves: the model servers of the configuration."),
     Command("slot", "stoker.cli.commands.slot:app", "Slots: devices, and the serves that share them."),

@@ -13,6 +13,7 @@ key       Key, Scope: what a caller may do; runtime_key: keys made while Stoker 
 task      Task: the class of a request; Outline: what routing reads of a request
 tier      Tier: a serve that routing may choose, with its cost; routing: the settings of routing
 alias_choice   aliases for one of several serves; request_parameters: what a serve sets in bodies
+pauses         what operators paused
 prediction     the models that requests will need next
 cluster   machines that run serves as jobs
 nearest   names that resemble each other; printable: text as people see it; merge_patch: what changed in a document

@@ -72,6 +72,24 @@ class ServeParked:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotPaused:
+    """A slot gives its devices up: what is loaded there ends, and nothing is loaded until `SlotResumed`."""
+
+    slot: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotResumed:
+    """A cause of a pause is over: the slot may load again, and what was loaded comes back."""
+
+    slot: str
+    reason: str
+    still_paused: str = ""
+    """The other cause, for which it stays paused; empty: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryMeasured:
     """How much of its slot's memory a ready serve holds."""
 
@@ -146,6 +164,8 @@ Event = (
     | ServeMoved
     | ServeRestarted
     | ServeParked
+    | SlotPaused
+    | SlotResumed
     | MemoryMeasured
     | OperatorActed
     | ServeIdentified

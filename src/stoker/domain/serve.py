@@ -551,11 +551,30 @@ class Slot:
     idle_serve_after: Annotated[
         SomeDuration, setting("Time without a request in the slot after which it returns to `idle_serve`.")
     ] = 60.0
+    yields_to: Annotated[
+        tuple[Text, ...],
+        setting(
+            "Programs for which the slot is paused while they use its devices; where that is unknown: while they run. "
+            'Names of programs or of their folders: `["comfyui", "blender"]`.'
+        ),
+    ] = ()
+    yields_above: Annotated[
+        Size | None,
+        setting("The slot is paused while programs that are not Stoker's hold more memory of its devices than this."),
+    ] = None
+    return_after: Annotated[
+        SomeDuration, setting("Time for which no such program may need the devices before what was loaded comes back.")
+    ] = 10.0
     swap: Annotated[SwapPolicy, setting("Any key of `[swap]`, for this slot only: `[slots.NAME.swap]`.")] = SwapPolicy()
 
     def allows(self, names: Collection[str]) -> bool:
         """Whether `together` permits these serves to be loaded at the same time. Says nothing about memory."""
         return len(names) < 2 or not self.together or any(group.issuperset(names) for group in self.together)
+
+    @property
+    def yields(self) -> bool:
+        """Whether it is paused for other programs."""
+        return bool(self.yields_to) or self.yields_above is not None
 
     def can_hold(self, names: Collection[str]) -> bool:
         """Whether these serves may be loaded at the same time, if their sizes permit it."""

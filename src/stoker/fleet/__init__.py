@@ -3,6 +3,7 @@
 swapping/       runs swaps; the scheduler's only caller
 supervision/    the fleet: starts, adopts, puts to sleep and stops serves
 monitoring      watches running serves; acts for the watchdog
+yielding        gives a slot's devices up while another program needs them
 watchdog/       checks that a ready serve still works, and decides what to do if not
 drivers/        how a serve runs and ends: process, container, systemd unit, cluster job, external
 systemd/        unit files, systemctl, `stoker install`

@@ -40,6 +40,8 @@ class AdminRequest(msgspec.Struct, forbid_unknown_fields=True):
     evict: bool = True
     request_id: str | None = None
     dry_run: bool = False
+    slot: str | None = None
+    reason: str = ""
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -52,6 +54,9 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/admin/drain", "Admit nothing new, on one serve or at the front door.", body=AdminRequest,
               fields=("serve",)),
     Operation("POST", "/admin/undrain", "Undo a drain.", body=AdminRequest, fields=("serve",)),
+    Operation("POST", "/admin/pause", "End what is loaded in a slot, or in all, and load nothing there until a resume.",
+              body=AdminRequest, fields=("slot", "reason")),
+    Operation("POST", "/admin/resume", "End what /admin/pause began.", body=AdminRequest, fields=("slot",)),
     Operation("POST", "/admin/reload", "Apply the configuration again.", body=AdminRequest, fields=("dry_run",)),
     Operation("POST", "/admin/cancel", "End one request.", body=AdminRequest,
               fields=("request_id",), required=("request_id",)),
@@ -103,8 +108,8 @@ class Admin:
         """Of all verbs."""
         self._verbs: dict[str, Callable[[AdminRequest], Awaitable[dict[str, Any]]]] = {
             "switch": self._switch, "preview": self._preview, "unload": self._unload,
-            "drain": self._drain, "undrain": self._undrain, "reload": self._reload_configuration,
-            "cancel": self._cancel,
+            "drain": self._drain, "undrain": self._undrain, "pause": self._pause, "resume": self._resume,
+            "reload": self._reload_configuration, "cancel": self._cancel,
         }  # fmt: skip
 
     async def handle(self, caller: Caller, method: str, verb: str, body: bytes, query: Mapping[str, str]) -> AdminReply:
@@ -190,6 +195,21 @@ class Admin:
         else:
             self._conductor.set_held(self._serve(request).name, is_draining)
         return {"serve": request.serve, "draining": is_draining}
+
+    async def _pause(self, request: AdminRequest) -> dict[str, Any]:
+        """Returns at once: what is loaded drains."""
+        reason = request.reason.strip()[:200] or "an operator paused it"
+        return {"slot": request.slot, "paused": self._conductor.pause_by_operator(self._slot(request), reason)}
+
+    async def _resume(self, request: AdminRequest) -> dict[str, Any]:
+        return {"slot": request.slot, "resumed": self._conductor.resume_by_operator(self._slot(request))}
+
+    def _slot(self, request: AdminRequest) -> str | None:
+        slots = [name for name in self._conductor.scheduler.slots if not name.startswith("~")]
+        if request.slot is not None and request.slot not in slots:
+            text = f"there is no slot {request.slot[:60]!r}; the slots are {', '.join(slots) or 'none'}"
+            raise ClientError(text, code="no_slot", status=404, param="slot")
+        return request.slot
 
     def _serve(self, request: AdminRequest) -> Serve:
         if not request.serve:

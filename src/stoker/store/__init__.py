@@ -9,6 +9,7 @@ results           the index of measurement results
 responses         responses and conversations that clients stored: the only records here with content
 profile           the quality profile
 active_residents  the last resident of each slot
+paused_slots      the slots that operators paused
 journal           swaps in progress
 
 metrics           Metrics: totals of decisions and swaps

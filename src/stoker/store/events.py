@@ -18,8 +18,8 @@ class RecentEvents:
         self._kept: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
     def note(self, kind: str, serve: str, text: str) -> None:
-        """`kind` is one word: `ready`, `failed`, `stopped`, `exited`, `restarted`, `parked`, `adopted`, `moved`,
-        `warned`.
+        """`kind` is one word: `ready`, `failed`, `stopped`, `exited`, `restarted`, `parked`, `paused`, `resumed`,
+        `adopted`, `moved`, `warned`.
         """
         shortened = text if len(text) <= LENGTH else f"{text[: LENGTH - 1]}…"
         self._kept.append({"at": self._wall(), "kind": kind, "serve": serve, "text": shortened})

@@ -155,6 +155,13 @@ class _Scrape(Collector):
             ("serve", "state"),
             (((str(s["name"]), state), float(s.get("state") == state)) for s in serves for state in STATES),
         )
+        slots = records(self._status.get("slots"))
+        yield gauge(
+            "stoker_slot_paused",
+            "1 while a slot is paused: nothing is loaded there.",
+            ("slot",),
+            (((str(slot["name"]),), float(bool(slot.get("paused")))) for slot in slots),
+        )
         yield from self._bodies()
         decisions = self._status.get("decisions")
         dropped = number(decisions.get("dropped")) if isinstance(decisions, Mapping) else None

@@ -16,7 +16,7 @@ PATHS: dict[str, str] = {path: path for path in (*ENDPOINTS, "/v1/models")}
 OUTCOMES = frozenset({"open", "served", "client_left", "refused", "upstream_failed", "cut", "stalled", "bug"})
 PHASES = frozenset({"drain", "check", "stop", "start", "ready"})
 TEMPERATURES = frozenset({"cold", "warm", "asleep", "unknown"})
-STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked", "cannot_load")
+STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked", "paused", "cannot_load")
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 

@@ -200,5 +200,6 @@ _EXCLUSIONS = {
 _FAILURES = {
     "circuit_open": "it failed too often recently",
     "does_not_start": "its last start failed",
+    "slot_paused": "its slot is paused, by an operator or for another program",
     "draining": "it is being drained",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,7 @@ from stoker.cli.console.errors import NotRunning, UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.console.installation import Installation
-    from stoker.domain.access import Settings
-    from stoker.domain.serve import Serve
+    from stoker_setup.clients.choosing import KnownStoker
 
 _COLUMNS = ("CLIENT", "WHAT", "PROVIDER", "DIALECT", "TRIED WITH")
 
@@ -71,6 +70,7 @@ def client(
     """
     from stoker_setup.clients import facts, needs, render
     from stoker_setup.clients.all_clients import CLIENTS
+    from stoker_setup.clients.choosing import choose_model, not_ready
 
     if name is None:
         _list(json)
@@ -81,18 +81,15 @@ def client(
     from stoker.cli.console.installation import find_installation
 
     known, serves_there = known_stoker(find_installation(config, state))
-    settings = known.settings
-    serve, asked, is_task = chosen_model(known, model)
-    root = given or settings.front_door.local_url
-    wanted = CLIENTS[name]
-    helper = None if is_task else facts.helper_serve(settings, serve, wanted.helper_name)
-    key = facts.key_of(settings.front_door, key_env)
-    client_facts = facts.ClientFacts(root, serve, asked, key, helper, is_task, settings.responses.store)
+    front_door = known.settings.front_door
+    root = given or front_door.local_url
+    wanted, chosen = CLIENTS[name], choose_model(known, model)
+    client_facts = chosen.facts(wanted, root, facts.key_of(front_door, key_env))
     notes = [
-        *facts.address_warnings(settings.front_door, root),
-        needs.context_shortage(wanted, client_facts, None if is_task else trained_context(serve)),
+        *facts.address_warnings(front_door, root),
+        needs.context_shortage(wanted, client_facts, chosen.trained_context()),
         needs.effort_note(client_facts) if wanted.own_prompt is not None else None,
-        not_ready(serve, is_task, serves_there, options.same_place(config, state)),
+        not_ready(chosen, serves_there, options.same_place(config, state)),
     ]
     if json:
         terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})
@@ -101,51 +98,6 @@ def client(
     for note in notes:
         if note:
             terminal.note(f"stoker: {note}")
-
-
-class KnownStoker(NamedTuple):
-    """A Stoker as far as it is known here. `tasks`: names that ask it for a choice, where its file is not known."""
-
-    settings: Settings
-    tasks: tuple[str, ...] = ()
-
-
-def chosen_model(known: KnownStoker, wanted: str | None) -> tuple[Serve, str, bool]:
-    """A serve, the id to ask for, and whether that asks for a choice. Raises UsageError."""
-    from stoker_setup.clients import facts
-
-    settings = known.settings
-    router = settings.router
-    if router is not None and wanted is not None and (found := facts.common_serve(router, settings.serves, wanted)):
-        return found, wanted, True
-    if wanted in known.tasks:
-        raise UsageError(f"what every tier of '{wanted}' takes is in the configuration, not found here: --config FILE")
-    tasks = router.listed if router is not None else known.tasks
-    where = settings.source or "the running Stoker"
-    return *facts.choose_serve(facts.with_all_aliases(settings), wanted, where, tasks), False
-
-
-def trained_context(serve: Serve) -> int | None:
-    """Tokens that its model was trained for, from the header of its weights; None: unknown."""
-    if not serve.model.endswith(".gguf"):
-        return None
-    from stoker.domain.errors import UnreadableModel
-    from stoker.fleet.memory.fit import gguf
-
-    try:
-        return gguf.read(serve.model).context
-    except (UnreadableModel, OSError):
-        return None
-
-
-def not_ready(serve: Serve, is_task: bool, serves_there: Mapping[str, str], place: str) -> str | None:
-    """1. none runs, or a choice is asked for  2. the running one has no such serve  3. it cannot load"""
-    if is_task or not serves_there:
-        return None  # 1
-    if serve.name not in serves_there:
-        return f"the running Stoker has no serve '{serve.name}' yet: stoker reload{place}"  # 2
-    reason = serves_there[serve.name]
-    return f"serve '{serve.name}' cannot load: {reason}; another one: --model" if reason else None  # 3
 
 
 def _list(json: bool) -> None:
@@ -165,6 +117,7 @@ def known_stoker(installation: Installation) -> tuple[KnownStoker, Mapping[str, 
 
     Raises NotRunning.
     """
+    from stoker_setup.clients.choosing import KnownStoker
     from stoker_setup.clients.running import settings_of
 
     settings = installation.settings

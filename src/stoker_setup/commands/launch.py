@@ -18,7 +18,7 @@ import typer
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
 from stoker.domain.errors import ConfigError
-from stoker_setup.commands.client import chosen_model, known_stoker, not_ready, trained_context
+from stoker_setup.commands.client import known_stoker
 
 if TYPE_CHECKING:
     from stoker.cli.console.installation import Installation
@@ -107,9 +107,9 @@ def launch(
 
 
 def _agents() -> dict[str, Client]:
-    from stoker_setup.clients.agents import AGENTS
+    from stoker_setup.clients.all_clients import LAUNCHED
 
-    return {client.name: client for client in AGENTS if client.program is not None}
+    return LAUNCHED
 
 
 def _agent(name: str, place: str) -> Client:
@@ -156,19 +156,17 @@ def _facts(
     work.
     """
     from stoker.cli.console.installation import find_installation
-    from stoker_setup.clients import facts, needs
+    from stoker_setup.clients import needs
+    from stoker_setup.clients.choosing import choose_model, not_ready
+    from stoker_setup.clients.facts import key_of
 
     installation = find_installation(config, state)
     known, serves_there = known_stoker(installation)
-    settings = known.settings
-    serve, asked, is_task = chosen_model(known, model)
-    helper = None if is_task else facts.helper_serve(settings, serve, client.helper_name)
-    key = facts.key_of(settings.front_door, key_env)
-    root = settings.front_door.local_url
-    client_facts = facts.ClientFacts(root, serve, asked, key, helper, is_task, settings.responses.store)
-    if (problem := not_ready(serve, is_task, serves_there, place)) is not None:
+    chosen, front_door = choose_model(known, model), known.settings.front_door
+    client_facts = chosen.facts(client, front_door.local_url, key_of(front_door, key_env))
+    if (problem := not_ready(chosen, serves_there, place)) is not None:
         raise RequestRefused(problem, code="not_ready")
-    shortage = needs.context_shortage(client, client_facts, None if is_task else trained_context(serve))
+    shortage = needs.context_shortage(client, client_facts, chosen.trained_context())
     if shortage is not None and not anyway:
         typed = f"stoker launch {client.name}{f' --model {shlex.quote(model)}' if model else ''}{place} --anyway"
         raise RequestRefused(f"{shortage}; to try it all the same: {typed}", code="context_too_small")

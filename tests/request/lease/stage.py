@@ -22,6 +22,7 @@ from stoker.request.lease.commands import (
 )
 from stoker.request.lease.places import choose_replica
 from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.state import PauseCause
 
 
 def serve(name: str, **fields: Any) -> Serve:
@@ -119,6 +120,12 @@ class Stage:
         self._next += 1
         self.take(self.scheduler.on_unload(self._next, name, self.now, drain))
         return self._next
+
+    def pause(self, slot: str = "gpu", cause: PauseCause = PauseCause.OPERATOR, reason: str = "a game runs") -> None:
+        self.take(self.scheduler.on_pause(slot, cause, reason, self.now))
+
+    def resume(self, slot: str = "gpu", cause: PauseCause = PauseCause.OPERATOR) -> None:
+        self.take(self.scheduler.on_resume(slot, cause, self.now))
 
     def served(self, id: int, name: str, output: int | None = None) -> None:
         """A request ends. `output`: the tokens of its answer; None: its serve did not say."""

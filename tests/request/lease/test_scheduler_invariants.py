@@ -17,6 +17,7 @@ from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.state import PauseCause
 from stoker.request.lease.timing import timing
 from stoker.request.lease.waiter import Want
 
@@ -87,6 +88,7 @@ class Stories(RuleBasedStateMachine):
                     for lease in leases:
                         assert self.holding.pop(lease) == serve
                 case StartSwap(swap_id, target, victims):
+                    assert target is None or not self.scheduler.serves[target].is_paused
                     for victim in victims:
                         held = [id for id, name in self.holding.items() if name == victim]
                         assert not held, f"{victim} is stopped under {held}"
@@ -198,6 +200,14 @@ class Stories(RuleBasedStateMachine):
         self.troubled = True
         self.take(self.scheduler.on_hold(name, self.now, held))
 
+    @rule(cause=st.sampled_from(PauseCause))
+    def pause(self, cause: PauseCause) -> None:
+        self.take(self.scheduler.on_pause("gpu", cause, "it is needed", self.now))
+
+    @rule(cause=st.sampled_from(PauseCause))
+    def resume(self, cause: PauseCause) -> None:
+        self.take(self.scheduler.on_resume("gpu", cause, self.now))
+
     @rule(name=NAMES, context=st.sampled_from([None, 1024]), places=st.integers(1, 3))
     def reload(self, name: str, context: int | None, places: int) -> None:
         self.troubled = True
@@ -267,6 +277,13 @@ class Stories(RuleBasedStateMachine):
     def no_waiter_is_lost(self) -> None:
         queued = {id for state in self.scheduler.serves.values() for id in [*state.queue, *state.unloads]}
         assert queued == set(self.waiting)
+
+    @invariant()
+    def in_a_paused_slot_nothing_is_ready_and_no_request_waits(self) -> None:
+        if self.scheduler.slots["gpu"].pauses:
+            for state in self.scheduler.serves.values():
+                assert state.phase is not ServePhase.READY
+                assert not state.queue
 
     @invariant()
     def nobody_ready_has_a_free_place_and_a_waiter(self) -> None:

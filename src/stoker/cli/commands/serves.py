@@ -61,6 +61,9 @@ def status(
             terminal.say(f"\n{serve.name}, last failure{again}: {serve.last_error}")
         if serve.watchdog and serve.watchdog.health == "sick":
             terminal.say(f"\n{serve.name} is sick: {serve.watchdog.details(False)}")
+    for reason in dict.fromkeys(serve.paused for serve in serves if serve.paused):
+        names = ", ".join(serve.name for serve in serves if serve.paused == reason)
+        terminal.say(f"\nnot loaded while the slot is paused: {names}: {reason}")
     for edge in now.edges:
         if edge.problem:
             stays = f"stays at {edge.address}" if edge.address else "was not found"

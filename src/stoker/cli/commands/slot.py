@@ -39,7 +39,10 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
         columns["IDLE SERVE"] = [_idle_serve(slot) for slot in status.slots]
     if any(slot.evict_costs for slot in status.slots):
         columns["EVICT COSTS"] = [_evict_costs(slot) for slot in status.slots]
+    if any(slot.yields_to or slot.yields_above is not None for slot in status.slots):
+        columns["YIELDS TO"] = [_yields_to(slot) for slot in status.slots]
     terminal.table(tuple(columns), list(zip(*columns.values(), strict=True)))
+    _say_pauses(status.slots)
     serves = sorted((one for one in status.serves if one.slot is not None), key=lambda one: one.slot or "")
     if serves:
         terminal.say()
@@ -76,6 +79,18 @@ def _idle_serve(slot: SlotStatus) -> str:
 
 def _evict_costs(slot: SlotStatus) -> str:
     return ", ".join(f"{serve} {cost:g}" for serve, cost in slot.evict_costs.items()) or "-"
+
+
+def _yields_to(slot: SlotStatus) -> str:
+    above = [] if slot.yields_above is None else [f"more than {figures.size(slot.yields_above)}"]
+    return ", ".join([*slot.yields_to, *above]) or "-"
+
+
+def _say_pauses(slots: list[SlotStatus]) -> None:
+    for slot in slots:
+        if slot.paused:
+            end = f"; `stoker resume {slot.name}` ends that" if "operator" in slot.paused_by else ""
+            terminal.say(f"\nslot {slot.name} is paused: {slot.paused}{end}")
 
 
 def _room(slot: SlotStatus) -> str:
@@ -118,6 +133,7 @@ def status(
         rows.append((one.name, ", ".join(one.resident) or "empty", swap, str(one.waiting), str(one.swaps), *idle))
     header = ("SLOT", "RESIDENT", "SWAP", "WAITING", "SWAPS SO FAR", *(("IDLE SERVE",) if has_idle_serve else ()))
     terminal.table(header, rows, right=("WAITING", "SWAPS SO FAR"))
+    _say_pauses([one for one in status.slots if slot in (None, one.name)])
 
 
 @app.command()

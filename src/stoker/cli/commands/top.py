@@ -98,7 +98,13 @@ def frame(now: StatusAnswer, before: StatusAnswer | None, elapsed: float, wall: 
 
     parts: list[Text | Table] = [_head(now, wall), Text()]
     if now.slots:
-        parts += [_slots(now), Text()]
+        parts.append(_slots(now))
+        parts += [
+            Text(f"slot {slot.name} is paused: {one_line(slot.paused)}", style="yellow")
+            for slot in now.slots
+            if slot.paused
+        ]
+        parts.append(Text())
     if now.devices:
         parts += [_devices(now), Text()]
     parts += [_serves(now, before, elapsed, wall, width), Text()]
@@ -176,7 +182,7 @@ def _room(slot: SlotStatus) -> str:
 def _swap(slot: SlotStatus) -> str:
     swap = slot.swap
     if swap is None:
-        return figures.UNKNOWN
+        return "paused" if slot.paused else figures.UNKNOWN
     expected = f" of about {figures.seconds(swap.expected)}" if swap.expected and swap.phase != "draining" else ""
     return f"{swap.phase} {swap.target or 'nothing'}, {figures.seconds(swap.elapsed)}{expected}"
 

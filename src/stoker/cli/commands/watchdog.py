@@ -66,7 +66,7 @@ def problem_of(serve: ServeStatus, place: str = "") -> str:
             else f"`stoker serves logs {serve.name}{place}` shows its log"
         )
         return f"{serve.name} is sick: {seen.details(False)}; {log}"
-    if serve.is_down and (serve.keep_loaded or serve.state == "backoff"):  # 3
+    if serve.is_down and not serve.paused and (serve.keep_loaded or serve.state == "backoff"):  # 3
         why = f": {serve.last_error}" if serve.last_error else ""
         what = "should be up, but is not" if serve.keep_loaded else "did not start"
         return f"{serve.name} {what}{why}; `stoker serves up {serve.name}{place}` starts it"

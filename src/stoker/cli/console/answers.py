@@ -62,6 +62,12 @@ class SlotStatus(msgspec.Struct, frozen=True):
     evict_costs: dict[str, float] = {}
     """What stopping each of its serves costs; empty: those unused for longest are stopped."""
     resident: list[str] = []
+    paused: str | None = None
+    """Why nothing is loaded there; None: it is not paused."""
+    paused_by: list[str] = []
+    """`operator`, `program`."""
+    yields_to: list[str] = []
+    yields_above: int | None = None
     swap: SwapStatus | None = None
     swaps: int = 0
     waiting: int = 0
@@ -129,6 +135,8 @@ class ServeStatus(msgspec.Struct, frozen=True):
     """Why it is kept warm, where it is expected next: `rule`, `pattern`, `frequency`."""
     measured: int | None = None
     parked: str | None = None
+    paused: str | None = None
+    """Why its slot is paused; None: it is not."""
     cannot_load: str | None = None
     """Why it is not started before its files or its configuration change; None: it may be."""
     watchdog: WatchdogReport | None = None
@@ -175,7 +183,14 @@ class ServeStatus(msgspec.Struct, frozen=True):
     @property
     def is_down(self) -> bool:
         """Whether it is not loaded, and nothing is being done about it."""
-        return self.state in ("stopped", "backoff", "parked", "cannot_load")
+        return self.state in ("stopped", "backoff", "parked", "paused", "cannot_load")
+
+
+class PauseAnswer(msgspec.Struct, frozen=True):
+    """POST /admin/pause and /admin/resume: the slots that are paused, or were. `~NAME`: that of a serve without one."""
+
+    paused: list[str] = []
+    resumed: list[str] = []
 
 
 class FrontDoorStatus(msgspec.Struct, frozen=True):

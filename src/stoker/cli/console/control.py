@@ -15,7 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from stoker.cli.console.answers import LoadableAnswer, ReloadAnswer, StatusAnswer, SwitchAnswer, SwitchPreview
+from stoker.cli.console.answers import (
+    LoadableAnswer,
+    PauseAnswer,
+    ReloadAnswer,
+    StatusAnswer,
+    SwitchAnswer,
+    SwitchPreview,
+)
 from stoker.cli.console.errors import NotRunning, RequestRefused, UnreadableAnswer
 from stoker.domain.decision import Decision
 
@@ -122,6 +129,13 @@ class Control:
 
     def undrain(self, serve: str | None) -> dict[str, Any]:
         return self._ask("POST", "/admin/undrain", {"serve": serve}, ANSWER_TIMEOUT)
+
+    def pause(self, slot: str | None, reason: str) -> PauseAnswer:
+        """End what is loaded in `slot` (None: in all of this machine), and load nothing there. Does not wait."""
+        return parse(self._ask("POST", "/admin/pause", {"slot": slot, "reason": reason}, ANSWER_TIMEOUT), PauseAnswer)
+
+    def resume(self, slot: str | None) -> PauseAnswer:
+        return parse(self._ask("POST", "/admin/resume", {"slot": slot}, ANSWER_TIMEOUT), PauseAnswer)
 
     def promote(self, alias: str, serve: str, evidence: str, reason: str, force: bool) -> dict[str, Any]:
         """Move an alias to `serve`. `evidence`: the id of a gate's result."""

@@ -170,7 +170,7 @@ def _now_loaded(slot: SlotStatus, others: list[ServeStatus]) -> str:
     why = "".join(
         f"; {one.name} did not start: {one.last_error}"
         for one in failed
-        if one.state in ("backoff", "parked", "cannot_load")
+        if one.state in ("backoff", "parked", "paused", "cannot_load")
     )
     return f"nothing is loaded in {slot.name} now{why}"
 

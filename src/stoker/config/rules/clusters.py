@@ -20,13 +20,16 @@ from stoker.domain import kinds
 from stoker.domain.serve import slots_of
 from stoker.engines.registry import DEFAULT, engine_of, those
 
-CLUSTER_SLOT_IGNORES = ("devices", "memory", "together")
+CLUSTER_SLOT_IGNORES = ("devices", "memory", "together", "yields_to", "yields_above", "return_after")
 """Keys without effect for a slot of a cluster."""
 _WHOLE_GPUS = "Ray reserves whole GPUs, so such a slot holds one serve at a time; remove it"
+_OTHER_PROGRAMS = "Stoker does not see the programs of a node; remove it"
 _NOT_IN_A_CLUSTER = {
     "devices": "a cluster chooses the devices of a job itself; remove it, and set `gpus`",
     "memory": _WHOLE_GPUS,
     "together": _WHOLE_GPUS,
+    "yields_to": _OTHER_PROGRAMS,
+    "yields_above": _OTHER_PROGRAMS,
 }
 _FILES = "Stoker does not see the files of a node: put the weights there, or on a shared path"
 _NO_MEMORY = "Stoker does not see the memory of a node"

@@ -371,7 +371,7 @@ class ServeRegistry:
         return {managed.record.port for managed in self.serves.values() if managed.record is not None}
 
     def pids(self) -> set[int]:
-        return {pid for managed in self.serves.values() for pid in self.members(managed)}
+        return {pid for managed in list(self.serves.values()) for pid in self.members(managed)}
 
     def members(self, managed: ManagedServe) -> list[int]:
         leader = managed.unit.pid if managed.unit is not None else None

@@ -65,6 +65,8 @@ class Supervisor:
         self._registry = ServeRegistry(context, keys, meter, self.warm, self.conversations)
         self._checks = StartChecks(context.paths, self._registry, meter)
         self._meter = meter
+        self.pids = self._registry.pids
+        """The processes of all serves, also of those that are asleep. Blocks for milliseconds, in any thread."""
         # What its parts answer: see `Fleet`.
         self.quick_check, self.full_check = self._checks.quick_check, self._checks.full_check
         self.download, self.download_progress = self._checks.download, self._checks.download_progress

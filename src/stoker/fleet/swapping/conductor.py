@@ -24,12 +24,15 @@ from stoker.domain.events import (
     ServeExited,
     ServeParked,
     ServeRestarted,
+    SlotPaused,
+    SlotResumed,
     SwapEnded,
     ignore,
 )
 from stoker.domain.figures import counted
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, Target
+from stoker.domain.pauses import OperatorPauses
 from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Fleet, Journal, QuickCheck, Running
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
@@ -62,7 +65,7 @@ from stoker.request.lease.preview import Residency, SwitchPreview, loadable, pre
 from stoker.request.lease.prompt_routing import PromptRouting
 from stoker.request.lease.refusals import cannot_load, cannot_start, forwarded_twice, needs_force, removed, without_name
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import CannotLoad, ServeState
+from stoker.request.lease.state import CannotLoad, PauseCause, ServeState
 from stoker.request.lease.timing import swap_timeout
 
 log = logging.getLogger("stoker.fleet")
@@ -401,6 +404,56 @@ class Conductor:
         replicas = self.scheduler.replica_sets.get(name)
         for replica in (name,) if replicas is None else [state.name for state in replicas.replicas]:
             self._carry_out(self.scheduler.on_hold(replica, self._clock.now(), is_held))
+
+    def pause(self, slot: str, cause: PauseCause, reason: str) -> None:
+        """End what is loaded in a slot, by its drain, and load nothing there until every cause is over."""
+        if self.scheduler.slots[slot].pauses.get(cause) != reason:
+            log.warning("slot %s is paused: %s", slot, reason)
+            self._carry_out(self.scheduler.on_pause(slot, cause, reason, self._clock.now()))
+            self._notify(SlotPaused(slot, reason))
+
+    def resume(self, slot: str, cause: PauseCause, reason: str) -> None:
+        """A cause of a pause is over. After the last one, what was loaded comes back."""
+        slot_state = self.scheduler.slots[slot]
+        if cause in slot_state.pauses:
+            self._carry_out(self.scheduler.on_resume(slot, cause, self._clock.now()))
+            log.info("slot %s is paused no more: %s%s", slot, reason, "; another cause stays" * bool(slot_state.pauses))
+            self._notify(SlotResumed(slot, reason, slot_state.pause_reason))
+
+    def pause_by_operator(self, slot: str | None, reason: str) -> list[str]:
+        """Pause one slot, or (None) all of this machine, also those that are added later. Returns which are paused."""
+        if slot is None:
+            self.scheduler.state.paused_everywhere = reason
+        names = [slot] if slot is not None else self._slots_here()
+        for name in names:
+            self.pause(name, PauseCause.OPERATOR, reason)
+        return names
+
+    def resume_by_operator(self, slot: str | None) -> list[str]:
+        """End what operators paused: one slot, or (None) all. Returns which were paused. Slots that are added later are
+        not paused any more.
+        """
+        self.scheduler.state.paused_everywhere = ""
+        slots = self.scheduler.slots
+        names = [name for name in slots if slot in (None, name) and PauseCause.OPERATOR in slots[name].pauses]
+        for name in names:
+            self.resume(name, PauseCause.OPERATOR, "an operator resumed it")
+        return names
+
+    def pauses(self) -> OperatorPauses:
+        """What operators have paused, to be remembered."""
+        slots = self.scheduler.slots.values()
+        reasons = {one.slot.name: one.pauses.get(PauseCause.OPERATOR, "") for one in slots}
+        named = {name: reason for name, reason in reasons.items() if reason}
+        return OperatorPauses(self.scheduler.state.paused_everywhere, named)
+
+    def restore_pauses(self, pauses: OperatorPauses) -> list[str]:
+        """Call it before `begin`. Returns what stays paused: slots, and serves without one."""
+        self.scheduler.restore_pauses(pauses.slots, pauses.everywhere)
+        return [name.removeprefix("~") for name in self.pauses().slots]
+
+    def _slots_here(self) -> list[str]:
+        return [name for name, slot_state in self.scheduler.slots.items() if slot_state.slot.cluster is None]
 
     def restart(self, name: str, reason: str) -> bool:
         """Restart a wedged serve: cut its streams, stop it, start it again. False: it is not ready, so nothing is

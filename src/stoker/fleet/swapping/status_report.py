@@ -51,6 +51,10 @@ def _slot(conductor: Conductor, slot_state: SlotState, now: float) -> dict[str, 
         "evict_costs": _evict_costs(slot_state),
         "resident": [s.name for s in slot_state.serves if s.phase in (ServePhase.READY, ServePhase.DRAINING)],
         "memory_used": _used(slot_state),
+        "paused": slot_state.pause_reason or None,
+        "paused_by": [cause.value for cause in slot_state.pauses],
+        "yields_to": list(slot_state.slot.yields_to),
+        "yields_above": slot_state.slot.yields_above,
         "swap": _swap(conductor, swap, now) if swap is not None else None,
         "swaps": slot_state.swaps_made,
         "waiting": sum(len(state.queue) for state in slot_state.serves),
@@ -138,6 +142,7 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
         "fallback": serve.fallback,
         "min_tokens_per_second": serve.min_tokens_per_second,
         "parked": state.parked or None,
+        "paused": state.pause_reason or None if state.is_paused else None,
         "cannot_load": state.cannot_load.reason if state.cannot_load is not None else None,
         "failed_start": (state.cannot_load.failure or None) if state.cannot_load is not None else None,
         "measured": state.measured if state.phase is not ServePhase.STOPPED else None,
@@ -147,6 +152,8 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
 def _state(state: ServeState, now: float) -> str:
     if state.phase is ServePhase.STOPPED and state.parked:
         return "parked"
+    if state.phase is ServePhase.STOPPED and state.is_paused:
+        return "paused"
     if state.cannot_load is not None:
         return "cannot_load"
     if state.phase is ServePhase.STOPPED and state.backoff_until > now:

@@ -43,6 +43,7 @@ REASONS = {
     "request_exceeds_limit": "the request alone is more than a limit of the key",
     "shared_memory": "there is too little shared memory",
     "shutting_down": "Stoker was shutting down",
+    "slot_paused": "the slot of the serve was paused, by an operator or for another program",
     "stalled": "nothing was sent for longer than the stall timeout",
     "start_failed": "the serve did not start",
     "stopped": "the serve was stopped",

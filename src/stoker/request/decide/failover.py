@@ -40,7 +40,7 @@ from stoker.domain.errors import (
 from stoker.domain.serve import FallbackCause
 
 BUSY = frozenset(("queue_full", "no_place", "queue_timeout", "swap_timeout", "busy", "upstream_busy"))
-TAKES_NONE = frozenset(("draining", "unloaded", "fetching", "no_fit", "needs_force"))
+TAKES_NONE = frozenset(("draining", "unloaded", "fetching", "no_fit", "needs_force", "slot_paused"))
 """Codes of a serve that has no place now, and of one that takes no request."""
 _ENDED_BY_US = frozenset(("cut", "shutting_down"))
 _NOT_HERE = frozenset(

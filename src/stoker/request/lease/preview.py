@@ -64,14 +64,16 @@ class Residency:
         return bool(states) and is_stopped and not any(fits(state) for state in states)
 
     def unavailable_reason(self, name: str, now: float) -> str:
-        """Why a serve takes no requests now: `does_not_start` or `draining`; empty: it does, once it is loaded. Of
-        several replicas: why none of them does.
+        """Why a serve takes no requests now: `does_not_start`, `draining` or `slot_paused`; empty: it does, once it
+        is loaded. Of several replicas: why none of them does.
         """
         reasons = [_unavailable_reason(state, now) for state in self._of(name)]
         return min(reasons, default="does_not_start")
 
 
 def _unavailable_reason(state: ServeState, now: float) -> str:
+    if state.is_paused:
+        return refusals.SLOT_PAUSED
     if state.is_left_alone() or state.removed or state.backoff_until > now:
         return "does_not_start"
     return "draining" if state.is_held else ""
@@ -101,6 +103,8 @@ def preview_switch(scheduler: Scheduler, name: str) -> SwitchPreview:
         return SwitchPreview(name, refusal=refusals.shutting_down())
     if state.removed:
         return SwitchPreview(name, refusal=refusals.removed(name))
+    if state.is_paused:
+        return SwitchPreview(name, refusal=refusals.slot_paused(state))
     if state.phase is not ServePhase.STOPPED:
         return SwitchPreview(name, is_ready=state.phase is ServePhase.READY, waits=state.phase is not ServePhase.READY)
     fit = victims_for(state)

@@ -10,7 +10,7 @@ from stoker.domain.errors import CANNOT_LOAD, CapacityError, ClientError, StartF
 from stoker.domain.figures import counted
 from stoker.domain.serve import Serve
 from stoker.request.lease.eviction import DoesNotFit
-from stoker.request.lease.state import CannotLoad, ServeState, Swap
+from stoker.request.lease.state import CannotLoad, PauseCause, ServeState, Swap
 from stoker.request.lease.timing import measured_swap_time
 from stoker.request.lease.waiter import Waiter
 
@@ -23,6 +23,19 @@ def held(serve: Serve) -> StokerError:
     return CapacityError(
         f"serve '{serve.name}' takes no new requests: an operator is draining it", code="draining", retry_after=5.0
     )
+
+
+SLOT_PAUSED = "slot_paused"
+
+
+def slot_paused(state: ServeState) -> StokerError:
+    slot = next(slot_state for slot_state in state.slot_states if slot_state.pauses)
+    is_operator = PauseCause.OPERATOR in slot.pauses
+    name = slot.slot.name
+    where = f"serve '{state.name}'" if name.startswith("~") else f"slot '{name}' of serve '{state.name}'"
+    end = f"`stoker resume{'' if name.startswith('~') else f' {name}'}` ends that" if is_operator else "it comes back"
+    text = f"{where} is paused: {slot.pause_reason}; {end}"
+    return CapacityError(text, code=SLOT_PAUSED, retry_after=60.0 if is_operator else 15.0)
 
 
 def parked(serve: Serve, reason: str) -> StokerError:

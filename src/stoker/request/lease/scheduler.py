@@ -8,7 +8,7 @@ return without it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Final
 
@@ -22,8 +22,8 @@ from stoker.request.lease import refusals
 from stoker.request.lease.commands import Command, Grant, Reassign, Reject
 from stoker.request.lease.eviction import DoesNotFit, Victims, victims_for
 from stoker.request.lease.reconcile import FOREVER, Reconciler, ReplicaSteps
-from stoker.request.lease.scheduler_state import SchedulerState
-from stoker.request.lease.state import CannotLoad, ServeState, SlotState, Swap, SwapKind, from_failure, is_lasting
+from stoker.request.lease.scheduler_state import SchedulerState, is_paused
+from stoker.request.lease.state import CannotLoad, PauseCause, ServeState, Swap, SwapKind, from_failure, is_lasting
 from stoker.request.lease.timing import BACKOFF_CAP, BACKOFF_WAIT, STEADY_AFTER, backoff, swap_timeout
 from stoker.request.lease.waiter import Waiter, Want
 
@@ -59,7 +59,7 @@ class Scheduler:
         0. a background request while another one waits for a load in the slot: not 1, it waits as in 4
         1. ready, nobody waits, a place is free (or none needed) -> Grant        (hot)
            no place free, but a lease that it may preempt         -> Cut, Grant
-        2. shutting down, drained by the operator, parked, or it cannot load -> Reject
+        2. shutting down, drained by the operator, its slot is paused, parked, or it cannot load -> Reject
         3. the queue is full (for a load: `max_active` more)      -> Reject; not this one, but the last one of the key
            that has the most waiting, if that is another key of the same or a lower priority
         4. ready, but no place free: waits at most `queue_timeout`; Reject if that is 0
@@ -275,6 +275,9 @@ class Scheduler:
         state.apply(ServeEvent.STARTED)
         state.apply(ServeEvent.PROVED)
         state.ready_since = now
+        if state.is_paused:
+            state.wanted = True
+            self.state.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, state.pause_reason)
         return self._reconciler.reconcile(now)
 
     def on_tick(self, now: float) -> list[Command]:
@@ -295,6 +298,8 @@ class Scheduler:
             return [Reject(id, refusals.shutting_down())]
         if state.removed:
             return [Reject(id, refusals.removed(name))]
+        if state.is_paused:
+            return [Reject(id, refusals.slot_paused(state))]
         if state.phase is ServePhase.READY:
             return [Grant(id)]
         fit = victims_for(state) if state.phase is ServePhase.STOPPED else None
@@ -343,6 +348,50 @@ class Scheduler:
             )
         return commands + self._reconciler.reconcile(now)
 
+    def on_pause(self, slot: str, cause: PauseCause, reason: str, now: float) -> list[Command]:
+        """Drain and stop what is loaded in a slot, and load nothing there until every cause is over. Who waits there
+        joins another replica, or is refused. What was loaded, or was starting, comes back then.
+        """
+        slot_state = self.slots[slot]
+        slot_state.pauses[cause] = reason
+        commands: list[Command] = []
+        paused = [state for state in slot_state.serves if not state.is_paused and is_paused(state)]
+        for state in paused:
+            state.is_paused = True
+            state.touch()
+        for state in paused:
+            commands += self._replicas.hand_over_waiting(state, refusals.slot_paused(state), now)
+            if state.phase is ServePhase.READY:
+                state.wanted = True
+                self.state.open_swap(SwapKind.UNLOAD, None, (state,), now, slot_state.slot.swap.drain_timeout, reason)
+            elif state.phase is ServePhase.STARTING:
+                commands += self._give_up_for_pause(state, now)
+        return commands + self._reconciler.reconcile(now)
+
+    def on_resume(self, slot: str, cause: PauseCause, now: float) -> list[Command]:
+        """A cause of a pause is over. After the last one, what was loaded comes back."""
+        slot_state = self.slots[slot]
+        slot_state.pauses.pop(cause, None)
+        for state in slot_state.serves:
+            state.is_paused = is_paused(state)
+            state.touch()
+            if state.wanted:
+                state.join_live()
+        return self._reconciler.reconcile(now)
+
+    def restore_pauses(self, slots: Mapping[str, str], everywhere: str) -> None:
+        """What operators had paused before Stoker was restarted: the reasons by slot, and
+        that of all slots of this machine (empty: they
+        are not all paused). Call it before anything else; slots that are not configured any more are left out.
+        """
+        self.state.paused_everywhere = everywhere
+        for name, slot_state in self.slots.items():
+            reason = slots.get(name) or (everywhere if slot_state.slot.cluster is None else "")
+            if reason:
+                slot_state.pauses[PauseCause.OPERATOR] = reason
+        for state in self.serves.values():
+            state.is_paused = is_paused(state)
+
     def on_hold(self, name: str, now: float, is_held: bool = True) -> list[Command]:
         """Admit nothing new on this serve, or admit again; running and waiting requests go on."""
         self.serves[name].is_held = is_held
@@ -355,7 +404,7 @@ class Scheduler:
             if slot.name in self.slots:
                 self.slots[slot.name].slot = slot
             else:
-                self.slots[slot.name] = SlotState(slot)
+                self.state.add_slot(slot)
         fresh = {serve.name: serve for serve in serves}
         commands: list[Command] = []
         for name, state in list(self.serves.items()):
@@ -419,6 +468,16 @@ class Scheduler:
             self.state.restore(victim, SwapKind.RESTORE, now)
         return commands
 
+    def _give_up_for_pause(self, state: ServeState, now: float) -> list[Command]:
+        """Who was to stop for the start comes back after the pause; if it has stopped by now, what was started does."""
+        swap = next(swap for swap in state.slot_state.swaps.values() if swap.target is state)
+        returning = swap.victims if swap.run_at is None and swap.victims else (state,)
+        commands = self.state.give_up_start(state, now)
+        for comes_back in returning:
+            comes_back.wanted = True
+            comes_back.join_live()
+        return commands
+
     def _give_up(self, target: ServeState, problem: CannotLoad) -> None:
         """It cannot load; nor can its replicas that are stopped, unless only its device or machine is the reason."""
         states = [target]
@@ -447,6 +506,8 @@ class Scheduler:
             return refusals.removed(serve.name), False  # 2
         if state.is_held:
             return refusals.held(serve), False  # 2
+        if state.is_paused:
+            return refusals.slot_paused(state), False  # 2
         if state.parked:
             return refusals.parked(serve, state.parked), False  # 2
         if state.cannot_load is not None:
@@ -473,8 +534,7 @@ class Scheduler:
             state.parked, state.cannot_load = "", None
         if state.phase is ServePhase.STOPPED:
             state.backoff_until, state.failures = 0.0, 0
-            self.state.apply_configuration(state, serve)
-            return []
+            return self.state.apply_configuration(state, serve)
         if serve.launches_like(state.serve):
             state.pending = None
             state.serve = serve

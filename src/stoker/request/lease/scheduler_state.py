@@ -11,9 +11,10 @@ from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot, slots_of
 from stoker.domain.serve_phase import ServeEvent, ServePhase
+from stoker.request.lease import refusals
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
-from stoker.request.lease.state import ReplicaSet, ServeState, SlotGroup, SlotState, Swap, SwapKind
+from stoker.request.lease.state import PauseCause, ReplicaSet, ServeState, SlotGroup, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import swap_timeout
 from stoker.request.lease.waiter import Waiter, Want
 
@@ -34,6 +35,8 @@ class SchedulerState:
         self.wake: float | None = None
         """When `on_tick` is to be called; None: at no time."""
         self.closing = False
+        self.paused_everywhere = ""
+        """Why an operator paused all slots of this machine, also those that a reload adds; empty: they are not."""
         self.is_below_minimum = False
         """Whether fewer replicas of a serve are loaded than are kept."""
         self._groups: list[SlotGroup] | None = None
@@ -49,6 +52,7 @@ class SchedulerState:
         state.join_live()
         for slot_state in state.slot_states:
             slot_state.serves.append(state)
+        state.is_paused = is_paused(state)
         self.serves[serve.name] = state
         self.forget_order()
         if serve.replica_of:
@@ -67,19 +71,21 @@ class SchedulerState:
             if not state.replica_set.replicas:
                 del self.replica_sets[state.replica_set.name]
 
-    def apply_configuration(self, state: ServeState, serve: Serve) -> None:
-        """Give a stopped serve its new configuration. Its queue stays."""
+    def apply_configuration(self, state: ServeState, serve: Serve) -> list[Command]:
+        """Give a stopped serve its new configuration. Its queue stays, unless its new slot is paused."""
         state.pending = None
         if _slots(serve) == tuple(slot_state.slot.name for slot_state in state.slot_states):
             state.serve = serve
+            state.is_paused = is_paused(state)
             self.forget_order()
-            return
+            return []
         self.remove_serve(state)
         self.add_serve(serve)
         moved = self.serves[serve.name]
         moved.queue, moved.wanted, moved.is_held = state.queue, state.wanted or serve.keep_loaded, state.is_held
         moved.preload_asked_at, moved.costs = state.preload_asked_at, state.costs
         self.join_waiting(moved)
+        return self.refuse_all(moved, refusals.slot_paused(moved)) if moved.is_paused else []
 
     def forget_order(self) -> None:
         """The configuration has changed."""
@@ -156,8 +162,13 @@ class SchedulerState:
     def _slot_state(self, name: str) -> SlotState:
         """A slot that is not configured belongs to one serve alone."""
         if name not in self.slots:
-            self.slots[name] = SlotState(Slot(name))
+            self.add_slot(Slot(name))
         return self.slots[name]
+
+    def add_slot(self, slot: Slot) -> None:
+        self.slots[slot.name] = slot_state = SlotState(slot)
+        if self.paused_everywhere and slot.cluster is None:
+            slot_state.pauses[PauseCause.OPERATOR] = self.paused_everywhere
 
     def add_lease(
         self, state: ServeState, id: int, takes_place: bool, share: FairShare = NOBODY, body_bytes: int = 0
@@ -276,7 +287,7 @@ class SchedulerState:
         state.failures = 0
         state.backoff_until = 0.0
         state.last_error = None
-        state.wanted = state.serve.keep_loaded
+        state.wanted = state.serve.keep_loaded or state.is_paused
         state.preload_asked_at = None
         state.exited = False
         if swap.kind is SwapKind.DEMAND:
@@ -299,7 +310,7 @@ class SchedulerState:
         commands: list[Command] = [Grant(id) for id in state.unloads]
         state.unloads.clear()
         if state.pending is not None:
-            self.apply_configuration(state, state.pending)
+            commands += self.apply_configuration(state, state.pending)
         if state.removed:
             self.remove_serve(state)
         return commands
@@ -318,6 +329,11 @@ class SchedulerState:
         if isinstance(fit, Victims) and not fit.serves:
             state.loaded_for = state.load_reason()
             self.open_swap(kind, state, (), now, 0.0)
+
+
+def is_paused(state: ServeState) -> bool:
+    """Whether a slot of its is paused. What runs elsewhere takes no memory here: no pause ends it."""
+    return not state.is_elsewhere and any(slot_state.pauses for slot_state in state.slot_states)
 
 
 def _slots(serve: Serve) -> tuple[str, ...]:

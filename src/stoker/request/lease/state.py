@@ -105,6 +105,15 @@ class UsualGap:
         self.seconds = gap if self.seconds is None else self.seconds + GAP_WEIGHT * (gap - self.seconds)
 
 
+class PauseCause(Enum):
+    """Why a slot is paused: nothing is loaded there, and what was loaded ends."""
+
+    OPERATOR = "operator"
+    """Until `stoker resume`."""
+    PROGRAM = "program"
+    """Another program needs its devices: until that is gone."""
+
+
 NEVER = float("-inf")
 HeldPlace = tuple[FairShare, int] | tuple[()]
 """What a lease holds: the share that the place counts for, and the bytes of the request's body; (): no place."""
@@ -191,6 +200,8 @@ class ServeState:
     """Why it is not started until an operator switches to it; empty: it is not parked."""
     cannot_load: CannotLoad | None = None
     """Why another start would fail, too; None: it may load. Only while it is stopped."""
+    is_paused: bool = False
+    """A slot of its is paused: it ends, and is not started before the pause is over."""
     is_unloaded: bool = False
     """An operator unloaded it: it is not kept loaded until its serve is asked for again."""
     measured: int | None = None
@@ -334,7 +345,12 @@ class ServeState:
 
     def must_stop(self) -> bool:
         """Whether it has to stop, whatever requests wait for."""
-        return bool(self.unloads or self.removed or self.pending or self.parked)
+        return bool(self.unloads or self.removed or self.pending or self.parked or self.is_paused)
+
+    @property
+    def pause_reason(self) -> str:
+        """Why the first paused slot of its is paused; empty: none is."""
+        return next((slot_state.pause_reason for slot_state in self.slot_states if slot_state.pauses), "")
 
     @property
     def unused_since(self) -> float:
@@ -385,12 +401,12 @@ class ServeState:
 
     def takes_requests(self) -> bool:
         """Whether an operator lets it, it can load, and it need not stop."""
-        is_allowed = not (self.is_held or self.unloads or self.removed or self.pending or self.parked)
+        is_allowed = not (self.is_held or self.unloads or self.removed or self.pending or self.parked or self.is_paused)
         return is_allowed and self.cannot_load is None
 
     def is_left_alone(self) -> bool:
         """Whether it is not started, however often it is wanted."""
-        return bool(self.parked) or self.cannot_load is not None
+        return bool(self.parked) or self.cannot_load is not None or self.is_paused
 
     @property
     def is_elsewhere(self) -> bool:
@@ -483,12 +499,12 @@ class ReplicaSet:
 
     def is_complete(self) -> bool:
         """Whether as many have a process here as may be loaded at the same time. One that drains or stops counts; one
-        that an operator holds does not: another one takes its requests.
+        that an operator holds, or whose slot is paused, does not: another one takes its requests.
         """
         loaded, most = 0, 0
         for state in self.replicas:
             if not state.is_elsewhere:
-                loaded += state.phase is not ServePhase.STOPPED and not state.is_held
+                loaded += state.phase is not ServePhase.STOPPED and not (state.is_held or state.is_paused)
                 most = max(most, state.serve.replicas)
         return loaded >= (most or 1)
 
@@ -585,6 +601,8 @@ class SlotState:
     """One has joined them or has stopped since `clean_live`."""
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
+    pauses: dict[PauseCause, str] = field(default_factory=dict)
+    """Why it is paused, by cause; empty: it is not."""
     has_left_idle_serve: bool = False
     """Another serve was started in place of the slot's `idle_serve`, to which the slot returns once that serve was used
     and is idle. An operator's switch or unload cancels that.
@@ -607,6 +625,11 @@ class SlotState:
         live.sort(key=_number)
         self.live = dict.fromkeys(live)
         self.has_stale_live = False
+
+    @property
+    def pause_reason(self) -> str:
+        """What an operator said counts first; empty: it is not paused."""
+        return self.pauses.get(PauseCause.OPERATOR) or self.pauses.get(PauseCause.PROGRAM, "")
 
     @property
     def budget(self) -> int:

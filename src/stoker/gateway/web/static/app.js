@@ -7,6 +7,7 @@ import { SignIn } from "./sign_in.js";
 import { About } from "./about.js";
 import { Content, Kept } from "./content.js";
 import { Docs } from "./docs.js";
+import { Launch } from "./launch.js";
 import { Overview } from "./overview.js";
 import { Playground } from "./playground.js";
 import { Serves } from "./serves.js";
@@ -16,6 +17,7 @@ import { place } from "./place.js";
 import { Results } from "./results.js";
 import { Keys } from "./keys.js";
 import { KeyMaking } from "./key_making.js";
+import { hasTools, Tools } from "./tools.js";
 
 const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions", "swaps"] },
@@ -25,7 +27,9 @@ const PAGES = [
   { path: "routing", title: "Routing", show: Routing, topics: [] },
   { path: "results", title: "Results", show: Results, topics: ["results"], titled: (rest) => (rest.startsWith("compare/") ? "Compare" : rest) },
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
+  { path: "tools", title: "Tools", show: Tools, topics: [], get isTab() { return hasTools(); } },
   { path: "playground", title: "Playground", show: Playground, topics: ["decisions"], isOffered: () => mayCall.value },
+  { path: "launch", title: "Launch", show: Launch, topics: [], isOffered: () => mayCall.value },
   { path: "about", title: "About", show: About, topics: [] },
   { path: "docs", title: "Documentation", show: Docs, topics: [], isTab: false, guide: null },
 ];
@@ -55,6 +59,7 @@ function Link() {
 function Navigation({ page }) {
   const nav = useRef(null);
   const [more, setMore] = useState("");
+  const tabs = offered.value.filter((one) => one.isTab ?? true);
   useEffect(() => {
     const box = nav.current;
     const look = () => {
@@ -66,9 +71,9 @@ function Navigation({ page }) {
     box.addEventListener("scroll", look, { passive: true });
     look();
     return () => observer.disconnect();
-  }, [offered.value.length]);
+  }, [tabs.length]);
   return html`<div class="pages" data-more=${more}><nav aria-label="Pages" ref=${nav}>
-    ${offered.value.filter((one) => one.isTab ?? true).map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}</nav></div>`;
+    ${tabs.map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}</nav></div>`;
 }
 
 function Frame() {

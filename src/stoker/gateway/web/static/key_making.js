@@ -1,4 +1,5 @@
-// Making a key. Its value is in one answer of Stoker, and shown until the dialog is closed; the page keeps it nowhere.
+// Making a key. Its value is in one answer of Stoker, and shown until the dialog is closed; the page keeps it nowhere;
+// who opened the dialog may put it into what it shows.
 import { html, signal, useEffect, useRef, useState } from "./kit.js";
 import { ask } from "./api.js";
 import { Code } from "./code_block.js";
@@ -12,10 +13,10 @@ const SCOPES = [
   ["inference", "inference: use models"], ["observe", "observe: also look at this page"], ["admin", "admin: also act on it"],
 ];
 
-/** `{ apps, isFirst, done() }` while the form or the value is shown. It outlives the page that opened it. */
+/** `{ apps, isFirst, done(key) }` while the form or the value is shown. It outlives the page that opened it. */
 const making = signal(null);
 
-/** `apps`: names of applications; `done()` is called when there is a new key. */
+/** `apps`: names of applications; `done(key)` is called when there is a new key. */
 export function MakeKey({ apps, isFirst = false, done }) {
   return html`<button onClick=${() => { making.value = { apps, isFirst, done }; }}>${isFirst ? "Make the first key" : "Make a key"}</button>`;
 }
@@ -38,7 +39,7 @@ function Dialog({ apps, isFirst, done }) {
       const { key } = await ask(PATH, { method: "POST", body });
       setState({ kind: "done", key });
       if (isFirst && given.scope !== "inference") await signIn(key); // else the page could no longer look
-      done();
+      done(key);
     } catch (error) {
       setState((before) => (before.key ? { ...before, error } : { kind: "failed", error }));
     }

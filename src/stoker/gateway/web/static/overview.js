@@ -78,6 +78,7 @@ function Slot({ slot }) {
         ${slot.devices.length > 0 && html`<span class="dim">${slot.devices.join(", ")}</span>`}
         <${Memory} slot=${slot} />
         <${Switch} slot=${slot} members=${members} status=${status.value} /></div>
+      ${slot.paused && html`<div class="swap"><p><strong>Paused</strong><span class="dim"> · ${slot.paused}${slot.paused_by.includes("operator") ? html`; <code>stoker resume ${slot.name}</code> ends that` : "; models come back when that is over"}</span></p></div>`}
       ${slot.swap && html`<${Swap} swap=${slot.swap} />`}
       <${Lane} slot=${slot} members=${members} minutes=${minutes.value} />
     </section>`;
@@ -126,5 +127,5 @@ function Happened() {
   if (!events.length) return null;
   return html`<section class="happened"><h2>What happened</h2><ol>${events.map((one) => html`
     <li class=${one.kind === "failed" ? "bad" : ""} key=${`${one.at} ${one.serve}`}><time class="dim" datetime=${new Date(one.at * 1000).toISOString()}>${clock(one.at)}</time>
-      <span><a href=${`#/serves/${encodeURIComponent(one.serve)}`}>${one.serve}</a> ${one.kind}</span> <span class="what">${one.text}</span></li>`)}</ol></section>`;
+      <span>${one.serve && html`<a href=${`#/serves/${encodeURIComponent(one.serve)}`}>${one.serve}</a>`} ${one.kind}</span> <span class="what">${one.text}</span></li>`)}</ol></section>`;
 }

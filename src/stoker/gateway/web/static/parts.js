@@ -11,6 +11,7 @@ export const STATES = {
   held: { sign: "◒", word: "drained by an operator" },
   stopped: { sign: "○", word: "not loaded" },
   backoff: { sign: "✕", word: "failed, waits before the next try" },
+  paused: { sign: "◌", word: "its slot is paused" },
   parked: { sign: "✕", word: "parked" },
   cannot_load: { sign: "✕", word: "cannot load" },
 };

@@ -2,7 +2,7 @@
 import { bytes, list, seconds } from "./format.js";
 
 /** States of a serve of which nothing runs. */
-export const GONE = ["stopped", "backoff", "parked", "cannot_load"];
+export const GONE = ["stopped", "backoff", "parked", "paused", "cannot_load"];
 
 /** The slots of a serve: it may take several at the same time. */
 export function slotsOf(serve) {

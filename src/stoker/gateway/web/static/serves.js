@@ -80,7 +80,7 @@ function One({ serve }) {
     <p class="crumb"><a href="#/serves">Serves</a></p>
     <div class="head"><h1>${serve.name}</h1><${State} of=${serve.state} /></div>
     <${Actions} serve=${serve} status=${status.value} />
-    ${mayCall.value && serve.dialects.some((one) => CHAT.includes(one)) && html`<p class="small"><a href=${`#/playground/${encodeURIComponent(serve.replica_of ?? serve.name)}`}>Try it in the playground</a></p>`}
+    ${mayCall.value && serve.dialects.some((one) => CHAT.includes(one)) && html`<p class="small"><a href=${`#/playground/${encodeURIComponent(serve.replica_of ?? serve.name)}`}>Try it in the playground</a> · <a href=${address("launch", [serve.replica_of ?? serve.name])}>Start a coding agent with it</a></p>`}
     ${problem && html`<p class="note bad"><strong>${problem.title}</strong> ${problem.text} ${problem.next}${mayAct.value && hasLog(serve) && html` <a href=${address("serves", [serve.name], { show: "log" })} onClick=${toTheLog}>Its log</a>`}</p>`}
     ${serve.backoff != null && html`<p class="note warn">The next try is possible in ${seconds(serve.backoff)}.</p>`}
     ${serve.context_problem && html`<p class="note warn">${serve.context_problem}</p>`}
