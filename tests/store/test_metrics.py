@@ -244,6 +244,7 @@ def test_a_swap_that_failed_counts_but_is_no_quick_one() -> None:
 STATUS: dict[str, object] = {
     "version": "9.9.9",
     "frontdoor": {"bodies": {"held": 11, "budget": 64, "refused": 2}},
+    "slots": [{"name": "gpu0", "paused": "rendering"}, {"name": "gpu1", "paused": None}],
     "serves": [
         {"name": "fast", "state": "ready", "in_flight": 3, "queued": 0, "measured": 77},
         {"name": "slow", "state": "starting", "in_flight": 0, "queued": 2},

@@ -21,7 +21,7 @@ from stoker.domain.serve_phase import ServePhase
 from stoker.request.lease.commands import Command, Cut, Grant, Reassign, Reject, StartSwap, WakeAt
 from stoker.request.lease.places import can_answer, choose_replica, free_place, is_alone
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import ServeState, SwapKind
+from stoker.request.lease.state import PauseCause, ServeState, SwapKind
 from stoker.request.lease.timing import measured_swap_time, timing
 from stoker.request.lease.waiter import Want
 
@@ -149,6 +149,7 @@ class ReplicaStories(RuleBasedStateMachine):
         self.swaps[swap_id] = command
         self.begun[swap_id] = self.now
         if target is not None:
+            assert not self.scheduler.serves[target].is_paused
             self.alive.add(target)
             state = self.scheduler.serves[target]
             is_more = not state.queue and not state.wanted and self.has_ready_sibling(target)
@@ -194,6 +195,18 @@ class ReplicaStories(RuleBasedStateMachine):
     def burst(self, data: st.DataObject) -> None:
         for _ in range(4):
             self.request("fast", data)
+
+    @rule(slot=st.sampled_from(SLOTS))
+    def pause(self, slot: str) -> None:
+        self.tell("on_pause", slot, PauseCause.OPERATOR, "it is needed", self.now, is_failure=True)
+        for state in self.scheduler.slots[slot].serves:
+            assert state.phase is not ServePhase.READY
+            assert not state.queue
+
+    @rule(slot=st.sampled_from(SLOTS))
+    def resume(self, slot: str) -> None:
+        self.exempt.update(PLACES)  # one that still drains counts again, beside the one in its stead
+        self.tell("on_resume", slot, PauseCause.OPERATOR, self.now)
 
     @precondition(lambda self: self.holding)
     @rule(data=st.data())
@@ -333,11 +346,12 @@ class ReplicaStories(RuleBasedStateMachine):
 
     @invariant()
     def no_more_replicas_than_allowed(self) -> None:
-        """Where an operator holds one, another one may start in its stead."""
+        """Where an operator holds one, or its slot is paused, another one may start in its stead."""
         for name, most in (("fast", self.most), ("wide", 1), ("pair", 1)):
             if not self.is_exempt(name):
                 replicas = [one for one in self.scheduler.replica_sets[name].replicas if not one.is_elsewhere]
-                assert sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in replicas) <= most
+                counting = [state for state in replicas if not (state.is_held or state.is_paused)]
+                assert sum(state.phase is not ServePhase.STOPPED for state in counting) <= most
 
     @invariant()
     def no_replica_has_a_free_place_while_a_request_waits_for_another_one(self) -> None:
@@ -386,6 +400,8 @@ class ReplicaStories(RuleBasedStateMachine):
             self.tell("on_release", id, self.asked[id], self.now)
         for state in self.scheduler.serves.values():
             self.tell("on_hold", state.name, self.now, False)
+        for slot in SLOTS:
+            self.tell("on_resume", slot, PauseCause.OPERATOR, self.now)
         for _ in range(40):
             self.until(self.now + 60.0)
             for id in sorted(self.holding):
