@@ -29,6 +29,7 @@ def findings(settings: Settings) -> list[DoctorFinding]:
 
 def _mcp(tool: Tool, state: Path) -> DoctorFinding:
     from stoker_tools.mcp_servers import FILE, McpServers, changes, read_seen
+    from stoker_tools.result_text import cleaned
     from stoker_tools.search import ToolFailed
 
     part, servers = f"tool {tool.name}", McpServers(time.monotonic)
@@ -44,7 +45,8 @@ def _mcp(tool: Tool, state: Path) -> DoctorFinding:
         tools = asyncio.run(listed())
     except ToolFailed as error:
         fix = f"correct [tools.{tool.name}], or start what answers there"
-        return DoctorFinding(part, DoctorHealth.FAIL, error.why, fix, show)
+        words = f"; its last words: {cleaned(error.words)}" if error.words else ""
+        return DoctorFinding(part, DoctorHealth.FAIL, f"{error.why}{words}", fix, show)
     names = {one.name for one in tools}
     if absent := [name for name in tool.allow if name != "*" and name not in names]:
         detail = f"the server has no tool {', '.join(absent)}"

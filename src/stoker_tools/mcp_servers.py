@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stoker.domain.figures import counted
 from stoker.domain.server_tools import McpTool, WebPage
 from stoker.store.files import atomic
 from stoker_tools.search import ToolFailed
@@ -125,15 +126,15 @@ class McpServers:
         except TimeoutError:
             raise self._failed(server, f"no session within {server.tool.timeout:g} s") from None
         except ToolFailed as error:
-            raise self._failed(server, error.why) from None
+            raise self._failed(server, error.why, error.words) from None
         server.session, server.failures = fresh, 0
         return fresh
 
-    def _failed(self, server: _Server, why: str) -> ToolFailed:
+    def _failed(self, server: _Server, why: str, words: str = "") -> ToolFailed:
         server.failures += 1
         server.why = why
         server.try_at = self._now() + min(LONGEST_PAUSE, 2.0 ** (server.failures - 1))
-        return ToolFailed("unavailable", why)
+        return ToolFailed("unavailable", why, words)
 
     def _remember(self, tool: Tool, tools: Sequence[McpTool]) -> None:
         """Blocks."""
@@ -143,8 +144,8 @@ class McpServers:
             seen = read_seen(self._seen)
             self.changed[tool.name] = changed = changes(seen.get(tool.name, {}), tools)
             if changed:
-                listed = ", ".join(changed)
-                log.warning("tool '%s': the MCP server says something else than at first of: %s", tool.name, listed)
+                told = counted(len(changed), "tool")
+                log.warning("tool '%s': its MCP server describes %s otherwise than at first", tool.name, told)
             known = {**digests(tools), **seen.get(tool.name, {})}
             if known != seen.get(tool.name):
                 write_seen(self._seen, {**seen, tool.name: known})

@@ -31,7 +31,7 @@ from stoker.http.tls_contexts import tls_contexts
 from stoker_tools.search import CONNECT_WITHIN, ToolFailed
 from stoker_tools.tables import Tool
 
-for _name in ("mcp", "httpx2"):  # what they log may hold what was said
+for _name in ("mcp", "mcp_types", "client", "httpx2", "httpcore2"):  # what they log may hold what was said
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 MOST_TOOLS, MOST_PAGES, LARGEST_SCHEMA = 200, 20, 32 * 2**10
@@ -80,7 +80,7 @@ class McpSession:
         for _ in range(MOST_PAGES):
             try:
                 page = await self._client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            except MCPError as error:
+            except Exception as error:
                 raise self._refused(error, "it does not list its tools") from None
             found += (tool for one in page.tools if (tool := _tool(one)) is not None)
             cursor = page.next_cursor
@@ -89,19 +89,26 @@ class McpSession:
         return found[:MOST_TOOLS]
 
     async def call(self, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-        """What the tool said, and whether it failed. Raises ToolFailed. On cancel the server is told."""
+        """What the tool said, and whether it failed. Raises ToolFailed. On cancel the server is told.
+
+        Not by the SDK's `call_tool`: that checks the answer against patterns of the server, which may take for ever.
+        """
         assert self._client is not None
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
+        request = types.CallToolRequest(params=params)
         try:
-            result = await self._client.call_tool(name, arguments)
-        except MCPError as error:
+            result = await self._client.session.send_request(request, types.CallToolResult)
+        except Exception as error:
             raise self._refused(error, "the call failed") from None
         text = "\n".join(_text(block) for block in result.content)
         if not text and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False)
         return text, result.is_error
 
-    def _refused(self, error: MCPError, what: str) -> ToolFailed:
-        """Only the code: the message may have anything in it of the request."""
+    def _refused(self, error: Exception, what: str) -> ToolFailed:
+        """Only the code, or the type: the message may have anything in it of the request or of the answer."""
+        if not isinstance(error, MCPError):
+            return ToolFailed("unavailable", f"{what}: its answer does not keep to MCP ({type(error).__name__})")
         is_program = self.tool.command is not None
         if error.code == types.CONNECTION_CLOSED or (not is_program and error.code not in _OF_THE_CALL):
             self.is_broken = True
@@ -123,7 +130,7 @@ class McpSession:
         except Exception as error:
             self.is_broken = True
             if not ready.done():
-                ready.set_exception(ToolFailed("unavailable", self._why(error)))
+                ready.set_exception(ToolFailed("unavailable", self._why(error), self._last_words()))
         finally:
             self.is_broken = True
 
@@ -134,10 +141,12 @@ class McpSession:
             return f"its command cannot be started ({error.strerror})"
         if isinstance(error, ToolFailed):
             return error.why
-        words = b"".join(self._words)[-_LAST_WORDS:].decode("utf-8", "replace").strip()
-        said = f"; its last words: {words.splitlines()[-1]}" if words else ""
         kind = f"MCP error {error.code}" if isinstance(error, MCPError) else type(error).__name__
-        return f"no session could be opened ({kind}){said}"
+        return f"no session could be opened ({kind})"
+
+    def _last_words(self) -> str:
+        words = b"".join(self._words)[-_LAST_WORDS:].decode("utf-8", "replace").strip()
+        return words.splitlines()[-1] if words else ""
 
     # -- transports ----------------------------------------------------------------------------------------------------
 
@@ -277,9 +286,14 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 def _tool(given: types.Tool) -> McpTool | None:
-    """None: it is too large to be offered."""
+    """None: it is too large to be offered, or its name cannot be shown."""
     schema: dict[str, Any] = given.input_schema
-    if len(given.name) > 256 or len(json.dumps(schema)) > LARGEST_SCHEMA:
+    if len(given.name) > 256 or not given.name.isprintable():
+        return None
+    try:
+        if len(json.dumps(schema)) > LARGEST_SCHEMA:
+            return None
+    except RecursionError:
         return None
     hints = given.annotations
     return McpTool(given.name, given.description or "", schema, hints is not None and hints.read_only_hint is True)
