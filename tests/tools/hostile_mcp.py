@@ -35,7 +35,8 @@ def listed() -> dict[str, Any]:
         case "name":
             tool |= {"name": "t\nforged line"}
         case "long":
-            tool |= {"description": "d\u202e" * 100_000}
+            schema = {"type": "object", "description": "a\u202eb"}
+            tool |= {"description": "d\u202e" * 100_000, "inputSchema": schema}
         case "changes":
             tool |= {"name": MARK, "description": str(time.time())}
     return tool
@@ -70,6 +71,7 @@ while line := sys.stdin.readline():
         case "tools/list":
             if way != "no_list":
                 say(id=id, result={"tools": [listed()]})
+            way = "no_list" if way == "lists_once" else way
         case "tools/call":
             if (result := answer(params.get("arguments") or {})) is not None:
                 say(id=id, result=result)
