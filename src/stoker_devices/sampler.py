@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from stoker.fleet.memory import devices
 from stoker.fleet.memory.devices import Amd, Intel, Nvidia
 from stoker_devices import kernel, nvidia
 from stoker_devices.reading import DeviceReading, completed, silent
@@ -34,7 +35,7 @@ class Sampler:
         now: Callable[[], float] = time.monotonic,
         proc: Path = Path("/proc"),
     ) -> None:
-        self._nvidia, self._amd, self._intel = probes or (Nvidia(), Amd(), Intel())
+        self._nvidia, self._amd, self._intel = probes or devices.probes()
         self._now = now
         self._proc = proc
         self._last: dict[str, DeviceReading] = {}

@@ -15,7 +15,7 @@ from stoker.cli.machine.serve_plan import (
     MachineInventory,
     PlannedServe,
     ServePlanner,
-    slot_names,
+    gpu_slots,
     unused_name,
 )
 from stoker.engines import embedded
@@ -176,7 +176,7 @@ def _arguments(model: OwnedModel, machine: MachineInventory) -> tuple[list[str],
 
 
 def _document(rows: list[dict[str, Any]], machine: MachineInventory, front_door: Mapping[str, Any]) -> dict[str, Any]:
-    slots: dict[str, Any] = {name: {"devices": [gpu.index]} for name, gpu in slot_names(machine.gpus)}
+    slots: dict[str, Any] = {slot.name: {"devices": [slot.word]} for slot in gpu_slots(machine.gpus)}
     used = {row["slot"] for row in rows if "slot" in row}
     slots = {name: slots.get(name, {"devices": []}) for name in (*slots, *sorted(used - slots.keys())) if name in used}
     return {"front_door": dict(front_door)} | ({"slots": slots} if slots else {}) | {"serve": rows}

@@ -81,7 +81,7 @@ def parse_model(text: str, hub_address: str) -> ModelRequest:
         url = urlsplit(text)
         hub = urlsplit(hub_address)
         if url.netloc in (*HUBS, hub.netloc):  # 2
-            return _of_page(text, unquote(url.path.removeprefix(hub.path if url.netloc == hub.netloc else "")))
+            return _of_page(text, url.path.removeprefix(hub.path if url.netloc == hub.netloc else ""))
         return WebRequest(str(parse(text).url))  # 3
     program, colon, name = text.partition(":")
     if colon and program in _PROGRAMS and name:  # 4
@@ -94,7 +94,7 @@ def parse_model(text: str, hub_address: str) -> ModelRequest:
 
 
 def _of_page(text: str, path: str) -> HubRequest:
-    words = path.strip("/").split("/")
+    words = [unquote(word) for word in path.strip("/").split("/")]  # a revision may have slashes, written as %2F
     repository, rest = "/".join(words[:2]), words[2:]
     if _REPOSITORY.fullmatch(repository) is None:
         raise ValueError(f"{text} is no page of a model: write hf:ORG/REPO")

@@ -7,6 +7,7 @@ A text that cannot be changed so is refused, and the person edits it.
 from __future__ import annotations
 
 import difflib
+import io
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class ConfigEdit:
     def diff(self, name: str) -> str:
         """The changed lines with three around them, as `diff -u` shows them; empty: nothing changes."""
         lines = difflib.unified_diff(
-            self.before.splitlines(), self.after.splitlines(), name, name, lineterm="", n=3
+            *([line.rstrip("\r\n") for line in _lines(text)] for text in (self.before, self.after)),
+            name, name, lineterm="", n=3,
         )  # fmt: skip
         return "\n".join(lines)
 
@@ -62,14 +64,13 @@ def remove_serve(text: str, name: str) -> ConfigEdit:
     if name not in names:
         raise EditRefused(f"there is no [[serve]] with name = {name!r} in the file")
     index = names.index(name)
-    lines = text.replace("\r\n", "\n").splitlines(keepends=True)
+    lines = _lines(text)
     begin, end = _lines_of(text, lines, index)
     after = "".join([*lines[:begin], *lines[end:]])
     wanted = {**values, "serve": [row for place, row in enumerate(values["serve"]) if place != index]}
     if not wanted["serve"]:
         del wanted["serve"]
-    newline = _newline(text)
-    return _proved(text, after.replace("\n", newline), wanted, f"remove the [[serve]] at line {begin + 1} by hand")
+    return _proved(text, after, wanted, f"remove the [[serve]] at line {begin + 1} by hand")
 
 
 def _lines_of(text: str, lines: Sequence[str], index: int) -> tuple[int, int]:
@@ -110,8 +111,14 @@ def _is_comment(line: str) -> bool:
     return line.lstrip().startswith("#")
 
 
+def _lines(text: str) -> list[str]:
+    """With their ends. A line of TOML ends at a newline, and not at what else Unicode calls the end of a line."""
+    return list(io.StringIO(text, newline="\n"))
+
+
 def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
+    """As the last line has it that has one."""
+    return "\r\n" if text[: text.rfind("\n") + 1].endswith("\r\n") else "\n"
 
 
 def _read(text: str) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.config.find import read_text
+from stoker.config.find import decode, read_content
 from stoker.config.load import load_text
 from stoker.domain.errors import ConfigError
 from stoker.engines.plan import unsupported
@@ -22,8 +23,8 @@ _NEW_MODE = 0o644
 class ConfigFile:
     """A file as it is now; with `text`, one that does not exist yet and would begin so.
 
-    A link is followed: the file that it names is replaced. Its mode, and the mark that some editors put at its
-    beginning, are kept.
+    A link is followed: the file that it names is replaced. Its owner, group and mode, and the mark that some editors
+    put at its beginning, are kept.
     """
 
     def __init__(self, path: Path, text: str | None = None) -> None:
@@ -32,11 +33,13 @@ class ConfigFile:
         self._target = path.resolve()
         self._content: bytes | None = None
         self._mode = _NEW_MODE
+        self._owner: tuple[int, int] | None = None
         self.is_new = text is not None
         if text is None:
-            self.text = read_text(path)
-            self._content = self._target.read_bytes()
-            self._mode = self._target.stat().st_mode & 0o777
+            self._content = read_content(path)
+            self.text = decode(path, self._content)
+            status = self._target.stat()
+            self._mode, self._owner = status.st_mode & 0o777, (status.st_uid, status.st_gid)
         else:
             self.text = text
 
@@ -53,24 +56,42 @@ class ConfigFile:
         ConfigError as `check` does. The file is unchanged then.
         """
         self.check(edit)
+        self._replace(edit.after)
+
+    def undo(self, edit: ConfigEdit) -> None:
+        """What was there before `write`, valid or not; no file if there was none. Raises EditRefused as `write` does:
+        what somebody else has written since stays.
+        """
+        if not self.is_new:
+            self._replace(edit.before)
+            return
+        self._require_unchanged()
+        self._target.unlink(missing_ok=True)
+        self.text, self._content = edit.before, None
+
+    def _replace(self, text: str) -> None:
         mark = codecs.BOM_UTF8 if (self._content or b"").startswith(codecs.BOM_UTF8) else b""
-        content = mark + edit.after.encode()
+        content = mark + text.encode()
+        self._require_unchanged()
+        try:
+            atomic.write(self._target, content, self._mode, owner=self._owner, before_replace=self._require_unchanged)
+        except OSError as error:
+            raise EditRefused(self._unwritable(error)) from error
+        self.text, self._content = text, content
+
+    def _unwritable(self, error: OSError) -> str:
+        if error.errno == errno.EPERM and self._owner is not None:
+            user, group = _owner_names(self._target, self._owner)
+            return (
+                f"{self.path} belongs to {user}:{group}, and you may not give them the file that replaces it: type the "
+                f"command as {user}, or as root"
+            )
+        return f"{self.path} cannot be written ({error.strerror}): make it and its directory writable for you"
+
+    def _require_unchanged(self) -> None:
         if self._now() != self._content:
             text = f"{self.path} was changed by somebody else meanwhile, and is left as it is: type the command again"
             raise EditRefused(text)
-        try:
-            atomic.write(self._target, content, mode=self._mode)
-        except OSError as error:
-            text = f"{self.path} cannot be written ({error.strerror}): make it and its directory writable for you"
-            raise EditRefused(text) from error
-        self.text, self._content = edit.after, content
-
-    def undo(self, edit: ConfigEdit) -> None:
-        """What was there before `write`; nothing if there was no file. Raises what `write` does."""
-        if not self.is_new:
-            self.write(ConfigEdit(edit.after, edit.before))
-        else:
-            self._target.unlink(missing_ok=True)
 
     def _now(self) -> bytes | None:
         try:
@@ -79,3 +100,11 @@ class ConfigFile:
             return None
         except OSError as error:
             raise EditRefused(f"{self.path} cannot be read ({error.strerror}): check its owner and mode") from error
+
+
+def _owner_names(path: Path, owner: tuple[int, int]) -> tuple[str, str]:
+    """Of its user and group; their numbers if they have no names."""
+    try:
+        return path.owner(), path.group()
+    except (KeyError, OSError):
+        return f"#{owner[0]}", f"#{owner[1]}"

@@ -155,8 +155,8 @@ class Hub:
             raise self._odd("no JSON") from None
         match = _NEXT.search(link)
         following = urljoin(url, match[1]) if match else None
-        if following is not None and urlsplit(following).netloc != urlsplit(self._endpoint).netloc:
-            raise self._odd("a list that goes on at another host")
+        if following is not None and urlsplit(following)[:2] != urlsplit(self._endpoint)[:2]:  # it gets the token
+            raise self._odd("a list that goes on at another host, or without encryption")
         return document, following
 
     def _get(
@@ -263,8 +263,11 @@ class HubReader:
 
 
 def _file(entry: object) -> HubFile | None:
-    """A line of a listing; None: a folder, or nothing that is understood."""
-    if not isinstance(entry, dict) or entry.get("type") != "file" or not isinstance(entry.get("path"), str):
+    """A line of a listing; None: a folder, a name that no file should have, or nothing that is understood."""
+    if not isinstance(entry, dict) or entry.get("type") != "file":
+        return None
+    path = entry.get("path")
+    if not isinstance(path, str) or not path.isprintable():
         return None
     lfs = entry.get("lfs")
     large: Mapping[str, object] = lfs if isinstance(lfs, dict) else {}
@@ -272,7 +275,7 @@ def _file(entry: object) -> HubFile | None:
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         return None
     is_digest = isinstance(digest, str) and _SHA256.fullmatch(digest) is not None
-    return HubFile(entry["path"], size, str(digest) if is_digest else "")
+    return HubFile(path, size, str(digest) if is_digest else "")
 
 
 def _kept_token(environment: Mapping[str, str]) -> str | None:

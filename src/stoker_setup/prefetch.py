@@ -77,7 +77,7 @@ def order(source: WeightSource, name: str | None, digests: Sequence[str], listin
     if source.kind is SourceKind.HTTP:
         raise ValueError(
             f"{source} does not have the suffix of a model file: name the file, or what it is "
-            "with --as NAME.gguf; a folder "
+            "with `stoker stage SOURCE --as NAME.gguf`; a folder "
             "cannot be listed over HTTP (hf:ORG/REPO, s3://BUCKET/FOLDER/ and rsync:HOST:PATH can)"
         )
     folder = of_folder(source)
@@ -114,7 +114,7 @@ def checked_name(name: str) -> str:
     if _NAME.fullmatch(name) is None:
         raise ValueError(
             f"{name!r} is not a valid name for a model: letters, digits and . _ + - (and / for a folder), not "
-            "beginning with a dot; choose one with --as NAME"
+            "beginning with a dot; choose one with `stoker stage SOURCE --as NAME`"
         )
     return name
 
@@ -180,8 +180,15 @@ def decide(situation: PrefetchSituation) -> PrefetchDecision:
             PrefetchAnswer.NOTHING, why=f"{name} exists already and is the same: nothing is fetched"
         )
     if situation.is_there:  # 2
-        why = "and differs" if situation.is_same is False else "and nothing proves that it is the same (--sha256 would)"
-        ways = f"stage this one --as another name, or `stoker stage --remove {situation.name}` first"
+        why = (
+            "and differs"
+            if situation.is_same is False
+            else "and nothing proves that it is the same (`--sha256` of `stoker stage` would)"
+        )
+        ways = (
+            "fetch this one under another name with `stoker stage SOURCE --as NAME`, or type "
+            f"`stoker stage --remove {situation.name}` first"
+        )
         return PrefetchDecision(PrefetchAnswer.REFUSE, "name_taken", f"{name} exists already, {why}: {ways}")
     needed = max(0, (situation.size or 0) - situation.kept)
     over = over_quota(situation.used + needed, situation.quota)

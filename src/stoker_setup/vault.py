@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -175,14 +176,47 @@ def used(vault: Path) -> int:
 
 
 def users(model: VaultModel, serves: Iterable[Serve]) -> list[str]:
-    """Names of the serves that read it: as their model, or somewhere in their arguments."""
-    places = {str(model.path), *(str(file) for file in model.files)}
-    return [
-        serve.name
-        for serve in serves
-        if serve.model in places
-        or any(place in word for word in (*serve.extra_args, *(serve.cmd or ())) for place in places)
-    ]
+    """Names of the serves that may read it: they name it, something in it, or a folder of the vault that contains it,
+    as their model, beside it (draft model, projector, adapters), or in a command, an argument or a variable.
+
+    Links count as what they name and as what they lead to.
+    """
+    vault = model.path.parents[len(Path(model.name).parts) - 1]
+    vaults = _spellings(vault)
+    places = {spelling for place in (model.path, *model.files) for spelling in _spellings(place)}
+    quoted = re.compile("|".join(rf"{re.escape(str(place))}(?![\w.-])" for place in places))
+    around = {folder for place in places for folder in place.parents if not vaults.isdisjoint(folder.parents)}
+
+    def is_read_by(serve: Serve) -> bool:
+        texts = _texts(serve)
+        if any(quoted.search(text) for text in texts):
+            return True
+        paths = {path for text in texts for path in _paths(text, serve.working_directory)}
+        return any(path in around or path in places or not places.isdisjoint(path.parents) for path in paths)
+
+    return [serve.name for serve in serves if is_read_by(serve)]
+
+
+def _texts(serve: Serve) -> list[str]:
+    """Everything in which a serve may name a file that it reads."""
+    tuning = serve.tuning
+    settings = (serve.model, tuning.speculative, tuning.mmproj, tuning.chat_template, serve.source)
+    commands = (*(serve.cmd or ()), *(serve.up or ()), *serve.extra_args, *serve.env.values())
+    texts = (*settings, *tuning.adapters, *serve.requires.files, *commands)
+    return [text.replace("{dir}", serve.directory) for text in texts if text]
+
+
+def _paths(text: str, directory: str) -> set[Path]:
+    """What of a text may be a path: all of it, the value of an option, and each part between the usual separators."""
+    words = {text, text.partition("=")[2], *re.split(r"[=,:;\s\"']+", text)}
+    return {
+        path for word in words if "/" in word or word.endswith(".gguf") for path in _spellings(Path(directory, word))
+    }
+
+
+def _spellings(path: Path) -> frozenset[Path]:
+    """As it is written, and as what its links lead to."""
+    return frozenset((Path(os.path.abspath(path)), Path(os.path.realpath(path))))
 
 
 def remove(vault: Path, model: VaultModel) -> int:

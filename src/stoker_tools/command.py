@@ -18,8 +18,9 @@ from typing import Any
 import msgspec
 
 from stoker.domain.server_tools import ServerToolKind, WebPage
+from stoker.request.codec import tolerant_json
 from stoker_lab.suites.sandbox.command import NOT_FOUND, BoundedCommandResult, CommandLimits, isolated_command
-from stoker_tools.search import SearchQuery, ToolFailed, allowed_pages
+from stoker_tools.search import SearchQuery, ToolFailed, allowed_pages, off_the_loop
 from stoker_tools.tables import Tool
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -34,16 +35,18 @@ async def run_command(tool: Tool, query: SearchQuery) -> list[WebPage]:
     else:
         given = {"url": query.text}
     output = await _output(tool, msgspec.json.encode(given))
-    text = output.decode("utf-8", "replace")
-    found: Any = None
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        if tool.answers is ServerToolKind.SEARCH:
-            raise ToolFailed("unavailable", "it wrote something else than JSON") from None
+    return await off_the_loop(len(output), _pages_in, output, tool, query)
+
+
+def _pages_in(output: bytes, tool: Tool, query: SearchQuery) -> list[WebPage]:
+    """Raises ToolFailed: there are no results in it."""
+    found = tolerant_json.read(output)
     if tool.answers is ServerToolKind.FETCH:
-        page = found if isinstance(found, dict) and isinstance(found.get("content"), str) else {"content": text}
-        return [WebPage(query.text, str(page.get("title") or ""), page["content"])]
+        if not isinstance(found, dict) or not isinstance(found.get("content"), str):
+            found = {"content": output.decode("utf-8", "replace")}
+        return [WebPage(query.text, str(found.get("title") or ""), found["content"])]
+    if found is None:
+        raise ToolFailed("unavailable", "it wrote something else than JSON")
     results = found.get("results") if isinstance(found, dict) else found
     if not isinstance(results, list):
         raise ToolFailed("unavailable", "what it wrote has no list of results")

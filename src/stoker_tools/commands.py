@@ -17,7 +17,6 @@ from stoker.domain.server_tools import ServerToolKind
 
 if TYPE_CHECKING:
     from stoker_tools.mcp_servers import McpServers
-    from stoker_tools.running import CallResult
     from stoker_tools.tables import Tool
 
 Result = TypeVar("Result")
@@ -68,27 +67,23 @@ def try_tool(
     """Make one call, and show what a model would get. Stoker need not run."""
     import time
 
+    from stoker.domain.errors import ClientError
     from stoker.request.relay.public_fetcher import PublicFetcher
     from stoker_tools.mcp_declared import object_of
-    from stoker_tools.mcp_servers import is_allowed
     from stoker_tools.running import ToolRunner
-    from stoker_tools.search import SearchQuery
     from stoker_tools.server import tools_of
 
     tool = _named(tools_of(load_settings(config)), name)
     runner = ToolRunner(time.monotonic, PublicFetcher())
-    if tool.answers is ServerToolKind.MCP:
-        given = object_of(arguments)
-        if given is None:
-            raise UsageError(f"{arguments} is no JSON object: write the arguments like '{{\"id\": 7}}'")
-        if not is_allowed(tool, argument):
-            allowed = ", ".join(tool.allow)
-            raise UsageError(f"`allow` of [tools.{name}] has no tool '{argument}'; it has {allowed}")
-        result = _with_session(runner.mcp_servers, runner.call(tool, argument, given))
-    else:
-        result = asyncio.run(runner.run(tool, SearchQuery(argument, tool.max_results, hosts=tool.hosts)))
+    given = object_of(arguments)
+    if given is None:
+        raise UsageError(f"{arguments} is no JSON object: write the arguments like '{{\"id\": 7}}'")
+    try:
+        result = _with_session(runner.mcp_servers, runner.by_hand(tool, argument, given))
+    except ClientError as error:
+        raise UsageError(str(error)) from None
     if json:
-        terminal.emit(_result(result))
+        terminal.emit(result.document())
     elif result.error:
         for page in result.pages:
             typer.echo(page.text)
@@ -155,8 +150,3 @@ def _document(tool: Tool) -> dict[str, object]:
         "url": tool.url, "command": list(tool.command or ()), "allow": list(tool.allow),
         "max_uses": tool.max_uses, "hosts": list(tool.hosts),
     }  # fmt: skip
-
-
-def _result(result: CallResult) -> dict[str, object]:
-    pages = [{"title": page.title, "url": page.url, "age": page.age, "text": page.text} for page in result.pages]
-    return {"pages": pages, "error": result.error, "why": result.why, "seconds": result.seconds, "bytes": result.bytes}

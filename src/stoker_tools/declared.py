@@ -20,8 +20,9 @@ import msgspec
 from stoker.domain.answer import SEALED_BY_TOOLS
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
+from stoker.domain.prompt import RESULTS, SOURCES
 from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
-from stoker.request.codec.server_tools import is_clients
+from stoker.request.codec.server_tools import holds_server_calls, is_clients
 from stoker.request.translate.neutral.calls import short_name
 from stoker.request.translate.neutral.json_text import loose, shaped
 from stoker_tools.mcp_declared import (
@@ -44,10 +45,6 @@ OpenSeal = Callable[[str], dict[str, str] | None]
 _raws = msgspec.json.Decoder(list[Raw])
 _MESSAGES_KIND = re.compile(r"(web_search|web_fetch)_\d{8}", re.ASCII)
 _RESPONSES_KIND = re.compile(r"web_search(?:_preview)?(?:_\d{4}_\d\d_\d\d)?", re.ASCII)
-_HISTORY = re.compile(
-    rb'"(?:server_tool_use|mcp_tool_use|web_search_tool_result|web_fetch_tool_result|mcp_tool_result)"'
-)
-_ITEM = re.compile(rb'"(?:web_search_call|mcp_[a-z_]+)"')
 _RESULTS = {"low": 4, "medium": 8, "high": 12}
 """By `search_context_size`."""
 SCHEMAS: Mapping[ServerToolKind, Mapping[str, Any]] = {
@@ -107,6 +104,8 @@ class Declared(NamedTuple):
     max_calls: int | None = None
     """Of all tools, if the client says it."""
     history: McpHistory = McpHistory()
+    has_calls: bool = False
+    """Its history may have calls of such tools."""
 
 
 def read_declared(dialect: Dialect, body: bytes) -> Declared:
@@ -133,7 +132,8 @@ def read_declared(dialect: Dialect, body: bytes) -> Declared:
             mcp, losses = of_messages(server, {}, "mcp_servers")
             found.append(DeclaredTool(None, label, mcp=mcp, losses=losses))
     history = McpHistory()
-    if dialect is Dialect.RESPONSES and any(one.mcp is not None for one in found):
+    has_calls = holds_server_calls(dialect, body)
+    if dialect is Dialect.RESPONSES and (has_calls or any(one.mcp is not None for one in found)):
         history = _input_history(fields.get("input"))
         found = [
             one if one.mcp is None else one._replace(mcp=one.mcp._replace(is_listed=one.name in history.listed))
@@ -141,7 +141,7 @@ def read_declared(dialect: Dialect, body: bytes) -> Declared:
         ]
     forced = _forced(_decoded(fields.get("tool_choice")), found) if found else frozenset()
     most = _count(_decoded(fields.get("max_tool_calls")))
-    return Declared(tuple(found), names, forced, others, fields, most, history)
+    return Declared(tuple(found), names, forced, others, fields, most, history, has_calls)
 
 
 def _named_servers(fields: Mapping[str, Raw]) -> dict[str, Fields]:
@@ -253,6 +253,8 @@ class Written(NamedTuple):
     tools: Raw | None
     """The client's own list, which a response repeats; None: it has none."""
     tool_choice: Raw | None
+    include: frozenset[str] = frozenset()
+    """See `Prompt.include`."""
 
 
 class FunctionNames(NamedTuple):
@@ -288,6 +290,7 @@ def write_functions(
     """
     fields: dict[str, Any] = dict(declared.fields)
     tools, choice = fields.get("tools"), fields.get("tool_choice")
+    include: frozenset[str] = frozenset()
     if dialect is Dialect.CHAT:
         fields.pop("web_search_options", None)
     given = _list_of(tools, "tools") if tools is not None and bytes(tools) != b"null" else []
@@ -311,7 +314,8 @@ def write_functions(
     for name, mcp in names.mcp.items():
         about = shortened(cleaned(mcp.tool.description), MCP_DESCRIPTION)
         listed.append(_function(dialect, name, about, mcp.tool.input_schema))
-    fields["tools"] = listed
+    if listed or given:
+        fields["tools"] = listed
     if choice is not None:
         fields["tool_choice"] = _choice(dialect, _decoded(choice), declared, names)
     if dialect is Dialect.MESSAGES:
@@ -323,11 +327,12 @@ def write_functions(
         if "input" in fields:
             history = declared.history
             fields["input"] = _responses_history(declared.fields["input"], names, text, open_seal, history, results)
-        include = _decoded(fields.get("include"))
-        if isinstance(include, list):
-            fields["include"] = [one for one in include if one != "web_search_call.action.sources"]
-        tools = _without_secrets(tools)
-    return Written(msgspec.json.encode(fields), tools, choice)
+        asked = _decoded(fields.get("include"))
+        if isinstance(asked, list):
+            include = frozenset(one for one in asked if one in (SOURCES, RESULTS))
+            fields["include"] = [one for one in asked if one not in (SOURCES, RESULTS)]
+        tools = without_secrets(tools)
+    return Written(msgspec.json.encode(fields), tools, choice, include)
 
 
 def _mcp_label(tool: Any) -> str | None:
@@ -338,7 +343,7 @@ def _mcp_label(tool: Any) -> str | None:
     return str(tool.get("mcp_server_name", "")) if kind == "mcp_toolset" else None
 
 
-def _without_secrets(tools: Raw | None) -> Raw | None:
+def without_secrets(tools: Raw | None) -> Raw | None:
     """As a response repeats the tools, and may be stored: without what opens an MCP server."""
     if tools is None or b'"mcp"' not in bytes(tools):
         return tools
@@ -410,7 +415,7 @@ def _messages_history(raw: Raw, names: FunctionNames, text: ModelText, open_seal
     waiting: list[Fields] = []
     """Results that the next message of the user has to begin with."""
     for message in _list_of(raw, "messages"):
-        given = _decoded(message) if waiting or _HISTORY.search(bytes(message)) is not None else None
+        given = _decoded(message) if waiting or holds_server_calls(Dialect.MESSAGES, bytes(message)) else None
         if not isinstance(given, dict):
             found.append(message)
             continue

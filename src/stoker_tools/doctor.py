@@ -33,7 +33,7 @@ def _mcp(tool: Tool, state: Path) -> DoctorFinding:
     from stoker_tools.search import ToolFailed
 
     part, servers = f"tool {tool.name}", McpServers(time.monotonic)
-    show = f"stoker tools list {tool.name}"
+    show = tool.check_command
 
     async def listed() -> list[McpTool]:
         try:
@@ -73,13 +73,12 @@ def _tool(tool: Tool) -> DoctorFinding:
         fix = f"allow user namespaces (`unshare -r true`), or accept it: network = true in [tools.{tool.name}]"
         return DoctorFinding(part, DoctorHealth.FAIL, detail, fix, "unshare -r true")
     runner = ToolRunner(time.monotonic, PublicFetcher())
-    asked = "https://example.com/" if tool.answers is ServerToolKind.FETCH else "weather"
-    result = asyncio.run(runner.run(tool, SearchQuery(asked, 3)))
+    result = asyncio.run(runner.run(tool, SearchQuery(tool.sample, 3)))
     if result.error:
         fix = f"correct [tools.{tool.name}], or start what answers there"
-        return DoctorFinding(part, DoctorHealth.FAIL, result.why, fix, f"stoker tools try {tool.name} {asked}")
+        return DoctorFinding(part, DoctorHealth.FAIL, result.why, fix, tool.check_command)
     detail = f"{counted(len(result.pages), 'result')} in {result.seconds:.2f} s"
     if not result.pages:
         fix = "switch on a search engine that answers without a key"
-        return DoctorFinding(part, DoctorHealth.WARN, "it finds nothing", fix, f"stoker tools try {tool.name} {asked}")
+        return DoctorFinding(part, DoctorHealth.WARN, "it finds nothing", fix, tool.check_command)
     return DoctorFinding(part, DoctorHealth.OK, detail)

@@ -8,6 +8,7 @@ EXTENSION = Extension(
     "Runs web search and web pages for models: [tools.NAME].",
     commands=(Command("tools", "stoker_tools.commands:app", "Tools that Stoker runs for models."),),
     server="stoker_tools.server:build",
+    pages="stoker_tools.operations:OPERATIONS",
     doctor="stoker_tools.doctor:findings",
     tables=(Offer("tools", "stoker_tools.tables:TOOLS"), Offer("tool_loop", "stoker_tools.tables:LOOP")),
 )

@@ -2,7 +2,8 @@
 
 A round is one answer of the model. Of its calls, in order:
 
-1. the arguments are no JSON object with what the tool needs  -> the model is told; it counts as a use
+1. the arguments are no JSON object with what the tool needs,
+   or too long                                                -> the model is told; it counts as a use
 2. the tool's uses, or all calls, or the time, are used up     -> the model is told
 3. the client wants to approve it                              -> the client is asked, and nothing runs
 4. the same call has already brought something                 -> that again, and nothing runs
@@ -132,6 +133,12 @@ class ToolLoop:
         """Whether a call of this name is for Stoker to run, or was: after the last round it never leaves Stoker."""
         return name in self._offered
 
+    def is_too_long(self, name: str, size: int) -> bool:
+        """Whether so many characters of arguments are more than a call of this function can have that runs: JSON writes
+        one in up to six.
+        """
+        return size > 6 * LONGEST[self._offered[name].kind] + 1000
+
     def on_round(self, calls: Sequence[ToolCall], has_client_calls: bool) -> list[Command]:
         """The model has answered with these calls of the functions offered: at least one."""
         assert not self.is_last
@@ -151,13 +158,14 @@ class ToolLoop:
         running: dict[tuple[str, str], str] = {}
         for asked in calls:
             tool = self._offered[asked.name]
-            given = object_of(asked.arguments)
+            is_too_long = self.is_too_long(asked.name, len(asked.arguments))
+            given = None if is_too_long else object_of(asked.arguments)
             shown = msgspec.json.encode({} if given is None else given).decode()
             argument = _argument(tool.kind, given)
             call = ServerCall(self._make_id(), tool.kind, shown, server=tool.server, name=tool.name)
             self.results.append((asked, call))
             key = asked.name, argument or ""
-            refusal = self._refusal(tool, self._group(asked.name), argument)
+            refusal = TOO_LONG[tool.kind] if is_too_long else self._refusal(tool, self._group(asked.name), argument)
             call.is_waiting = tool.needs_approval and not refusal and not are_approved
             call.approval = asked.id if are_approved else ""
             if not call.is_waiting:

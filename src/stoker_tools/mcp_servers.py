@@ -32,6 +32,7 @@ KEPT = 300.0
 LONGEST_PAUSE = 60.0
 MOST_SEEN = 1000
 """Tools of one server that are remembered. Of one that always names others, only those of now."""
+_CHANGED = "the configuration has changed"
 FILE = "mcp-tools.json"
 
 
@@ -53,8 +54,6 @@ class _Server:
         self.failures = 0
         self.try_at = 0.0
         self.why = ""
-        self.is_ended = False
-        """No session may be opened any more."""
 
 
 class McpServers:
@@ -88,7 +87,17 @@ class McpServers:
             elif self._now() - listed_at >= KEPT and self._now() >= server.try_at:
                 with contextlib.suppress(ToolFailed):  # what it said before still holds
                     await self._list(server, session)
-        return [one for one in server.tools if is_allowed(tool, one.name)]
+        return _allowed(server)
+
+    def problem_of(self, tool: Tool) -> str:
+        """Why the server cannot be used now; empty: it can, or was not asked yet."""
+        server = self._server_of(tool)
+        return server.why if server is not None and server.failures else ""
+
+    def listed(self, tool: Tool) -> list[McpTool] | None:
+        """Those that `allow` allows, as the server listed them last; None: it did not yet."""
+        server = self._server_of(tool)
+        return None if server is None or server.listed_at is None else _allowed(server)
 
     async def _list(self, server: _Server, session: McpSession) -> None:
         """Raises ToolFailed."""
@@ -127,25 +136,23 @@ class McpServers:
         self._usable = list(tools)
         ended = [server for server in self._servers if server.tool not in tools]
         self._servers = [server for server in self._servers if server.tool in tools]
-        await asyncio.gather(*(self._end(server) for server in ended))
+        await asyncio.gather(*(server.session.close() for server in ended if server.session is not None))
 
     async def close(self) -> None:
         await self.keep(())
 
-    async def _end(self, server: _Server) -> None:
-        server.is_ended = True
-        if server.session is not None:
-            await server.session.close()
-
     def _server(self, tool: Tool) -> _Server:
         """Raises ToolFailed."""
         if self._usable is not None and tool not in self._usable:
-            raise ToolFailed("unavailable", "the configuration has changed")
-        server = next((server for server in self._servers if server.tool == tool), None)
+            raise ToolFailed("unavailable", _CHANGED)
+        server = self._server_of(tool)
         if server is None:
             server = _Server(tool)
             self._servers.append(server)
         return server
+
+    def _server_of(self, tool: Tool) -> _Server | None:
+        return next((server for server in self._servers if server.tool == tool), None)
 
     async def _session(self, server: _Server) -> McpSession:
         """Raises ToolFailed."""
@@ -157,8 +164,8 @@ class McpServers:
             await session.close()
         if self._now() < server.try_at:
             raise ToolFailed("unavailable", server.why)
-        if server.is_ended:
-            raise ToolFailed("unavailable", "the configuration has changed")
+        if server not in self._servers:
+            raise ToolFailed("unavailable", _CHANGED)
         fresh: McpSession = (await _load()).McpSession(server.tool)
         try:
             async with asyncio.timeout(server.tool.timeout):
@@ -167,9 +174,10 @@ class McpServers:
             raise self._failed(server, f"no session within {server.tool.timeout:g} s") from None
         except ToolFailed as error:
             raise self._failed(server, error.why, error.words) from None
-        server.session = fresh
-        if server.is_ended:  # meanwhile
+        if server not in self._servers:  # any more
             await fresh.close()
+            raise ToolFailed("unavailable", _CHANGED)
+        server.session = fresh
         return fresh
 
     def _failed(self, server: _Server, why: str, words: str = "") -> ToolFailed:
@@ -207,6 +215,10 @@ async def _load() -> Any:
     except ImportError as error:
         what = f"the MCP SDK is not installed ({error.name}): pip install 'stoker[mcp]'"
         raise ToolFailed("unavailable", what) from None
+
+
+def _allowed(server: _Server) -> list[McpTool]:
+    return [one for one in server.tools if is_allowed(server.tool, one.name)]
 
 
 def is_allowed(tool: Tool, name: str) -> bool:

@@ -1,6 +1,7 @@
 """Which requests leave tools to the server, and what is done around each attempt of one.
 
-    prepare    the tools of a request that the caller may use become functions; who cannot go on without is refused
+    prepare    the tools of a request that the caller may use become functions; who cannot go on without is refused;
+               what such tools did in earlier turns becomes calls of functions, and their results
     reading    each round is read by a `RoundReader`, which keeps calls of these functions from the client
     repair     a round that calls them is over: they run while no lease is held, and the model goes on
 
@@ -12,15 +13,19 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from stoker.access.caller import Caller
+from stoker.access.limits import Amounts
 from stoker.access.quota import ASSUMED_OUTPUT
 from stoker.domain.answer import (
     Answer,
     AnswerBlock,
+    Began,
     Counted,
     Ended,
     Event,
@@ -32,21 +37,33 @@ from stoker.domain.answer import (
 )
 from stoker.domain.decision import Attempt, Candidate, ToolRecord
 from stoker.domain.dialect import Dialect, Endpoint
-from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.errors import ClientError, StokerError, UpstreamError
+from stoker.domain.key import Key
 from stoker.domain.prompt import Block, Choice, Prompt, Role, Text, ToolCall, ToolChoice, ToolResult, Turn
 from stoker.domain.serve import Serve
 from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
 from stoker.exchange.attempts import AttemptHooks
 from stoker.exchange.formatter import UpstreamRequest
+from stoker.exchange.planner import Answer as PlannedAnswer
 from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolPlanner
 from stoker.exchange.request_context import RequestContext
 from stoker.exchange.upstream_client import PASSED_ON, AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import read_body_fields
+from stoker.request.codec.own_replies import failed_response
 from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay.relay import Relay
 from stoker.request.translate.neutral.calls import short_name
-from stoker.request.translate.translate import AnswerTranslator
-from stoker_tools.declared import Declared, DeclaredTool, FunctionNames, Written, read_declared, write_functions
+from stoker.request.translate.neutral.protocols import AnswerWriter, position_of
+from stoker.request.translate.translate import AnswerTranslator, read_prompt
+from stoker_tools.declared import (
+    Declared,
+    DeclaredTool,
+    FunctionNames,
+    Written,
+    read_declared,
+    without_secrets,
+    write_functions,
+)
 from stoker_tools.fetch import addresses_in, same_address
 from stoker_tools.loop import (
     ARGUMENT,
@@ -66,7 +83,7 @@ from stoker_tools.mcp_declared import NONCE, McpAnswer, McpFunction, approval_no
 from stoker_tools.reading import AnswerSoFar, RoundReader, visible
 from stoker_tools.result_text import cut_results, model_text
 from stoker_tools.running import CallResult, ToolRunner
-from stoker_tools.search import SearchQuery, ToolFailed
+from stoker_tools.search import SearchQuery, ToolFailed, off_the_loop
 from stoker_tools.tables import LoopLimits, Missing, Tool
 
 _DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
@@ -118,22 +135,23 @@ class ServerTools(ToolPlanner):
         self.upstream_client = upstream_client
         self.keep_alive = keep_alive
 
-    async def prepare(self, request: PlannedRequest, candidates: Candidates) -> PreparedRequest | None:
+    async def prepare(self, request: PlannedRequest, candidates: Candidates) -> PreparedRequest | PlannedAnswer | None:
         """See the base. Raises ClientError 400 `server_tool_missing`, `mcp_server_unknown`, `tool_name_taken`."""
         context, endpoint = request.call, request.endpoint
         dialect = endpoint.dialect
         if dialect not in _DIALECTS:
             return None
-        declared = await context.process(read_declared, dialect, request.body)
-        if not declared.tools:
-            return None
         formatter, plan = self.upstream_client.formatter, candidates.plan
         runs_them = frozenset(one.serve.name for one in plan if self._runs_them(one.serve, endpoint))
         if len(runs_them) == len(plan):
             return None
+        declared = await context.process(read_declared, dialect, request.body)
+        if not declared.tools and not declared.has_calls:
+            return None
         able = tuple(one for one in plan if one.serve.name in runs_them)
         for_able = PreparedRequest(request.fields, request.body, Candidates(able, candidates.hooks))
-        approved = [answer for answer in declared.history.answers.values() if answer.is_granted]
+        asks_servers = any(one.mcp is not None for one in declared.tools)
+        approved = [answer for answer in declared.history.answers.values() if asks_servers and answer.is_granted]
         if approved:  # who asked for approval gets it, and nobody else
             foreign = next((answer for answer in approved if not self._asked_for(answer, request.caller)), None)
             if foreign is not None and able:
@@ -149,13 +167,20 @@ class ServerTools(ToolPlanner):
             self._check_missing(request.caller, dialect, declared, offers, servers)
             by_name = {_function_name(kind, dialect, taken): offer for kind, offer in offers.items()}
             listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
-        except ClientError:
+        except ClientError as error:
             if plan[0].serve.name not in runs_them:
-                raise
+                if not isinstance(error, McpUnavailable) or dialect is not Dialect.RESPONSES or not endpoint.generates:
+                    raise
+                prompt, _ = await context.process(read_prompt, dialect, request.body)
+                prompt.stream = bool(request.fields.stream)
+                prompt.echoed["tools"] = without_secrets(declared.fields["tools"])
+                writer = formatter.answer_writer(prompt, context.decision.id, request.fields.model)
+                return PlannedAnswer(partial(_tell_unavailable, context, writer, error, prompt.stream))
             # Who cannot run them and would be asked next would invent what they say.
             return for_able
         context.raise_if_ended()
-        if not offers and not servers:
+        is_offered = bool(offers or servers)
+        if not is_offered and not declared.has_calls:
             return None
         names = FunctionNames({offer.tool.answers: name for name, offer in by_name.items()})
         if servers:
@@ -179,16 +204,17 @@ class ServerTools(ToolPlanner):
         used_offers = [*offers.values(), *servers]
         losses = [f"lossy:{loss}" for offer in used_offers for loss in offer.declared.losses]
         used = "+".join(sorted({offer.tool.name for offer in used_offers}))
-        notes = (*dict.fromkeys(losses), f"tools:{used}")
+        notes = (*dict.fromkeys(losses), f"tools:{used}") if is_offered else ()
         as_sent = request.fields, request.body
+        rewritten = (fields, written.body) if runs_them else None
         plan = tuple(
             replace(one, request=as_sent)
             if one.serve.name in runs_them
-            else replace(one, must_read=True, request=(fields, written.body) if runs_them else None)
+            else replace(one, must_read=one.must_read or is_offered, request=rewritten)
             for one in plan
         )
         first = plan[0].request or (fields, written.body)
-        if not endpoint.generates:
+        if not endpoint.generates or not is_offered:
             context.notes += () if first is as_sent else notes
             return PreparedRequest(*first, Candidates(plan, candidates.hooks))
         hooks = ToolAttempts(self, context, by_name, loop, written, bool(fields.stream), candidates.hooks, begun)
@@ -201,7 +227,7 @@ class ServerTools(ToolPlanner):
 
     async def run_tool(self, caller: Caller, kind: ServerToolKind, argument: str, results: int) -> list[WebPage]:
         """See the base. The client names the address itself, so a page may be any public one."""
-        tool = next((one for one in self.tools.values() if one.answers is kind and may_use(caller, one)), None)
+        tool = next((one for one in self.tools.values() if one.answers is kind and may_use(caller.key, one)), None)
         if tool is None:
             raise _missing(DeclaredTool(kind, kind.value), caller,
                            [one for one in self.tools.values() if one.answers is kind])  # fmt: skip
@@ -220,7 +246,8 @@ class ServerTools(ToolPlanner):
         """The MCP servers that the request names, and the caller may use. Raises ClientError 400: the name is that of
         one, and the address that of another.
         """
-        usable = [tool for tool in self.tools.values() if tool.answers is ServerToolKind.MCP and may_use(caller, tool)]
+        mcp_servers = [tool for tool in self.tools.values() if tool.answers is ServerToolKind.MCP]
+        usable = [tool for tool in mcp_servers if may_use(caller.key, tool)]
         found: list[Offer] = []
         for one in declared.tools:
             if one.mcp is None or any(one.name == offer.declared.name for offer in found):
@@ -240,14 +267,13 @@ class ServerTools(ToolPlanner):
         return found
 
     async def _mcp_functions(self, servers: Sequence[Offer], taken: Collection[str]) -> dict[str, Offer]:
-        """Raises ClientError 400: a server does not answer. Without its tools a model would invent what they say."""
+        """Raises McpUnavailable: a server does not answer. Without its tools a model would invent what they say."""
         found: dict[str, Offer] = {}
         for offer in servers:
             try:
                 tools = await self.runner.mcp_servers.tools(offer.tool)
             except ToolFailed as error:
-                text = f"the MCP server '{offer.declared.name[:64]}' is not available: {error.why}"
-                raise ClientError(text, code="mcp_server_unavailable", param="tools") from None
+                raise McpUnavailable(offer.declared.name, error.why) from None
             for tool in tools:
                 if offer.declared.mcp is None or not offer.declared.mcp.offers(tool):
                     continue
@@ -328,7 +354,7 @@ class ServerTools(ToolPlanner):
 
     def _offers(self, caller: Caller, declared: Declared) -> dict[ServerToolKind, Offer]:
         """By kind: the first tool of the configuration that the caller may use."""
-        usable = [tool for tool in self.tools.values() if may_use(caller, tool)]
+        usable = [tool for tool in self.tools.values() if may_use(caller.key, tool)]
         found: dict[ServerToolKind, Offer] = {}
         for one in declared.tools:
             if one.kind is None or one.kind in found or not one.is_live:
@@ -353,7 +379,7 @@ class ServerTools(ToolPlanner):
         for one in declared.tools:
             if one.kind is None:
                 if all(one.name != offer.declared.name for offer in servers):
-                    raise _no_mcp(one.name, caller, [tool for tool in self.tools.values() if may_use(caller, tool)])
+                    raise _no_mcp(one.name, caller, [tool for tool in self.tools.values() if may_use(caller.key, tool)])
                 continue
             if one.kind in offers:
                 continue
@@ -362,11 +388,11 @@ class ServerTools(ToolPlanner):
                 raise _missing(one, caller, [tool for tool in self.tools.values() if tool.answers is one.kind])
 
 
-def may_use(caller: Caller, tool: Tool) -> bool:
+def may_use(key: Key, tool: Tool) -> bool:
     """A key that names no tools may use those that only read; who needs no key, all."""
-    tools = caller.key.tools
+    tools = key.tools
     if tools is None:
-        return not tool.acts or not caller.name
+        return not tool.acts or not key.name
     return "*" in tools or tool.name in tools
 
 
@@ -404,6 +430,36 @@ def _no_mcp(name: str, caller: Caller, usable: Sequence[Tool]) -> ClientError:
         f"gives; {help}",
         code="mcp_server_unknown", param="tools",
     )  # fmt: skip
+
+
+class McpUnavailable(ClientError):
+    """An MCP server does not say which tools it has."""
+
+    def __init__(self, server: str, why: str) -> None:
+        """`server`: as the client calls it."""
+        text = f"the MCP server '{server[:64]}' is not available: {why}"
+        super().__init__(text, code="mcp_server_unavailable", param="tools")
+        self.server = server
+
+
+async def _tell_unavailable(
+    context: RequestContext, writer: AnswerWriter, error: McpUnavailable, is_streamed: bool
+) -> None:
+    """A response that failed, with an item that says why."""
+    failure = UpstreamError(error.message, code=error.code)
+    listing = McpListing(_new_id(), error.server, [], error.message)
+    begun = writer.write(Began("", "")) + writer.write(ToolsListed(0, listing))
+    reply = context.reply
+    reply.error = failure
+    if is_streamed:
+        reply.go_on(begun + writer.fail(failure), 0.0)
+        reply.finish()
+        return
+    response = position_of(writer).response
+    assert response is not None
+    reply.begin()
+    body = msgspec.json.encode(failed_response(failure, response))
+    reply.send_whole(200, [(b"content-type", b"application/json")], body)
 
 
 class BegunAnswer:
@@ -518,6 +574,7 @@ class ToolAttempts:
         for name, value in (("tools", self._written.tools), ("tool_choice", self._written.tool_choice)):
             if value is not None:
                 prompt.echoed[name] = value
+        prompt.include = self._written.include
         follows = self._translator if self._is_streamed else None
         self._reader = RoundReader(self._loop, self._answer, None if self.is_pinned else self._first)
         return AnswerReading(self._reader, follows=follows)
@@ -540,7 +597,7 @@ class ToolAttempts:
 
     async def repair(self, request: UpstreamRequest) -> UpstreamRequest | None:
         """Run the tools; then the request with their results, or None, if the client has to go on. If that exceeds the
-        context, `repair` is asked again, and cuts the results.
+        context, `repair` is asked again, and cuts the results. If it exceeds a limit of the key, it is the last round.
         """
         if self._is_passed_on and self._inner is not None:
             return await self._inner.repair(request)
@@ -593,8 +650,16 @@ class ToolAttempts:
         if prompt is None:
             self._finish(StopReason.LENGTH)
             return None
-        self._context.token_count = "", None
-        return await self._context.process(self._tools.upstream_client.formatter.with_prompt, request, prompt)
+        context = self._context
+        context.token_count = "", None
+        following = await context.process(self._tools.upstream_client.formatter.with_prompt, request, prompt)
+        if context.charge is not None:
+            used = Amounts(self._answer.tokens.input or 0, self._answer.tokens.output or 0)
+            budget = following.fields.output_budget()
+            if not context.charge.reserve_round(used, len(following.body), budget, must_fit=not is_last):
+                self._loop.stop()
+                return await self._ask_again(request, is_last=True)
+        return following
 
     @property
     def _max_context(self) -> int | None:
@@ -646,6 +711,9 @@ class ToolAttempts:
             most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
             result = await self._tools.runner.run(tool, offer.query(run.argument), most)
         self._record(tool, result)
+        if self._fetches:
+            size = sum(len(page.text) for page in result.pages)
+            self._known |= await off_the_loop(size, _addresses_of, result.pages)
         return self._loop.on_result(run.call.id, result.pages, result.error, result.seconds)
 
     def _record(self, tool: Tool, result: CallResult) -> None:
@@ -660,10 +728,17 @@ class ToolAttempts:
         results: list[Block] = []
         for asked, call in self._loop.results:
             results.append(ToolResult(asked.id, [Text(self._tools.text_of(call))]))
-            for page in call.pages if self._fetches else ():
-                self._known.update((same_address(page.url), *addresses_in(page.text)))
-        said: list[Block] = [block for block in reader.blocks if not isinstance(block, ServerCall | McpListing)]
+        said: list[Block] = [
+            self._shortened(block) for block in reader.blocks if not isinstance(block, ServerCall | McpListing)
+        ]
         self._turns += (Turn(Role.ASSISTANT, said), Turn(Role.USER, results))
+
+    def _shortened(self, block: Block) -> Block:
+        """A call that was too long to run goes back to the model without its arguments."""
+        if not isinstance(block, ToolCall) or block.name not in self._offers:
+            return block
+        is_too_long = self._loop.is_too_long(block.name, len(block.arguments))
+        return replace(block, arguments="{}") if is_too_long else block
 
     def _next_prompt(self, is_last: bool) -> Prompt | None:
         """None: no token of output is left."""
@@ -738,6 +813,11 @@ def _addresses(prompt: Prompt) -> set[str]:
     """
     said = (block for turn in prompt.turns if turn.role is Role.USER for block in turn.blocks)
     return {address for block in said for text in _texts(block) for address in addresses_in(text)}
+
+
+def _addresses_of(pages: Sequence[WebPage]) -> set[str]:
+    """Those of the pages, and those that stand in them."""
+    return {address for page in pages for address in (same_address(page.url), *addresses_in(page.text))}
 
 
 def _texts(block: Block) -> list[str]:

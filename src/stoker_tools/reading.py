@@ -49,7 +49,7 @@ class RoundReader:
     def __init__(self, loop: ToolLoop, answer: AnswerSoFar, first: Sequence[Event] | None = ()) -> None:
         """`first`: what the client gets before the answer begins; None: it has its beginning already."""
         self.is_failed = False
-        """The round is over, and calls tools that Stoker runs."""
+        """The round is over, and calls tools that Stoker runs. Nothing that still comes of it counts."""
         self.blocks: list[AnswerBlock] = []
         """Of this round, in order, the hidden calls included."""
         self.tokens = Tokens()
@@ -62,6 +62,8 @@ class RoundReader:
         self._open: dict[int, tuple[Opened, list[str]]] = {}
         self._signatures: dict[int, str] = {}
         self._wants_tools = False
+        self._hidden = 0
+        """Characters of arguments of the hidden call that is open."""
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -84,11 +86,16 @@ class RoundReader:
     # -- a stream ------------------------------------------------------------------------------------------------------
 
     def feed(self, event: Event) -> Iterable[Event]:
+        if self.is_failed:
+            return ()
         match event:
             case Grew(at=at, text=text):
-                if at in self._open:
-                    self._open[at][1].append(text)
-                return (replace(event, at=self._numbers[at]),) if at in self._numbers else ()
+                if at in self._numbers:
+                    if at in self._open:
+                        self._open[at][1].append(text)
+                    return (replace(event, at=self._numbers[at]),)
+                self._hide(at, text)
+                return ()
             case Opened():
                 return self._begin(event)
             case Signed(at=at, signature=signature):
@@ -113,11 +120,25 @@ class RoundReader:
 
     def _begin(self, event: Opened) -> Iterable[Event]:
         self._open[event.at] = event, []
+        self._hidden = 0
         if event.kind is BlockKind.CALL and self._loop.is_offered(event.name):
             return ()
         number = self._numbers[event.at] = self._next_number
         self._next_number += 1
         return (replace(event, at=number),)
+
+    def _hide(self, at: int, text: str) -> None:
+        """More arguments of a hidden call. If no call could have so many, the model need not go on."""
+        if at not in self._open:
+            return
+        opened, texts = self._open[at]
+        if self._loop.is_too_long(opened.name, self._hidden):
+            return
+        texts.append(text)
+        self._hidden += len(text)
+        if self._loop.is_too_long(opened.name, self._hidden) and not self._loop.is_last:
+            self._close(at)
+            self.is_failed = True
 
     def _close(self, at: int) -> None:
         opened, texts = self._open.pop(at, (None, []))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
+from stoker.domain.errors import ClientError
 from stoker.domain.server_tools import ServerToolKind, WebPage
 from stoker.request.relay.public_fetcher import PublicFetcher
 from stoker_tools.command import run_command
 from stoker_tools.fetch import check_address, fetch
-from stoker_tools.mcp_servers import McpServers, McpToolFailed
+from stoker_tools.mcp_servers import McpServers, McpToolFailed, is_allowed
 from stoker_tools.result_text import fitted
-from stoker_tools.search import NotBegun, SearchQuery, ToolFailed, search
+from stoker_tools.search import NotBegun, SearchQuery, ToolFailed, off_the_loop, search
 from stoker_tools.tables import Tool, ToolService
 
 log = logging.getLogger("stoker.tools")
@@ -31,6 +33,10 @@ class ToolCounts:
         """Of text for models."""
         self.problem = ""
         """Why the last call failed; empty: it did not. It has nothing of a request."""
+        self.last_failure = ""
+        """Why the last call that failed did; empty: none has."""
+        self.failed_at: float | None = None
+        """When that was, in Unix seconds."""
 
 
 class CallResult(NamedTuple):
@@ -44,6 +50,10 @@ class CallResult(NamedTuple):
     has_begun: bool = True
     """Something was, or may have been, sent to the tool."""
 
+    def document(self) -> dict[str, object]:
+        pages = [{"title": page.title, "url": page.url, "age": page.age, "text": page.text} for page in self.pages]
+        return {"pages": pages, "error": self.error, "why": self.why, "seconds": self.seconds, "bytes": self.bytes}
+
 
 CUT_OFF = CallResult([], "may_have_run", 0.0, 0, "the client left during the call")
 MOST_ONCE = 500
@@ -53,10 +63,17 @@ MOST_ONCE = 500
 class ToolRunner:
     """Used by all requests. A reload keeps the counts."""
 
-    def __init__(self, now: Callable[[], float], fetcher: PublicFetcher, mcp_servers: McpServers | None = None) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        fetcher: PublicFetcher,
+        mcp_servers: McpServers | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self.counts: dict[str, ToolCounts] = {}
         self.mcp_servers = mcp_servers or McpServers(now)
         self._now = now
+        self._wall = wall
         self._fetcher = fetcher
         self._once: dict[tuple[str, str], asyncio.Future[CallResult]] = {}
 
@@ -98,6 +115,17 @@ class ToolRunner:
             running.set_result(result)
         return result, True
 
+    async def by_hand(self, tool: Tool, argument: str, arguments: Mapping[str, Any]) -> CallResult:
+        """One call that an operator makes. `argument`: what to search for, the address to fetch, or the tool of an MCP
+        server, which gets the `arguments`. Raises ClientError: it is not to be called.
+        """
+        if tool.answers is not ServerToolKind.MCP:
+            return await self.run(tool, SearchQuery(argument, tool.max_results, hosts=tool.hosts))
+        if not is_allowed(tool, argument):
+            text = f"`allow` of [tools.{tool.name}] has no tool '{argument[:100]}'; it has {', '.join(tool.allow)}"
+            raise ClientError(text, code="tool_not_allowed", param="argument")
+        return await self.call(tool, argument, arguments)
+
     async def _pages(self, tool: Tool, query: SearchQuery) -> list[WebPage]:
         if tool.kind is ToolService.COMMAND:
             if tool.answers is ServerToolKind.FETCH:
@@ -117,9 +145,9 @@ class ToolRunner:
             async with asyncio.timeout(tool.timeout):
                 pages = await work()
                 characters = tool.characters if most is None else min(most, tool.characters)
-                pages = await asyncio.to_thread(fitted, pages, characters)
+                pages = await _fitted(pages, characters)
         except McpToolFailed as error:
-            pages = await asyncio.to_thread(fitted, [WebPage("", "", error.said)], tool.characters)
+            pages = await _fitted([WebPage("", "", error.said)], tool.characters)
             return self._failed(tool, counts, error, self._now() - began)._replace(pages=pages)
         except ToolFailed as error:
             return self._failed(tool, counts, error, self._now() - began)
@@ -145,5 +173,10 @@ class ToolRunner:
         counts.calls += 1
         counts.failed += 1
         counts.seconds += seconds
-        counts.problem = error.why
+        counts.problem = counts.last_failure = error.why
+        counts.failed_at = self._wall()
         return CallResult([], error.error, seconds, 0, error.why, not isinstance(error, NotBegun))
+
+
+async def _fitted(pages: list[WebPage], characters: int) -> list[WebPage]:
+    return await off_the_loop(sum(len(page.text) for page in pages), fitted, pages, characters)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -15,11 +15,17 @@ from stoker.domain.host_port import host_port
 from stoker.domain.server_tools import WebPage
 from stoker.http.response import ResponseReader
 from stoker.http.tls_contexts import tls_contexts
+from stoker.request.codec import tolerant_json
 from stoker_tools.tables import ADDRESSES, Tool, ToolService
 
 CONNECT_WITHIN = 5.0
 MOST_SITES = 5
 """Hosts that go into a query as `site:`."""
+MOST_READ = 1000
+"""Results of one answer that are looked at."""
+SMALL = 32 * 1024
+"""Bytes of text that are read without a thread, which would take longer than the work."""
+Result = TypeVar("Result")
 
 
 class ToolFailed(Exception):
@@ -116,10 +122,19 @@ async def search(tool: Tool, query: SearchQuery) -> list[WebPage]:
         raise _refused(tool, answer.status)
     if answer.is_cut:
         raise ToolFailed("unavailable", f"it answered with more than {tool.max_bytes} bytes: see `max_bytes`")
-    try:
-        found: Any = msgspec.json.decode(bytes(answer.body).decode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
-        raise ToolFailed("unavailable", "it answered with something else than JSON") from None
+    return await off_the_loop(len(answer.body), _pages_in, bytes(answer.body), form, query)
+
+
+async def off_the_loop(size: int, work: Callable[..., Result], *args: Any) -> Result:
+    """`work(*args)`, on a thread if it reads so much text that other requests would wait for it."""
+    return work(*args) if size <= SMALL else await asyncio.to_thread(work, *args)
+
+
+def _pages_in(body: bytes, form: _Form, query: SearchQuery) -> list[WebPage]:
+    """Raises ToolFailed: there are no results in it."""
+    found = tolerant_json.read(body)
+    if found is None:
+        raise ToolFailed("unavailable", "it answered with something else than JSON")
     for name in form.results:
         found = found.get(name) if isinstance(found, dict) else None
     if not isinstance(found, list):
@@ -129,8 +144,14 @@ async def search(tool: Tool, query: SearchQuery) -> list[WebPage]:
 
 def allowed_pages(found: list[Any], text: str, age: str, query: SearchQuery) -> list[WebPage]:
     """Those that the lists allow, each once. `text`, `age`: the names of those fields; the latter may be empty."""
-    pages = [page for one in found if (page := _page(one, text, age)) is not None]
-    return list({page.url: page for page in pages if is_listed(page.url, query)}.values())[: query.results]
+    pages: dict[str, WebPage] = {}
+    for one in found[:MOST_READ]:
+        page = _page(one, text, age)
+        if page is not None and is_listed(page.url, query):
+            pages[page.url] = page
+            if len(pages) == query.results:
+                break
+    return list(pages.values())
 
 
 def _page(given: Any, text_field: str, age: str) -> WebPage | None:

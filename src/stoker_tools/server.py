@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 from stoker.app.configuration import Configuration
 from stoker.app.server_parts import ServerAccess, ServerContext, ServerPart
 from stoker.domain.access import Settings
+from stoker.domain.errors import ClientError
+from stoker.domain.nearest import did_you_mean
 from stoker.domain.serve import Serve
 from stoker.domain.server_tools import ServerToolKind
 from stoker.exchange.planner import Planner
+from stoker.gateway.operations import PageRequest
 from stoker.request.relay.public_fetcher import PublicFetcher
 from stoker_tools.mcp_servers import McpServers
-from stoker_tools.planner import ServerTools
-from stoker_tools.running import ToolCounts, ToolRunner
+from stoker_tools.operations import TRY, TryRequest
+from stoker_tools.planner import ServerTools, may_use
+from stoker_tools.running import CallResult, ToolCounts, ToolRunner
 from stoker_tools.tables import LoopLimits, Tool
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ def limits_of(settings: Settings) -> LoopLimits:
 class ToolsPart(ServerPart):
     def __init__(self, context: ServerContext) -> None:
         self._mcp_servers = McpServers(context.clock.now, context.directory / "tools")
-        self._runner = ToolRunner(context.clock.now, PublicFetcher(), self._mcp_servers)
+        self._runner = ToolRunner(context.clock.now, PublicFetcher(), self._mcp_servers, context.clock.wall)
         self._tools: dict[str, Tool] = {}
 
     def connect(self, server: ServerAccess) -> None:
@@ -65,10 +69,39 @@ class ToolsPart(ServerPart):
     def status(self) -> Mapping[str, object]:
         return {
             "tools": [
-                _state(tool, self._runner.counts_of(tool), self._mcp_servers.changed.get(tool.name, ()))
-                for tool in self._tools.values()
+                _state(tool, self._runner.counts_of(tool)) | self._mcp_state(tool) for tool in self._tools.values()
             ]
         }
+
+    def _mcp_state(self, tool: Tool) -> dict[str, object]:
+        """`changed`: the tools that the server describes otherwise than at first. `tools`: None until it lists them."""
+        if tool.answers is not ServerToolKind.MCP:
+            return {}
+        servers = self._mcp_servers
+        listed = servers.listed(tool)
+        found: dict[str, object] = {
+            "changed": list(servers.changed.get(tool.name, ())),
+            "tools": None if listed is None else [{"name": one.name, "read_only": one.read_only} for one in listed],
+        }
+        problem = servers.problem_of(tool)
+        return found | {"problem": problem, "state": "unreachable"} if problem else found
+
+    async def answer(self, page: PageRequest) -> Mapping[str, object]:
+        if page.operation is TRY:
+            return (await self._try(page.rest, page.body)).document()
+        keys = self._server.keys()
+        tools = [
+            {"name": tool.name, "keys": [key.name for key in keys if may_use(key, tool)]}
+            for tool in self._tools.values()
+        ]
+        return {"tools": tools}
+
+    async def _try(self, name: str, asked: TryRequest) -> CallResult:
+        tool = self._tools.get(name)
+        if tool is None:
+            known = did_you_mean(name, self._tools) or "; `stoker tools list` shows all"
+            raise ClientError(f"there is no tool '{name[:64]}'{known}", code="unknown_tool", status=404)
+        return await self._runner.by_hand(tool, asked.argument, asked.arguments)
 
     def metrics(self) -> Sequence[Metric]:
         return families({name: self._runner.counts_of(tool) for name, tool in self._tools.items()})
@@ -92,11 +125,13 @@ def families(counts: Mapping[str, ToolCounts]) -> list[Metric]:
     ]  # fmt: skip
 
 
-def _state(tool: Tool, counts: ToolCounts, changed: Sequence[str]) -> dict[str, object]:
-    """`changed`: the tools that an MCP server describes otherwise than at first."""
+def _state(tool: Tool, counts: ToolCounts) -> dict[str, object]:
     assert tool.kind is not None
-    more = {"changed": list(changed)} if tool.answers is ServerToolKind.MCP else {}
-    return more | {
-        "name": tool.name, "kind": tool.kind.value, "answers": tool.answers.value, "active": counts.active,
-        "calls": counts.calls, "failed": counts.failed, "problem": counts.problem,
+    state = "failed" if counts.problem else "ready" if counts.calls else "unused"
+    failure = None if counts.failed_at is None else {"why": counts.last_failure, "at": counts.failed_at}
+    return {
+        "name": tool.name, "kind": tool.kind.value, "answers": tool.answers.value, "acts": tool.acts,
+        "state": state, "problem": counts.problem, "last_failure": failure, "next": tool.check_command,
+        "active": counts.active, "calls": counts.calls, "failed": counts.failed, "seconds": counts.seconds,
+        "bytes": counts.bytes,
     }  # fmt: skip

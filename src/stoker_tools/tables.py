@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
@@ -132,6 +133,19 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     def acts(self) -> bool:
         """It may do more than read the web: only keys that name it may use it."""
         return self.kind in (ToolService.MCP, ToolService.COMMAND)
+
+    @property
+    def sample(self) -> str:
+        """What it is asked to see whether it works."""
+        return "https://example.com/" if self.answers is ServerToolKind.FETCH else "weather"
+
+    @property
+    def check_command(self) -> str:
+        """Shows on the command line whether it works."""
+        name = shlex.quote(self.name)
+        if self.answers is ServerToolKind.MCP:
+            return f"stoker tools list {name}"
+        return f"stoker tools try {name} {self.sample}"
 
     @property
     def characters(self) -> int:

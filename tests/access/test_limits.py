@@ -137,6 +137,20 @@ def test_a_request_counts_in_the_window_in_which_it_was_admitted() -> None:
     assert used(one, NOON + 60) == [0]
 
 
+def test_each_round_of_a_request_is_reserved_on_what_the_earlier_ones_used() -> None:
+    one = quota(tokens_per_minute=100)
+    charge = Charge((one,), lambda: NOON)
+    charge.reserve_tokens(4 * 20, 70)
+    assert charge.reserve_round(Amounts(20, 5), 4 * 40, 60)  # of the 60 there are 35
+    assert used(one) == [100]
+    assert not charge.reserve_round(Amounts(60, 10), 4 * 50, 10)
+    assert used(one) == [70]
+    assert charge.reserve_round(Amounts(60, 10), 4 * 50, 10, must_fit=False)
+    assert used(one) == [130]
+    charge.settle(Amounts(110, 15))
+    assert used(one) == [125]
+
+
 def test_what_was_used_without_a_reservation_counts() -> None:
     """Also if it is the first of its window."""
     one = quota(tokens_per_minute=100, cost_per_day=1.0)

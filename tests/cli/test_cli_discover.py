@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fleet.memory.device_trees import write
+from tests.fleet.memory.test_memory_probes import AMD
 
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu
+from stoker.fleet.memory import devices
+from stoker.fleet.memory.devices import Amd, Machine
 
 SPARK = Path(discover.__file__).parents[2] / "models" / "spark.gguf"
 
@@ -72,7 +76,8 @@ def test_nvidia_smi_is_read_row_by_row(tmp_path: Path, monkeypatch: pytest.Monke
     )
     smi.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert discover.gpus(tmp_path) == [
+    monkeypatch.setattr(devices, "machine", lambda: Machine(()))
+    assert discover.gpus() == [
         Gpu(0, "GPU-aa", "NVIDIA H200", 143771 * 2**20, "nvidia"),
         Gpu(1, "GPU-bb", "Odd One", None, "nvidia"),
     ]
@@ -84,25 +89,23 @@ def test_a_driver_that_fails_is_no_gpu(tmp_path: Path, monkeypatch: pytest.Monke
     smi.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("CODE", "0")
-    assert [g.uuid for g in discover.gpus(tmp_path)] == ["GPU-aa"]
+    monkeypatch.setattr(devices, "machine", lambda: Machine(()))
+    assert [g.uuid for g in discover.gpus()] == ["GPU-aa"]
     monkeypatch.setenv("CODE", "9")
-    assert discover.gpus(tmp_path) == []
+    assert discover.gpus() == []
 
 
-def test_the_kernel_shows_amd_cards_and_no_display_adapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_card_is_found_as_the_rest_of_stoker_sees_it_and_nvidias_by_its_tool_if_no_library_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "machine", lambda: Machine((Amd(write(tmp_path / "sys", AMD), tmp_path),)))
+    radeon = Gpu(0, "a1b2", "AMD GPU (gfx1101)", 16 * 2**30, "amd")
     monkeypatch.setenv("PATH", str(tmp_path))
-    cards = {
-        "card0": ("0x1002", 24 * 2**30),
-        "card1": ("0x8086", 0),
-        "card2": ("0x1002", 2**29),
-        "card0-DP-1": ("0x1002", 2**40),
-    }
-    for card, (vendor, memory) in cards.items():
-        device = tmp_path / card / "device"
-        device.mkdir(parents=True)
-        (device / "vendor").write_text(f"{vendor}\n")
-        (device / "mem_info_vram_total").write_text(f"{memory}\n")
-    assert discover.gpus(tmp_path) == [Gpu(0, "card0", "amd GPU", 24 * 2**30, "amd")]
+    assert discover.gpus() == [radeon]
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho '0, GPU-aa, X, 1'\n")
+    smi.chmod(0o755)
+    assert discover.gpus() == [Gpu(0, "GPU-aa", "X", 2**20, "nvidia"), radeon]
 
 
 def test_engines_are_commands_or_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_a_command_that_sends_a_key_says_which_variable_to_set(plane: Plane) -> 
     assert done.returncode != 0
     said = done.stdout + done.stderr
     assert "put one with scope `observe` into the variable STOKER_KEY" in said
-    assert "make one: export STOKER_KEY=$(stoker keys create NAME --scope observe)" in said
+    assert "make one: export STOKER_KEY=$(stoker keys create NAME --scope observe --" in said
     assert "'operator' (file:operator.key) cannot be read here" in said
 
 

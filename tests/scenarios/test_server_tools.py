@@ -1,22 +1,41 @@
-"""Web search in every dialect in front of serves of every dialect, whole and streamed, read by the vendors' SDKs."""
+"""Tools in every dialect in front of serves of every dialect, whole and streamed, read by the vendors' SDKs."""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anthropic
 import openai
 import pytest
 from bench.agents.search_site import SearchSite
-from tests.scenarios.plane import Plane, running, serve
+from tests.scenarios.plane import Plane, running, serve, toml
 
 from stoker_lab.testing.script.script import Script
 
 SERVES = ("chat", "messages", "responses")
 URL = "https://pages.example/tower"
 SAID = f"It is 330 m tall, says {URL}."
+SUM = "the sum is 3"
+ADD, READ = "Add them.", f"Read {URL}, please."
+MCP_SERVER = [sys.executable, str(Path(__file__).parents[1] / "tools" / "mcp_server.py")]
+PAGE = [sys.executable, "-I", "-S", "-c", "print('It is 330 m tall.')"]
+TABLES = f"""[tools.desk]
+kind = "mcp"
+command = {toml(MCP_SERVER)}
+allow = ["add"]
+
+[tools.pages]
+kind = "command"
+command = {toml(PAGE)}
+provides = "web_fetch"
+"""
 ANSWERS = (
+    {"when": ADD, "blocks": [{"type": "call", "name": "desk__add", "arguments": {"a": 1, "b": 2}}]},
+    {"when": READ, "blocks": [{"type": "call", "name": "web_fetch", "arguments": {"url": URL}}]},
     {"blocks": [{"type": "call", "name": "web_search", "arguments": {"query": "tower"}}]},
     {"blocks": [{"type": "text", "text": SAID}]},
 )
@@ -25,7 +44,7 @@ ANSWERS = (
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Plane]:
     serves = (serve(name, Script(answers=ANSWERS), slot=None, dialects=[name]) for name in SERVES)
-    with SearchSite() as site, running(site.configuration, *serves, keeps_engines=True) as plane:
+    with SearchSite() as site, running(site.configuration, TABLES, *serves, keeps_engines=True) as plane:
         yield plane
 
 
@@ -56,6 +75,79 @@ def test_messages(plane: Plane, model: str, is_streamed: bool) -> None:
     assert answer.stop_reason == "end_turn"
     assert answer.usage.server_tool_use is not None
     assert answer.usage.server_tool_use.web_search_requests == 1
+
+
+@pytest.mark.holds("messages-fetch/chat", "messages-fetch/messages", "messages-fetch/responses")
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("model", SERVES)
+def test_messages_fetch(plane: Plane, model: str, is_streamed: bool) -> None:
+    tools: Any = [{"type": "web_fetch_20250910", "name": "web_fetch"}]
+    asked: Any = {"model": model, "max_tokens": 500, "messages": [{"role": "user", "content": READ}]}
+    with anthropic.Anthropic(base_url=f"http://127.0.0.1:{plane.port}", api_key="none", max_retries=0) as client:
+        if is_streamed:
+            with client.messages.stream(**asked, tools=tools) as stream:
+                answer = stream.get_final_message()
+        else:
+            answer = client.messages.create(**asked, tools=tools)
+    call, result, text = answer.content
+    assert call.type == "server_tool_use"
+    assert call.input == {"url": URL}
+    assert result.type == "web_fetch_tool_result"
+    assert result.content.type == "web_fetch_result"
+    assert result.content.content.source.data == "It is 330 m tall."
+    assert text.type == "text"
+    assert text.text == SAID
+    assert answer.usage.server_tool_use is not None
+    assert answer.usage.server_tool_use.web_fetch_requests == 1
+
+
+@pytest.mark.holds("messages-mcp/chat", "messages-mcp/messages", "messages-mcp/responses")
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("model", SERVES)
+def test_messages_mcp(plane: Plane, model: str, is_streamed: bool) -> None:
+    asked: Any = {
+        "model": model, "max_tokens": 500, "messages": [{"role": "user", "content": ADD}],
+        "mcp_servers": [{"type": "url", "name": "desk", "url": "https://elsewhere.example/mcp"}],
+        "tools": [{"type": "mcp_toolset", "mcp_server_name": "desk"}], "betas": ["mcp-client-2025-11-20"],
+    }  # fmt: skip
+    with anthropic.Anthropic(base_url=f"http://127.0.0.1:{plane.port}", api_key="none", max_retries=0) as client:
+        if is_streamed:
+            with client.beta.messages.stream(**asked) as stream:
+                answer = stream.get_final_message()
+        else:
+            answer = client.beta.messages.create(**asked)
+    call, result, text = answer.content
+    assert call.type == "mcp_tool_use"
+    assert (call.server_name, call.name, call.input) == ("desk", "add", {"a": 1, "b": 2})
+    assert result.type == "mcp_tool_result"
+    assert (result.is_error, result.content[0].text) == (False, SUM)  # type: ignore[union-attr]
+    assert text.type == "text"
+
+
+@pytest.mark.holds("responses-mcp/chat", "responses-mcp/messages", "responses-mcp/responses")
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("model", SERVES)
+def test_responses_mcp(plane: Plane, model: str, is_streamed: bool) -> None:
+    """With the client's approval."""
+    tool = {"type": "mcp", "server_label": "desk", "server_url": "https://elsewhere.example/mcp"}
+    with _openai(plane) as client:
+
+        def ask(given: Any) -> Any:
+            asked: Any = {"model": model, "input": given, "tools": [tool]}
+            if not is_streamed:
+                return client.responses.create(**asked)
+            with client.responses.stream(**asked) as stream:
+                return stream.get_final_response()
+
+        listing, request = ask(ADD).output
+        assert (listing.type, [one.name for one in listing.tools]) == ("mcp_list_tools", ["add"])
+        assert (request.type, request.name, json.loads(request.arguments)) == (
+            "mcp_approval_request", "add", {"a": 1, "b": 2},
+        )  # fmt: skip
+        granted = {"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}
+        past = [{"role": "user", "content": ADD}, listing.model_dump(), request.model_dump()]
+        call, said = ask([*past, granted]).output
+    assert (call.type, call.output, call.approval_request_id, said.type) == ("mcp_call", SUM, request.id, "message")
 
 
 @pytest.mark.holds("responses-search/chat", "responses-search/messages", "responses-search/responses")

@@ -31,11 +31,12 @@ keys = [{ name = "looker", value = "env:LOOK", scope = "observe" },
   { name = "boss", value = "env:ACT", scope = "admin" }, { name = "app", value = "env:APP" },
   { name = "shut", value = "env:SHUT", scope = "observe", models = [] }]
 """
-PAGES = ["", "serves", "serves/a", "requests", "routing", "results", "keys", "playground", "about",
+PAGES = ["", "serves", "serves/a", "requests", "routing", "results", "keys", "playground", "about", "tools",
          "docs/", "docs/guides/share"]  # fmt: skip
 TITLES = {
     "": "Overview", "serves": "Serves", "serves/a": "a", "requests": "Requests", "routing": "Routing",
     "results": "Results", "keys": "Keys and usage", "playground": "Playground", "about": "About",
+    "tools": "Tools",
     "docs/": "Documentation", "docs/guides/share": "Share one Stoker",
 }  # fmt: skip
 
@@ -79,6 +80,7 @@ def test_every_page_is_accessible_fits_and_says_nothing_on_the_console(browser: 
             page.goto(f"http://127.0.0.1:{plane.port}/ui/#/{route}")
             expect(page.get_by_role("heading", level=1)).to_have_text(TITLES[route])
             assert faults(page) == [], route
+        expect(page.get_by_role("navigation").get_by_role("link", name="Tools")).to_have_count(0)  # none is configured
 
 
 def test_a_model_is_loaded_and_unloaded_with_the_keyboard_alone(browser: Browser, plane: Plane) -> None:

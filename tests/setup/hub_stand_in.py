@@ -28,6 +28,8 @@ class HubStandIn:
         """Without it `private` ones are not there."""
         self.private: set[str] = set()
         self.gated: set[str] = set()
+        self.goes_on_at = ""
+        """Where the next page of a listing is, as it says; empty: where it is."""
         self.answers: list[tuple[int, dict[str, str]]] = []
         """Of each request to the hub in turn, instead of what was asked for."""
         self.renamed: dict[str, str] = {}
@@ -117,7 +119,7 @@ class HubStandIn:
             )
             entries.append({"type": "file", "path": path, "oid": "0" * 40, "size": size, **large})
         after = begin + PAGE
-        link = f'<{self.url}{urlsplit(handler.path).path}?recursive=true&cursor={after}>; rel="next"'
+        link = f'<{self.goes_on_at or self.url}{urlsplit(handler.path).path}?recursive=true&cursor={after}>; rel="next"'
         body = json.dumps(entries[begin:after]).encode()
         _end(handler, 200, {"link": link} if after < len(entries) else {}, body)
 

@@ -22,6 +22,7 @@ MIRROR = "https://mirror.example/hub"
         ("https://huggingface.co/org/repo", HubRequest("org/repo")),
         ("https://hf.co/org/repo/tree/main", HubRequest("org/repo")),
         ("https://huggingface.co/org/repo/blob/v2/a%20b.gguf?x=1", HubRequest("org/repo", "a b.gguf", "v2")),
+        ("https://hf.co/org/repo/blob/refs%2Fpr%2F1/s/a.gguf", HubRequest("org/repo", "s/a.gguf", "refs/pr/1")),
         (f"{MIRROR}/org/repo/resolve/main/a.gguf", HubRequest("org/repo", "a.gguf")),
         ("https://files.example/a.gguf?sig=1", WebRequest("https://files.example/a.gguf?sig=1")),
         ("ollama:llama3.2:1b", ProgramRequest("Ollama", "llama3.2:1b")),

@@ -318,6 +318,44 @@ def test_a_running_stoker_reloads_and_one_that_refuses_gets_its_file_back(
     assert config.read_bytes() == before
 
 
+def test_a_change_that_is_refused_and_edited_meanwhile_stays_and_is_said(
+    hub: HubStandIn, stoker: FakeStoker, config: Path, capsys: Captured
+) -> None:
+    def edited_and_refused(body: Any) -> tuple[int, Any]:
+        config.write_text(config.read_text() + "# theirs\n")
+        return 200, {"changed": [], "added": [], "removed": [], "settings": [], "lapsed": [], "ended": [],
+                     "warnings": [], "routing": False, "problems": ["no room"]}  # fmt: skip
+
+    stoker.routes["POST /admin/reload"] = edited_and_refused
+    assert run(["add", str(SPARK), "--yes", "--no-preflight"]) == 1
+    said = capsys.readouterr().err
+    assert "does not take the change (no room); it is still in stoker.toml: stoker.toml was changed by somebody" in said
+    assert config.read_text().endswith("# theirs\n")
+
+
+def test_a_stoker_of_another_configuration_is_not_asked_about_the_new_model(
+    hub: HubStandIn, stoker: FakeStoker, config: Path, capsys: Captured
+) -> None:
+    (config.parent / "state" / "lock").write_text(f"1\n{config.parent}/other.toml\n")
+    assert run(["add", str(SPARK), "--yes", "--json"]) == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert (document["reloaded"], document["preflight"]) == (False, None)
+    assert "it is not checked, because the Stoker that runs in " in captured.err
+    assert "other.toml: end that one, then type stoker eval preflight spark" in captured.err
+
+
+def test_an_unreadable_configuration_is_said_and_none_is_put_before_it(
+    hub: HubStandIn, home: Path, capsys: Captured
+) -> None:
+    own = home / ".config" / "stoker" / "stoker.toml"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(b"# \xff\n")
+    assert run(["add", "hf:org/tiny", "--yes", "--no-preflight"]) == 2
+    assert "stoker.toml:1: not TOML: a byte that is not UTF-8" in capsys.readouterr().err
+    assert not Path("stoker.toml").exists()
+
+
 def test_what_others_need_is_not_taken_away(hub: HubStandIn, home: Path, capsys: Captured) -> None:
     added(capsys, "hf:org/tiny:Q8_0")
     path = Path("stoker.toml")

@@ -68,6 +68,21 @@ def asked(capsys: Captured, *words: str, code: int = 0) -> dict[str, Any]:
     return document
 
 
+class Radeon(Card):
+    def devices(self) -> list[Device]:
+        return [Device(0, "a1b2", "RX", "amd", 16 * GIB, 16 * GIB)]
+
+
+def test_why_devices_of_two_vendors_are_no_pool_is_said(
+    stand_in: HubStandIn, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    assert run(["fit", "hf:org/moe"]) == 0
+    assert "vendor" not in capsys.readouterr().out
+    monkeypatch.setattr("stoker.fleet.memory.devices.machine", lambda: Machine((Card(), Radeon())))
+    assert run(["fit", "hf:org/moe"]) == 0
+    assert "devices of different vendors are judged apart: most builds of an engine" in capsys.readouterr().out
+
+
 def test_each_quantisation_gets_a_verdict_a_context_and_a_speed_for_the_price_of_one_header(
     stand_in: HubStandIn, capsys: Captured
 ) -> None:

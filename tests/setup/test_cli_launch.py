@@ -30,6 +30,8 @@ STATE = '[paths]\nstate = "state"\nlogs = "logs"\n'
 PRINTS = """#!/bin/sh
 env | grep -E "^(ANTHROPIC|TEAM)"
 grep SigIgn /proc/self/status
+read children < /proc/$$/task/$$/children
+echo "children: $children"
 for word in "$@"; do echo "[$word]"; done
 read line
 echo "$line"
@@ -217,6 +219,7 @@ def test_the_agent_has_the_terminal_its_words_the_key_and_the_exit_code_and_a_st
         [ignored] = [int(line.split()[1], 16) for line in lines if line.startswith("SigIgn")]
         assert not ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1), "`yes | head` would not end"
         assert lines[-3:] == ["[-p]", "[two words]", "typed"]
+        assert "children: " in lines, "an agent that waits for its children would wait for a Stoker"
         os.kill(pid, 0)
         assert (file.parent / "logs" / "up.log").stat().st_size > 0
     finally:

@@ -302,13 +302,12 @@ def test_what_the_disk_may_not_take_is_not_begun_and_what_gets_short_meanwhile_i
 ) -> None:
     from stoker_setup.prefetch import Prefetcher
 
-    defaults = Prefetcher.__init__.__defaults__
-    assert defaults is not None
-    monkeypatch.setattr(Prefetcher.__init__, "__defaults__", (*defaults[:-1], lambda vault: 1000))
+    *defaults, _, headers = Prefetcher.__init__.__defaults__ or ()
+    monkeypatch.setattr(Prefetcher.__init__, "__defaults__", (*defaults, lambda vault: 1000, headers))
     assert run(["stage", str(source / "m.gguf")]) == 1
     assert "may take only 1,000: make room for 199,004 more" in capsys.readouterr().err
     rooms = iter([10**9])
-    monkeypatch.setattr(Prefetcher.__init__, "__defaults__", (*defaults[:-1], lambda vault: next(rooms, -1)))
+    monkeypatch.setattr(Prefetcher.__init__, "__defaults__", (*defaults, lambda vault: next(rooms, -1), headers))
     monkeypatch.setattr(copying, "CHUNK", 1000)
     slow = copying.read_block
     monkeypatch.setattr(copying, "read_block", lambda read, path: (time.sleep(0.002), slow(read, path))[1])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stoker.domain.errors import ConfigError
-from stoker_setup.config_edit import EditRefused, append_block, remove_serve
+from stoker.store.files import atomic
+from stoker_setup.config_edit import ConfigEdit, EditRefused, append_block, remove_serve
 from stoker_setup.config_file import ConfigFile
 
 TEXT = """\
@@ -50,6 +53,19 @@ def test_what_is_appended_is_removed_again_to_the_byte(newline: str) -> None:
     added = append_block(text, BLOCK)
     assert added.after == text + newline + BLOCK.replace("\n", newline)
     assert remove_serve(added.after, "c").after == text
+
+
+def test_every_other_line_keeps_its_end_and_what_unicode_calls_one() -> None:
+    text = '# one\u2028two\x85three\r\n[slots.cpu]\n\n# a\u2029\u2028b\r\n[[serve]]\nname = "a"\r\n\n# last\u2028\r\n'
+    kept = "# one\u2028two\x85three\r\n[slots.cpu]\n\n# last\u2028\r\n"
+    removed = remove_serve(text, "a")
+    assert removed.after == kept
+    added = append_block(kept, BLOCK)
+    assert added.after == kept + "\r\n" + BLOCK.replace("\n", "\r\n")
+    assert remove_serve(added.after, "c").after == kept
+    shown = added.diff("x").split("\n")
+    assert "\r" not in "".join(shown)
+    assert shown[-len(BLOCK.splitlines()) :] == [f"+{line}" for line in BLOCK.splitlines()]
 
 
 def test_a_text_without_a_last_newline_and_an_empty_one_take_a_block() -> None:
@@ -134,6 +150,69 @@ def test_what_somebody_else_wrote_meanwhile_is_left(file: Path) -> None:
     new.path.write_text("theirs")
     with pytest.raises(EditRefused, match="changed by somebody else"):
         new.write(append_block("[slots.cpu]\n", BLOCK))
+    assert new.path.read_text() == "theirs"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+def test_the_owner_and_the_group_are_kept_or_nothing_is_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.chmod(0o640)
+    os.chown(file, 1234, 5678)
+    opened = ConfigFile(file)
+    edit = append_block(opened.text, BLOCK)
+    opened.write(edit)
+    status = file.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (1234, 5678, 0o640)
+
+    def refuse(handle: int, user: int, group: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    with pytest.raises(EditRefused, match=r"belongs to #1234:#5678, .* type the command as #1234, or as root"):
+        opened.undo(edit)
+    assert (file.read_text(), os.listdir(file.parent)) == (edit.after, ["stoker.toml"])
+
+
+@pytest.mark.parametrize("moment", ["read", "replaced"])
+def test_what_comes_between_two_steps_is_seen(file: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """Right after the file was read, and when the draft that replaces it is complete."""
+    theirs = file.read_text() + "# theirs\n"
+    read, draft = Path.read_bytes, atomic.write_draft
+    if moment == "read":
+
+        def read_then_changed(path: Path) -> bytes:
+            content = read(path)
+            monkeypatch.setattr(Path, "read_bytes", read)
+            path.write_text(theirs)
+            return content
+
+        monkeypatch.setattr(Path, "read_bytes", read_then_changed)
+
+    def draft_then_changed(path: Path, *rest: Any, **options: Any) -> Path:
+        made = draft(path, *rest, **options)
+        path.write_text(theirs)
+        return made
+
+    opened = ConfigFile(file)
+    monkeypatch.setattr(atomic, "write_draft", draft_then_changed)
+    with pytest.raises(EditRefused, match="changed by somebody else"):
+        opened.write(append_block(opened.text, BLOCK))
+    assert (file.read_text(), os.listdir(file.parent)) == (theirs, ["stoker.toml"])
+
+
+def test_an_invalid_text_comes_back_and_what_others_wrote_stays(file: Path) -> None:
+    file.write_text(file.read_text().replace("/m/a.gguf", "vault:../a.gguf"))
+    opened = ConfigFile(file)
+    before = opened.text
+    edit = ConfigEdit(before, before.replace("vault:../a.gguf", "/m/a.gguf"))
+    opened.write(edit)
+    opened.undo(edit)
+    assert file.read_text() == before
+    new = ConfigFile(file.with_name("new.toml"), "")
+    added = append_block("", "[slots.cpu]\n" + BLOCK)
+    new.write(added)
+    new.path.write_text("theirs")
+    with pytest.raises(EditRefused, match="changed by somebody else"):
+        new.undo(added)
     assert new.path.read_text() == "theirs"
 
 

@@ -39,6 +39,20 @@ def test_a_repository_is_listed_over_all_pages(stand_in: HubStandIn) -> None:
     assert (config.size, config.sha256) == (2, "")
 
 
+def test_a_name_that_could_be_no_file_or_speak_to_a_terminal_is_left_out(stand_in: HubStandIn) -> None:
+    odd = {"a\0.json": b"x", "b\x1b[2J.gguf": b"x", "c\n.json": b"x", "\ud800.json": b"x", "ä b.json": b"x"}
+    stand_in.repositories["org/odd"] = {**odd}
+    assert [file.path for file in asking(stand_in).repository("org/odd").files] == ["ä b.json"]
+
+
+@pytest.mark.parametrize("there", ["https://{host}", "http://other.example"])
+def test_a_list_goes_on_at_the_same_place_only(stand_in: HubStandIn, there: str) -> None:
+    """What follows gets the token, too."""
+    stand_in.goes_on_at = there.format(host=stand_in.url.removeprefix("http://"))
+    with pytest.raises(HubRefused, match="a list that goes on at another host, or without encryption"):
+        asking(stand_in, HF_TOKEN="hf_secret").repository("org/model")
+
+
 def test_a_part_of_a_file_comes_from_the_store_which_never_sees_the_token(stand_in: HubStandIn) -> None:
     stand_in.private, stand_in.token = {"org/model"}, "hf_secret"
     hub = asking(stand_in, HF_TOKEN="hf_secret")

@@ -16,7 +16,12 @@ FREE = PrefetchSituation("m", is_there=False, is_same=None, size=100, kept=0, us
     [
         (replace(FREE, is_there=True, is_same=True, room=0), PrefetchAnswer.NOTHING, "", "is the same"),
         (replace(FREE, is_there=True, is_same=False), PrefetchAnswer.REFUSE, "name_taken", "and differs"),
-        (replace(FREE, is_there=True, is_same=None), PrefetchAnswer.REFUSE, "name_taken", "--sha256 would"),
+        (
+            replace(FREE, is_there=True, is_same=None),
+            PrefetchAnswer.REFUSE,
+            "name_taken",
+            "`--sha256` of `stoker stage` would",
+        ),
         (replace(FREE, used=50, quota=149), PrefetchAnswer.REFUSE, "over_quota", "150 bytes, 1 more"),
         (replace(FREE, used=50, quota=150), PrefetchAnswer.FETCH, "", ""),
         (replace(FREE, used=100, kept=100, quota=100), PrefetchAnswer.FETCH, "", ""),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, Tuning
 from stoker_setup.vault import (
     PrefetchRefused,
     StagingArea,
@@ -66,6 +66,44 @@ def test_a_serve_uses_what_is_its_model_or_in_its_arguments(vault: Path) -> None
         "m.gguf": ["a", "b", "c"], "sub/n.gguf": ["c"], "Model": ["d"], "Bare/a.gguf": [],
         "big-00001-of-00003.gguf": [],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "engine_argument", ["--draft-model={vault}/Model/x.gguf", "x,{vault}/Model:1", '"{vault}/Model"']
+)
+def test_a_folder_is_used_by_whatever_is_read_inside_it(vault: Path, engine_argument: str) -> None:
+    serves = (
+        Serve("inside", model=f"{vault}/Model/w.safetensors"),
+        Serve("draft", model="/m/x.gguf", tuning=Tuning(speculative=f"{vault}/Model/w.safetensors")),
+        Serve("projector", model="/m/x.gguf", tuning=Tuning(mmproj=f"{vault}/Model/p.gguf")),
+        Serve("adapter", model="/m/x.gguf", tuning=Tuning(adapters=("/m/a.gguf", f"{vault}/Model"))),
+        Serve("argument", model="/m/x.gguf", extra_args=(engine_argument.format(vault=vault),)),
+        Serve("variable", model="/m/x.gguf", env={"DRAFT": f"{vault}/Model/w.safetensors"}),
+        Serve("container", engine="openai", up=("docker", "run", "-v", f"{vault}/Model:/model")),
+        Serve("relative", cmd=("srv", "{dir}/Model/x.gguf", "--lora"), directory=str(vault)),
+        Serve("vault", cmd=("srv", f"--models={vault}"), model="org/Model"),
+        Serve("beside", model=f"{vault}/Model-2/w.safetensors", extra_args=(f"--x={vault}/Model.bak",)),
+        Serve("words", model="/m/x.gguf", tuning=Tuning(speculative="mtp")),
+    )
+    model = find(vault, "Model")
+    assert model is not None
+    assert users(model, serves) == [
+        "inside", "draft", "projector", "adapter", "argument", "variable", "container", "relative",
+    ]  # fmt: skip
+
+
+def test_a_file_is_used_through_a_link_and_by_a_folder_of_the_vault_around_it(vault: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.gguf").symlink_to(vault / "Bare" / "a.gguf")
+    (tmp_path / "v2").symlink_to(vault)
+    serves = (
+        Serve("link", model=str(tmp_path / "link.gguf")),
+        Serve("folder", model=f"{vault}/Bare"),
+        Serve("mounted", engine="openai", up=("run", "-v", f"{tmp_path}/v2/Bare:/models")),
+        Serve("other", model=f"{vault}/m.gguf", extra_args=("--models", str(vault))),
+    )
+    model = find(vault, "Bare/a.gguf")
+    assert model is not None
+    assert users(model, serves) == ["link", "folder", "mounted"]
 
 
 @pytest.mark.parametrize(("name", "freed"), [("big-00001-of-00003.gguf", 20), ("Model", 30), ("m.gguf", 10)])

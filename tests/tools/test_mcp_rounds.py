@@ -302,7 +302,74 @@ def test_a_call_waits_for_approval_and_runs_once_when_it_is_granted(http_server:
     played()
 
 
+@pytest.mark.holds("responses-mcp/chat", "K")
+@story(CHAT_ONLY, stores=True)
+async def test_what_waits_in_a_stored_response_is_approved_by_its_id(stage: Stage) -> None:
+    tool = {**MCP, "require_approval": "always"}
+    async with using(stage, over_stdio()) as servers:
+        first = await ask(stage, responses(tool), called(ADD))
+        *_, request = first["output"]
+        assert (request["type"], servers.calls) == ("mcp_approval_request", 0)
+        granted = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
+        second = await ask(
+            stage, responses(tool, input=[granted], previous_response_id=first["id"]), worded("It is 3.")
+        )
+        call, said = second["output"]
+        assert (call["type"], call["output"], said["type"]) == ("mcp_call", "the sum is 3", "message")
+        assert call["approval_request_id"] == request["id"]
+        client = await stage.client()
+        await client.send(responses(tool, input="thanks", previous_response_id=second["id"]))
+        talk = await stage.asked()
+        turns = talk.json()["messages"]
+        assert [turn["role"] for turn in turns] == ["user", "assistant", "tool", "assistant", "user"]
+        assert "the sum is 3" in turns[2]["content"]
+        talk.reply(worded("welcome"))
+        assert [item["type"] for item in (await client.reply()).json()["output"]] == ["message"]
+        assert servers.calls == 1
+        stage.decisions.clear()
+
+
 # -- who is refused ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_server_that_does_not_answer_fails_the_response_with_an_item_that_says_why(is_streamed: bool) -> None:
+    """Messages has no place for it: 400."""
+
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with using(stage, over_http("http://127.0.0.1:9/mcp", timeout=5.0)):
+            client = await stage.client()
+            await client.send(responses(MCP | {"server_url": "http://127.0.0.1:9/mcp"}, stream=is_streamed))
+            if is_streamed:
+                events = [event.json() for event in await events_of(client)]
+                adapter: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+                for event in events:
+                    adapter.validate_python(event)
+                assert [event["sequence_number"] for event in events] == list(range(len(events)))
+                kinds = [event["type"].removeprefix("response.") for event in events]
+                assert kinds == [
+                    "created", "in_progress", "output_item.added", "mcp_list_tools.in_progress",
+                    "mcp_list_tools.failed", "output_item.done", "error", "failed",
+                ]  # fmt: skip
+                found = events[-1]["response"]
+            else:
+                reply = await client.reply()
+                assert reply.status == 200
+                found = reply.json()
+            (listing,) = Response.model_validate(found).output
+            assert isinstance(listing, McpListTools)
+            assert (listing.server_label, listing.tools) == ("desk", [])
+            assert "not available" in str(listing.error)
+            assert (found["status"], found["error"]["code"]) == ("failed", "server_error")
+            assert (await stage.sealed()).outcome == "upstream_failed"
+            stage.decisions.clear()
+            found = await ask(stage, messages(TOOLSET, mcp_servers=[SERVER | {"url": "http://127.0.0.1:9/mcp"}]))
+            assert found["error"]["code"] == "mcp_server_unavailable"
+            assert stage.talks.empty()
+            stage.decisions.clear()
+
+    played()
 
 
 @pytest.mark.parametrize(
@@ -311,7 +378,6 @@ def test_a_call_waits_for_approval_and_runs_once_when_it_is_granted(http_server:
         (MCP | {"server_label": "other"}, "mcp_server_unknown"),
         (MCP | {"server_label": "other", "server_url": "http://169.254.169.254/latest"}, "mcp_server_unknown"),
         (MCP | {"server_url": "http://127.0.0.1:1/evil"}, "mcp_server_mismatch"),
-        (MCP | {"server_url": "http://127.0.0.1:9/mcp"}, "mcp_server_unavailable"),
         (MCP | {"require_approval": "sometimes"}, "bad_field"),
         (MCP | {"allowed_tools": "add"}, "bad_field"),
     ],

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from stoker.access.caller import Caller
 from stoker.domain.key import Key, Scope
 from stoker.domain.prompt import ToolCall
 from stoker.domain.serve import Secret
@@ -34,9 +33,9 @@ def test_the_sdk_is_loaded_by_no_server_without_such_a_tool() -> None:
     [("", None, True), ("k", None, False), ("k", ("desk",), True), ("k", ("*",), True), ("k", ("web",), False)],
 )
 def test_only_a_key_that_names_it_may_use_a_tool_that_acts(name: str, tools: tuple[str, ...] | None, may: bool) -> None:
-    caller = Caller(Key(name, Secret("", ""), Scope.INFERENCE, tools=tools))
+    key = Key(name, Secret("", ""), Scope.INFERENCE, tools=tools)
     for kind in (ToolService.MCP, ToolService.COMMAND):
-        assert may_use(caller, Tool(name="desk", kind=kind)) is may
+        assert may_use(key, Tool(name="desk", kind=kind)) is may
 
 
 @pytest.mark.parametrize(

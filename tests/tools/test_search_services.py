@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
 from tests.tools.tool_stage import http, web
 
 from stoker.domain.serve import Secret
+from stoker_tools import search as search_module
 from stoker_tools.search import SearchQuery, ToolFailed, search
 from stoker_tools.tables import Tool, ToolService
 
@@ -63,3 +65,38 @@ def test_what_is_wrong_with_searxng_is_said_with_its_setting() -> None:
             assert "search.formats" in failed.value.why
 
     asyncio.run(played())
+
+
+@pytest.mark.parametrize("odd", ["half \\ud83d of a character", "bytes \xff"])
+def test_one_result_that_is_no_text_does_not_lose_the_others(odd: str) -> None:
+    async def played() -> None:
+        async with web() as site:
+            body = f'{{"results":[{{"url":"https://a.example/","title":"{odd}"}},{{"url":"https://b.example/"}}]}}'
+            site.answer = lambda path: http(body.encode("latin-1"))
+            tool = Tool(name="t", kind=ToolService.SEARXNG, base_url=f"http://127.0.0.1:{site.port}")
+            assert [page.url for page in await search(tool, SearchQuery("x", 8))] == [
+                "https://a.example/", "https://b.example/",
+            ]  # fmt: skip
+
+    asyncio.run(played())
+
+
+def test_a_large_answer_is_read_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def listed(url: str, query: SearchQuery) -> bool:
+        threads.append(threading.current_thread())
+        return True
+
+    monkeypatch.setattr(search_module, "is_listed", listed)
+
+    async def played() -> None:
+        async with web() as site:
+            found = [{"url": f"https://a.example/{at}", "content": "word " * 1000} for at in range(100)]
+            site.answer = lambda path: http(json.dumps({"results": found}).encode())
+            tool = Tool(name="t", kind=ToolService.SEARXNG, base_url=f"http://127.0.0.1:{site.port}")
+            assert len(await search(tool, SearchQuery("x", 8))) == 8
+
+    asyncio.run(played())
+    assert len(threads) == 8
+    assert threading.main_thread() not in threads

@@ -15,15 +15,19 @@ from anthropic.types import Message, RawMessageStreamEvent
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
-from tests.gateway.flow_stage import Stage, a_serve, story
+from tests.auto.flow.test_flow_failing_tiers import route
+from tests.auto.flow.test_flow_routing import LARGE, SMALL
+from tests.gateway.flow_stage import PATIENCE, Stage, Talk, a_serve, story
 from tests.tools.tool_stage import (
     CHAT,
     FETCH,
     MESSAGES,
     RESPONSES,
     SEARCH,
+    VERSION,
     called,
     chat,
+    event_of,
     fetch_of,
     fetcher_for,
     http,
@@ -38,7 +42,9 @@ from tests.tools.tool_stage import (
 )
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.serve import FallbackCause, Translation
+from stoker.domain.key import Key, UsageLimits
+from stoker.domain.prompt import RESULTS, SOURCES
+from stoker.domain.serve import FallbackCause, Secret, Translation
 from stoker_lab.testing.client import RawClient, SseEvent, compose_request
 from stoker_tools import planner
 from stoker_tools.result_text import GONE
@@ -49,12 +55,47 @@ FALLING_BACK = a_serve(dialects=frozenset((Dialect.CHAT,)), fallback="b", fallba
 GET = {"name": "get", "input_schema": {"type": "object"}}
 WEB = {"type": "web_search"}
 FETCHER = Tool(name="pages", kind=ToolService.FETCH)
+TOKENS = {"prompt_tokens": 900, "completion_tokens": 5}
+_USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+ASKS = {
+    MESSAGES: {
+        "content": [{"type": "tool_use", "id": "toolu_1", "name": "web_search", "input": {"query": "x"}}],
+        "stop_reason": "tool_use", "usage": _USAGE,
+    },
+    RESPONSES: {
+        "id": "resp_1", "object": "response", "status": "completed", "usage": _USAGE,
+        "output": [
+            {"type": "function_call", "call_id": "c_1", "name": "web_search", "arguments": '{"query":"x"}'}
+        ],
+    },
+}  # fmt: skip
+"""What a serve of each dialect answers that calls the tool, and what one that does not."""
+SAYS = {
+    MESSAGES: {"content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn", "usage": _USAGE},
+    RESPONSES: {
+        "id": "resp_2", "object": "response", "status": "completed", "usage": _USAGE,
+        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}],
+    },
+}  # fmt: skip
+
+
+def begin_call(talk: Talk, name: str, arguments: str) -> None:
+    """A text, and a call that goes on."""
+    talk.begin()
+    talk.say("Let me look.")
+    call = {"index": 0, "id": "call_0", "type": "function", "function": {"name": name, "arguments": arguments}}
+    talk.chunk(event_of({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}))
+
+
+def grow_call(talk: Talk, arguments: str) -> None:
+    call = {"index": 0, "function": {"arguments": arguments}}
+    talk.chunk(event_of({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}))
 
 
 async def events_of(client: RawClient) -> list[SseEvent]:
     head = await client.head()
     assert head.status == 200
-    return [event async for event in client.events(head)]
+    return [event async for event in client.events(head) if event.data]  # the others are pings
 
 
 def message_of(events: list[SseEvent]) -> dict[str, Any]:
@@ -194,6 +235,35 @@ def test_a_responses_client_gets_items_events_and_true_citations(is_streamed: bo
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("asked", [[], [SOURCES], [RESULTS, "reasoning.encrypted_content"]])
+def test_sources_and_results_of_a_search_are_told_if_the_client_asks(asked: list[str], is_streamed: bool) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(responses(WEB, include=asked, stream=is_streamed))
+            for answer in (called(search_for()), worded("330 m")):
+                talk = await stage.asked()
+                stream(talk, answer) if is_streamed else talk.reply(answer)
+            if is_streamed:
+                events = [event.json() for event in await events_of(client)]
+                done = [one["item"] for one in events if one["type"] == "response.output_item.done"]
+                assert done == events[-1]["response"]["output"]
+                search = done[0]
+            else:
+                reply = await client.reply()
+                assert "lossy:include" not in (reply.header("x-stoker-translation") or "")
+                search = reply.json()["output"][0]
+            urls = ["https://a.example/one", "https://b.example/two"]
+            assert [one["url"] for one in search["action"].get("sources", ())] == (urls if SOURCES in asked else [])
+            assert ("sources" in search["action"], "results" in search) == (SOURCES in asked, RESULTS in asked)
+            assert [one["url"] for one in search.get("results", ())] == (urls if RESULTS in asked else [])
+
+    played()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_chat_client_gets_text_with_annotations_and_no_foreign_call(is_streamed: bool) -> None:
     @story(CHAT_ONLY)
     async def played(stage: Stage) -> None:
@@ -317,7 +387,6 @@ def test_a_client_that_wants_no_call_gets_none(request_bytes: bytes) -> None:
 
 
 BLOCKS = [{"type": "server_tool_use", "name": ["x"], "id": 1}, {"type": "web_search_tool_result", "content": 5}]
-VERSION = (("anthropic-version", "2023-06-01"),)
 
 
 @pytest.mark.parametrize(
@@ -376,6 +445,55 @@ async def test_broken_arguments_go_back_to_the_model_and_the_block_is_valid(stag
         ]  # fmt: skip
         assert found["content"][1]["content"]["error_code"] == "invalid_tool_input"
         assert len(site.asked) == 1
+
+
+@pytest.mark.holds("D")
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_call_whose_arguments_do_not_end_is_cut_off_and_the_model_is_told(is_streamed: bool) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(messages(SEARCH, stream=is_streamed))
+            talk = await stage.asked()
+            endless = "web_search", json.dumps({"query": "x" * 20_000})
+            if is_streamed:
+                begin_call(talk, *endless)  # which never ends
+            else:
+                talk.reply(called(endless))
+            talk = await stage.asked()
+            asked, result = talk.json()["messages"][-2:]
+            assert result["content"].startswith("Error query_too_long")
+            assert len(asked["tool_calls"][0]["function"]["arguments"]) < 100
+            stream(talk, worded("no")) if is_streamed else talk.reply(worded("no"))
+            found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
+            result = next(one for one in found["content"] if one["type"] == "web_search_tool_result")
+            assert result["content"]["error_code"] == "query_too_long"
+            assert site.asked == []
+
+    played()
+
+
+@story(CHAT_ONLY, keep_alive=0.02)
+async def test_while_the_model_writes_what_the_client_does_not_see_there_are_pings(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH, stream=True))
+        talk = await stage.asked()
+        begin_call(talk, "web_search", '{"query":"')
+        events = client.events(await client.head())
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                event = asyncio.ensure_future(anext(events))
+                while not event.done():
+                    grow_call(talk, "x")
+                    await asyncio.sleep(0.002)
+                if (await event).json()["type"] == "ping":
+                    break
+        await client.close()
+        stage.decisions.clear()
 
 
 @pytest.mark.holds("E")
@@ -470,6 +588,21 @@ def test_a_large_conversation_is_searched_for_addresses_off_the_loop(monkeypatch
     played()
     assert threads
     assert threading.main_thread() not in threads
+
+
+@story(CHAT_ONLY)
+async def test_an_address_that_a_page_names_may_be_fetched_next(stage: Stage) -> None:
+    async with web() as site:
+        address = f"http://site.example:{site.port}"
+        site.answer = lambda path: http(f"{'word ' * 20_000} see {address}/two".encode(), "text/plain")
+        use(stage, Tool(name="pages", kind=ToolService.FETCH, max_tokens=50_000))
+        client = await stage.client()
+        await client.send(messages(FETCH, text=f"Read {address}/one"))
+        (await stage.asked()).reply(called(fetch_of(f"{address}/one")))
+        (await stage.asked()).reply(called(fetch_of(f"{address}/two")))
+        (await stage.asked()).reply(worded("no"))
+        assert (await client.reply()).status == 200
+        assert site.asked == ["/one", "/two"]
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
@@ -568,6 +701,59 @@ def test_a_serve_that_fails_in_a_later_round_is_not_replaced_and_no_tool_runs_tw
     played()
 
 
+@pytest.mark.holds("O")
+@story(SMALL, LARGE)
+async def test_the_tier_that_called_the_tool_is_not_left_when_it_fails_later(stage: Stage) -> None:
+    async with web() as site:
+        route(stage)
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(chat(model="auto"))
+        talk = await stage.asked()
+        assert talk.json()["model"] == "small-1"
+        talk.reply(called(search_for()))
+        talk = await stage.asked()
+        assert talk.json()["model"] == "small-1"
+        talk.reply(OUT, "500 Internal Server Error")
+        assert (await client.reply()).status == 502
+        assert stage.talks.empty()
+        routed = (await stage.sealed()).routed
+        assert routed is not None
+        assert [(one.tier, one.outcome) for one in routed.attempts] == [("cheap", "upstream_error")]
+        assert len(site.asked) == 1
+
+
+@pytest.mark.holds("J")
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_serve_that_is_busy_in_a_later_round_is_asked_once_more(times: int, is_streamed: bool) -> None:
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            await client.send(messages(SEARCH, stream=is_streamed))
+            talk = await stage.asked()
+            stream(talk, called(search_for())) if is_streamed else talk.reply(called(search_for()))
+            for _ in range(times):
+                (await stage.asked()).reply(OUT, "503 Service Unavailable", "retry-after: 0")
+            if times == 2:
+                if is_streamed:
+                    assert (await events_of(client))[-1].json()["type"] == "error"
+                else:
+                    assert (await client.reply()).status == 503
+                assert stage.talks.empty()
+                return
+            talk = await stage.asked()
+            assert "330 m" in talk.json()["messages"][-1]["content"]
+            stream(talk, worded("330 m")) if is_streamed else talk.reply(worded("330 m"))
+            found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
+            assert found["content"][-1]["text"] == "330 m"
+            assert len(site.asked) == 1
+
+    played()
+
+
 @story(FALLING_BACK, a_serve("b", dialects=frozenset((Dialect.CHAT,))))
 async def test_before_the_first_round_has_begun_the_fallback_answers(stage: Stage) -> None:
     async with web() as site:
@@ -613,6 +799,24 @@ def test_what_an_attempt_wrote_that_the_client_never_got_numbers_nothing(is_chat
             assert text[cited["url_citation"]["start_index"] :] == cited["url_citation"]["url"]
 
     played()
+
+
+POOR = Key("poor", Secret("k-poor", "env:K"), limits=UsageLimits(tokens_per_minute=1000))
+
+
+@pytest.mark.holds("N")
+@story(CHAT_ONLY, keys=(POOR,))
+async def test_a_key_that_has_no_tokens_for_another_round_gets_an_answer_in_words(stage: Stage) -> None:
+    async with web() as site:
+        use(stage, searxng(site))
+        client = await stage.client()
+        await client.send(messages(SEARCH, headers=(("authorization", "Bearer k-poor"),), max_tokens=100))
+        (await stage.asked()).reply(called(search_for("one")) | {"usage": TOKENS})
+        talk = await stage.asked()
+        assert "330 m" in talk.json()["messages"][-1]["content"]
+        assert "tools" not in talk.json()
+        talk.reply(worded("330 m"))
+        assert (await client.reply()).json()["stop_reason"] == "end_turn"
 
 
 LONG = [{"url": f"https://a.example/{at}", "title": "One", "content": "word " * 2000} for at in range(8)]
@@ -872,6 +1076,53 @@ async def test_results_without_the_seal_are_said_to_be_gone(stage: Stage) -> Non
         talk.reply(worded("It was."))
         assert (await client.reply()).status == 200
         assert site.asked == []
+
+
+@pytest.mark.holds("K")
+@pytest.mark.parametrize("tools", [None, [], "own"])
+@pytest.mark.parametrize("path", [MESSAGES, RESPONSES])
+def test_the_model_still_knows_what_was_found_when_the_tool_is_no_longer_declared(path: str, tools: Any) -> None:
+    @story(a_serve(dialects=frozenset((Dialect.CHAT, Dialect.MESSAGES if path == MESSAGES else Dialect.RESPONSES))))
+    async def played(stage: Stage) -> None:
+        async with web() as site:
+            use(stage, searxng(site))
+            client = await stage.client()
+            asked: list[Any] = [{"role": "user", "content": "How tall?"}]
+            is_messages = path == MESSAGES
+            await client.send(messages(SEARCH, messages=asked) if is_messages else responses(WEB, input=asked))
+            (await stage.asked()).reply(ASKS[path])
+            (await stage.asked()).reply(SAYS[path])
+            found = (await client.reply()).json()
+            told = [{"role": "assistant", "content": found["content"]}] if is_messages else found["output"]
+            history = [*asked, *told, {"role": "user", "content": "And now?"}]
+            own = GET if is_messages else {"type": "function", "name": "get", "parameters": {"type": "object"}}
+            more = {} if tools is None else {"tools": [own] if tools == "own" else tools}
+            field = "messages" if is_messages else "input"
+            fields = {"model": "a", "max_tokens": 500, field: history, **more}
+            await client.send(compose_request("POST", path, fields, VERSION))
+            talk = await stage.asked()
+            sent = json.dumps(talk.json()[field])
+            assert "The tower is 330 m tall." in sent
+            assert not any(f'"{kind}"' in sent for kind in ("server_tool_use", "web_search_call", "encrypted_content"))
+            assert len(talk.json().get("tools", ())) == (tools == "own")
+            talk.reply(SAYS[path])
+            assert (await client.reply()).status == 200
+            assert len(site.asked) == 1
+
+    played()
+
+
+@pytest.mark.holds("S")
+@story(a_serve(dialects=frozenset((Dialect.RESPONSES,)), translation=Translation(cloud=True)))
+async def test_an_approval_of_what_a_cloud_remembers_is_passed_on(stage: Stage) -> None:
+    use(stage)
+    client = await stage.client()
+    item = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
+    await client.send(responses({"type": "mcp", "server_label": "docs"}, input=[item]))
+    talk = await stage.asked()
+    assert talk.json()["input"] == [item]
+    talk.reply(SAYS[RESPONSES])
+    assert (await client.reply()).status == 200
 
 
 @pytest.mark.holds("S")

@@ -110,9 +110,17 @@ def use(stage: Stage, *tools: Tool, fetcher: PublicFetcher | None = None, **limi
     return planner
 
 
-def messages(*tools: dict[str, Any], text: str = "How tall is it?", **fields: Any) -> bytes:
+VERSION = (("anthropic-version", "2023-06-01"),)
+
+
+def messages(
+    *tools: dict[str, Any],
+    text: str = "How tall is it?",
+    headers: tuple[tuple[str, str], ...] = (),
+    **fields: Any,
+) -> bytes:
     asked = {"model": "a", "max_tokens": 500, "messages": [{"role": "user", "content": text}], "tools": list(tools)}
-    return compose_request("POST", MESSAGES, {**asked, **fields}, (("anthropic-version", "2023-06-01"),))
+    return compose_request("POST", MESSAGES, {**asked, **fields}, (*VERSION, *headers))
 
 
 def responses(*tools: dict[str, Any], **fields: Any) -> bytes:
@@ -168,11 +176,11 @@ def stream(talk: Talk, answer: dict[str, Any]) -> None:
             {"tool_calls": [start]},
             {"tool_calls": [{"index": at, "function": {"arguments": arguments[half:]}}]},
         ):
-            talk.chunk(_event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
-    talk.chunk(_event({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}))
-    talk.chunk(_event({"choices": [], "usage": answer["usage"]}) + b"data: [DONE]\n\n")
+            talk.chunk(event_of({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
+    talk.chunk(event_of({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}))
+    talk.chunk(event_of({"choices": [], "usage": answer["usage"]}) + b"data: [DONE]\n\n")
     talk.send(b"0\r\n\r\n")
 
 
-def _event(document: dict[str, Any]) -> bytes:
+def event_of(document: dict[str, Any]) -> bytes:
     return b"data: %b\n\n" % json.dumps(document).encode()

@@ -96,6 +96,27 @@ class Charge:
             quota.account.add_tokens(prompt, output)
         self._prompt, self._output = prompt, output
 
+    def reserve_round(self, used: Amounts, body_bytes: int, output_budget: int | None, must_fit: bool = True) -> bool:
+        """The same request goes on with another round: put what the earlier ones used in the place of what was
+        reserved, and reserve for this one as `reserve_tokens`. False: it does not fit, and nothing is reserved for it.
+        """
+        prompt = body_bytes // BYTES_PER_TOKEN
+        output = ASSUMED_OUTPUT if output_budget is None else max(output_budget, 1)
+        self._correct(used.input, used.output)
+        try:
+            for quota in self._quotas:
+                output = int(min(output, quota.account.output_left(prompt, self._now())))
+        except ClientError:
+            if must_fit:
+                return False
+        self._correct(used.input + prompt, used.output + output)
+        return True
+
+    def _correct(self, prompt: int, output: int) -> None:
+        for quota in self._quotas:
+            quota.account.correct(prompt - self._prompt, output - self._output, 0.0, self._at)
+        self._prompt, self._output = prompt, output
+
     def reserve_cost(self, amount: float) -> None:
         """Reserve money for a cloud. Raises as `reserve_tokens`."""
         at = self._now()

@@ -133,6 +133,7 @@ def _build_gateway(
         ServerAccess(
             fleet.conductor, upstream_client, client, formatter, pool, store.decisions, context.state.signing_key,
             access.store.usage.record_own, lambda: flow.settings,
+            lambda: [entry.caller.key for entry in access.store.keyring.entries().values()],
         )
     )  # fmt: skip
     setup = FlowSetup(fleet, extensions, host_memory().total)

@@ -30,6 +30,7 @@ from stoker.domain.access import ListenSettings, Settings
 from stoker.domain.errors import StokerError
 from stoker.domain.host_port import host_port
 from stoker.domain.serve import slots_of
+from stoker.engines.masks import pitfalls, uses_vulkan
 from stoker.gateway.log_file import logging_to
 from stoker.gateway.server import Server, ServerOptions, close, event_loop, listen
 from stoker.request.accept.connection import WireProtocol
@@ -164,6 +165,9 @@ async def _serve(
 ) -> None:
     # The doors are bound but not read yet: clients that connect meanwhile wait, and meet what was adopted.
     fleet = parts.fleet
+    is_vulkan_used = any(uses_vulkan(serve) for serve in active.settings.serves)
+    for text in pitfalls(active.current.machine, is_vulkan_used):
+        options.announce(f"device numbers: {text}")
     recovering = {name for swap in fleet.journal.unfinished() for name in slots_of(swap.slot)}
     await fleet.conductor.begin()
     if options.resume:

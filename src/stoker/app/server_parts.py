@@ -21,6 +21,7 @@ from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, Notify
 from stoker.domain.gate import MovedAlias
+from stoker.domain.key import Key
 from stoker.domain.lease import Target
 from stoker.domain.prediction import Prediction
 from stoker.domain.protocols import Clock, EdgeTargets
@@ -90,6 +91,8 @@ class ServerAccess:
     """Counts what Stoker itself asked of a serve."""
     flow_settings: Callable[[], FlowSettings]
     """The settings of requests now: names, planners."""
+    keys: Callable[[], Sequence[Key]]
+    """All keys, disabled ones too, with what they inherit of their applications."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,12 +62,23 @@ def state_directory(path: Path) -> Path | None:
 
 def read_text(path: Path) -> str:
     """The file's text. Raises ConfigError."""
+    return decode(path, read_content(path))
+
+
+def read_content(path: Path) -> bytes:
+    """The file's bytes. Raises ConfigError."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes()
     except FileNotFoundError:
         raise ConfigError([f"{path}: {_absence(path)}"]) from None
     except OSError as error:
         raise ConfigError([f"{path}: cannot be read: {error.strerror}; check its owner and mode"]) from None
+
+
+def decode(path: Path, content: bytes) -> str:
+    """The text of the file at `path`, which has this content. Raises ConfigError."""
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        line = content[: error.start].count(b"\n") + 1
         raise ConfigError([f"{path}:{line}: not TOML: a byte that is not UTF-8; save the file as UTF-8"]) from None

@@ -174,7 +174,12 @@ class Prompt(msgspec.Struct):
     settings: dict[str, Any] = {}
     echoed: dict[str, Any] = {}
     """What no serve is told, but an answer in the client's dialect repeats."""
+    include: frozenset[str] = frozenset()
+    """What an answer has besides, of the tools that Stoker ran: SOURCES, RESULTS."""
 
+
+SOURCES, RESULTS = "web_search_call.action.sources", "web_search_call.results"
+"""Values of `include` of the Responses dialect: the addresses that a search found, and its results."""
 
 SETTINGS = (
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",

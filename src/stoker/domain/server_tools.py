@@ -72,3 +72,5 @@ class McpListing(msgspec.Struct):
     server: str
     """As the client calls it."""
     tools: list[McpTool]
+    error: str = ""
+    """Why the server could not list them; empty: it did."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from stoker.domain.serve import AUTO_LAYERS, SPECULATIVE_WORDS, Serve
 from stoker.engines import facts, options
 from stoker.engines.launch import Launch, LaunchPlace, find_command
 from stoker.engines.options import option, switch
-from stoker.engines.record import CACHES, MIB, Api, Engine, EngineMemory, Facts, OptionTable, Weights, metric
+from stoker.engines.record import CACHES, GIB, MIB, Api, Engine, EngineMemory, Facts, OptionTable, Weights, metric
 
 SERVER = "llama-server"
 _MODULE = "stoker.engines.embedded"
@@ -207,6 +208,25 @@ def _conversations(place: LaunchPlace) -> list[str]:
     return [] if place.conversations is None else ["--slot-save-path", place.conversations, "--cache-ram", "0"]
 
 
+def _prompt_cache(serve: Serve) -> int:
+    """llama-server keeps 8 GiB unless it is told otherwise (`cache_ram_mib` in its common.h), the embedded one less.
+
+    Stoker counts that rather than passing a smaller number: another command line would be another launch of every
+    engine that runs, and older builds do not know the option.
+    """
+    if serve.keep_conversations or serve.tuning.kv_offload is not None or serve.tuning.prefix_caching is False:
+        return 0
+    given = _CACHE_RAM.findall(" ".join((*(serve.cmd or ()), *serve.extra_args)))
+    size = given[-1] if given else serve.env.get("LLAMA_ARG_CACHE_RAM", "")
+    if size.isdigit():
+        return int(size) * MIB
+    return _EMBEDDED_CACHE if uses_embedded(serve) and not size else _SERVER_CACHE
+
+
+_CACHE_RAM = re.compile(r"(?:^| )(?:--cache-ram|-cram)[= ](-?\d+)")
+_SERVER_CACHE, _EMBEDDED_CACHE = 8 * GIB, 64 * MIB
+
+
 def _unsupported(serve: Serve) -> list[str]:
     found = []
     if serve.keep_conversations and serve.tuning.kv_offload is not None:
@@ -299,6 +319,7 @@ ENGINE: Engine = Engine(
     memory=EngineMemory(on_device=400 * MIB, on_host=32 * MIB, batch=512, activations=32, deals_layers=True),
     on_processors=on_processors,
     computes_with=computes_with,
+    prompt_cache=_prompt_cache,
     masks_below_hip=True,
     device_names={Api.CUDA: "CUDA", Api.HIP: "ROCm", Api.LEVEL_ZERO: "SYCL", Api.VULKAN: "Vulkan"},
     caches={**CACHES, "LLAMA_CACHE": "llama.cpp"},

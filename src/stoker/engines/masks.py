@@ -163,7 +163,14 @@ _EMPTY = {
     Api.HIP: "ROCR_VISIBLE_DEVICES",
     Api.VULKAN: "GGML_VK_VISIBLE_DEVICES",
 }
-"""The variables by which an interface shows nothing when they are empty. Level Zero has none."""
+"""The variables by which an interface shows nothing when they are empty.
+
+CUDA: "CUDA Environment Variables" of its programming guide. ROCr: `RvdFilter::SelectZeroDevices`
+(amd_filter_device.cpp) takes a variable that is set and empty for no device; HIP itself (rocdevice.cpp) takes an empty
+one for all. llama.cpp: `ggml_vk_instance_init` (ggml-vulkan.cpp) uses what is listed, all only if the variable is not
+set. Level Zero has none: `ExecutionEnvironment::parseAffinityMask` of Intel's driver (compute-runtime) takes an empty
+ZE_AFFINITY_MASK for all devices; there `--device` alone keeps an engine away from them.
+"""
 
 
 def masked(serve: Serve, slot: Slot | None, machine: MachineCards) -> Serve:
@@ -221,6 +228,25 @@ def note(serve: Serve, slot: Slot | None, machine: MachineCards) -> str:
     engine = engine_of(serve.engine)
     found = mask(slot.devices, engine, engine.computes_with(serve), machine)
     return "" if any(name in serve.env for name in VARIABLES[Api.VULKAN]) else found.note
+
+
+def pitfalls(machine: MachineCards, is_vulkan_used: bool = True) -> list[str]:
+    """Where a number by hand would mean another device than its number in `devices`."""
+    found = []
+    of = {vendor: [card for card in machine.cards if card.vendor == vendor] for vendor in NATIVE}
+    if len({card.name for card in of["nvidia"]}) > 1:
+        found.append("CUDA by itself counts from the fastest device on: slots set CUDA_DEVICE_ORDER=PCI_BUS_ID")
+    moved = [card for card in machine.cards if card.numbers.get(NATIVE[card.vendor], card.index) != card.index]
+    if moved:
+        names = ", ".join(f"{card.vendor}:{card.index}" for card in moved)
+        found.append(f"the runtime also counts graphics inside the processor, so its numbers differ for {names}")
+    if any(card.numbers.get(Api.VULKAN, card.index) != card.index for card in machine.cards):
+        found.append("Vulkan counts the devices of all vendors, in an order of its own")
+    if len([vendor for vendor in of if of[vendor]]) > 1:
+        found.append("several vendors: `devices` takes `nvidia:0`, `amd:0`, ids and PCI addresses")
+    if is_vulkan_used and len(machine.cards) > 1 and any(Api.VULKAN not in card.numbers for card in machine.cards):
+        found.append("without `vulkaninfo` (package vulkan-tools) an engine on Vulkan sees all devices")
+    return found
 
 
 _CHOOSE = ("--device", "-dev")
@@ -298,9 +324,13 @@ def _meant(
     }
 
 
+def can_use(vendor: str, apis: frozenset[Api] | None) -> bool:
+    """Whether an engine that computes with these interfaces can use devices of the vendor. None: nobody knows."""
+    return apis is None or NATIVE.get(vendor, Api.CUDA) in apis or Api.VULKAN in apis
+
+
 def _reaches(card: Card | None, apis: frozenset[Api] | None) -> bool:
-    native = Api.CUDA if card is None else NATIVE.get(card.vendor, Api.CUDA)
-    return apis is None or native in apis or (card is not None and Api.VULKAN in apis)
+    return can_use(card.vendor, apis) if card is not None else apis is None or Api.CUDA in apis
 
 
 def _unseen(machine: MachineCards, apis: frozenset[Api] | None) -> frozenset[str]:

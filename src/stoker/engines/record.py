@@ -208,6 +208,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     memory: EngineMemory = EngineMemory()
     on_processors: Callable[[Serve], bool] = lambda serve: False
     """Whether it computes in main memory, whatever devices there are."""
+    prompt_cache: Callable[[Serve], int] = lambda serve: 0
+    """Bytes of main memory that it may come to fill with caches of earlier prompts, if `kv_offload` does not say."""
     computes_with: Callable[[Serve], frozenset[Api] | None] = lambda serve: None
     """The interfaces that its program was built for; empty: it sees one device only. None: unknown, so that of each
     device's vendor. It may look at the program's file.

@@ -36,10 +36,13 @@ from stoker.exchange.upstream_client import PASSED_ON, AnswerReading, UpstreamCl
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.context import may_exceed
-from stoker.request.decide.plan import Next, Plan, PlanCandidate, Standing, after_failure, leaves
+from stoker.request.decide.plan import Next, Plan, PlanCandidate, Standing, after_failure, is_busy, leaves
 
 EXIT_NOTICED_WITHIN = 0.05
 """Seconds after which the exit of a serve's process has been noticed: a lease taken then starts it again."""
+
+LONGEST_PAUSE = 5.0
+"""Seconds that a busy serve gets before it is asked to go on with an answer."""
 
 
 class AttemptHooks(Protocol):
@@ -215,11 +218,17 @@ class Attempts:
                     raise
                 return following
         elif step is Next.AGAIN:
-            at.standing.was_unreachable = True
+            pause = EXIT_NOTICED_WITHIN
+            if is_busy(error):
+                at.standing.was_busy = True
+                pause = min(error.retry_after or pause, LONGEST_PAUSE)
+            else:
+                at.standing.was_unreachable = True
             upstream_client.release(context)
             if at.wish is not NO_WISH:
                 at.wish = at.wish._replace(avoid=at.wish.avoid - {decision.replica})
-            await asyncio.sleep(EXIT_NOTICED_WITHIN)
+            await context.run_cancellable(asyncio.sleep(pause))
+            context.raise_if_ended()
         elif step is Next.LESS_OUTPUT:
             at.standing.was_lowered = True
             upstream_client.release(context)
@@ -252,6 +261,9 @@ class Attempts:
         """What follows, and the failure's code for the record."""
         upstream_client, request, code = self._upstream_client, at.request, recorded_code(error)
         at.standing.has_begun = context.reply.first_byte_at is not None
+        if hooks is not None and hooks.is_pinned:
+            relay = context.relay
+            at.standing.must_go_on = relay is not None and not relay.has_begun_answer
         is_rejected = error.code == REJECTED and isinstance(error, UpstreamError)
         if hooks is not None and request is not None and (is_rejected or _is_too_long(error, hooks)):
             at.standing.can_repair = hooks.can_repair(request, at.standing.has_begun)

@@ -126,9 +126,10 @@ class ToolPlanner(Planner):
     each request that may have such tools, once its serves are known.
     """
 
-    async def prepare(self, request: PlannedRequest, candidates: Candidates) -> PreparedRequest | None:
-        """None: it has no such tools, or its serve runs them itself; then it goes on as it is. Raises StokerError: a
-        tool that it cannot do without is not there.
+    async def prepare(self, request: PlannedRequest, candidates: Candidates) -> PreparedRequest | Answer | None:
+        """None: it has no such tools, or its serve runs them itself; then it goes on as it is. An answer: it says what
+        went wrong, in a dialect that has a place for that. Raises StokerError: a tool that it cannot do without is not
+        there.
         """
         return None
 

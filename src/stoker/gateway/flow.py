@@ -51,6 +51,7 @@ from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.own_replies import NAMES_MODEL
 from stoker.request.codec.request_defaults import apply_defaults
+from stoker.request.codec.server_tools import HISTORY, holds_server_calls
 from stoker.request.decide.plan import Plan, plan_for
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.translate import read_prompt
@@ -229,12 +230,18 @@ class Flow:
                 plan = plan_for(serve, settings.names, caller.may_use, endpoint)
                 if serve.fallback is None:  # else it depends on who asks, and for what
                     self._plans[serve.name] = plan
-        if fields.may_have_server_tools and settings.tool_planner is not None and not is_media:
+        may_need_tools = fields.may_have_server_tools
+        if not may_need_tools and fields.may_hold_calls and endpoint.dialect in HISTORY:
+            may_need_tools = await context.process(holds_server_calls, endpoint.dialect, body)
+        if may_need_tools and settings.tool_planner is not None and not is_media:
             request = PlannedRequest(
                 context, caller, endpoint, fields, body, settings.names, settings.planner_by_name, fields.model
             )
             prepared = await settings.tool_planner.prepare(request, Candidates(plan, hooks))
             del request
+            if isinstance(prepared, Answer):
+                await prepared.write()
+                return
             if prepared is not None:
                 fields, body, (plan, hooks) = prepared
         answer = self._attempts.carry_out(context, plan, endpoint, fields, body, hooks)

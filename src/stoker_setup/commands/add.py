@@ -171,12 +171,14 @@ def _ground(config: str | None, slot: str | None) -> _Ground:
 
     named = config or os.environ.get("STOKER_CONFIG")
     try:
-        file = ConfigFile(find(config))
+        existing = find(config)
     except ConfigError:
         path = Path(named).expanduser() if named else Path("stoker.toml")
         if path.exists() or not path.absolute().parent.is_dir():
             raise
         file = ConfigFile(path, init_config.head_text(MachineInventory(gpus(), (), (), default_vault()), 8000))
+    else:
+        file = ConfigFile(existing)
     settings = load_text(file.text, file.path, needs_secrets=False)
     probe = fit.machine()
     every = list(probe.devices())
@@ -513,6 +515,7 @@ def _check(ground: _Ground, name: str, json: bool) -> dict[str, Any] | None:
     """Load it, with a Stoker of its own if none runs, and ask it a little; None: it was not asked, and why is said."""
     from stoker.cli.commands.run_stoker import started_stoker
     from stoker.cli.console.installation import find_installation
+    from stoker_setup.commands.reload_after import other_configuration
 
     short_preflight = offered("short-preflight")
     if short_preflight is None:
@@ -527,6 +530,12 @@ def _check(ground: _Ground, name: str, json: bool) -> dict[str, Any] | None:
         terminal.note("stoker: no Stoker is running with it; one runs for the check")
         with started_stoker(installation):
             return _asked(short_preflight, name, config, json)
+    if other := other_configuration(installation.state, ground.file.path):
+        terminal.note(
+            f"stoker: it is not checked, because the Stoker that runs in {installation.state} has another "
+            f"configuration, {other}: end that one, then type stoker eval preflight {name}{ground.place}"
+        )
+        return None
     return _asked(short_preflight, name, config, json)
 
 

@@ -104,7 +104,7 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
     """
     from stoker.cli.machine import discover
     from stoker.fleet.memory.cards import this_machine
-    from stoker.fleet.memory.devices import machine
+    from stoker.fleet.memory.devices import in_main_memory, machine
     from stoker.fleet.memory.host import host_memory
     from stoker_setup.commands import doctor_checks
 
@@ -114,7 +114,7 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
     findings = [
         doctor_checks.python(),
         *doctor_checks.platform(),
-        doctor_checks.accelerators(probe, host_memory()),
+        doctor_checks.accelerators(probe, host_memory(), in_main_memory()),
         *doctor_checks.cards(cards),
         about,
     ]

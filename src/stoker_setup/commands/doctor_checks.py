@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
     from stoker.domain.access import ListenSettings, Media, Paths, ResponseStorage, Settings
     from stoker.domain.serve import Serve, Slot
-    from stoker.fleet.memory.devices import DeviceProbe
+    from stoker.fleet.memory.devices import Device, DeviceProbe
     from stoker.fleet.memory.host import HostMemory
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -378,41 +378,25 @@ def cards(machine: MachineCards) -> list[DoctorFinding]:
         findings.append(
             DoctorFinding(f"device {card.address or card.index}", DoctorHealth.OK, f"{detail}; {counted_by}{known}")
         )
-    pitfalls = _pitfalls(machine)
-    if pitfalls:
+    if pitfalls := masks.pitfalls(machine):
         findings.append(DoctorFinding("device numbers", DoctorHealth.OK, "; ".join(pitfalls)))
     return findings
 
 
-def _pitfalls(machine: MachineCards) -> list[str]:
-    """Where a number by hand would mean another device than its number in `devices`."""
-    found = []
-    of = {vendor: [card for card in machine.cards if card.vendor == vendor] for vendor in NATIVE}
-    if len({card.name for card in of["nvidia"]}) > 1:
-        found.append("CUDA by itself counts from the fastest device on: slots set CUDA_DEVICE_ORDER=PCI_BUS_ID")
-    moved = [card for card in machine.cards if card.numbers.get(NATIVE[card.vendor], card.index) != card.index]
-    if moved:
-        names = ", ".join(f"{card.vendor}:{card.index}" for card in moved)
-        found.append(f"the runtime also counts graphics inside the processor, so its numbers differ for {names}")
-    if any(card.numbers.get(Api.VULKAN, card.index) != card.index for card in machine.cards):
-        found.append("Vulkan counts the devices of all vendors, in an order of its own")
-    if len([vendor for vendor in of if of[vendor]]) > 1:
-        found.append("several vendors: `devices` takes `nvidia:0`, `amd:0`, ids and PCI addresses")
-    if len(machine.cards) > 1 and any(Api.VULKAN not in card.numbers for card in machine.cards):
-        found.append("without `vulkaninfo` (package vulkan-tools) an engine on Vulkan sees all devices")
-    return found
-
-
-def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
-    """Name, memory and driver of every accelerator, and whether the driver shows memory by process."""
+def accelerators(probe: DeviceProbe, main: HostMemory, in_main_memory: Sequence[str] = ()) -> DoctorFinding:
+    """Name, memory and driver of every accelerator, and whether the driver shows memory by process. `in_main_memory`:
+    GPUs without memory of their own.
+    """
     part = "accelerators"
     found, notes = probe.devices(), probe.notes()
     words = [
-        f"{device.vendor} {device.index}: {device.name}, {figures.size(device.free)} of "
-        f"{figures.size(device.total)} free, {device.driver or 'unknown'} driver"
+        f"{device.vendor} {device.index}: {device.name}, {_memory(device)}, {device.driver or 'unknown'} driver"
         for device in found
     ]
-    detail = "; ".join(words) or f"none found: models run on the CPU with {figures.size(main.total)} of main memory"
+    where = "on the CPU"
+    if in_main_memory:
+        where = f"on {', '.join(in_main_memory)}, if the engine is built for it (Vulkan, ROCm, SYCL), or on the CPU,"
+    detail = "; ".join(words) or f"none found: models run {where} with {figures.size(main.total)} of main memory"
     if notes:
         return DoctorFinding(part, DoctorHealth.WARN, f"{detail}; {'; '.join(notes)}", "see the details", "stoker fit")
     if found and probe.by_process() is None:
@@ -421,6 +405,13 @@ def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
             "without it Stoker uses `memory` of serves, and estimates", "stoker fit",
         )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, detail)
+
+
+def _memory(device: Device) -> str:
+    if device.total is None:
+        return "memory unknown"
+    total = figures.size(device.total)
+    return total if device.free is None else f"{figures.size(device.free)} of {total} free"
 
 
 def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:

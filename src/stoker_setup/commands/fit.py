@@ -77,22 +77,27 @@ def fit(
     held = held_by_models(running_status(config, state))
     main = host_memory(credit=held)
     judged: list[FitReport | str] = []
+    unused: list[str] = []
     for serve, slot in subjects:
-        devices = check.devices_for(serve, slot, probe.devices()) if given is None else given
+        present = probe.devices()
+        devices = check.devices_for(serve, slot, present) if given is None else given
+        unused.append(check.why_unused(serve, slot, present) if given is None else "")
         try:
             if serve.auto_context and context is None:
-                serve = with_context(serve, slot if given is None else None, given or probe.devices(), main)
+                serve = with_context(serve, slot if given is None else None, given or present, main)
             judged.append(_judge(serve, devices, main, is_path, options.same_place(config, state)))
         except UnreadableModel as error:
             if target is not None:
                 raise
             judged.append(error.message)
     if json:
-        terminal.emit([_document(serve, result) for (serve, _), result in zip(subjects, judged, strict=True)])
+        rows = zip(subjects, judged, unused, strict=True)
+        terminal.emit([_document(serve, result) | {"not_counted": why or None} for (serve, _), result, why in rows])
     else:
         _show(
             [serve.name for serve, _ in subjects],
             judged,
+            unused,
             partial(_start, path=str(target) if is_path else None, config=config, state=state),
         )
         for note in probe.notes() if given is None else ():
@@ -240,8 +245,8 @@ def _start(serve: str, path: str | None, config: str | None, state: str | None) 
     return f"stoker serves up {serve}{options.same_place(config, state)}"
 
 
-def _show(names: list[str], judged: list[FitReport | str], start: Callable[[str], str]) -> None:
-    """`start`: the command that starts a serve."""
+def _show(names: list[str], judged: list[FitReport | str], unused: list[str], start: Callable[[str], str]) -> None:
+    """`unused`: devices that do not count, and why. `start`: the command that starts a serve."""
     reports = [report for report in judged if not isinstance(report, str)]
     rows = [
         (
@@ -254,13 +259,13 @@ def _show(names: list[str], judged: list[FitReport | str], start: Callable[[str]
     ]  # fmt: skip
     if rows:
         terminal.table(_COLUMNS, rows, right=_COLUMNS[2:8])
-    for name, result in zip(names, judged, strict=True):
+    for name, result, why in zip(names, judged, unused, strict=True):
         terminal.say()
-        for line in [f"{name}: {result}"] if isinstance(result, str) else _sentences(result, start):
+        for line in [f"{name}: {result}"] if isinstance(result, str) else _sentences(result, why, start):
             terminal.say(line)
 
 
-def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
+def _sentences(report: FitReport, unused: str, start: Callable[[str], str]) -> list[str]:
     from stoker.fleet.memory.fit.estimate import FitAnswer
     from stoker.fleet.memory.fit.rules import RemarkKind
 
@@ -274,10 +279,11 @@ def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
         report.beside
     )
     lines += [f"  experts of {figures.counted(plan.cpu_moe, 'layer')} in main memory"] * bool(plan.cpu_moe)
+    lines += [f"  not counted: {unused}"] if unused else []
     lines += [f"  assumed: {note}" for note in shape.notes]
     lines += [f"  {remark.kind}: {remark.says} ({remark.date})" for remark in report.remarks
               if remark.kind is not RemarkKind.UNSUPPORTED]  # fmt: skip
-    lines += [f"  warning: context {report.caution}"] if report.caution else []
+    lines += [f"  warning: {text}" for text in _warnings(report)]
     lines += [f"  refused: {problem}" for problem in report.problems]
     if report.context is not None:
         trained = " (the limit of the model)" if report.context == shape.context else ""
@@ -287,12 +293,16 @@ def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
         lines.append(f"  most at once with {context} tokens: {report.parallel}{more}")
     lines += [f"  fits with `{proposal.setting}`: {proposal.costs}" for proposal in report.proposals]
     if report.fit.answer is FitAnswer.UNKNOWN:
-        lines.append("  next: give the size with --device-memory, or as `memory` of the slot")
+        lines.append("  next: give the size with --device-memory, or as `memory` of the serve")
     elif report.fit.answer is FitAnswer.TOO_LARGE:
         lines.append(f"  next: {_way_out(report)}")
     elif not report.problems:
         lines.append(f"  next: {start(report.serve)}")
     return lines
+
+
+def _warnings(report: FitReport) -> list[str]:
+    return [text for text in (f"context {report.caution}" if report.caution else "", report.crowding) if text]
 
 
 def _count(number: int) -> str:
@@ -342,7 +352,7 @@ def _document(serve: Serve, result: FitReport | str) -> dict[str, Any]:
         "beside": dict(result.beside),
         "proposals": [{"setting": one.setting, "costs": one.costs} for one in result.proposals],
         "problems": list(result.problems),
-        "warnings": [f"context {result.caution}"] if result.caution else [],
+        "warnings": _warnings(result),
         "remarks": [
             {"rule": r.rule, "kind": r.kind, "says": r.says, "date": str(r.date), "source": r.source}
             for r in result.remarks

@@ -128,6 +128,8 @@ def show_choices(found: Sequence[Choice], devices: Sequence[Device], parallel: i
     many = f" for each of {parallel} requests" if parallel > 1 else ""
     terminal.say()
     terminal.say(f"for {where}; context: the tokens that fit{many}; speed: an estimate, from memory bandwidth")
+    if len({device.vendor for device in devices}) > 1:
+        terminal.say("devices of different vendors are judged apart: most builds of an engine are for one vendor")
 
 
 def _speed(choice: Choice) -> str:

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,7 +53,7 @@ def init(
         report(found)
     port = typer.prompt("Port to listen on", default=8000, type=int) if asks else 8000
     chosen = ask_models(found.models) if asks and not found.demo else list(found.models[:MAX_MODELS])
-    wanted = serve_plan.MachineInventory(found.gpus, chosen, found.engines, vault, found.demo)
+    wanted = replace(found, models=chosen, unusable=(), left_out=())
     planned = serve_plan.plan_serves(wanted)
     kept = atomic.replace_text(path, init_config.config_text(wanted, port, planned))
     if kept is not None:
@@ -84,6 +85,7 @@ def take_inventory(vault: Path) -> MachineInventory:
     """GPUs, models and engines of this machine; the shipped models if there is no other."""
     from stoker.cli.machine import discover
     from stoker.cli.machine.serve_plan import MachineInventory
+    from stoker.fleet.memory import devices
 
     unusable: list[str] = []
     own = discover.models(discover.model_directories(vault), on_unusable=unusable.append)
@@ -98,7 +100,8 @@ def take_inventory(vault: Path) -> MachineInventory:
         for one in (local.left_out if local is not None else ())
         if one.reason not in said
     ]
-    return MachineInventory(discover.gpus(), found, discover.engines(), vault, is_demo, unusable, left_out)
+    gpus, others = discover.gpus(), devices.in_main_memory()
+    return MachineInventory(gpus, found, discover.engines(), vault, is_demo, unusable, left_out, others)
 
 
 def merge_models(own: Sequence[ModelFile], others: Sequence[ModelFile]) -> list[ModelFile]:
@@ -109,12 +112,19 @@ def merge_models(own: Sequence[ModelFile], others: Sequence[ModelFile]) -> list[
 
 
 def report(found: MachineInventory) -> None:
-    from stoker.cli.machine import discover
+    from stoker.cli.machine import discover, serve_plan
     from stoker.engines.registry import DEFAULT
 
-    for gpu in found.gpus:
-        terminal.say(f"GPU     {gpu.index}: {gpu.name}, {figures.size(gpu.memory)}")
-    if not found.gpus:
+    for slot in serve_plan.gpu_slots(found.gpus):
+        memory = "memory unknown" if slot.gpu.memory is None else figures.size(slot.gpu.memory)
+        terminal.say(f"GPU     {slot.word}: {slot.gpu.name}, {memory}")
+    if not found.gpus and found.in_main_memory:
+        which = ", ".join(found.in_main_memory)
+        terminal.say(
+            f"GPU     none found with memory of its own; {which} computes in main memory, if the engine is built"
+        )
+        terminal.say("        for it (Vulkan, ROCm, SYCL)")
+    elif not found.gpus:
         terminal.say("GPU     none found; models will run on the CPU")
     for place, model in enumerate(found.models, start=1):
         shipped = ", comes with Stoker" if found.demo else ""

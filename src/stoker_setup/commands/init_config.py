@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stoker.cli.console.figures import size
-from stoker.cli.machine.discover import Gpu
-from stoker.cli.machine.serve_plan import CONTEXT, PARALLEL, MachineInventory, PlannedServe, slot_names
+from stoker.cli.machine.serve_plan import CONTEXT, PARALLEL, GpuSlot, MachineInventory, PlannedServe, gpu_slots
 from stoker.engines.record import Weights
 from stoker.engines.registry import DEFAULT, those
 from stoker_setup.adding import comment, quote
@@ -23,10 +22,10 @@ _MEDIA = (
 
 def config_text(found: MachineInventory, port: int, planned: Sequence[PlannedServe]) -> str:
     """A configuration that `stoker config check` accepts. `planned`: what `plan_serves` found."""
-    slots = slot_names(found.gpus)
+    slots = gpu_slots(found.gpus)
     parts = [
         head_text(found, port),
-        *_serves(found, planned, slots[0][0] if slots else "cpu"),
+        *_serves(found, planned, slots[0].name if slots else "cpu"),
         *_other_engines(found),
     ]
     return "\n".join(parts).rstrip() + "\n"
@@ -47,7 +46,7 @@ def head_text(found: MachineInventory, port: int) -> str:
         f"vault = {quote(str(found.vault))}   # `vault:NAME.gguf` is a file in this directory",
         "placement = false   # true: weights and caches have to be in the vault",
         "",
-        *_slots(slot_names(found.gpus)),
+        *_slots(gpu_slots(found.gpus), found.in_main_memory),
         "[swap]",
         "patience = 2                  # higher: fewer swaps; lower: shorter waits (in measured swap times)",
         'drain_timeout = "30s"         # how long running requests may take to end before their model stops',
@@ -57,17 +56,24 @@ def head_text(found: MachineInventory, port: int) -> str:
     return "\n".join(parts)
 
 
-def _slots(slots: list[tuple[str, Gpu]]) -> list[str]:
+def _slots(slots: list[GpuSlot], in_main_memory: Sequence[str]) -> list[str]:
     if not slots:
-        return ["# No GPU was found: models run on the CPU, one at a time.", "[slots.cpu]", "devices = []", ""]
+        found, where = "No GPU was found", "on the CPU"
+        if in_main_memory:
+            which = comment(", ".join(in_main_memory))
+            found, where = "No GPU with memory of its own was found", f"in main memory, on {which} or the CPU"
+        return [f"# {found}: models run {where}, one at a time.", "[slots.cpu]", "devices = []", ""]
     lines = []
-    for name, gpu in slots:
+    for name, word, gpu in slots:
         known = f", {size(gpu.memory)}" if gpu.memory else ""
+        named = f"devices = [{word if isinstance(word, int) else quote(word)}]"
         lines += [
             f"[slots.{name}]               # one model at a time; with `memory`, as many as fit",
-            f"devices = [{gpu.index}]                # {comment(gpu.name)}{known}, {comment(gpu.uuid)}",
-            "",
+            f"{named:<29}# {comment(gpu.name)}{known}, {comment(gpu.uuid)}",
         ]
+        if gpu.memory is None:
+            lines += ['# Its driver does not show its memory: say what each serve may take, as `memory = "12GiB"`.']
+        lines += [""]
     return lines
 
 

@@ -9,19 +9,25 @@ from stoker.cli.console.errors import NotRunning, RequestRefused
 from stoker.cli.console.installation import find_running
 from stoker.domain.errors import StokerError
 from stoker.store.state_dir import StateDir
+from stoker_setup.config_edit import EditRefused
 
 if TYPE_CHECKING:
     from stoker_setup.config_edit import ConfigEdit
     from stoker_setup.config_file import ConfigFile
 
 
+def other_configuration(state: Path, path: Path) -> str:
+    """The file that configures the Stoker of this state directory, if it is another one than `path`; else empty."""
+    running = StateDir(state).running_configuration
+    return running if running and Path(running).resolve() != path.resolve() else ""
+
+
 def reload_after(file: ConfigFile, edit: ConfigEdit) -> bool:
     """Whether a Stoker runs with this file; it has the change then. Raises RequestRefused if it does not take it: the
-    file has its old text again.
+    file has its old text again, if nobody else has changed it since.
     """
     installation = find_running(str(file.path))
-    running = StateDir(installation.state).running_configuration
-    if running and Path(running).resolve() != file.path.resolve():
+    if other_configuration(installation.state, file.path):
         return False
     try:
         with installation.control() as control:
@@ -31,7 +37,11 @@ def reload_after(file: ConfigFile, edit: ConfigEdit) -> bool:
     except StokerError as error:
         problems = [error.message]
     if problems:
-        file.undo(edit)
-        text = f"the running Stoker does not take the change ({'; '.join(problems)}); {file.path} is as it was"
+        try:
+            file.undo(edit)
+            now = f"{file.path} is as it was"
+        except EditRefused as error:
+            now = f"it is still in {file.path}: {error.message}"
+        text = f"the running Stoker does not take the change ({'; '.join(problems)}); {now}"
         raise RequestRefused(text, code="reload_refused")
     return True

@@ -96,6 +96,26 @@ def test_amd_shows_cards_with_memory_of_their_own_and_both_ways_of_using_it(tmp_
     assert probe.by_process() == {800: {"a1b2": GIB}, 900: {"a1b2": 4 * GIB}}
 
 
+def test_a_gpu_inside_an_amd_processor_holds_models_in_main_memory_too(tmp_path: Path) -> None:
+    files = {
+        "class/drm/card1/device/hwmon/hwmon3/in1_label": "vddnb\n",
+        "class/drm/card1/device/mem_info_gtt_total": f"{12 * GIB}\n",
+        "class/drm/card1/device/mem_info_gtt_used": f"{GIB}\n",
+    }
+    facts = (
+        f"drm-pdev: 0000:03:00.0\ndrm-client-id: 1\ndrm-memory-vram: {GIB >> 10} KiB\ndrm-memory-gtt: {GIB >> 9} KiB\n"
+    )
+    proc = tmp_path / "proc"
+    opened(proc, 800, 5, facts)
+    system = write(tmp_path / "sys", AMD | files)
+    [inside] = Amd(system, proc).devices()
+    assert (inside.total, inside.free) == (28 * GIB, 22 * GIB)
+    assert (Amd(system, proc).by_process() or {})[800] == {"a1b2": 3 * GIB}
+    write(system, {"class/drm/card1/device/hwmon/hwmon3/in1_label": "vddgfx\n"})
+    assert Amd(system, proc).devices()[0].total == 16 * GIB, "a card only borrows main memory"
+    assert (Amd(system, proc).by_process() or {})[800] == {"a1b2": GIB}
+
+
 def test_a_client_with_several_descriptors_or_processes_is_counted_once(tmp_path: Path) -> None:
     system, proc = write(tmp_path / "sys", AMD), tmp_path / "proc"
     facts = "drm-pdev: 0000:03:00.0\ndrm-client-id: 9\ndrm-memory-vram: 512 KiB\n"

@@ -28,6 +28,12 @@ from stoker.http import client
 Tell = Callable[[Any], None]
 
 
+@pytest.fixture(autouse=True)
+def _memory_that_stays_held_is_waited_for_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's stand-in frees nothing when a process ends."""
+    monkeypatch.setattr("stoker.fleet.supervision.memory_meter.FREE_WITHIN", 0.3)
+
+
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     """What Stoker asks; there is main memory for everything."""

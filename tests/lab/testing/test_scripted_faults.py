@@ -192,7 +192,7 @@ async def test_events_keep_their_pace() -> None:
         _, events = await streamed(client)
     times = [event.at - start for event in events]
     assert times[0] >= 0.05
-    assert times[4] - times[1] >= 0.08
+    assert times[4] >= 0.05 + 3 * 0.03
     assert times[5] - times[4] < 0.03, "what closes the stream follows at once"
 
 

@@ -313,3 +313,14 @@ def test_a_field_that_decides_may_stand_in_a_long_body_once(name: str, blank: by
     twice = b'"%b":%b1' % (name.encode(), blank)
     error = refused(b'{%b,"model":"m",%b,%b}' % (twice, long, twice))
     assert (error.code, error.param) == ("duplicate_field", name)
+
+
+@pytest.mark.parametrize("kind", ["server_tool_use", "mcp_tool_use", "web_search_call", "mcp_call", "function_call"])
+@pytest.mark.parametrize("text", ["", "word " * 5000, "a_b " * 100, '"q" ' * 5000, '"q" a_b ' * 5000])
+def test_a_call_in_the_history_is_seen_wherever_it_stands(kind: str, text: str) -> None:
+    said = {"role": "user", "content": text}
+    document = {"model": "m", "max_tokens": 5, "messages": [said, {"type": kind}]}
+    for separators in ((",", ":"), (", ", ": ")):
+        body = json.dumps(document, separators=separators).encode()
+        assert read_body_fields(body).may_hold_calls
+        assert not read_body_fields(body.replace(kind.encode(), b"text")).may_hold_calls

@@ -18,6 +18,7 @@ CHAT = ENDPOINTS["/v1/chat/completions"]
 SERVE = Serve("a")
 TOO_MUCH = OutputLimitTooHigh(900, 1000)
 GONE = UpstreamError("x", code="unreachable")
+BUSY = CapacityError("x", code="upstream_busy")
 BROKE = UpstreamError("x", code="upstream_broke")
 WRONG = ClientError("x", status=400)
 
@@ -34,6 +35,10 @@ def standing(causes: tuple[FallbackCause, ...] | None = None, **state: Any) -> S
         (UpstreamError("x", code=REJECTED), standing(), Next.END),
         (GONE, standing(has_next=True), Next.AGAIN),
         (GONE, standing(has_begun=True), Next.AGAIN),
+        (BUSY, standing(has_begun=True, must_go_on=True), Next.AGAIN),
+        (BUSY, standing(has_begun=True, must_go_on=True, was_busy=True), Next.END),
+        (BUSY, standing(has_begun=True), Next.END),
+        (BUSY, standing(has_next=True), Next.CANDIDATE),
         (GONE, standing(has_replica=True), Next.REPLICA),
         (GONE, standing(was_unreachable=True), Next.END),
         (GONE, standing(was_unreachable=True, has_next=True), Next.CANDIDATE),

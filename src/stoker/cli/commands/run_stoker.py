@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 from stoker.cli.console import terminal
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 START_WITHIN = 120.0
 _POLL = 0.1
 _ENTRY = "from stoker.cli.entry import main; main()"
+_DETACHED = (
+    "import os, sys; open_end = int(sys.argv.pop(1)); os.fork() and os._exit(0); os.set_inheritable(open_end, False); "
+    f"os.write(open_end, str(os.getpid()).encode()); {_ENTRY}"
+)
 _PR_SET_PDEATHSIG = 1
 _OTHER_WITHIN = 1.0
 """Seconds in which another Stoker has to answer, for which this one has made way."""
@@ -74,27 +80,82 @@ def start_in_background(installation: Installation) -> StatusAnswer:
     terminal.note(f"stoker: no Stoker is running with {source}; starting it in the background")
     installation.logs.mkdir(parents=True, exist_ok=True)
     path = installation.logs / "up.log"
-    with path.open("a+", encoding="utf-8") as log:
-        child = _start(installation, log, (), ends_with_parent=False)
+    with path.open("a+", encoding="utf-8") as log, _detached(installation, log) as process:
         try:
-            status = _wait(installation, child, log)
+            status = _wait(installation, process, log)
         except BaseException:
-            _end(child, installation)
+            _end(process, installation)
             raise
     terminal.note(f"stoker: it is process {status.pid}, its log is {path}; end it with: kill {status.pid}")
     return status
 
 
-def _start(
-    installation: Installation, log: IO[str], options: Sequence[str], ends_with_parent: bool = True
-) -> subprocess.Popen[bytes]:
+class _Detached:
+    """A Stoker that is no child of this process, with what it needs of `Popen`. `lives`: the end of a pipe whose other
+    end the Stoker holds open for as long as it runs.
+    """
+
+    def __init__(self, pid: int | None, lives: int) -> None:
+        self._pid = pid
+        self._lives = lives
+
+    def poll(self) -> int | None:
+        return 0 if self._has_ended(0) else None
+
+    def wait(self, timeout: float) -> None:
+        if not self._has_ended(timeout):
+            raise subprocess.TimeoutExpired("stoker up", timeout)
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self._pid is not None and not self._has_ended(0):
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, number)
+
+    def _has_ended(self, timeout: float) -> bool:
+        return bool(select.select([self._lives], [], [], timeout)[0])
+
+
+@contextmanager
+def _detached(installation: Installation, log: IO[str]) -> Iterator[_Detached]:
+    """A Stoker that is started by a process which ends at once: a program that this one becomes may wait for all its
+    children, and must not find one that it never started. It runs on after the block.
+    """
+    lives, open_end = os.pipe()
+    try:
+        try:
+            starter = _popen(installation, log, _DETACHED, (str(open_end),), (), (open_end,))
+        finally:
+            os.close(open_end)
+        starter.wait()
+        pid = os.read(lives, 32)  # nothing, if Python itself did not start
+        yield _Detached(int(pid) if pid else None, lives)
+    finally:
+        os.close(lives)
+
+
+def _start(installation: Installation, log: IO[str], options: Sequence[str]) -> subprocess.Popen[bytes]:
+    return _popen(installation, log, _ENTRY, (), options, (), ends_with_parent=True)
+
+
+def _popen(
+    installation: Installation, log: IO[str], code: str, first: Sequence[str], options: Sequence[str],
+    descriptors: Sequence[int], ends_with_parent: bool = False,
+) -> subprocess.Popen[bytes]:  # fmt: skip
     # Its own session: Ctrl-C is for this command.
+    source = installation.configured().source
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", _ENTRY, "up", "--config", installation.configured().source, *options],
+        [sys.executable, "-P", "-c", code, *first, "up", "--config", source, *options],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        pass_fds=descriptors,
         preexec_fn=_end_with_parent if ends_with_parent and sys.platform == "linux" else None,
     )
 
@@ -104,7 +165,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
 
 
-def _wait(installation: Installation, child: subprocess.Popen[bytes], log: IO[str]) -> StatusAnswer:
+def _wait(installation: Installation, child: subprocess.Popen[bytes] | _Detached, log: IO[str]) -> StatusAnswer:
     """Another Stoker of this configuration, which somebody started at the same time, is as good."""
     deadline = time.monotonic() + START_WITHIN
     while time.monotonic() < deadline:
@@ -121,11 +182,11 @@ def _wait(installation: Installation, child: subprocess.Popen[bytes], log: IO[st
     raise RequestRefused(text, code="start_failed")
 
 
-def _end(child: subprocess.Popen[bytes], installation: Installation) -> None:
+def _end(child: subprocess.Popen[bytes] | _Detached, installation: Installation) -> None:
     child.terminate()
     grace = installation.settings.front_door.shutdown_grace if installation.settings is not None else 0.0
     try:
         child.wait(grace + 60)
     except subprocess.TimeoutExpired:
         child.kill()
-        child.wait()
+        child.wait(START_WITHIN)

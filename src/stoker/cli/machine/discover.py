@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import shutil
@@ -19,8 +18,6 @@ DEPTH = 6
 """How deep directories are searched. A model hub's cache needs five levels."""
 SEARCH_SECONDS = 5.0
 """Time limit for the whole search: a header takes up to 0.2 s."""
-_PCI_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
-_LARGE_BAR = 2 * 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +51,14 @@ class InstalledEngine:
     where: str
 
 
-def gpus(system: Path = Path("/sys/class/drm")) -> list[Gpu]:
-    """Every GPU, from nvidia-smi, else NVML, else the kernel."""
-    return _from_nvidia_smi() or _from_nvml() or _from_kernel(system)
+def gpus() -> list[Gpu]:
+    """Every GPU with memory of its own, as `fleet.memory.devices` shows it; NVIDIA's from nvidia-smi where no library
+    shows them.
+    """
+    from stoker.fleet.memory import devices
+
+    found = [Gpu(one.index, one.uuid, one.name, one.total, one.vendor) for one in devices.machine().devices()]
+    return found if any(gpu.vendor == "nvidia" for gpu in found) else [*_from_nvidia_smi(), *found]
 
 
 def _from_nvidia_smi() -> list[Gpu]:
@@ -65,50 +67,6 @@ def _from_nvidia_smi() -> list[Gpu]:
         for row in nvidia_smi.query("gpu", ("index", "uuid", "name", "memory.total")) or ()
         if row["index"].isdigit()
     ]
-
-
-def _from_nvml() -> list[Gpu]:
-    if not is_importable("pynvml"):
-        return []
-    import pynvml  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []  # the package is there and the driver is not
-    try:
-        found = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            with contextlib.suppress(pynvml.NVMLError):  # one that fell off the bus
-                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
-                names = str(pynvml.nvmlDeviceGetUUID(handle)), str(pynvml.nvmlDeviceGetName(handle))
-                found.append(Gpu(index, *names, memory, "nvidia"))
-        return found
-    except pynvml.NVMLError:
-        return []
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _from_kernel(system: Path) -> list[Gpu]:
-    found: list[Gpu] = []
-    cards = (card for card in system.glob("card*") if card.name[4:].isdigit())
-    for card in sorted(cards, key=lambda c: int(c.name[4:])):
-        vendor = _PCI_VENDORS.get(_word(card / "device" / "vendor"), "")
-        memory = _word(card / "device" / "mem_info_vram_total")
-        total = int(memory) if memory.isdigit() else None
-        if vendor in ("", "intel") or (vendor == "amd" and (total or 0) < _LARGE_BAR):
-            continue  # a display adapter, or graphics inside a processor: no place for a model of its own
-        found.append(Gpu(len(found), _word(card / "device" / "unique_id") or card.name, f"{vendor} GPU", total, vendor))
-    return found
-
-
-def _word(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""  # the kernel shows only what this driver knows
 
 
 def model_directories(vault: Path) -> list[Path]:

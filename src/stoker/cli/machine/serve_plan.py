@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
 
@@ -31,6 +31,8 @@ class MachineInventory:
     """One sentence for each file that is named as a model but is none."""
     left_out: Sequence[str] = ()
     """Models of other programs that are not offered: which, and why."""
+    in_main_memory: Sequence[str] = ()
+    """GPUs without memory of their own, each as its vendor and PCI address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +49,34 @@ class PlannedServe:
     parallel: int = PARALLEL
 
 
+class GpuSlot(NamedTuple):
+    """The slot of one GPU."""
+
+    name: str
+    word: int | str
+    """Names the GPU in `devices`: its number, or `amd:0` on a machine with GPUs of several vendors."""
+    gpu: Gpu
+
+
 class ServePlanner:
     """Deals model files out to the slots of a machine, and finds the context that each can have."""
 
     def __init__(self, gpus: Sequence[Gpu]) -> None:
-        from stoker.domain.serve import Slot
+        from stoker.domain.serve import Serve, Slot
+        from stoker.engines.masks import can_use
+        from stoker.engines.registry import DEFAULT
         from stoker.fleet.memory.devices import Device
         from stoker.fleet.memory.host import host_memory
 
         self._devices = [Device(gpu.index, gpu.uuid, gpu.name, gpu.vendor, gpu.memory, gpu.memory) for gpu in gpus]
-        self._slots = [Slot(name, (str(gpu.index),)) for name, gpu in slot_names(gpus)] or [Slot("cpu")]
+        apis = DEFAULT.computes_with(Serve(""))
+        usable = [slot for slot in gpu_slots(gpus) if can_use(slot.gpu.vendor, apis)] or gpu_slots(gpus)
+        self._slots = [Slot(slot.name, (str(slot.word),)) for slot in usable] or [Slot("cpu")]
         self._memory = host_memory()
         self._count = 0
 
     def next_slot(self) -> Slot:
-        """The slot of the next serve: each in turn."""
+        """The slot of the next serve: each that the default engine can use, in turn."""
         self._count += 1
         return self._slots[(self._count - 1) % len(self._slots)]
 
@@ -106,9 +121,11 @@ def plan_serves(found: MachineInventory) -> list[PlannedServe]:
     return planned
 
 
-def slot_names(gpus: Sequence[Gpu]) -> list[tuple[str, Gpu]]:
-    """A slot for each GPU, and what it is called."""
-    return [(f"gpu{gpu.index}", gpu) for gpu in gpus]
+def gpu_slots(gpus: Sequence[Gpu]) -> list[GpuSlot]:
+    """A slot for each GPU. Numbers count by vendor, so with several vendors they do not say which GPU is meant."""
+    if len({gpu.vendor for gpu in gpus}) < 2:
+        return [GpuSlot(f"gpu{gpu.index}", gpu.index, gpu) for gpu in gpus]
+    return [GpuSlot(f"{gpu.vendor}{gpu.index}", f"{gpu.vendor}:{gpu.index}", gpu) for gpu in gpus]
 
 
 def slug(text: str) -> str:

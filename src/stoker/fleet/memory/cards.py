@@ -11,6 +11,7 @@ from pathlib import Path
 
 from stoker.engines.masks import NATIVE, Card, MachineCards
 from stoker.engines.record import Api
+from stoker.fleet.memory import devices
 from stoker.fleet.memory.devices import Amd, Device, Intel, Nvidia
 from stoker.fleet.process.environment import child_environment
 
@@ -22,7 +23,7 @@ _PLACE = re.compile(r"\s*pci(Domain|Bus|Device|Function)\s*=\s*(0x[0-9a-fA-F]+|\
 
 def this_machine(with_vulkan: bool = True) -> MachineCards:
     """Blocks: up to seconds while a driver wakes. `with_vulkan`: also their numbers there, if there are several."""
-    return look((Nvidia(), Amd(), Intel()), os.environ, vulkan_text if with_vulkan else lambda: "")
+    return look(devices.probes(), os.environ, vulkan_text if with_vulkan else lambda: "")
 
 
 def look(
@@ -32,10 +33,10 @@ def look(
     system: Path = Path("/sys"),
 ) -> MachineCards:
     """The machine that the probes of all vendors show. `ask_vulkan`: what `vulkaninfo` prints; empty: nothing."""
-    devices = [device for probe in probes for device in probe.devices()]
+    found = [device for probe in probes for device in probe.devices()]
     unseen = frozenset(probe.vendor for probe in probes if probe.misses())
-    vulkan = vulkan_numbers(ask_vulkan()) if len(devices) > 1 else {}
-    return MachineCards(tuple(_card(device, vulkan, system) for device in devices), unseen, environment)
+    vulkan = vulkan_numbers(ask_vulkan()) if len(found) > 1 else {}
+    return MachineCards(tuple(_card(device, vulkan, system) for device in found), unseen, environment)
 
 
 def vulkan_numbers(said: str) -> dict[str, int]:

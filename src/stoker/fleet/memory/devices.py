@@ -75,7 +75,9 @@ def chosen(devices: Sequence[Device], words: Sequence[str]) -> list[Device]:
 
 
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
-_REGION = re.compile(r"^drm-(?P<kind>resident|memory|total)-(?P<region>(?:vram|local)\d*)$")
+_REGION = re.compile(r"^drm-(?P<kind>resident|memory|total)-(?P<region>(?:vram|local|gtt)\d*)$")
+_SHARED = "gtt"
+"""The region of main memory: for a GPU inside the processor it is as good as the other."""
 _PREFERRED = ("resident", "memory", "total")
 _UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20}
 
@@ -101,9 +103,11 @@ def drm_cards(drm: Path, vendor: str) -> list[DrmCard]:
     return sorted(found, key=lambda card: card.address)
 
 
-def fdinfo_memory(proc: Path, addresses: Collection[str]) -> dict[int, dict[str, int | None]] | None:
+def fdinfo_memory(
+    proc: Path, addresses: Collection[str], shared: Collection[str] = ()
+) -> dict[int, dict[str, int | None]] | None:
     """Device memory per process and card, from /proc/PID/fdinfo; only root sees the processes of other users. None: no
-    process list at all.
+    process list at all. `shared`: addresses of the cards that use main memory as their own.
 
     One client (an open device file) may be held by several descriptors and, after a fork, several processes: it is
     counted once, for the lowest read_number.
@@ -118,7 +122,7 @@ def fdinfo_memory(proc: Path, addresses: Collection[str]) -> dict[int, dict[str,
             if address not in addresses or (client and (address, client) in seen):
                 continue
             seen.add((address, client))
-            size = _memory(facts)
+            size = _memory(facts, address in shared)
             if size is not None:
                 mine = found.setdefault(pid, {})
                 mine[address] = (mine.get(address) or 0) + size
@@ -138,13 +142,13 @@ def drm_clients(process: Path) -> Iterator[dict[str, str]]:
                 yield {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
-def _memory(facts: dict[str, str]) -> int | None:
+def _memory(facts: dict[str, str], has_shared: bool) -> int | None:
     """Bytes in all regions of device memory: resident if the driver reports it, else total."""
     regions: dict[str, dict[str, int]] = {}
     for key, value in facts.items():
         match = _REGION.match(key)
         size = _size(value) if match else None
-        if match and size is not None:
+        if match and size is not None and (has_shared or not match["region"].startswith(_SHARED)):
             regions.setdefault(match["region"], {})[match["kind"]] = size
     if not regions:
         return None
@@ -357,7 +361,8 @@ class Amd:
         cards = {card.address: _uuid(card) for card in self.cards()}
         if not cards:
             return None
-        shown = fdinfo_memory(self._proc, cards)
+        shared = {card.address for card in self.cards() if _is_inside_the_processor(card)}
+        shown = fdinfo_memory(self._proc, cards, shared)
         if shown is None:
             return None
         found = {pid: {cards[address]: size for address, size in held.items()} for pid, held in shown.items()}
@@ -374,11 +379,21 @@ class Amd:
 
     def cards(self) -> list[DrmCard]:
         """In the order of `devices`."""
-        found = drm_cards(self._system / "class/drm", "amd")
-        return [card for card in found if (_total(card) or 0) >= SMALLEST]
+        return [card for card in self._all() if (_total(card) or 0) >= SMALLEST]
+
+    def in_main_memory(self) -> list[DrmCard]:
+        """Those that have next to no memory of their own: graphics inside the processor."""
+        return [card for card in self._all() if (_total(card) or 0) < SMALLEST]
+
+    def _all(self) -> list[DrmCard]:
+        return drm_cards(self._system / "class/drm", "amd")
 
     def _device(self, index: int, card: DrmCard, arch: str | None, number: int | None) -> Device:
         total, used = _total(card), read_number(card.path / "device/mem_info_vram_used")
+        if _is_inside_the_processor(card):
+            more, taken = (read_number(card.path / f"device/mem_info_gtt_{word}") for word in ("total", "used"))
+            total = total + more if total is not None and more is not None else total
+            used = used + taken if used is not None and taken is not None else used
         name = read_word(card.path / "device/product_name") or (f"AMD GPU ({arch})" if arch else "AMD GPU")
         free = max(0, total - used) if total is not None and used is not None else None
         return Device(index, _uuid(card), name, "amd", total, free, arch, card.driver, card.address, number)
@@ -403,6 +418,13 @@ class Amd:
 
 def _total(card: DrmCard) -> int | None:
     return read_number(card.path / "device/mem_info_vram_total")
+
+
+def _is_inside_the_processor(card: DrmCard) -> bool:
+    """Whether it computes in main memory, too, so that engines count both its regions (ggml-vulkan: all heaps of an
+    integrated GPU). Only such ones have the voltage `vddnb` (docs.kernel.org, "GPU Power/Thermal Controls").
+    """
+    return any(read_word(label) == "vddnb" for label in card.path.glob("device/hwmon/hwmon*/in*_label"))
 
 
 def _uuid(card: DrmCard) -> str:
@@ -451,13 +473,17 @@ class Intel:
         if not silent:
             return []
         return [
-            f"intel: the driver does not show how much memory {', '.join(silent)} has: give the slot a `memory`, or "
+            f"intel: the driver does not show how much memory {', '.join(silent)} has: give its serves a `memory`, or "
             "`--device-memory` to `stoker fit`"
         ]
 
     def cards(self) -> list[DrmCard]:
         """In the order of `devices`."""
         return [card for card in self._all() if card.address != _INSIDE_THE_PROCESSOR]
+
+    def in_main_memory(self) -> list[DrmCard]:
+        """Graphics inside the processor."""
+        return [card for card in self._all() if card.address == _INSIDE_THE_PROCESSOR]
 
     def _all(self) -> list[DrmCard]:
         return drm_cards(self._system / "class/drm", "intel")
@@ -505,6 +531,19 @@ class Machine:
         return [note for probe in self._probes for note in probe.notes()]
 
 
+def probes() -> tuple[Nvidia, Amd, Intel]:
+    """The probe of each vendor, for this machine."""
+    return Nvidia(), Amd(), Intel()
+
+
+def in_main_memory() -> list[str]:
+    """GPUs of this machine that have no memory of their own, each as its vendor and PCI address. They are no devices:
+    a model that an engine runs on one takes main memory.
+    """
+    _, amd, intel = probes()
+    return [f"{probe.vendor} {card.address}" for probe in (amd, intel) for card in probe.in_main_memory()]
+
+
 def machine() -> Machine:
-    """The probe of this machine."""
-    return Machine((Nvidia(), Amd(), Intel()))
+    """All of this machine's as one."""
+    return Machine(probes())

@@ -79,7 +79,9 @@ class BodyFields:
         self.may_name_images = True
         """False if no image is given by its URL."""
         self.may_hold_calls = True
-        """False if the history has no call of a tool in the dialects of OpenAI."""
+        """False if the history has no call of a tool: in the dialects of OpenAI, and in Messages none that the server
+        ran.
+        """
         self.may_have_server_tools = True
         """False if each tool is one that the client runs."""
         self.may_have_options = True
@@ -134,9 +136,12 @@ _IMAGE_KEYS: Final = {b'"%s"' % name.encode() for name in IMAGE_KEYS}
 _IMAGE_KEY_ENDS: Final = (b'url"', b'"source"')
 """Each of IMAGE_KEYS ends with one of these."""
 _CALL: Final = b"_call"
-"""In `tool_calls`, `function_call`, `custom_tool_call`, and the outputs of calls."""
+"""In `tool_calls`, `function_call`, `custom_tool_call`, `web_search_call`, and the outputs of calls."""
+_SERVER_CALL: Final = b"_tool_use"
+"""In `server_tool_use` and `mcp_tool_use`."""
 _IMAGE_OR_CALL_KEY: Final = re.compile(
-    rb'"(?:(?:url|source|image_url|video_url|audio_url|file_url|tool_calls)"|function_call)'
+    rb'"(?:(?:url|source|image_url|video_url|audio_url|file_url|tool_calls)"'
+    rb"|function_call|custom_tool_call|web_search_call|mcp_|server_tool_use)"
 )
 _COLON: Final = re.compile(rb"\s*:\s*")
 _BACKSLASH: Final = 0x5C
@@ -268,7 +273,7 @@ def _place_of_model(body: bytes, top: dict[str, msgspec.Raw]) -> int:
 
 
 def _look_for_images_and_calls(body: bytes, fields: BodyFields) -> None:
-    """Whether one of IMAGE_KEYS may occur, or _CALL. In a long text with few quotation marks, these are faster to
+    """Whether one of IMAGE_KEYS may occur, or a call. In a long text with few quotation marks, these are faster to
     find.
     """
     if len(body) < SHORT:
@@ -288,15 +293,15 @@ def _look_for_images_and_calls(body: bytes, fields: BodyFields) -> None:
 
 
 def _holds_calls(body: bytes, at: int = 0) -> bool:
-    """Whether _CALL occurs from there on. Its first byte is rare in a text, and found much faster than a word."""
+    """Whether a call occurs from there on. The first byte is rare in a text, and found much faster than a word."""
     at = body.find(b"_", at)
     for _ in range(_FEW):
         if at < 0:
             return False
-        if body.startswith(_CALL, at):
+        if body.startswith(_CALL, at) or body.startswith(_SERVER_CALL, at):
             return True
         at = body.find(b"_", at + 1)
-    return at >= 0 and body.find(_CALL, at) >= 0
+    return at >= 0 and (body.find(_CALL, at) >= 0 or body.find(_SERVER_CALL, at) >= 0)
 
 
 def find(body: bytes, name: str, at: int | None = None) -> tuple[int, int, int]:

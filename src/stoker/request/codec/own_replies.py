@@ -157,13 +157,18 @@ def _failed_response(error: StokerError, request_id: str, position: StreamPositi
         created = _named("response.created", response=response, sequence_number=sequence)
         sequence += 1
     said = _openai_error(error)
-    problem = {"code": _response_code(error), "message": said["message"], "source": error.source}
     told = _named(
         "error", code=error.code, message=error.message, param=error.param, sequence_number=sequence,
         source=error.source, error=said,
     )  # fmt: skip
-    failed = {**response, "status": "failed", "error": problem}
+    failed = failed_response(error, response)
     return created + told + _named("response.failed", response=failed, sequence_number=sequence + 1)
+
+
+def failed_response(error: StokerError, response: Mapping[str, Any]) -> dict[str, Any]:
+    """A response object, as it stands when the error ends it."""
+    problem = {"code": _response_code(error), "message": openai_wording(error), "source": error.source}
+    return {**response, "status": "failed", "error": problem}
 
 
 def _named(kind: str, **fields: object) -> bytes:

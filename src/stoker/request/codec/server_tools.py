@@ -2,18 +2,32 @@
 
 A function, a custom tool and a namespace of such are the client's; everything else is run by the vendor, or is known to
 its models by heart. Every dialect marks them by their `type`; Messages gives the client's own tools none.
+
+Calls of such tools stand in the history of later requests, whether those declare the tools or not.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
+from stoker.domain.dialect import Dialect
+
 CLIENT_KINDS: Final = frozenset(("function", "custom", "namespace"))
 SERVER_TOOL_FIELDS: Final = ("web_search_options", "mcp_servers", "container")
 """Top-level fields that ask for such tools: of Chat Completions, and the others of Messages."""
+
+
+HISTORY: Final = {
+    Dialect.MESSAGES: re.compile(
+        rb'"(?:server_tool_use|mcp_tool_use|web_search_tool_result|web_fetch_tool_result|mcp_tool_result)"'
+    ),
+    Dialect.RESPONSES: re.compile(rb'"(?:web_search_call|mcp_[a-z_]+)"'),
+}
+"""What calls of such tools, and what came of them, are called in a history. Chat Completions has none."""
 
 
 class _Tool(msgspec.Struct):
@@ -37,3 +51,9 @@ def names_server_tools(top: Mapping[str, msgspec.Raw]) -> bool:
 def is_clients(kind: object) -> bool:
     """Whether a tool of this `type` is run by the client."""
     return isinstance(kind, str) and kind in CLIENT_KINDS
+
+
+def holds_server_calls(dialect: Dialect, body: bytes) -> bool:
+    """Whether the history of a request may have calls of such tools. Linear in the body."""
+    kinds = HISTORY.get(dialect)
+    return kinds is not None and kinds.search(body) is not None

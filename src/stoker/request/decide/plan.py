@@ -7,6 +7,7 @@ asks the first candidate, and what follows a failure is decided here (`after_fai
 1. a check rejected the answer, and it can be repaired     -> REPAIR: the same serve, with what was found
 2. it could not be reached, so nothing was sent to it,
    and no other replica can be asked                       -> AGAIN: the same serve, once its exit is noticed; once
+   it was busy, and nobody else may go on                  -> AGAIN: the same serve, after the pause it asks for; once
 3. the client has a part of an answer                      -> END: it cannot be taken back
 4. more output is asked for than the prompt leaves         -> LESS_OUTPUT: the same serve, with less; once
 5. another replica can be asked, and might answer          -> REPLICA
@@ -23,7 +24,14 @@ from enum import Enum
 import msgspec
 
 from stoker.domain.dialect import Endpoint
-from stoker.domain.errors import UNREACHABLE, ClientError, OutputLimitTooHigh, StokerError, UpstreamError
+from stoker.domain.errors import (
+    UNREACHABLE,
+    CapacityError,
+    ClientError,
+    OutputLimitTooHigh,
+    StokerError,
+    UpstreamError,
+)
 from stoker.domain.serve import FallbackCause, Serve
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.decide.dialects import dialect_for
@@ -77,6 +85,10 @@ class Standing(msgspec.Struct):
     """Less output was asked for already, or cannot be."""
     was_unreachable: bool = False
     """It was asked again already because it could not be reached."""
+    must_go_on: bool = False
+    """Tools have run for its answer, and it has not begun the next part."""
+    was_busy: bool = False
+    """It was asked again already because it was busy."""
 
 
 def after_failure(error: StokerError, at: Standing, exit_code: str = "") -> Next:
@@ -85,6 +97,8 @@ def after_failure(error: StokerError, at: Standing, exit_code: str = "") -> Next
         return Next.REPAIR  # 1
     is_unreachable = error.code == UNREACHABLE and isinstance(error, UpstreamError)
     if is_unreachable and not at.was_unreachable and not at.has_replica:
+        return Next.AGAIN  # 2
+    if is_busy(error) and at.must_go_on and not at.was_busy:
         return Next.AGAIN  # 2
     if at.has_begun:
         return Next.END  # 3
@@ -95,6 +109,11 @@ def after_failure(error: StokerError, at: Standing, exit_code: str = "") -> Next
     if at.has_next and moves_on(error, at.candidate.causes, exit_code):
         return Next.CANDIDATE  # 6
     return Next.END  # 7
+
+
+def is_busy(error: StokerError) -> bool:
+    """Whether the serve refused the request for now."""
+    return isinstance(error, CapacityError) and error.code == "upstream_busy"
 
 
 def leaves(error: StokerError, at: Standing) -> bool:

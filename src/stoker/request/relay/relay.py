@@ -221,9 +221,9 @@ class Relay:
     """Carries one request. Only the request itself awaits the result of `send`."""
 
     __slots__ = (
-        "_body", "_coding", "_connection", "_decoder", "_dialect", "_head", "_headers", "_held", "_inputs",
-        "_is_flowing", "_is_raw_stream", "_is_unusable", "_last_data", "_limits", "_loop", "_may_leave",
-        "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_refuses_empty", "_removes_usage",
+        "_body", "_coding", "_connection", "_decoder", "_dialect", "_head", "_headers", "_held", "_hidden_since",
+        "_inputs", "_is_flowing", "_is_hidden", "_is_raw_stream", "_is_unusable", "_last_data", "_limits", "_loop",
+        "_may_leave", "_on_flowing", "_opening", "_outcome", "_pool", "_reader", "_refuses_empty", "_removes_usage",
         "_requires_answer", "_sent", "_size", "_target", "_timer", "is_complete", "received", "reply", "retry_after",
         "translator", "upstream_status", "usage",
     )  # fmt: skip
@@ -269,7 +269,9 @@ class Relay:
         """Decodes the reply; None: it comes uncompressed, or passes as it is."""
         self._is_unusable = False
         """Whether the whole reply came, and is no answer."""
-        self._last_data = self._sent = 0.0
+        self._last_data = self._sent = self._hidden_since = 0.0
+        self._is_hidden = False
+        """Of the last data nothing went to the client."""
         self._timer: asyncio.TimerHandle | None = None
 
     def refuse_empty(self) -> None:
@@ -440,6 +442,10 @@ class Relay:
             wire.write(out)
             if wire.is_paused:
                 self._wait_for_client(wire)
+            self._is_hidden = False
+        elif not self._is_hidden:
+            self._is_hidden = True
+            self._hidden_since = self._last_data
         if reader.error is not None:
             if self._rejection is None and reader.includes_error:  # that was the one error event
                 self.reply.exchange.close_after()
@@ -546,6 +552,8 @@ class Relay:
         if ends and silent >= (max(stall, self._limits.unread) if wire.is_paused else stall):
             self.end_with(faults.unread(silent) if wire.is_paused else faults.stalled(silent))
             return
+        if self._is_hidden:  # the serve goes on, but nothing of it is for the client
+            silent = self._loop.time() - self._hidden_since
         if keep_alive > 0 and silent >= keep_alive and self._is_flowing and not wire.is_paused:
             self.reply.ping()
         self._arm()

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 
-def write(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True, make_parents: bool = False) -> None:
+def write(
+    path: Path,
+    content: bytes,
+    mode: int = 0o600,
+    *,
+    owner: tuple[int, int] | None = None,
+    is_synced: bool = True,
+    make_parents: bool = False,
+    before_replace: Callable[[], None] | None = None,
+) -> None:
     """Replace the file at `path`. `make_parents`: missing directories are made, with mode 0700.
 
-    `is_synced`: when this returns, the new file survives a power cut. Raises OSError; the old file is unchanged then.
+    `owner`: its user and group; None: those of this process. `is_synced`: when this returns, the new file survives a
+    power cut. `before_replace` is called when the new file is complete. Raises OSError, and what `before_replace`
+    raises; the old file is unchanged then.
     """
     if make_parents:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = write_draft(path, content, mode, is_synced=is_synced)
+    draft = write_draft(path, content, mode, owner=owner, is_synced=is_synced)
     try:
+        if before_replace is not None:
+            before_replace()
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
@@ -39,12 +53,17 @@ def replace_text(path: Path, text: str) -> Path | None:
     return kept
 
 
-def write_draft(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True) -> Path:
+def write_draft(
+    path: Path, content: bytes, mode: int = 0o600, *, owner: tuple[int, int] | None = None, is_synced: bool = True
+) -> Path:
     """Write a new hidden file beside `path`, complete, for the caller to rename or link there. Raises OSError."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as file:
+            made = os.fstat(handle)
+            if owner is not None and owner != (made.st_uid, made.st_gid):
+                os.fchown(handle, *owner)
             os.fchmod(handle, mode)  # whatever the umask is
             file.write(content)
             file.flush()

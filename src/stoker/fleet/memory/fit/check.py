@@ -18,11 +18,14 @@ from stoker.blocking import StillBlocked, waited_for
 from stoker.domain import figures
 from stoker.domain.errors import UnreadableModel
 from stoker.domain.serve import AUTO_LAYERS, SPECULATIVE_WORDS, Serve, Slot, joined_slot
+from stoker.engines.masks import can_use
 from stoker.engines.registry import engine_of
 from stoker.fleet.memory import host as memory_of_host
 from stoker.fleet.memory.devices import Accounting, Device, DeviceProbe, chosen
 from stoker.fleet.memory.fit import gguf, hf_config, rules, trained
 from stoker.fleet.memory.fit.estimate import (
+    GIB,
+    MIB,
     Estimate,
     FitAnswer,
     FitPlan,
@@ -84,6 +87,8 @@ class FitReport:
     """What is loaded beside the weights, and its bytes, which are among theirs."""
     caution: str = ""
     """What comes of a context above what the model was trained for; empty: it is not above it."""
+    crowding: str = ""
+    """What the engine may fill main memory with later on; empty: there is room for it."""
 
     @property
     def needed(self) -> int:
@@ -108,10 +113,45 @@ def read(model: str) -> Shape:
 
 
 def devices_for(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> list[Device]:
-    """Which of the machine's devices the serve would use; none: main memory."""
+    """Which of the machine's devices the serve would use; none: main memory. Of devices whose drivers do not show their
+    size, each has its part of the `memory` of serve or slot.
+
+    1. those that its slot names, all without names
+    2. of these those that its engine is built for, if that is known and any are
+    3. else those of one vendor, which most builds are for: that with the most memory, unless the slot names the vendors
+    """
     if engine_of(serve.engine).on_processors(serve):
         return []
-    return chosen(devices, slot.devices if slot is not None else ())
+    words = slot.devices if slot is not None else ()
+    named = chosen(devices, words)  # 1
+    if (declared := _declared(serve, slot)) is not None:
+        each = declared // max(1, len(named))
+        named = [replace(one, total=each) if one.total is None else one for one in named]
+    apis = engine_of(serve.engine).computes_with(serve)
+    if apis is not None:
+        return [device for device in named if can_use(device.vendor, apis)] or named  # 2
+    vendors = dict.fromkeys(device.vendor for device in named)
+    if len(vendors) < 2 or not all(word.isdigit() for word in words):
+        return named
+    largest = max(vendors, key=lambda vendor: sum(one.total or 0 for one in named if one.vendor == vendor))
+    return [device for device in named if device.vendor == largest]  # 3
+
+
+def why_unused(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> str:
+    """Which of the devices that its slot names are not counted, and why; empty: all are."""
+    used = devices_for(serve, slot, devices)
+    counted = {one.uuid for one in used}
+    named = chosen(devices, slot.devices if slot is not None else ())
+    unused = [f"{one.vendor}:{one.index} ({one.name})" for one in named if one.uuid not in counted]
+    if not used or not unused:
+        return ""
+    title, apis = engine_of(serve.engine).title, engine_of(serve.engine).computes_with(serve)
+    if apis is not None:
+        return f"{', '.join(unused)}: {title} as it is built here ({', '.join(sorted(apis))}) cannot use it"
+    return (
+        f"{', '.join(unused)}: most builds of {title} use devices of one vendor only; if yours uses them together, "
+        "name them in `devices` of the slot, like `nvidia:0`"
+    )
 
 
 def plan_of(serve: Serve, shape: Shape, devices: int) -> FitPlan:
@@ -223,8 +263,24 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
         smaller=_smaller(shape, plan, used, room) if room is not None and is_short else None,
         caution=trained.caution(serve, most) if (most := trained.excess(serve)) is not None else "",
         proposals=tuple(proposals(shape, plan, room, _host_room(main))) if room is not None and is_short else (),
-        beside=_beside(plan, shape),
+        beside=_beside(plan, shape), crowding=_crowding(serve, found, main),
     )  # fmt: skip
+
+
+def _crowding(serve: Serve, found: Estimate, main: HostMemory) -> str:
+    """No reason not to start: prompts fill that cache one after the other, and most people never fill it."""
+    most = engine_of(serve.engine).prompt_cache(serve)
+    if main.available is None or not most:
+        return ""
+    left = max(0, main.available - found.host.total)
+    if most <= left:
+        return ""
+    half = left // 2
+    size = f"{half // GIB}GiB" if half >= GIB else f"{half // MIB}MiB"
+    return (
+        f"its cache of earlier prompts may grow to {figures.size(most)} of main memory, where {figures.size(left)} are "
+        f'left: `kv_offload = "{size}"` limits it'
+    )
 
 
 def _experts(shape: Shape, plan: FitPlan, room: int, host_room: int | None) -> int:
@@ -379,7 +435,7 @@ def choose_context(
     if not plan.devices and room is not None and host is not None:
         room = min(room, host)
     if room is None:
-        advice = "give its size as `memory` of the slot, or set `context`"
+        advice = "give the serve a `memory`, what it may take, or set `context`"
         return ContextChoice(
             None, shape.context, f'{name} has `context = "auto"`, and memory is unknown: {advice}'
         )  # 1

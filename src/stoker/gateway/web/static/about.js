@@ -1,7 +1,7 @@
 // What runs here, what is wrong with it, and what it is made of.
 import { ask } from "./api.js";
 import { Copy } from "./code_block.js";
-import { clock, seconds } from "./format.js";
+import { clock, seconds, upper } from "./format.js";
 import { html, signal, useEffect, useState } from "./kit.js";
 import { now, status } from "./live.js";
 import { Ago, Facts, Problem } from "./parts.js";
@@ -61,7 +61,7 @@ function Health({ found }) {
     ${found && !wrong.length && html`<p class="note good">None: the configuration and this machine are as they should be.</p>`}
     ${wrong.map((one, index) => html`<div key=${index} class=${`note finding ${one.health === "fail" ? "bad" : "warn"}`}>
       <p><strong>${one.health === "fail" ? "Problem" : "Warning"}, ${one.part}:</strong> ${one.detail}</p>
-      ${one.fix && html`<p>${capital(one.fix)}.</p>`}
+      ${one.fix && html`<p>${upper(one.fix).replace(/\.$/, "")}.</p>`}
       ${one.next && html`<p class="command"><code>${one.next}</code> <${Copy} text=${one.next} what=${`the command ${one.next}`} /></p>`}</div>`)}
     ${fine.length > 0 && html`<details class="twin"><summary>${fine.length} parts are fine</summary>
       <ul class="checks">${fine.map((one) => html`<li key=${one.part}><span class="sign" aria-hidden="true">✓</span><span><b>${one.part}</b> <span class="dim">${one.detail}</span></span></li>`)}</ul></details>`}
@@ -71,10 +71,6 @@ function Health({ found }) {
 /** The doctor sums up what the configuration's check says line by line. */
 function isToldAlready(finding, { problems, warnings }) {
   return finding.part === "configuration" && (problems.length > 0 || warnings.length > 0);
-}
-
-function capital(text) {
-  return text.slice(0, 1).toUpperCase() + text.slice(1).replace(/\.$/, "");
 }
 
 const DOCUMENTS = [

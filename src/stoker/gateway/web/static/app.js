@@ -16,6 +16,7 @@ import { place } from "./place.js";
 import { Results } from "./results.js";
 import { Keys } from "./keys.js";
 import { KeyMaking } from "./key_making.js";
+import { hasTools, Tools } from "./tools.js";
 
 const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions", "swaps"] },
@@ -25,6 +26,7 @@ const PAGES = [
   { path: "routing", title: "Routing", show: Routing, topics: [] },
   { path: "results", title: "Results", show: Results, topics: ["results"], titled: (rest) => (rest.startsWith("compare/") ? "Compare" : rest) },
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
+  { path: "tools", title: "Tools", show: Tools, topics: [], get isTab() { return hasTools(); } },
   { path: "playground", title: "Playground", show: Playground, topics: ["decisions"], isOffered: () => mayCall.value },
   { path: "about", title: "About", show: About, topics: [] },
   { path: "docs", title: "Documentation", show: Docs, topics: [], isTab: false, guide: null },
@@ -55,6 +57,7 @@ function Link() {
 function Navigation({ page }) {
   const nav = useRef(null);
   const [more, setMore] = useState("");
+  const tabs = offered.value.filter((one) => one.isTab ?? true);
   useEffect(() => {
     const box = nav.current;
     const look = () => {
@@ -66,9 +69,9 @@ function Navigation({ page }) {
     box.addEventListener("scroll", look, { passive: true });
     look();
     return () => observer.disconnect();
-  }, [offered.value.length]);
+  }, [tabs.length]);
   return html`<div class="pages" data-more=${more}><nav aria-label="Pages" ref=${nav}>
-    ${offered.value.filter((one) => one.isTab ?? true).map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}</nav></div>`;
+    ${tabs.map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}</nav></div>`;
 }
 
 function Frame() {

@@ -46,6 +46,11 @@ export function clock(at) {
   return when.toDateString() === new Date().toDateString() ? time : `${when.toLocaleDateString("en-CA")} ${time}`;
 }
 
+/** With a capital at its beginning. */
+export function upper(text) {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
 /** Serve names from a list: "a", "a and b", "a, b and c". */
 export function list(names) {
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;

@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "./kit.js";
 import { ask } from "./api.js";
 import { Cancel } from "./cancel.js";
 import { contentOf, useKept } from "./content.js";
-import { clock, seconds } from "./format.js";
+import { clock, seconds, upper } from "./format.js";
 import { inFlight, now, serves, status } from "./live.js";
 import { classOf, lasted, outcomeOf } from "./outcomes.js";
 import { Ago, Facts, Problem, Twin } from "./parts.js";
@@ -29,10 +29,6 @@ export function Request({ id }) {
   if (found.error?.status === 404) return html`${back}<h1>No request “${id}”</h1><p>${upper(found.error.message)}.</p>`;
   if (found.error) return html`${back}<h1>Request</h1><${Problem} error=${found.error} />`;
   return html`${back}<${Ended} one=${found.decision} explanation=${found.explanation} />`;
-}
-
-function upper(text) {
-  return text[0].toUpperCase() + text.slice(1);
 }
 
 function Title({ id, one, children }) {
@@ -76,6 +72,7 @@ function Links({ one }) {
   const content = useKept();
   const name = classOf(one);
   const links = [
+    one.tools?.length > 0 && html`<a href=${address("tools")}>The tools that ran for it</a>`,
     content.has(one.id) && html`<a href=${contentOf(one.id)}>What it and its answer said</a>`,
     one.serve && html`<a href=${address("serves", [one.serve])}>The serve ${one.serve}</a>`,
     one.serve && html`<a href=${address("requests", [], { serve: one.serve })}>Its other requests</a>`,

@@ -34,7 +34,7 @@ from stoker.domain.answer import (
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.domain.prompt import RESULTS, SOURCES, Prompt, Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, WebPage
 from stoker.request.codec.own_replies import StreamPosition, error_event, ping
 from stoker.request.codec.required_fields import response_object
@@ -370,7 +370,7 @@ class ResponsesAnswerWriter:
         place = {"item_id": item["id"], "output_index": at}
         out = self._event("response.output_item.added", output_index=at, item={**item, "tools": []})
         out += self._event("response.mcp_list_tools.in_progress", **place)
-        out += self._event("response.mcp_list_tools.completed", **place)
+        out += self._event(f"response.mcp_list_tools.{'failed' if listing.error else 'completed'}", **place)
         return out + self._event("response.output_item.done", output_index=at, item=item)
 
     def _whole_item(self, item: dict[str, Any]) -> bytes:
@@ -390,15 +390,17 @@ class ResponsesAnswerWriter:
             return _mcp_item(call, status)
         arguments = loose(call.arguments.encode())
         said: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
-        action: dict[str, Any]
+        action: dict[str, Any] = {"type": "open_page", "url": str(said.get("url", ""))}
+        more: dict[str, Any] = {}
         if call.kind is ServerToolKind.SEARCH:
             query = str(said.get("query", ""))
-            sources = [{"type": "url", "url": page.url} for page in call.pages]
-            action = {"type": "search", "query": query, "queries": [query], "sources": sources}
-        else:
-            action = {"type": "open_page", "url": str(said.get("url", ""))}
+            action = {"type": "search", "query": query, "queries": [query]}
+            if SOURCES in self._context.prompt.include:
+                action["sources"] = [{"type": "url", "url": page.url} for page in call.pages]
+            if RESULTS in self._context.prompt.include and not status:
+                more["results"] = [{"url": one.url, "title": one.title, "snippet": one.text} for one in call.pages]
         status = status or ("failed" if call.error else "completed")
-        return {"id": f"ws_{call.id}", "type": "web_search_call", "status": status, "action": action}
+        return {"id": f"ws_{call.id}", "type": "web_search_call", "status": status, "action": action, **more}
 
     def _tool_seal(self, call: ServerCall) -> dict[str, Any]:
         kept = encode({"call": call.id, "pages": call.pages, "error": call.error}).decode()
@@ -490,7 +492,7 @@ def _listing(listing: McpListing) -> dict[str, Any]:
         for tool in listing.tools
     ]  # fmt: skip
     return {"id": f"mcpl_{listing.id}", "type": "mcp_list_tools", "server_label": listing.server, "tools": tools,
-            "error": None}  # fmt: skip
+            "error": listing.error or None}  # fmt: skip
 
 
 def _part(shape: _Shape, text: str) -> dict[str, Any]:
