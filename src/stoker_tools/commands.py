@@ -120,7 +120,8 @@ def _list_mcp(tool: Tool, json: bool, place: str) -> None:
     try:
         listed = _with_session(servers, servers.tools(tool))
     except ToolFailed as error:
-        terminal.say(f"tool '{tool.name}': {error.why}")
+        words = f"; its last words: {cleaned(error.words)}" if error.words else ""
+        terminal.say(f"tool '{tool.name}': {error.why}{words}")
         raise typer.Exit(FAILED) from None
     if json:
         terminal.emit([{"name": one.name, "description": one.description, "input_schema": one.input_schema,

@@ -29,6 +29,7 @@ def findings(settings: Settings) -> list[DoctorFinding]:
 
 def _mcp(tool: Tool, state: Path) -> DoctorFinding:
     from stoker_tools.mcp_servers import FILE, McpServers, changes, read_seen
+    from stoker_tools.result_text import cleaned
     from stoker_tools.search import ToolFailed
 
     part, servers = f"tool {tool.name}", McpServers(time.monotonic)
@@ -44,7 +45,8 @@ def _mcp(tool: Tool, state: Path) -> DoctorFinding:
         tools = asyncio.run(listed())
     except ToolFailed as error:
         fix = f"correct [tools.{tool.name}], or start what answers there"
-        return DoctorFinding(part, DoctorHealth.FAIL, error.why, fix, show)
+        words = f"; its last words: {cleaned(error.words)}" if error.words else ""
+        return DoctorFinding(part, DoctorHealth.FAIL, f"{error.why}{words}", fix, show)
     names = {one.name for one in tools}
     if absent := [name for name in tool.allow if name != "*" and name not in names]:
         detail = f"the server has no tool {', '.join(absent)}"
@@ -58,6 +60,7 @@ def _mcp(tool: Tool, state: Path) -> DoctorFinding:
 
 def _tool(tool: Tool) -> DoctorFinding:
     from stoker.request.relay.public_fetcher import PublicFetcher
+    from stoker_lab.suites.sandbox.sandbox import isolation_method
     from stoker_tools.running import ToolRunner
     from stoker_tools.search import SearchQuery
     from stoker_tools.tables import ToolService
@@ -65,6 +68,10 @@ def _tool(tool: Tool) -> DoctorFinding:
     part = f"tool {tool.name}"
     if tool.kind is ToolService.FETCH:
         return DoctorFinding(part, DoctorHealth.OK, "fetches public pages that a conversation names")
+    if tool.kind is ToolService.COMMAND and not tool.network and not isolation_method().prefix:
+        detail = "no namespaces here: the program has the network, although `network` is off, and sees other processes"
+        fix = f"allow user namespaces (`unshare -r true`), or accept it: network = true in [tools.{tool.name}]"
+        return DoctorFinding(part, DoctorHealth.FAIL, detail, fix, "unshare -r true")
     runner = ToolRunner(time.monotonic, PublicFetcher())
     result = asyncio.run(runner.run(tool, SearchQuery(tool.sample, 3)))
     if result.error:

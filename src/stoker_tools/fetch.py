@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from stoker.domain.server_tools import WebPage
@@ -32,18 +34,8 @@ async def fetch(tool: Tool, url: str, lists: SearchQuery, fetcher: PublicFetcher
     """The page, as text. `lists`: the hosts that the client allows and blocks, which hold for each redirect. Raises
     ToolFailed. The caller bounds the time; on cancel no connection stays open.
     """
-
-    def check(at: PublicAddress) -> None:
-        if not is_listed(at.address(), lists):
-            raise FetchRefused(at.host, "the client's lists do not allow the host")
-
-    rules = FetchRules(tool.hosts, tool.max_bytes, _ACCEPT, check)
-    try:
-        at, answer = await fetcher.get(url, rules)
-    except FetchRefused as error:
-        raise ToolFailed("url_not_allowed", error.why) from None
-    except FetchFailed as error:
-        raise ToolFailed("url_not_accessible", error.why) from None
+    with _failures():
+        at, answer = await fetcher.get(url, _rules(tool, lists))
     if answer.status != 200:
         raise ToolFailed("too_many_requests" if answer.status == 429 else "url_not_accessible",
                          f"it answered HTTP {answer.status}")  # fmt: skip
@@ -51,6 +43,30 @@ async def fetch(tool: Tool, url: str, lists: SearchQuery, fetcher: PublicFetcher
         raise ToolFailed("unsupported_content_type", "it is compressed, although that was not asked for")
     title, text = await asyncio.to_thread(_text, at.address(), answer)
     return WebPage(at.address(), title, text, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+async def check_address(tool: Tool, url: str, lists: SearchQuery, fetcher: PublicFetcher) -> None:
+    """That `fetch` would ask for it. Raises ToolFailed."""
+    with _failures():
+        await fetcher.check(url, _rules(tool, lists))
+
+
+def _rules(tool: Tool, lists: SearchQuery) -> FetchRules:
+    def check(at: PublicAddress) -> None:
+        if not is_listed(at.address(), lists):
+            raise FetchRefused(at.host, "the client's lists do not allow the host")
+
+    return FetchRules(tool.hosts, tool.max_bytes, _ACCEPT, check)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except FetchRefused as error:
+        raise ToolFailed("url_not_allowed", error.why) from None
+    except FetchFailed as error:
+        raise ToolFailed("url_not_accessible", error.why) from None
 
 
 def _text(url: str, answer: ResponseReader) -> tuple[str, str]:

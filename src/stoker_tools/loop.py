@@ -17,7 +17,8 @@ When all have ended:
 9. rounds, calls or time are used up           -> the model is asked once more, without tools
 10. else                                       -> the model is asked once more
 
-So a request has at most `max_rounds` + 1 rounds, and `max_calls` calls that run.
+So a request has at most `max_rounds` + 1 rounds, and `max_calls` calls that run. What the client has approved runs
+before the first round, by 1, 2 and 4 to 6, and counts as uses and calls of the request.
 """
 
 from __future__ import annotations
@@ -140,11 +141,19 @@ class ToolLoop:
 
     def on_round(self, calls: Sequence[ToolCall], has_client_calls: bool) -> list[Command]:
         """The model has answered with these calls of the functions offered: at least one."""
-        assert not self._running
         assert not self.is_last
         self.rounds += 1
-        self.results = []
         self._has_client_calls = has_client_calls
+        return self._start(calls, are_approved=False)
+
+    def on_approved(self, calls: Sequence[ToolCall]) -> list[Command]:
+        """Before the model is asked: the client has approved these calls. Their ids are those of its approvals."""
+        assert not self.rounds
+        return self._start(calls, are_approved=True)
+
+    def _start(self, calls: Sequence[ToolCall], are_approved: bool) -> list[Command]:
+        assert not self._running
+        self.results = []
         commands: list[Command] = []
         running: dict[tuple[str, str], str] = {}
         for asked in calls:
@@ -157,7 +166,8 @@ class ToolLoop:
             self.results.append((asked, call))
             key = asked.name, argument or ""
             refusal = TOO_LONG[tool.kind] if is_too_long else self._refusal(tool, self._group(asked.name), argument)
-            call.is_waiting = tool.needs_approval and not refusal
+            call.is_waiting = tool.needs_approval and not refusal and not are_approved
+            call.approval = asked.id if are_approved else ""
             if not call.is_waiting:
                 commands.append(Begin(call))
             if refusal:
@@ -207,6 +217,8 @@ class ToolLoop:
         return UNAVAILABLE if self._seconds >= self._bounds.max_time else ""
 
     def _follow(self) -> Command:
+        if not self.rounds:
+            return Ask(is_last=False)
         if self._has_client_calls:
             return Finish(StopReason.CALLS)  # 7
         if self._waits_for_approval:

@@ -77,6 +77,15 @@ class McpAnswer(NamedTuple):
     is_granted: bool
 
 
+NONCE = 16
+"""Characters of the id of a request for approval before what proves whose it is."""
+
+
+def approval_text(nonce: str, caller: str, server: str, name: str, arguments: str) -> str:
+    """What is signed of a request for approval: who asked for which call."""
+    return msgspec.json.encode([nonce, caller, server, name, object_of(arguments)], order="sorted").decode()
+
+
 def of_responses(tool: Fields, where: str) -> tuple[McpRequest, tuple[str, ...]]:
     """And what nobody heeds. Raises ClientError 400."""
     approval = tool.get("require_approval")
@@ -162,11 +171,15 @@ def read_history(items: list[Any]) -> McpHistory:
             continue
         asked = requests.get(id)
         if asked is None:
-            raise ClientError(f"MCP approval request '{id[:100]}' not found", code="approval_not_found", param="input")
+            raise approval_not_found(id)
         server, name = str(asked.get("server_label")), str(asked.get("name"))
         answers[id] = McpAnswer(id, server, name, str(asked.get("arguments") or "{}"), given.get("approve") is True)
     listed = frozenset(str(one.get("server_label")) for one in of_kind.get("mcp_list_tools", ()))
     return McpHistory(listed, answers, done)
+
+
+def approval_not_found(id: str) -> ClientError:
+    return ClientError(f"MCP approval request '{id[:100]}' not found", code="approval_not_found", param="input")
 
 
 def call_of(item: Fields, history: McpHistory, results: Mapping[str, ServerCall]) -> ServerCall | None:

@@ -28,15 +28,20 @@ from mcp.shared.message import SessionMessage
 from stoker.domain.server_tools import McpTool
 from stoker.fleet.process.environment import child_environment
 from stoker.http.tls_contexts import tls_contexts
+from stoker_tools.result_text import MCP_DESCRIPTION, cleaned, shortened
 from stoker_tools.search import CONNECT_WITHIN, ToolFailed
 from stoker_tools.tables import Tool
 
-for _name in ("mcp", "httpx2"):  # what they log may hold what was said
+for _name in ("mcp", "mcp_types", "client", "httpx2", "httpcore2"):  # what they log may hold what was said
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 MOST_TOOLS, MOST_PAGES, LARGEST_SCHEMA = 200, 20, 32 * 2**10
 CLOSE_WITHIN = 2.0
 """Seconds that a program has to end once its input is closed."""
+CLOSE_LIMIT = 3 * CLOSE_WITHIN
+RESUME_AFTER = 1.0
+"""Seconds before a stream that broke off is asked for again, whatever the server says."""
+_TEXTS = ("description", "title", "$comment")
 _LAST_WORDS = 400
 _OF_THE_CALL = (types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.INTERNAL_ERROR)
 """Errors after which a session over HTTP goes on. After others the server may know it no more: the next call opens a
@@ -66,11 +71,12 @@ class McpSession:
             raise
 
     async def close(self) -> None:
+        """Returns after CLOSE_LIMIT even if it has not ended."""
         self._ending.set()
         self.is_broken = True
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait([self._task])
+            await asyncio.wait([self._task], timeout=CLOSE_LIMIT)
 
     async def list_tools(self) -> list[McpTool]:
         """Raises ToolFailed."""
@@ -80,7 +86,7 @@ class McpSession:
         for _ in range(MOST_PAGES):
             try:
                 page = await self._client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            except MCPError as error:
+            except Exception as error:
                 raise self._refused(error, "it does not list its tools") from None
             found += (tool for one in page.tools if (tool := _tool(one)) is not None)
             cursor = page.next_cursor
@@ -89,19 +95,26 @@ class McpSession:
         return found[:MOST_TOOLS]
 
     async def call(self, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-        """What the tool said, and whether it failed. Raises ToolFailed. On cancel the server is told."""
+        """What the tool said, and whether it failed. Raises ToolFailed. On cancel the server is told.
+
+        Not by the SDK's `call_tool`: that checks the answer against patterns of the server, which may take for ever.
+        """
         assert self._client is not None
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
+        request = types.CallToolRequest(params=params)
         try:
-            result = await self._client.call_tool(name, arguments)
-        except MCPError as error:
+            result = await self._client.session.send_request(request, types.CallToolResult)
+        except Exception as error:
             raise self._refused(error, "the call failed") from None
         text = "\n".join(_text(block) for block in result.content)
         if not text and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False)
         return text, result.is_error
 
-    def _refused(self, error: MCPError, what: str) -> ToolFailed:
-        """Only the code: the message may have anything in it of the request."""
+    def _refused(self, error: Exception, what: str) -> ToolFailed:
+        """Only the code, or the type: the message may have anything in it of the request or of the answer."""
+        if not isinstance(error, MCPError):
+            return ToolFailed("unavailable", f"{what}: its answer does not keep to MCP ({type(error).__name__})")
         is_program = self.tool.command is not None
         if error.code == types.CONNECTION_CLOSED or (not is_program and error.code not in _OF_THE_CALL):
             self.is_broken = True
@@ -123,7 +136,7 @@ class McpSession:
         except Exception as error:
             self.is_broken = True
             if not ready.done():
-                ready.set_exception(ToolFailed("unavailable", self._why(error)))
+                ready.set_exception(ToolFailed("unavailable", self._why(error), self._last_words()))
         finally:
             self.is_broken = True
 
@@ -134,10 +147,12 @@ class McpSession:
             return f"its command cannot be started ({error.strerror})"
         if isinstance(error, ToolFailed):
             return error.why
-        words = b"".join(self._words)[-_LAST_WORDS:].decode("utf-8", "replace").strip()
-        said = f"; its last words: {words.splitlines()[-1]}" if words else ""
         kind = f"MCP error {error.code}" if isinstance(error, MCPError) else type(error).__name__
-        return f"no session could be opened ({kind}){said}"
+        return f"no session could be opened ({kind})"
+
+    def _last_words(self) -> str:
+        words = b"".join(self._words)[-_LAST_WORDS:].decode("utf-8", "replace").strip()
+        return words.splitlines()[-1] if words else ""
 
     # -- transports ----------------------------------------------------------------------------------------------------
 
@@ -240,7 +255,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 class _BoundedTransport(httpx2.AsyncBaseTransport):
     """Answers that are one document have at most so many bytes, and none is compressed. The SDK bounds each event of a
-    stream itself.
+    stream itself. No stream is open beside the calls: what the server would say there is of no use, and the SDK asks
+    for it again as often as the server wants.
     """
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, most: int) -> None:
@@ -248,7 +264,15 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         self._most = most
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self._inner.handle_async_request(request)
+        if request.method == "GET":
+            if "last-event-id" not in request.headers:
+                return httpx2.Response(405, request=request)
+            await asyncio.sleep(RESUME_AFTER)
+        try:
+            async with asyncio.timeout(CLOSE_WITHIN if request.method == "DELETE" else None):
+                response = await self._inner.handle_async_request(request)
+        except TimeoutError:
+            raise httpx2.ReadTimeout("no answer to the end of the session", request=request) from None
         if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
             await response.aclose()
             raise httpx2.RemoteProtocolError("it is compressed, although that was not asked for")
@@ -277,12 +301,30 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 def _tool(given: types.Tool) -> McpTool | None:
-    """None: it is too large to be offered."""
-    schema: dict[str, Any] = given.input_schema
-    if len(given.name) > 256 or len(json.dumps(schema)) > LARGEST_SCHEMA:
+    """None: it is too large to be offered, or its name cannot be shown."""
+    if len(given.name) > 256 or not given.name.isprintable():
         return None
+    try:
+        if len(json.dumps(given.input_schema)) > LARGEST_SCHEMA:
+            return None
+        schema = _cleaned_schema(given.input_schema)
+    except RecursionError:
+        return None
+    description = shortened(cleaned(given.description or ""), MCP_DESCRIPTION)
     hints = given.annotations
-    return McpTool(given.name, given.description or "", schema, hints is not None and hints.read_only_hint is True)
+    return McpTool(given.name, description, schema, hints is not None and hints.read_only_hint is True)
+
+
+def _cleaned_schema(part: Any) -> Any:
+    """Without what a reader does not see in the texts for models. Names and values are the server's own."""
+    if isinstance(part, list):
+        return [_cleaned_schema(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        name: cleaned(value) if name in _TEXTS and isinstance(value, str) else _cleaned_schema(value)
+        for name, value in part.items()
+    }
 
 
 def _text(block: Any) -> str:

@@ -79,7 +79,7 @@ from stoker_tools.loop import (
     Run,
     ToolLoop,
 )
-from stoker_tools.mcp_declared import McpFunction, object_of
+from stoker_tools.mcp_declared import NONCE, McpAnswer, McpFunction, approval_not_found, approval_text, object_of
 from stoker_tools.reading import AnswerSoFar, RoundReader, visible
 from stoker_tools.result_text import cut_results, model_text
 from stoker_tools.running import CallResult, ToolRunner
@@ -89,8 +89,6 @@ from stoker_tools.tables import LoopLimits, Missing, Tool
 _DIALECTS = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
 _STATUS = {"url_not_allowed": 400, "too_many_requests": 429}
 """Of calls that fail without a model. Others are 502."""
-MOST_APPROVED = 200
-"""Results of approved calls that are kept."""
 _LEAST_RESULT = 400
 """Characters of a result that are still worth reading."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -136,8 +134,6 @@ class ServerTools(ToolPlanner):
         self.runner = runner
         self.upstream_client = upstream_client
         self.keep_alive = keep_alive
-        self.approved: dict[tuple[str, str, str, bytes], CallResult] = {}
-        """What came of the last calls that clients approved."""
 
     async def prepare(self, request: PlannedRequest, candidates: Candidates) -> PreparedRequest | PlannedAnswer | None:
         """See the base. Raises ClientError 400 `server_tool_missing`, `mcp_server_unknown`, `tool_name_taken`."""
@@ -152,40 +148,51 @@ class ServerTools(ToolPlanner):
         declared = await context.process(read_declared, dialect, request.body)
         if not declared.tools and not declared.has_calls:
             return None
+        able = tuple(one for one in plan if one.serve.name in runs_them)
+        for_able = PreparedRequest(request.fields, request.body, Candidates(able, candidates.hooks))
+        asks_servers = any(one.mcp is not None for one in declared.tools)
+        approved = [answer for answer in declared.history.answers.values() if asks_servers and answer.is_granted]
+        if approved:  # who asked for approval gets it, and nobody else
+            foreign = next((answer for answer in approved if not self._asked_for(answer, request.caller)), None)
+            if foreign is not None and able:
+                return for_able
+            if foreign is not None:
+                raise approval_not_found(foreign.id)
+            plan = tuple(one for one in plan if one.serve.name not in runs_them)
+            runs_them = frozenset()
         offers = self._offers(request.caller, declared)
         servers = self._servers(request.caller, declared)
+        taken = declared.functions
         try:
             self._check_missing(request.caller, dialect, declared, offers, servers)
-        except ClientError:
+            by_name = {_function_name(kind, dialect, taken): offer for kind, offer in offers.items()}
+            listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
+        except ClientError as error:
             if plan[0].serve.name not in runs_them:
-                raise
-            # Who cannot run them and would be asked next would invent what they say.
-            able = tuple(one for one in plan if one.serve.name in runs_them)
-            return PreparedRequest(request.fields, request.body, Candidates(able, candidates.hooks))
-        is_offered = bool(offers or servers)
-        if not is_offered and not declared.has_calls:
-            return None
-        taken = declared.functions
-        by_name = {_function_name(kind, dialect, taken): offer for kind, offer in offers.items()}
-        names = FunctionNames({offer.tool.answers: name for name, offer in by_name.items()})
-        if servers:
-            try:
-                listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
-            except McpUnavailable as error:
-                if dialect is not Dialect.RESPONSES or not endpoint.generates:
+                if not isinstance(error, McpUnavailable) or dialect is not Dialect.RESPONSES or not endpoint.generates:
                     raise
                 prompt, _ = await context.process(read_prompt, dialect, request.body)
                 prompt.stream = bool(request.fields.stream)
                 prompt.echoed["tools"] = without_secrets(declared.fields["tools"])
                 writer = formatter.answer_writer(prompt, context.decision.id, request.fields.model)
                 return PlannedAnswer(partial(_tell_unavailable, context, writer, error, prompt.stream))
-            context.raise_if_ended()
+            # Who cannot run them and would be asked next would invent what they say.
+            return for_able
+        context.raise_if_ended()
+        is_offered = bool(offers or servers)
+        if not is_offered and not declared.has_calls:
+            return None
+        names = FunctionNames({offer.tool.answers: name for name, offer in by_name.items()})
+        if servers:
             by_name |= listed
             mcp = {name: offer.mcp for name, offer in listed.items() if offer.mcp is not None}
             names = FunctionNames(names.kinds, mcp, frozenset(one.declared.name for one in servers))
         begun = BegunAnswer(self._listings(dialect, servers, names))
-        if declared.history.answers:
-            await context.run_cancellable(self._run_approved(declared, by_name, begun))
+        max_calls = _least(declared.max_calls, self.limits.max_calls)
+        bounds = LoopBounds(self.limits.max_rounds, max_calls, self.limits.max_time)
+        loop = ToolLoop({name: _offered(offer) for name, offer in by_name.items()}, bounds, _new_id)
+        if approved and endpoint.generates:
+            await context.run_cancellable(self._run_approved(request.caller, approved, by_name, loop, begun))
             context.raise_if_ended()
         results = {call.approval: call for call in begun.calls}
         written: Written = await context.process(
@@ -210,8 +217,8 @@ class ServerTools(ToolPlanner):
         if not endpoint.generates or not is_offered:
             context.notes += () if first is as_sent else notes
             return PreparedRequest(*first, Candidates(plan, candidates.hooks))
-        hooks = ToolAttempts(self, context, by_name, declared, written, bool(fields.stream), candidates.hooks, begun)
-        hooks.runs_them, hooks.notes = runs_them, notes
+        hooks = ToolAttempts(self, context, by_name, loop, written, bool(fields.stream), candidates.hooks, begun)
+        hooks.runs_them, hooks.notes, hooks.caller = runs_them, notes, request.caller
         return PreparedRequest(*first, Candidates(plan, hooks))
 
     def _runs_them(self, serve: Serve, endpoint: Endpoint) -> bool:
@@ -287,35 +294,57 @@ class ServerTools(ToolPlanner):
             for label in (offer.declared.name,)
         ]
 
-    async def _run_approved(self, declared: Declared, by_name: Mapping[str, Offer], begun: BegunAnswer) -> None:
+    async def _run_approved(
+        self,
+        caller: Caller,
+        approved: Sequence[McpAnswer],
+        by_name: Mapping[str, Offer],
+        loop: ToolLoop,
+        begun: BegunAnswer,
+    ) -> None:
         """The calls that the client has approved. One runs once: to the same request sent again, its result is given
         again.
         """
-        for answer in declared.history.answers.values():
-            offer = next(
-                (
-                    one
-                    for one in by_name.values()
-                    if one.mcp is not None and (one.mcp.server, one.mcp.tool.name) == (answer.server, answer.name)
-                ),
-                None,
-            )
-            arguments = object_of(answer.arguments)
-            if offer is None or offer.mcp is None or arguments is None or not answer.is_granted:
-                continue
-            shown = msgspec.json.encode(arguments).decode()
-            call = ServerCall(_new_id(), ServerToolKind.MCP, shown, server=answer.server, name=answer.name)
-            call.approval = answer.id
-            key = answer.id, offer.tool.name, answer.name, msgspec.json.encode(arguments, order="sorted")
-            result = self.approved.get(key)
-            if result is None:
-                result = await self.runner.call(offer.tool, answer.name, arguments)
-                self.approved[key] = result
-                while len(self.approved) > MOST_APPROVED:
-                    del self.approved[next(iter(self.approved))]
-                begun.results.append((offer.tool, result))
-            call.pages, call.error = result.pages, result.error
-            begun.calls.append(call)
+        functions = {(one.mcp.server, one.mcp.tool.name): name for name, one in by_name.items() if one.mcp is not None}
+        calls = [
+            ToolCall(answer.id, functions[answer.server, answer.name], answer.arguments)
+            for answer in approved
+            if (answer.server, answer.name) in functions
+        ]
+        limit = asyncio.Semaphore(self.limits.parallel)
+
+        async def run(command: Run, tool: Tool) -> None:
+            call = command.call
+            async with limit:
+                result, ran_now = await self.runner.call_once(
+                    (caller.name, call.approval), tool, call.name, object_of(command.argument) or {}
+                )
+            if ran_now:
+                begun.results.append((tool, result))
+            loop.on_result(call.id, result.pages, result.error, result.seconds)
+
+        async with asyncio.TaskGroup() as group:
+            for command in loop.on_approved(calls):
+                if isinstance(command, Run):
+                    name = functions[command.call.server, command.call.name]
+                    group.create_task(run(command, by_name[name].tool))
+        begun.calls += [call for _, call in loop.results]
+
+    def approval_id(self, call: ServerCall, caller: Caller) -> str:
+        """Of a request for approval, without its prefix. It says itself that Stoker made it, for this call and caller;
+        with the prefix it has the 64 characters that an id may have.
+        """
+        nonce = call.id[:NONCE]
+        text = approval_text(nonce, caller.name, call.server, call.name, call.arguments)
+        return nonce + self.upstream_client.formatter.signer.sign("approval", text).rpartition(".")[2].rstrip("=")
+
+    def _asked_for(self, answer: McpAnswer, caller: Caller) -> bool:
+        """Whether Stoker asked this caller to approve this call."""
+        signer, (prefix, _, id) = self.upstream_client.formatter.signer, answer.id.partition("_")
+        if prefix != "mcpr":  # one id for each: what runs once is known by it
+            return False
+        text = approval_text(id[:NONCE], caller.name, answer.server, answer.name, answer.arguments)
+        return signer.fits(f"{signer.sign('approval', '').rpartition('.')[0]}.{id[NONCE:]}=", text)
 
     def text_of(self, call: ServerCall) -> str:
         """What the model reads of a call: the same each time, so that engines find it in their caches."""
@@ -463,13 +492,13 @@ class ToolAttempts:
         tools: ServerTools,
         context: RequestContext,
         offers: Mapping[str, Offer],
-        declared: Declared,
+        loop: ToolLoop,
         written: Written,
         is_streamed: bool,
         inner: AttemptHooks | None,
         begun: BegunAnswer,
     ) -> None:
-        """`offers`: by the names that the model knows."""
+        """`offers`: by the names that the model knows. `loop`: after the calls that were approved."""
         self.attempts: list[Attempt] = [] if inner is None else inner.attempts
         self.excluded: Sequence[Candidate] = () if inner is None else inner.excluded
         self.is_pinned = False
@@ -477,6 +506,7 @@ class ToolAttempts:
         """The serves that get the tools as the client declared them. Their answers are passed on as without Stoker."""
         self.notes: tuple[str, ...] = ()
         """What is said of the requests to all others."""
+        self.caller: Caller | None = None
         self._is_passed_on = False
         """To one of `runs_them`."""
         self._other_notes = context.notes
@@ -486,10 +516,7 @@ class ToolAttempts:
         self._written = written
         self._is_streamed = is_streamed
         self._inner = inner
-        limits = tools.limits
-        offered = {name: _offered(offer) for name, offer in offers.items()}
-        bounds = LoopBounds(limits.max_rounds, _least(declared.max_calls, limits.max_calls), limits.max_time)
-        self._loop = ToolLoop(offered, bounds, _new_id)
+        self._loop = loop
         self._answer = AnswerSoFar()
         self._answer.blocks += begun.blocks()
         self._first = begun.events()
@@ -611,11 +638,7 @@ class ToolAttempts:
         if self._cuts == 1 and most >= _LEAST_RESULT * len(said):
             said = cut_results(said, most)
         else:
-            for _, call in self._loop.results:
-                is_page = call.kind is ServerToolKind.FETCH
-                call.pages = []
-                call.error = call.error or ("content_too_large" if is_page else "request_too_large")
-            said = [self._tools.text_of(call) for _, call in self._loop.results]
+            said = [self._tools.text_of(_too_large(call)) for _, call in self._loop.results]
         results: list[Block] = [
             ToolResult(asked.id, [Text(text)]) for (asked, _), text in zip(self._loop.results, said, strict=True)
         ]
@@ -661,6 +684,9 @@ class ToolAttempts:
                         case Begin(call=shown):
                             self._tell(ToolBegan(self._answer.next_number, shown, self._answer.said))
                         case End(call=shown):
+                            if shown.is_waiting:
+                                assert self.caller is not None
+                                shown.id = self._tools.approval_id(shown, self.caller)
                             self._tell(ToolEnded(self._answer.next_number, shown))
                             ended.append(shown)
                         case Run():
@@ -769,6 +795,12 @@ def _offered(offer: Offer) -> OfferedTool:
     return OfferedTool(
         ServerToolKind.MCP, most, offer.tool.name, offer.mcp.server, offer.mcp.tool.name, offer.needs_approval
     )
+
+
+def _too_large(call: ServerCall) -> ServerCall:
+    """What the model reads in place of a result without room. The client has the result: the tool did run."""
+    error = "content_too_large" if call.kind is ServerToolKind.FETCH else "request_too_large"
+    return replace(call, pages=[], error=call.error or error)
 
 
 def _new_id() -> str:

@@ -30,6 +30,7 @@ _ERRORS = {
     "request_too_large": "the results are too long for this model; answer with what is known",
     "content_too_large": "the page is too long for this model; answer with what is known",
     "not_approved": "the user did not approve this call",
+    "may_have_run": "the call was cut off, and may have run",
     "tool_error": "the tool failed",
     "failed": "the tool failed",
     "unavailable": "the tool is not available at the moment",

@@ -12,10 +12,10 @@ from stoker.domain.errors import ClientError
 from stoker.domain.server_tools import ServerToolKind, WebPage
 from stoker.request.relay.public_fetcher import PublicFetcher
 from stoker_tools.command import run_command
-from stoker_tools.fetch import fetch
+from stoker_tools.fetch import check_address, fetch
 from stoker_tools.mcp_servers import McpServers, McpToolFailed, is_allowed
 from stoker_tools.result_text import fitted
-from stoker_tools.search import SearchQuery, ToolFailed, off_the_loop, search
+from stoker_tools.search import NotBegun, SearchQuery, ToolFailed, off_the_loop, search
 from stoker_tools.tables import Tool, ToolService
 
 log = logging.getLogger("stoker.tools")
@@ -47,10 +47,17 @@ class CallResult(NamedTuple):
     bytes: int
     why: str = ""
     """For the operator."""
+    has_begun: bool = True
+    """Something was, or may have been, sent to the tool."""
 
     def document(self) -> dict[str, object]:
         pages = [{"title": page.title, "url": page.url, "age": page.age, "text": page.text} for page in self.pages]
         return {"pages": pages, "error": self.error, "why": self.why, "seconds": self.seconds, "bytes": self.bytes}
+
+
+CUT_OFF = CallResult([], "may_have_run", 0.0, 0, "the client left during the call")
+MOST_ONCE = 500
+"""Results of calls that run once that are kept."""
 
 
 class ToolRunner:
@@ -68,6 +75,7 @@ class ToolRunner:
         self._now = now
         self._wall = wall
         self._fetcher = fetcher
+        self._once: dict[tuple[str, str], asyncio.Future[CallResult]] = {}
 
     def counts_of(self, tool: Tool) -> ToolCounts:
         return self.counts.setdefault(tool.name, ToolCounts())
@@ -86,6 +94,27 @@ class ToolRunner:
 
         return await self._bounded(tool, called, None)
 
+    async def call_once(
+        self, key: tuple[str, str], tool: Tool, name: str, arguments: Mapping[str, Any]
+    ) -> tuple[CallResult, bool]:
+        """As `call`, but a call of the same key does not run again: it gets what came of the first, even if that was
+        cut off. And whether it ran now.
+        """
+        running = self._once.get(key)
+        if running is not None:
+            return await asyncio.shield(running), False
+        running = self._once[key] = asyncio.get_running_loop().create_future()
+        while len(self._once) > MOST_ONCE:
+            del self._once[next(iter(self._once))]
+        result = CUT_OFF
+        try:
+            result = await self.call(tool, name, arguments)
+        finally:
+            if not result.has_begun and self._once.get(key) is running:
+                del self._once[key]
+            running.set_result(result)
+        return result, True
+
     async def by_hand(self, tool: Tool, argument: str, arguments: Mapping[str, Any]) -> CallResult:
         """One call that an operator makes. `argument`: what to search for, the address to fetch, or the tool of an MCP
         server, which gets the `arguments`. Raises ClientError: it is not to be called.
@@ -99,6 +128,8 @@ class ToolRunner:
 
     async def _pages(self, tool: Tool, query: SearchQuery) -> list[WebPage]:
         if tool.kind is ToolService.COMMAND:
+            if tool.answers is ServerToolKind.FETCH:
+                await check_address(tool, query.text, query, self._fetcher)
             return await run_command(tool, query)
         if tool.answers is ServerToolKind.FETCH:
             return [await fetch(tool, query.text, query, self._fetcher)]
@@ -108,7 +139,7 @@ class ToolRunner:
         counts, began = self.counts_of(tool), self._now()
         if counts.active >= tool.max_active:
             why = f"{tool.max_active} calls run already ([tools.{tool.name}] max_active)"
-            return self._failed(tool, counts, ToolFailed("too_many_requests", why), 0.0)
+            return self._failed(tool, counts, NotBegun("too_many_requests", why), 0.0)
         counts.active += 1
         try:
             async with asyncio.timeout(tool.timeout):
@@ -144,7 +175,7 @@ class ToolRunner:
         counts.seconds += seconds
         counts.problem = counts.last_failure = error.why
         counts.failed_at = self._wall()
-        return CallResult([], error.error, seconds, 0, error.why)
+        return CallResult([], error.error, seconds, 0, error.why, not isinstance(error, NotBegun))
 
 
 async def _fitted(pages: list[WebPage], characters: int) -> list[WebPage]:

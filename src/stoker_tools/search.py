@@ -31,10 +31,16 @@ Result = TypeVar("Result")
 class ToolFailed(Exception):
     """A call failed. `error`: the word for clients. The text is for the operator: it has nothing of the request."""
 
-    def __init__(self, error: str, why: str) -> None:
+    def __init__(self, error: str, why: str, words: str = "") -> None:
+        """`words`: what a program said before it ended. It may hold secrets: only for who tries the tool by hand."""
         super().__init__(why)
         self.error = error
         self.why = why
+        self.words = words
+
+
+class NotBegun(ToolFailed):
+    """Nothing was sent to the tool."""
 
 
 class SearchQuery(NamedTuple):

@@ -53,6 +53,7 @@ class ToolsPart(ServerPart):
     def plan(self, configuration: Configuration, before: Collection[Serve]) -> Planner | None:
         settings = configuration.settings
         self._tools = tools_of(settings)
+        self._mcp_servers.admit(self._tools.values())
         return ServerTools(
             self._tools, limits_of(settings), self._runner, self._server.upstream_client, settings.front_door.keep_alive
         )

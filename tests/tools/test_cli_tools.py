@@ -13,6 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stoker.config.load import load
+from stoker.domain.doctor_finding import DoctorHealth
+from stoker_lab.suites.sandbox import sandbox
 from stoker_tools.commands import app
 from stoker_tools.doctor import findings
 from stoker_tools.mcp_servers import FILE, write_seen
@@ -107,3 +109,14 @@ def test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at(tmp_path: Pat
     write_seen(tmp_path / "state" / "tools" / FILE, seen)
     (found,) = findings(load(path))
     assert found.detail == "the server says something else than when first seen of: add"
+
+
+def test_doctor_fails_where_a_program_would_have_a_network_that_it_was_not_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "isolation_method", lambda: sandbox.IsolationMethod((), None))
+    path = tmp_path / "stoker.toml"
+    path.write_text('[tools.own]\nkind = "command"\ncommand = "/bin/true"\nprovides = "web_search"\n')
+    (finding,) = findings(load(path))
+    assert finding.health is DoctorHealth.FAIL
+    assert "network = true in [tools.own]" in finding.fix

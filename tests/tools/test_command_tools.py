@@ -32,7 +32,7 @@ def program(text: str, provides: Provides = Provides.SEARCH, **fields: Any) -> T
 
 
 def run(tool: Tool, text: str = "tower", **lists: Any) -> CallResult:
-    runner = ToolRunner(time.monotonic, fetcher_for())
+    runner = ToolRunner(time.monotonic, fetcher_for({"a.example": ["127.0.0.1"], "inside.example": ["10.0.0.1"]}))
     return asyncio.run(runner.run(tool, SearchQuery(text, 8, **lists)))
 
 
@@ -46,6 +46,25 @@ def test_a_program_fetches_as_json_or_as_text() -> None:
     for text in ("print('plain')", 'print(\'{"content":"plain","title":""}\')'):
         (page,) = run(program(text, Provides.FETCH), "https://a.example/x").pages
         assert (page.url, page.text) == ("https://a.example/x", "plain")
+
+
+@pytest.mark.parametrize(
+    ("url", "fields", "lists"),
+    [
+        ("file:///etc/passwd", {}, {}),
+        ("-K/etc/passwd", {}, {}),
+        ("http://169.254.169.254/latest", {}, {}),
+        ("https://inside.example/", {}, {}),
+        ("https://a.example/", {"hosts": ("b.example",)}, {}),
+        ("https://a.example/", {}, {"blocked": ("a.example",)}),
+        ("https://a.example/", {}, {"allowed": ("b.example",)}),
+    ],
+)
+def test_a_program_is_run_for_no_address_that_fetch_would_refuse(
+    url: str, fields: dict[str, Any], lists: dict[str, Any]
+) -> None:
+    result = run(program("print('ran')", Provides.FETCH, **fields), url, **lists)
+    assert (result.error, result.pages) == ("url_not_allowed", [])
 
 
 @pytest.mark.parametrize(

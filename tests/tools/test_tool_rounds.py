@@ -849,6 +849,7 @@ def test_results_that_exceed_the_context_are_cut_and_the_round_is_the_last(
             stream(talk, worded("330 m")) if is_streamed else talk.reply(worded("330 m"))
             found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
             assert found["content"][-1]["text"] == "330 m"
+            assert len(found["content"][1]["content"]) == 8  # the client has what the tool found
             assert len(site.asked) == 1
 
     played()

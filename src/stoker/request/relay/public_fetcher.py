@@ -169,6 +169,15 @@ class PublicFetcher:
             at = parse_public_address(answer.location, rules.hosts, at)  # 5
         raise FetchFailed(at.host, f"it redirects more than {REDIRECTS} times")  # 5
 
+    async def check(self, url: str, rules: FetchRules) -> None:
+        """That the rules allow the address, and all of its host are public. Nothing is sent to it. Raises FetchRefused,
+        FetchFailed.
+        """
+        at = parse_public_address(url, rules.hosts)
+        if rules.check is not None:
+            rules.check(at)
+        await self._addresses(at)
+
     async def _answer(self, at: PublicAddress, rules: FetchRules) -> ResponseReader:
         reader, writer = await self._connect(at)
         answer = ResponseReader()
