@@ -47,7 +47,7 @@ def show(settings: Settings) -> dict[str, object]:
         "router": None if router is None else table(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
     }
-    none = {name: {} for name in SHIPPED_BY_NAME if name not in settings.unread}
+    none: dict[str, object] = {name: {} for name in SHIPPED_BY_NAME if name not in settings.unread}
     brought = {name: found.kind.show(value) for name, found, value in sections_of(settings)}
     return _given(shown | none | brought)
 
