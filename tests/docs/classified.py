@@ -18,7 +18,13 @@ VALIDATED = (
 ADDED = "tests/setup/test_cli_add.py::test_from_nothing_to_an_answer_and_back"
 LAUNCHED = "tests/scenarios/test_agents.py::test_an_agent_is_launched_with_nothing_of_its_own_changed"
 MCP_TOOLS = "tests/tools/test_cli_tools.py::test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at"
+PAUSED = (
+    "tests/scenarios/test_pausing.py::"
+    "test_a_model_is_away_while_a_program_runs_or_an_operator_wants_it_and_others_answer"
+)
 ELSEWHERE = {
+    'stoker pause gpu0 --reason "rendering"': PAUSED,
+    "stoker resume gpu0": PAUSED,
     "scripts/release bump 0.2.0": "tests/release/test_changelog.py::"
     "test_bump_sets_the_version_everywhere_and_refuses_before_it_writes",
     "scripts/release build": RELEASE,

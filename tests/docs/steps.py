@@ -60,8 +60,6 @@ WITH_STOKER = [
     Step("stoker slot switch big --dry-run", "would ask"),
     Step("stoker slot switch big", "big is ready"),
     Step("stoker serves status", "big"),
-    Step('stoker pause gpu0 --reason "rendering"', "paused: gpu0"),
-    Step("stoker resume gpu0", "resumed: gpu0"),
     Step("stoker top", "big"),
     Step("stoker decisions --follow", "served", ends=True),
     Step("stoker explain REQUEST_ID", "served", replaced=("REQUEST_ID", "{request}")),

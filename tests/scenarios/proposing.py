@@ -304,6 +304,11 @@ ELSEWHERE = {
     "test_a_stoker_of_another_configuration_is_not_asked_about_the_new_model",
     "stoker stage SOURCE --as NAME": "tests/setup/test_cli_stage.py::test_another_name_is_given_as_proposed",
     "stoker stage SOURCE --as NAME.gguf": "tests/setup/test_cli_stage.py::test_another_name_is_given_as_proposed",
+    "stoker pause": "tests/scenarios/test_pausing.py::"
+    "test_a_model_is_away_while_a_program_runs_or_an_operator_wants_it_and_others_answer",
+    "stoker resume": "tests/scenarios/test_pausing.py::"
+    "test_a_model_is_away_while_a_program_runs_or_an_operator_wants_it_and_others_answer",
+    "stoker resume 1": "tests/cli/test_cli_pause.py::test_resume_says_what_stays_paused_for_a_program",
     "stoker tools list": "tests/tools/test_cli_tools.py::"
     "test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at",
     "stoker tools list 1": "tests/tools/test_cli_tools.py::"

@@ -17,7 +17,7 @@ from tests.tools.tool_stage import mcp_server
 from stoker_lab.testing.script.script import Script
 
 SERVES = ("chat", "messages", "responses")
-URL = "https://pages.example/tower"
+URL = "https://1.1.1.1/tower"  # public; the program that fetches it asks nobody
 SAID = f"It is 330 m tall, says {URL}."
 SUM = "the sum is 3"
 ADD, READ = "Add them.", f"Read {URL}, please."

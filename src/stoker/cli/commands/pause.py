@@ -45,8 +45,9 @@ def pause(
         terminal.emit({"paused": paused, "running": [one.name for one in running]})
         return
     rest = f"; {_names(running)} still ends its requests" if running else ""
-    name = "" if slot is None else f" {slot}"
-    terminal.say(f"paused: {_shown(paused) or 'nothing'}{rest}; `stoker resume{name}` ends that")
+    place = options.same_place(config, state)
+    command = f"stoker resume{place}" if slot is None else f"stoker resume {slot}{place}"
+    terminal.say(f"paused: {_shown(paused) or 'nothing'}{rest}; `{command}` ends that")
 
 
 def resume(

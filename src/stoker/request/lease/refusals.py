@@ -33,7 +33,8 @@ def slot_paused(state: ServeState) -> StokerError:
     is_operator = PauseCause.OPERATOR in slot.pauses
     name = slot.slot.name
     where = f"serve '{state.name}'" if name.startswith("~") else f"slot '{name}' of serve '{state.name}'"
-    end = f"`stoker resume{'' if name.startswith('~') else f' {name}'}` ends that" if is_operator else "it comes back"
+    command = "stoker resume" if name.startswith("~") else f"stoker resume {name}"
+    end = f"`{command}` ends that" if is_operator else "it comes back"
     text = f"{where} is paused: {slot.pause_reason}; {end}"
     return CapacityError(text, code=SLOT_PAUSED, retry_after=60.0 if is_operator else 15.0)
 
