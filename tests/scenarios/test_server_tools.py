@@ -17,10 +17,11 @@ from tests.tools.tool_stage import mcp_server
 from stoker_lab.testing.script.script import Script
 
 SERVES = ("chat", "messages", "responses")
-URL = "https://1.1.1.1/tower"  # public; the program that fetches it asks nobody
+URL = "https://pages.example/tower"
+PUBLIC = "https://1.1.1.1/tower"  # the program that fetches it asks nobody
 SAID = f"It is 330 m tall, says {URL}."
 SUM = "the sum is 3"
-ADD, READ = "Add them.", f"Read {URL}, please."
+ADD, READ = "Add them.", f"Read {PUBLIC}, please."
 PAGE = [sys.executable, "-I", "-S", "-c", "print('It is 330 m tall.')"]
 PAGES = f"""[tools.pages]
 kind = "command"
@@ -29,7 +30,7 @@ provides = "web_fetch"
 """
 ANSWERS = (
     {"when": ADD, "blocks": [{"type": "call", "name": "desk__add", "arguments": {"a": 1, "b": 2}}]},
-    {"when": READ, "blocks": [{"type": "call", "name": "web_fetch", "arguments": {"url": URL}}]},
+    {"when": READ, "blocks": [{"type": "call", "name": "web_fetch", "arguments": {"url": PUBLIC}}]},
     {"blocks": [{"type": "call", "name": "web_search", "arguments": {"query": "tower"}}]},
     {"blocks": [{"type": "text", "text": SAID}]},
 )
@@ -42,6 +43,8 @@ def shared() -> Iterator[Plane]:
         desk = f'[tools.desk]\nkind = "mcp"\nurl = "{address}"\nallow = ["add"]\n'
         with running(site.configuration, PAGES, desk, *serves, keeps_engines=True) as plane:
             yield plane
+            plane.config.write_text(plane.config.read_text().replace(desk, ""))
+            assert plane.admin("reload")[0] == 200, "it ends the session of the MCP server"
 
 
 def _openai(plane: Plane) -> openai.OpenAI:
@@ -87,7 +90,7 @@ def test_messages_fetch(plane: Plane, model: str, is_streamed: bool) -> None:
             answer = client.messages.create(**asked, tools=tools)
     call, result, text = answer.content
     assert call.type == "server_tool_use"
-    assert call.input == {"url": URL}
+    assert call.input == {"url": PUBLIC}
     assert result.type == "web_fetch_tool_result"
     assert result.content.type == "web_fetch_result"
     assert result.content.content.source.data == "It is 330 m tall."
