@@ -22,7 +22,7 @@ ALL = "spark"
 NAMES = (ALL, "vectors", "auto", "none", "")
 ENDLESS = ("/events", "/logs/stream", "/models/sse")
 """Streams without an end: only their head is read."""
-LEFT_OUT = ("/admin/drain", "/admin/hand-over", "/admin/reload", "/models/unload")
+LEFT_OUT = ("/admin/drain", "/admin/hand-over", "/admin/pause", "/admin/reload", "/models/unload")
 """What is drained, or still stops, answers 503, as it should; a reload takes long."""
 KEY = "key-of-boss-with-16-letters"
 DIALECTS = ["chat", "completions", "messages", "responses", "embeddings", "rerank", "speech", "transcription", "image"]
