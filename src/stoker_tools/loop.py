@@ -32,9 +32,8 @@ from stoker.domain.answer import StopReason
 from stoker.domain.prompt import ToolCall
 from stoker.domain.server_tools import ServerCall, ServerToolKind, WebPage
 from stoker_tools.mcp_declared import object_of
+from stoker_tools.result_text import ARGUMENT
 
-ARGUMENT = {ServerToolKind.SEARCH: "query", ServerToolKind.FETCH: "url"}
-"""What a call of each kind needs. A tool of an MCP server says itself what it needs, and refuses the rest."""
 LONGEST = {ServerToolKind.SEARCH: 1000, ServerToolKind.FETCH: 8192, ServerToolKind.MCP: 100_000}
 """Characters of it."""
 TOO_LONG = {

@@ -66,7 +66,6 @@ from stoker_tools.declared import (
 )
 from stoker_tools.fetch import addresses_in, same_address
 from stoker_tools.loop import (
-    ARGUMENT,
     LONGEST,
     TOO_LONG,
     Ask,
@@ -81,7 +80,7 @@ from stoker_tools.loop import (
 )
 from stoker_tools.mcp_declared import NONCE, McpAnswer, McpFunction, approval_not_found, approval_text, object_of
 from stoker_tools.reading import AnswerSoFar, RoundReader, visible
-from stoker_tools.result_text import cut_results, model_text
+from stoker_tools.result_text import ARGUMENT, cut_results, model_text
 from stoker_tools.running import CallResult, ToolRunner
 from stoker_tools.search import SearchQuery, ToolFailed, off_the_loop
 from stoker_tools.tables import LoopLimits, Missing, Tool

@@ -35,7 +35,8 @@ _ERRORS = {
     "failed": "the tool failed",
     "unavailable": "the tool is not available at the moment",
 }
-_ARGUMENTS = {ServerToolKind.SEARCH: "query", ServerToolKind.FETCH: "url"}
+ARGUMENT = {ServerToolKind.SEARCH: "query", ServerToolKind.FETCH: "url"}
+"""What a call of each kind needs. A tool of an MCP server says itself what it needs, and refuses the rest."""
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e01ef]"
@@ -93,7 +94,7 @@ def cut_results(texts: Sequence[str], most: int) -> list[str]:
 def model_text(call: ServerCall, mark: str) -> str:
     """`mark`: what nobody else knows."""
     if call.error:
-        missing = f"a JSON object with a {_ARGUMENTS[call.kind]}" if call.kind in _ARGUMENTS else "a JSON object"
+        missing = f"a JSON object with a {ARGUMENT[call.kind]}" if call.kind in ARGUMENT else "a JSON object"
         error = f"Error {call.error}: {_ERRORS.get(call.error, 'it failed').format(missing=missing)}."
         return f"{error}\n{_marked(call.text, mark)}" if call.text else error
     if call.kind is ServerToolKind.MCP:

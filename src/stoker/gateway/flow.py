@@ -230,14 +230,16 @@ class Flow:
                 plan = plan_for(serve, settings.names, caller.may_use, endpoint)
                 if serve.fallback is None:  # else it depends on who asks, and for what
                     self._plans[serve.name] = plan
-        may_need_tools = fields.may_have_server_tools
-        if not may_need_tools and fields.may_hold_calls and endpoint.dialect in HISTORY:
-            may_need_tools = await context.process(holds_server_calls, endpoint.dialect, body)
-        if may_need_tools and settings.tool_planner is not None and not is_media:
+        planner = None if is_media else settings.tool_planner
+        if planner is not None and not fields.may_have_server_tools:
+            may_hold = fields.may_hold_calls and endpoint.dialect in HISTORY
+            if not (may_hold and await context.process(holds_server_calls, endpoint.dialect, body)):
+                planner = None
+        if planner is not None:
             request = PlannedRequest(
                 context, caller, endpoint, fields, body, settings.names, settings.planner_by_name, fields.model
             )
-            prepared = await settings.tool_planner.prepare(request, Candidates(plan, hooks))
+            prepared = await planner.prepare(request, Candidates(plan, hooks))
             del request
             if isinstance(prepared, Answer):
                 await prepared.write()

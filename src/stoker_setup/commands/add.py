@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ground:
+class _Destination:
     """Where the model goes: the configuration, the slot, and how the slot runs a model."""
 
     file: ConfigFile
@@ -110,38 +110,39 @@ def add(
     at its end; everything else in it stays. `stoker remove NAME` undoes it.
     """
     from stoker_setup import adding
+    from stoker_setup.commands.reload_after import reload_after
     from stoker_setup.hub import Hub
 
     try:
         request = adding.parse_model(model, Hub.of(os.environ).endpoint)
     except ValueError as error:
         raise UsageError(str(error), code="bad_model") from error
-    ground = _ground(config, slot)
-    chosen = _find(request, ground, yes, dry_run, json)
-    lines = _lines(chosen, ground, name)
-    there = next((one.name for one in ground.settings.serves if one.model == str(chosen.path)), None)
+    destination = _destination(config, slot)
+    chosen = _find(request, destination, yes, dry_run, json)
+    lines = _lines(chosen, destination, name)
+    there = next((one.name for one in destination.settings.serves if one.model == str(chosen.path)), None)
     if there is not None:
-        _already(there, chosen, ground, json)
+        _already(there, chosen, destination, json)
         return
-    edit = _edit(ground, lines)  # before gigabytes are fetched for it
+    edit = _edit(destination, lines)  # before gigabytes are fetched for it
     if not json:
-        _say_plan(chosen, ground, lines)
+        _say_plan(chosen, destination, lines)
     if dry_run:
-        _show_plan(chosen, ground, lines, edit, json)
+        _show_plan(chosen, destination, lines, edit, json)
         return
     if not yes and not typer.confirm("Add it?", default=True):
         raise typer.Exit(FAILED)
-    fetched = _fetch(chosen, ground, json)
-    lines = _lines(_measured(chosen, ground), ground, lines.name, fetched)
-    edit = _edit(ground, lines)
-    ground.file.write(edit)
-    is_running = _reload(ground, edit)
+    fetched = _fetch(chosen, destination, json)
+    lines = _lines(_measured(chosen, destination), destination, lines.name, fetched)
+    edit = _edit(destination, lines)
+    destination.file.write(edit)
+    is_running = reload_after(destination.file, edit)
     if not json:
-        terminal.say(f"{lines.name} is in {ground.file.path}" + (", and Stoker has reloaded it" * is_running))
-    checked = _check(ground, lines.name, json) if preflight else None
-    following = _following(lines, ground)
+        terminal.say(f"{lines.name} is in {destination.file.path}" + (", and Stoker has reloaded it" * is_running))
+    checked = _check(destination, lines.name, json) if preflight else None
+    following = _use(lines.name, lines.context, destination.place)
     if json:
-        terminal.emit(_document(chosen, ground, lines, edit) | {
+        terminal.emit(_document(chosen, destination, lines, edit) | {
             "dry_run": False, "fetched": fetched is not None and fetched.fetched, "reloaded": is_running,
             "preflight": checked, "next": following,
         })  # fmt: skip
@@ -154,7 +155,7 @@ def add(
 # -- where it goes -----------------------------------------------------------------------------------------------------
 
 
-def _ground(config: str | None, slot: str | None) -> _Ground:
+def _destination(config: str | None, slot: str | None) -> _Destination:
     """Raises ConfigError for a file with problems, and UsageError for a slot that it has not."""
     from stoker.cli.machine.discover import gpus
     from stoker.cli.machine.serve_plan import MachineInventory
@@ -199,25 +200,25 @@ def _ground(config: str | None, slot: str | None) -> _Ground:
     def judge(shape: Shape, path: str, parallel: int) -> Choice:
         return judged(shape, path, devices, main, None, parallel, None, read_with, place)
 
-    return _Ground(file, settings, place, devices, options.same_place(config, None), judge)
+    return _Destination(file, settings, place, devices, options.same_place(config, None), judge)
 
 
-def _edit(ground: _Ground, lines: ServeLines) -> ConfigEdit:
+def _edit(destination: _Destination, lines: ServeLines) -> ConfigEdit:
     """Checked by the reader of the configuration. Raises ConfigError and EditRefused."""
     from stoker_setup import adding
     from stoker_setup.config_edit import ConfigEdit, append_block
 
-    edit = append_block(ground.file.text, adding.block(lines))
-    if ground.file.is_new:
+    edit = append_block(destination.file.text, adding.block(lines))
+    if destination.file.is_new:
         edit = ConfigEdit("", edit.after)
-    ground.file.check(edit)
+    destination.file.check(edit)
     return edit
 
 
 # -- which model -------------------------------------------------------------------------------------------------------
 
 
-def _find(request: ModelRequest, ground: _Ground, yes: bool, dry_run: bool, json: bool) -> _Chosen:
+def _find(request: ModelRequest, destination: _Destination, yes: bool, dry_run: bool, json: bool) -> _Chosen:
     from stoker_setup.adding import FileRequest, HubRequest, WebRequest
 
     asks = not (yes or dry_run)
@@ -225,13 +226,13 @@ def _find(request: ModelRequest, ground: _Ground, yes: bool, dry_run: bool, json
         raise UsageError("there is nobody to ask here: add --yes to take what is proposed, or --dry-run to see it",
                          code="needs_yes")  # fmt: skip
     if isinstance(request, HubRequest):
-        return _of_hub(request, ground, asks, json)
+        return _of_hub(request, destination, asks, json)
     if isinstance(request, WebRequest):
-        return _of_web(request, ground)
-    return _of_file(request, ground) if isinstance(request, FileRequest) else _of_program(request, ground)
+        return _of_web(request, destination)
+    return _of_file(request, destination) if isinstance(request, FileRequest) else _of_program(request, destination)
 
 
-def _of_hub(request: HubRequest, ground: _Ground, asks: bool, json: bool) -> _Chosen:
+def _of_hub(request: HubRequest, destination: _Destination, asks: bool, json: bool) -> _Chosen:
     """Raises HubRefused, UsageError for what it has not, RequestRefused where nothing fits."""
     from stoker_setup.adding import select
     from stoker_setup.commands.fit_repository import read_choices, show_choices
@@ -244,8 +245,8 @@ def _of_hub(request: HubRequest, ground: _Ground, asks: bool, json: bool) -> _Ch
     parallel: dict[str, int] = {}
 
     def judge(shape: Shape, path: str) -> Choice:
-        choice = ground.judge(shape, path, 1)
-        parallel[path] = ground.parallel(shape, choice)
+        choice = destination.judge(shape, path, 1)
+        parallel[path] = destination.parallel(shape, choice)
         return choice
 
     repository, every = read_choices(hub, request.repository, request.revision, under, judge)
@@ -255,25 +256,25 @@ def _of_hub(request: HubRequest, ground: _Ground, asks: bool, json: bool) -> _Ch
         raise UsageError(text, code="no_model")
     if not found:
         text = f"{request.repository} has no model {request.wanted}; what it has: "
-        text += f"stoker add hf:{request.repository} --dry-run{ground.place}"
+        text += f"stoker add hf:{request.repository} --dry-run{destination.place}"
         raise UsageError(text, code="no_model")
     if not json:
-        show_choices(found, ground.devices, 1, is_numbered=asks and len(found) > 1)
+        show_choices(found, destination.devices, 1, is_numbered=asks and len(found) > 1)
     proposed = best(found)
     if proposed is None:
         why = "; ".join(dict.fromkeys(one.problem for one in found if one.problem)) or "it does not fit"
         advice = "; take a smaller model" if any(one.verdict is Verdict.TOO_LARGE for one in found) else ""
         raise RequestRefused(f"nothing of {request.repository} can run here: {why}{advice}", code="does_not_fit")
     choice = _ask(found, proposed) if asks and len(found) > 1 else proposed
-    prefetcher = _prefetcher(ground, hub.headers())
+    prefetcher = _prefetcher(destination, hub.headers())
     try:
         order = hub_order(hub, repository, choice.file)
-        if _is_another(prefetcher, order, Path(order.path_of(ground.settings.paths.vault))):
+        if _is_another(prefetcher, order, Path(order.path_of(destination.settings.paths.vault))):
             inside = repository.name if order.is_folder else f"{repository.name}/{order.name}"
             order = hub_order(hub, repository, choice.file, inside)
     except ValueError as error:
         raise UsageError(str(error), code="bad_model") from error
-    path = Path(order.path_of(ground.settings.paths.vault))
+    path = Path(order.path_of(destination.settings.paths.vault))
     named = order.name if choice.file != "./" else repository.name
     source = str(order.source) if request.revision == "main" else ""
     return _Chosen(str(order.source), choice, path, named, source, order, prefetcher, found, parallel[choice.file])
@@ -288,7 +289,7 @@ def _ask(found: Sequence[Choice], proposed: Choice) -> Choice:
         terminal.note(f"give the number, from 1 to {len(found)}, of a model that fits")
 
 
-def _of_web(request: WebRequest, ground: _Ground) -> _Chosen:
+def _of_web(request: WebRequest, destination: _Destination) -> _Chosen:
     from stoker.fleet.weights.sources import parse
     from stoker_setup.hub_models import Choice, Verdict
     from stoker_setup.prefetch import order
@@ -299,21 +300,21 @@ def _of_web(request: WebRequest, ground: _Ground) -> _Chosen:
         raise UsageError(str(error), code="bad_model") from error
     if not wanted.name.endswith(".gguf"):
         raise UsageError(f"{wanted.source} is no GGUF file: name one, or hf:ORG/REPO", code="no_model")
-    prefetcher = _prefetcher(ground, {})
+    prefetcher = _prefetcher(destination, {})
     choice = Choice(wanted.name, 0, "", Verdict.UNKNOWN)
     source = "" if wanted.source.query else str(wanted.source)
-    path = Path(wanted.path_of(ground.settings.paths.vault))
+    path = Path(wanted.path_of(destination.settings.paths.vault))
     return _Chosen(str(wanted.source), choice, path, wanted.name, source, wanted, prefetcher)
 
 
-def _of_file(request: FileRequest, ground: _Ground) -> _Chosen:
+def _of_file(request: FileRequest, destination: _Destination) -> _Chosen:
     from stoker_setup.hub_models import Choice, Verdict
 
     unjudged = Choice(str(request.path), 0, "", Verdict.UNKNOWN)
-    return _measured(_Chosen(str(request.path), unjudged, request.path, request.path.name), ground)
+    return _measured(_Chosen(str(request.path), unjudged, request.path, request.path.name), destination)
 
 
-def _of_program(request: ProgramRequest, ground: _Ground) -> _Chosen:
+def _of_program(request: ProgramRequest, destination: _Destination) -> _Chosen:
     """Raises UsageError with the models that are there, or with the repository of the hub that may be meant."""
     from stoker.domain.nearest import did_you_mean
     from stoker_setup.adding import spellings
@@ -330,7 +331,7 @@ def _of_program(request: ProgramRequest, ground: _Ground) -> _Chosen:
     if found:
         unjudged = Choice(str(found[0].path), 0, "", Verdict.UNKNOWN)
         title = f"{found[0].path.name if not found[0].name else found[0].name}, from {found[0].origin}"
-        return _measured(_Chosen(title, unjudged, found[0].path, found[0].name or found[0].path.name), ground)
+        return _measured(_Chosen(title, unjudged, found[0].path, found[0].name or found[0].path.name), destination)
     for one in local.left_out if local is not None else ():
         if request.name in one.title:
             raise UsageError(f"{one.title} of {one.origin} cannot be added: {one.reason}", code="no_model")
@@ -338,32 +339,32 @@ def _of_program(request: ProgramRequest, ground: _Ground) -> _Chosen:
     text = f"there is no file {request.name}, and no model of {where} is called so"
     hint = did_you_mean(request.name, sorted({each for one in models for each in spellings(one)}))
     if not hint and request.name.count("/") == 1:
-        hint = f"; of the hub: stoker add hf:{request.name}{ground.place}"
+        hint = f"; of the hub: stoker add hf:{request.name}{destination.place}"
     raise UsageError(text + hint, code="no_model")
 
 
-def _measured(chosen: _Chosen, ground: _Ground) -> _Chosen:
+def _measured(chosen: _Chosen, destination: _Destination) -> _Chosen:
     """With the verdict of its own header, now that it is here. Raises UnreadableModel, RequestRefused."""
     from stoker.fleet.memory.fit import check
     from stoker_setup.hub_models import Verdict
 
     shape = check.read(str(chosen.path))
-    choice = ground.judge(shape, chosen.choice.file, 1)
+    choice = destination.judge(shape, chosen.choice.file, 1)
     if choice.verdict is Verdict.TOO_LARGE:
-        text = f"{chosen.title} does not fit into slot {ground.slot.name}: {choice.problem}"
+        text = f"{chosen.title} does not fit into slot {destination.slot.name}: {choice.problem}"
         if chosen.order is not None:
-            text += f"; it is in the vault; to remove it: stoker stage --remove {chosen.order.name}{ground.place}"
+            text += f"; it is in the vault; to remove it: stoker stage --remove {chosen.order.name}{destination.place}"
         raise RequestRefused(text, code="does_not_fit")
-    return replace(chosen, choice=choice, parallel=ground.parallel(shape, choice))
+    return replace(chosen, choice=choice, parallel=destination.parallel(shape, choice))
 
 
 # -- fetching ----------------------------------------------------------------------------------------------------------
 
 
-def _prefetcher(ground: _Ground, headers: dict[str, str]) -> Prefetcher:
+def _prefetcher(destination: _Destination, headers: dict[str, str]) -> Prefetcher:
     from stoker_setup.prefetch import Prefetcher
 
-    paths = ground.settings.paths
+    paths = destination.settings.paths
     return Prefetcher(Path(paths.vault), Path(paths.state), headers=headers)
 
 
@@ -374,7 +375,7 @@ def _is_another(prefetcher: Prefetcher, order: Order, path: Path) -> bool:
     return path.exists() and asyncio.run(prefetcher.plan(order)).decision.code == "name_taken"
 
 
-def _fetch(chosen: _Chosen, ground: _Ground, json: bool) -> Prefetched | None:
+def _fetch(chosen: _Chosen, destination: _Destination, json: bool) -> Prefetched | None:
     """What was fetched, or is in the vault already; None: nothing had to be. What came so far is kept, and said."""
     import asyncio
 
@@ -384,8 +385,8 @@ def _fetch(chosen: _Chosen, ground: _Ground, json: bool) -> Prefetched | None:
 
     if chosen.order is None or chosen.prefetcher is None:
         return None
-    StateDir(Path(ground.settings.paths.state)).prepare()
-    area = StagingArea(Path(ground.settings.paths.vault), chosen.order.name)
+    StateDir(Path(destination.settings.paths.state)).prepare()
+    area = StagingArea(Path(destination.settings.paths.vault), chosen.order.name)
     try:
         with download_progress.display(quiet=json) as view:
             return asyncio.run(chosen.prefetcher.prefetch(chosen.order, view.show))
@@ -405,25 +406,27 @@ def _say_kept(what: str, area: Any) -> None:
 # -- the lines ---------------------------------------------------------------------------------------------------------
 
 
-def _lines(chosen: _Chosen, ground: _Ground, name: str | None, fetched: Prefetched | None = None) -> ServeLines:
+def _lines(
+    chosen: _Chosen, destination: _Destination, name: str | None, fetched: Prefetched | None = None
+) -> ServeLines:
     """Raises UsageError for a name that is taken."""
     from stoker.cli.machine.serve_plan import CONTEXT, slug, unused_name
     from stoker.engines.record import Weights
     from stoker.engines.registry import those
     from stoker_setup import adding
 
-    taken = adding.taken_names(ground.settings)
+    taken = adding.taken_names(destination.settings)
     if name is not None and name in taken:
-        raise UsageError(f"the name '{name}' is taken in {ground.file.path}: choose another, such as --name "
+        raise UsageError(f"the name '{name}' is taken in {destination.file.path}: choose another, such as --name "
                          f"{unused_name(name, taken)}", code="name_taken")  # fmt: skip
     is_folder = chosen.order.is_folder if chosen.order is not None else chosen.path.is_dir()
     choice = chosen.choice
-    vault = Path(ground.settings.paths.vault)
+    vault = Path(destination.settings.paths.vault)
     inside = chosen.path.is_relative_to(vault)
     return adding.ServeLines(
         name=name or unused_name(slug(chosen.name), taken),
         model=f"vault:{chosen.path.relative_to(vault)}" if inside else str(chosen.path),
-        slot=ground.slot.name,
+        slot=destination.slot.name,
         title=chosen.title,
         size=sum(fetched.sizes.values()) if fetched is not None else choice.size,
         context=choice.context or CONTEXT,
@@ -443,7 +446,7 @@ def _digests(fetched: Prefetched | None) -> dict[str, str]:
     return {name: digest for name, digest in fetched.sha256.items() if is_file(name)} if fetched is not None else {}
 
 
-def _say_plan(chosen: _Chosen, ground: _Ground, lines: ServeLines) -> None:
+def _say_plan(chosen: _Chosen, destination: _Destination, lines: ServeLines) -> None:
     from stoker_setup import adding
 
     choice = chosen.choice
@@ -452,18 +455,19 @@ def _say_plan(chosen: _Chosen, ground: _Ground, lines: ServeLines) -> None:
     setting = ", with " + " and ".join(f"`{line}`" for line in choice.setting.splitlines()) if choice.setting else ""
     terminal.say(f"adds {chosen.title}{size}{fits}{setting}")
     if choice.devices:
-        terminal.note(f"stoker: it was judged for {' and '.join(choice.devices)}: `devices` of slot {ground.slot.name} "
-                      "has to name them, and no others")  # fmt: skip
-    others = [one.name for one in adding.users(ground.settings, ground.slot.name)]
-    if others and ground.slot.memory is None:
+        devices = " and ".join(choice.devices)
+        advice = f"`devices` of slot {destination.slot.name} has to name them, and no others"
+        terminal.note(f"stoker: it was judged for {devices}: {advice}")
+    others = [one.name for one in adding.users(destination.settings, destination.slot.name)]
+    if others and destination.slot.memory is None:
         terminal.say(
-            f"in slot {ground.slot.name}, one model at a time: when it loads, {' or '.join(others)} makes room"
+            f"in slot {destination.slot.name}, one model at a time: when it loads, {' or '.join(others)} makes room"
         )
-    where = "makes" if ground.file.is_new else "adds to"
-    terminal.say(f"as {lines.name}; {where} {ground.file.path.absolute()}")
+    where = "makes" if destination.file.is_new else "adds to"
+    terminal.say(f"as {lines.name}; {where} {destination.file.path.absolute()}")
 
 
-def _show_plan(chosen: _Chosen, ground: _Ground, lines: ServeLines, edit: ConfigEdit, json: bool) -> None:
+def _show_plan(chosen: _Chosen, destination: _Destination, lines: ServeLines, edit: ConfigEdit, json: bool) -> None:
     """What --dry-run prints."""
     import asyncio
 
@@ -476,42 +480,33 @@ def _show_plan(chosen: _Chosen, ground: _Ground, lines: ServeLines, edit: Config
         if plan.decision.answer is PrefetchAnswer.FETCH:
             to_fetch = max(0, (plan.situation.size or 0) - plan.situation.kept)
     if json:
-        document = _document(chosen, ground, lines, edit)
+        document = _document(chosen, destination, lines, edit)
         terminal.emit(document | {"dry_run": True, "to_fetch": to_fetch, "problem": refusal.why if refusal else None})
     else:
         terminal.say(f"to fetch: {figures.size(to_fetch)}" if to_fetch else "nothing has to be fetched")
-        terminal.say(edit.diff(str(ground.file.path)))
+        terminal.say(edit.diff(str(destination.file.path)))
     if refusal is not None:
         raise RequestRefused(refusal.why, code=refusal.code)
 
 
-def _document(chosen: _Chosen, ground: _Ground, lines: ServeLines, edit: ConfigEdit) -> dict[str, Any]:
+def _document(chosen: _Chosen, destination: _Destination, lines: ServeLines, edit: ConfigEdit) -> dict[str, Any]:
     from stoker_setup import adding
     from stoker_setup.commands.fit_repository import choice_document
 
-    displaced = adding.users(ground.settings, ground.slot.name) if ground.slot.memory is None else []
+    displaced = adding.users(destination.settings, destination.slot.name) if destination.slot.memory is None else []
     return {
         "name": lines.name, "model": lines.model, "path": str(chosen.path), "source": chosen.source or None,
-        "config": str(ground.file.path.absolute()), "is_new": not edit.before, "slot": lines.slot,
+        "config": str(destination.file.path.absolute()), "is_new": not edit.before, "slot": lines.slot,
         "context": lines.context, "parallel": lines.parallel, "shares_slot_with": [one.name for one in displaced],
         "chosen": choice_document(chosen.choice), "models": [choice_document(one) for one in chosen.others],
-        "diff": edit.diff(str(ground.file.path)),
+        "diff": edit.diff(str(destination.file.path)),
     }  # fmt: skip
 
 
 # -- afterwards --------------------------------------------------------------------------------------------------------
 
 
-def _reload(ground: _Ground, edit: ConfigEdit) -> bool:
-    """Whether a Stoker runs, which has the serve now. One that refuses it has the file as it was. Raises
-    RequestRefused.
-    """
-    from stoker_setup.commands.reload_after import reload_after
-
-    return reload_after(ground.file, edit)
-
-
-def _check(ground: _Ground, name: str, json: bool) -> dict[str, Any] | None:
+def _check(destination: _Destination, name: str, json: bool) -> dict[str, Any] | None:
     """Load it, with a Stoker of its own if none runs, and ask it a little; None: it was not asked, and why is said."""
     from stoker.cli.commands.run_stoker import started_stoker
     from stoker.cli.console.installation import find_installation
@@ -521,7 +516,7 @@ def _check(ground: _Ground, name: str, json: bool) -> dict[str, Any] | None:
     if short_preflight is None:
         terminal.note("stoker: it is not checked, because the extension lab is missing")
         return None
-    config = str(ground.file.path)
+    config = str(destination.file.path)
     installation = find_installation(config)
     try:
         with installation.control() as control:
@@ -530,10 +525,10 @@ def _check(ground: _Ground, name: str, json: bool) -> dict[str, Any] | None:
         terminal.note("stoker: no Stoker is running with it; one runs for the check")
         with started_stoker(installation):
             return _asked(short_preflight, name, config, json)
-    if other := other_configuration(installation.state, ground.file.path):
+    if other := other_configuration(installation.state, destination.file.path):
         terminal.note(
             f"stoker: it is not checked, because the Stoker that runs in {installation.state} has another "
-            f"configuration, {other}: end that one, then type stoker eval preflight {name}{ground.place}"
+            f"configuration, {other}: end that one, then type stoker eval preflight {name}{destination.place}"
         )
         return None
     return _asked(short_preflight, name, config, json)
@@ -561,19 +556,15 @@ def _asked(short_preflight: Callable[[str, str], Any], name: str, config: str, j
     return {"outcome": run.outcome.value, "seconds": round(run.seconds, 3), "checks": checks, "error": None}
 
 
-def _already(name: str, chosen: _Chosen, ground: _Ground, json: bool) -> None:
-    serve = next(one for one in ground.settings.serves if one.name == name)
-    following = _use(name, serve.context or 0, ground.place)
+def _already(name: str, chosen: _Chosen, destination: _Destination, json: bool) -> None:
+    serve = next(one for one in destination.settings.serves if one.name == name)
+    following = _use(name, serve.context or 0, destination.place)
     if json:
-        terminal.emit({"name": name, "path": str(chosen.path), "config": str(ground.file.path.absolute()),
+        terminal.emit({"name": name, "path": str(chosen.path), "config": str(destination.file.path.absolute()),
                        "already": True, "next": following})  # fmt: skip
         return
-    terminal.say(f"{chosen.title} is there already: serve {name} of {ground.file.path}")
+    terminal.say(f"{chosen.title} is there already: serve {name} of {destination.file.path}")
     terminal.say(f"next: {following}")
-
-
-def _following(lines: ServeLines, ground: _Ground) -> str:
-    return _use(lines.name, lines.context, ground.place)
 
 
 def _use(name: str, context: int, place: str) -> str:

@@ -8,7 +8,6 @@ Calls of such tools stand in the history of later requests, whether those declar
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -22,12 +21,10 @@ SERVER_TOOL_FIELDS: Final = ("web_search_options", "mcp_servers", "container")
 
 
 HISTORY: Final = {
-    Dialect.MESSAGES: re.compile(
-        rb'"(?:server_tool_use|mcp_tool_use|web_search_tool_result|web_fetch_tool_result|mcp_tool_result)"'
-    ),
-    Dialect.RESPONSES: re.compile(rb'"(?:web_search_call|mcp_[a-z_]+)"'),
+    Dialect.MESSAGES: (b'"server_tool_use"', b'"mcp_tool_use"', b'_tool_result"'),
+    Dialect.RESPONSES: (b'"web_search_call"', b'"mcp_'),
 }
-"""What calls of such tools, and what came of them, are called in a history. Chat Completions has none."""
+"""How calls of such tools, and what came of them, are written in a history. Chat Completions has none."""
 
 
 class _Tool(msgspec.Struct):
@@ -55,5 +52,4 @@ def is_clients(kind: object) -> bool:
 
 def holds_server_calls(dialect: Dialect, body: bytes) -> bool:
     """Whether the history of a request may have calls of such tools. Linear in the body."""
-    kinds = HISTORY.get(dialect)
-    return kinds is not None and kinds.search(body) is not None
+    return any(kind in body for kind in HISTORY.get(dialect, ()))
