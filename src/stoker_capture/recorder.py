@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from stoker.domain.lease import Target
 from stoker.exchange.request_context import RequestContext
+from stoker.request.relay.forwarding_exchange import ForwardingExchange
 from stoker.request.relay.pool import ReplyReceiver, RequestBody
 from stoker.request.relay.relay import ServeConnection, ServeConnections
 from stoker.request.relay.reply import ReplyExchange
-from stoker.request.stored_responses.capture import WireBefore
 from stoker_capture.redaction import hidden, shown_headers
 from stoker_capture.store import Call, Capture, CaptureStore, Message
 
@@ -42,31 +42,31 @@ class RequestRecording:
         return _Connections(self._capture, serve, pool)
 
 
-class RecordedReply(WireBefore):
+class RecordedReply(ForwardingExchange):
     """What the client gets. It stands nearest to the connection."""
 
-    def __init__(self, wire: ReplyExchange, message: Message) -> None:
-        super().__init__(wire)
+    def __init__(self, inner: ReplyExchange, message: Message) -> None:
+        super().__init__(inner)
         self._message = message
 
     def start(self, status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None = None) -> None:
         headers = list(headers)
         self._message.begin(str(status), shown_headers(headers))
-        self._wire.start(status, headers, length)
+        self._inner.start(status, headers, length)
 
     def write(self, data: bytes) -> None:
         self._message.write(data)
-        self._wire.write(data)
+        self._inner.write(data)
 
     def finish(self, last: bytes = b"") -> None:
         self._message.write(last)
-        self._wire.finish(last)
+        self._inner.finish(last)
 
     def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         headers = list(headers)
         self._message.begin(str(status), shown_headers(headers))
         self._message.write(body)
-        self._wire.reply(status, headers, body)
+        self._inner.reply(status, headers, body)
 
 
 class _Connections:

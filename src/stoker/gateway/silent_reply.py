@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stoker.request.codec.sse import data_of, parse, split
+from stoker.request.relay.forwarding_exchange import ForwardingExchange
 from stoker.request.relay.reply import ReplyExchange
-from stoker.request.stored_responses.capture import WireBefore
 
 _TYPE = b"content-type"
 _PASSING = frozenset(("response.created", "response.queued", "response.in_progress", "response.failed", "error"))
 
 
-class SilentReply(WireBefore):
+class SilentReply(ForwardingExchange):
     """See the module's docstring. Behind a `ResponseCapture`, which passes on whole events only."""
 
-    def __init__(self, wire: ReplyExchange) -> None:
-        super().__init__(wire)
+    def __init__(self, inner: ReplyExchange) -> None:
+        super().__init__(inner)
         self.is_stream = False
         """The client has the head of a stream."""
         self.has_dropped = False
@@ -33,23 +33,23 @@ class SilentReply(WireBefore):
         self.is_stream = any(value.startswith(b"text/event-stream") for name, value in headers if name == _TYPE)
         self._is_dropping = status == 200 and not self.is_stream
         if not self._is_dropping:
-            self._wire.start(status, headers, length)
+            self._inner.start(status, headers, length)
 
     def write(self, data: bytes) -> None:
         if not self._is_dropping:
-            self._wire.write(_passing(data) if self.is_stream else data)
+            self._inner.write(_passing(data) if self.is_stream else data)
 
     def finish(self, last: bytes = b"") -> None:
         if self._is_dropping:
             self.has_dropped = True
         else:
-            self._wire.finish(_passing(last) if self.is_stream else last)
+            self._inner.finish(_passing(last) if self.is_stream else last)
 
     def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         if status == 200:
             self.has_dropped = True
         else:
-            self._wire.reply(status, headers, body)
+            self._inner.reply(status, headers, body)
 
 
 def _passing(data: bytes) -> bytes:

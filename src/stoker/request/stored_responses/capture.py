@@ -9,45 +9,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from stoker.request.codec.tolerant_json import NOT_JSON, decode_fields
+from stoker.request.relay.forwarding_exchange import ForwardingExchange
 from stoker.request.relay.reply import ReplyExchange
 from stoker.request.stored_responses.items import Raw, encode
-
-
-class WireBefore:
-    """A wire that stands before another one. It hands on all that is not about the reply's bytes."""
-
-    def __init__(self, wire: ReplyExchange) -> None:
-        self._wire = wire
-
-    @property
-    def inner(self) -> ReplyExchange:
-        """The wire that it stands before."""
-        return self._wire
-
-    @property
-    def on_resume(self) -> Callable[[], None] | None:
-        return self._wire.on_resume
-
-    @on_resume.setter
-    def on_resume(self, value: Callable[[], None] | None) -> None:
-        self._wire.on_resume = value
-
-    @property
-    def is_paused(self) -> bool:
-        return self._wire.is_paused
-
-    def close_after(self) -> None:
-        self._wire.close_after()
-
-    def break_off(self) -> None:
-        self._wire.break_off()
-
 
 _ENDS = (b'"response.completed"', b'"response.incomplete"')
 _DONE = b'"response.output_item.done"'
@@ -56,12 +26,12 @@ _FINAL = (b'"completed"', b'"incomplete"')
 _raws = msgspec.json.Decoder(list[Raw]).decode
 
 
-class ResponseCapture(WireBefore):
+class ResponseCapture(ForwardingExchange):
     """See the module's docstring. `fields`: what replaces the serve's values in the response object."""
 
-    def __init__(self, wire: ReplyExchange, fields: Mapping[str, object], max_bytes: int) -> None:
+    def __init__(self, inner: ReplyExchange, fields: Mapping[str, object], max_bytes: int) -> None:
         """`max_bytes`: of one event; a larger one passes, and the response is not stored."""
-        super().__init__(wire)
+        super().__init__(inner)
         self.response: dict[str, Raw] | None = None
         """The complete response object; None: it has not come, or did not come to its end."""
         self._fields = {name: Raw(encode(value)) for name, value in fields.items()}
@@ -88,13 +58,13 @@ class ResponseCapture(WireBefore):
         encoding = given.get(b"content-encoding", b"identity")
         self._is_stream = given.get(b"content-type", b"").startswith(b"text/event-stream") and encoding == b"identity"
         self._is_watched = self._is_stream and status == 200
-        self._wire.start(status, headers, length)
+        self._inner.start(status, headers, length)
 
     def write(self, data: bytes) -> None:
         if self.response is not None:
             self._held.append(data)
         elif not self._is_watched:
-            self._wire.write(data)
+            self._inner.write(data)
         else:
             self._read(data)
 
@@ -106,12 +76,12 @@ class ResponseCapture(WireBefore):
             return
         rest = bytes(self._pending)
         self._pending.clear()
-        self._wire.finish(rest)
+        self._inner.finish(rest)
 
     def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         response = _object(body) if status == 200 else None
         if response is None or bytes(response.get("status", b"")) not in _FINAL:
-            self._wire.reply(status, headers, body)
+            self._inner.reply(status, headers, body)
             return
         self._whole = status, list(headers)
         self.response = response | self._fields
@@ -125,18 +95,18 @@ class ResponseCapture(WireBefore):
             return
         response = response | {name: Raw(encode(value)) for name, value in (changes or {}).items()}
         if self._whole is not None:
-            self._wire.reply(*self._whole, encode(response))
+            self._inner.reply(*self._whole, encode(response))
             return
-        self._wire.write(_event(self._last | {"response": response}))
+        self._inner.write(_event(self._last | {"response": response}))
         for piece in self._held:
-            self._wire.write(piece)
+            self._inner.write(piece)
         if self._is_finished:
-            self._wire.finish(bytes(self._pending))
+            self._inner.finish(bytes(self._pending))
 
-    def replace(self, wire: ReplyExchange, item: Mapping[str, object]) -> None:
-        """The response has this one item, and goes to `wire`. Of a stream, no other item may have been passed on."""
+    def replace(self, inner: ReplyExchange, item: Mapping[str, object]) -> None:
+        """The response has this one item, and goes to `inner`. Of a stream, no other item may have been passed on."""
         assert self.response is not None
-        self._wire = wire
+        self._inner = inner
         self.response["output"] = Raw(encode([item]))
         if self._whole is not None:
             return
@@ -144,7 +114,7 @@ class ResponseCapture(WireBefore):
         at = msgspec.json.decode(number) if isinstance(number, Raw) else 0
         for step, kind in enumerate(("response.output_item.added", "response.output_item.done")):
             event = {"type": Raw(encode(kind)), "output_index": 0, "item": item, "sequence_number": at + step}
-            wire.write(_event(event))
+            inner.write(_event(event))
         self._last["sequence_number"] = at + 2
 
     def discard(self) -> None:
@@ -167,14 +137,14 @@ class ResponseCapture(WireBefore):
             return
         events, self._pending = bytes(pending[:end]), pending[end:]
         if b'"response"' not in events and _DONE not in events:
-            self._wire.write(events)
+            self._inner.write(events)
             return
         out: list[bytes] = []
         for event in events.replace(b"\r\n", b"\n").split(b"\n\n"):
             if event:
                 self._event(event + b"\n\n", out)
         if out:
-            self._wire.write(b"".join(out))
+            self._inner.write(b"".join(out))
         if self.response is not None and self._pending:  # before what comes next, which is held back unread
             self._held.append(bytes(self._pending))
             self._pending.clear()
@@ -207,7 +177,7 @@ class ResponseCapture(WireBefore):
 
     def _give_up(self) -> None:
         self._is_watched = False
-        self._wire.write(bytes(self._pending))
+        self._inner.write(bytes(self._pending))
         self._pending.clear()
 
 
