@@ -83,14 +83,16 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         SecretSource | None,
         setting(
             "The service's key, as `env:NAME` or `file:PATH`. None for `searxng`, `fetch`, `command`; for `mcp` with "
-            "`url` it is sent as a bearer."
+            "`url` it is sent as a bearer token."
         ),
     ] = None
-    url: Annotated[BaseUrl | None, setting("`mcp`: where the server answers streamable HTTP. Or `command`.")] = None
+    url: Annotated[
+        BaseUrl | None, setting("`mcp`: the address of the server, over streamable HTTP; or give `command`.")
+    ] = None
     command: Annotated[
         Command | None,
         setting(
-            "`mcp`: the program that is the server, and speaks MCP on stdin and stdout; it runs as Stoker does. "
+            "`mcp`: the program that is the server, and speaks MCP on stdin and stdout; it runs as Stoker's user, without a sandbox. "
             "`command`: the program that is run for each call, in a sandbox; it gets the call as JSON on stdin. "
             "Text or a list, never through a shell."
         ),
