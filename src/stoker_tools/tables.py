@@ -92,7 +92,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     command: Annotated[
         Command | None,
         setting(
-            "`mcp`: the program that is the server, and speaks MCP on stdin and stdout; it runs as Stoker's user, without a sandbox. "
+            "`mcp`: the program that is the server, and speaks MCP on stdin and stdout; it runs as Stoker's user, "
+            "without a sandbox. "
             "`command`: the program that is run for each call, in a sandbox; it gets the call as JSON on stdin. "
             "Text or a list, never through a shell."
         ),
