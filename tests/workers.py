@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from _pytest._io import TerminalWriter
 
 Batch = list[int]
 """Tests of one file, by their place in the session's list, in their order."""
@@ -143,6 +144,15 @@ def _died(test: str, code: int) -> pytest.TestReport:
     return pytest.TestReport(test, (test, None, ""), {}, "failed", said, "call")
 
 
+class _Terminal:
+    """In a worker, in the place of pytest's own: for plugins that say something beside the reports, as that one does
+    which ends a test after its time.
+    """
+
+    def __init__(self) -> None:
+        self._tw = TerminalWriter(sys.__stderr__)
+
+
 class Reporter:
     """In a worker: passes on what happens."""
 
@@ -173,6 +183,7 @@ def _work(session: pytest.Session, pipe: Connection) -> NoReturn:
     try:
         plugins = session.config.pluginmanager
         plugins.unregister(name="terminalreporter")
+        plugins.register(_Terminal(), name="terminalreporter")
         capture: Any = plugins.getplugin("capturemanager")
         capture.stop_global_capturing()  # it would share its files with the others
         capture.start_global_capturing()

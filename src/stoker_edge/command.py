@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-AFTER_KILL = 1.0
-"""Seconds to wait for the end of a killed command; a child in a session of its own may hold its output open."""
+from stoker.fleet.process.command_end import end_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +40,5 @@ async def run_command(
             is_cut = len(output) > most_output
             code = 0 if is_cut else await process.wait()
     finally:
-        await _end(process, process.stdout)
+        await end_command(process, process.stdout)
     return CommandOutput(code, output[:most_output].decode("utf-8", "replace"), is_cut)
-
-
-async def _end(process: asyncio.subprocess.Process, output: asyncio.StreamReader) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(AFTER_KILL):
-            while await output.read(2**16):  # asyncio sees the end only behind everything that was printed
-                pass
-            await process.wait()

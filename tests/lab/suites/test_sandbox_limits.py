@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from stoker_lab.suites.sandbox import sandbox
+from stoker_lab.suites.sandbox.command import MAX_OUTPUT, bounded_command
 from stoker_lab.suites.sandbox.sandbox import IsolationMethod, SandboxOutcome, run_program
 
 
@@ -143,3 +145,17 @@ def test_a_sandbox_that_cannot_start_is_broken_and_says_nothing_of_the_program(m
     assert run_program("", "").end is SandboxOutcome.BROKEN
     monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod(("/bin/false",)))
     assert run_program("", "").end is SandboxOutcome.BROKEN
+
+
+def test_what_floods_its_output_is_over_although_its_pipe_is_full(tmp_path: Path) -> None:
+    """asyncio stops reading a pipe that nobody reads, and sees its end only behind what is in it."""
+
+    async def flood() -> None:
+        command = ["sh", "-c", "yes & yes & yes & wait"]
+        async with asyncio.timeout(30):
+            result = await bounded_command(command, tmp_path, b"", {"PATH": os.environ["PATH"]}, 20)
+        assert "wrote more than" in result.message
+        assert len(result.output) == MAX_OUTPUT
+
+    for _ in range(3):
+        asyncio.run(flood())

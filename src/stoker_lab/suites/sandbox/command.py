@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stoker.fleet.process.command_end import end_command, kill_group
 from stoker_lab.suites.sandbox.sandbox import isolation_method
 
 MAX_OUTPUT = 64 * 2**10
@@ -114,8 +114,8 @@ async def bounded_command(
     except TimeoutError:
         return BoundedCommandResult(None, reply.tail, f"it took longer than {seconds:g} s")
     finally:
-        _kill(process)
-        await asyncio.shield(process.wait())
+        assert process.stdout is not None
+        await asyncio.shield(end_command(process, process.stdout))
 
 
 class _TailReader:
@@ -132,13 +132,8 @@ class _TailReader:
             self.tail = (self.tail + data)[-self._size :]
             if total > STOPPED_AT:
                 self.is_too_much = True
-                _kill(process)
+                kill_group(process)
                 return
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
