@@ -39,8 +39,8 @@ MOST_TOOLS, MOST_PAGES, LARGEST_SCHEMA = 200, 20, 32 * 2**10
 CLOSE_WITHIN = 2.0
 """Seconds that a program has to end once its input is closed."""
 CLOSE_LIMIT = 3 * CLOSE_WITHIN
-RESUME_AFTER = 1.0
-"""Seconds before a stream that broke off is asked for again, whatever the server says."""
+RESUME_EVERY = 1.0
+"""Seconds between two times that a stream which broke off is asked for again, whatever the server says."""
 _TEXTS = ("description", "title", "$comment")
 _LAST_WORDS = 400
 _OF_THE_CALL = (types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.INTERNAL_ERROR)
@@ -262,12 +262,15 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, inner: httpx2.AsyncBaseTransport, most: int) -> None:
         self._inner = inner
         self._most = most
+        self._may_resume_at = 0.0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "GET":
             if "last-event-id" not in request.headers:
                 return httpx2.Response(405, request=request)
-            await asyncio.sleep(RESUME_AFTER)
+            now = asyncio.get_running_loop().time()
+            pause, self._may_resume_at = self._may_resume_at - now, max(now, self._may_resume_at) + RESUME_EVERY
+            await asyncio.sleep(max(0.0, pause))
         try:
             async with asyncio.timeout(CLOSE_WITHIN if request.method == "DELETE" else None):
                 response = await self._inner.handle_async_request(request)
