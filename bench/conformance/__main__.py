@@ -22,7 +22,8 @@ from bench.conformance.suites import MODEL, SUITES, Skipped, Suite, Verdict, fin
 from bench.figures import table
 
 EXPECTED = {
-    "MCP": "Stoker runs no tools: remote MCP servers are not offered",
+    "MCP approved tool call": "its request for approval is made up; Stoker takes approvals of those that it made",
+    "MCP approval error handling": "Stoker refuses it with 400; the suite wants a response that failed",
 }
 """Why a test may fail, by a word of its name."""
 _CONFIG = """
@@ -33,6 +34,12 @@ state = "state"
 [responses]
 store = true
 max_bytes = "64MiB"
+[tools.gitmcp]
+kind = "mcp"
+command = ["{python}", "-m", "bench.conformance.mcp_server"]
+allow = ["*"]
+[tools.gitmcp.env]
+PYTHONPATH = "{root}"
 [[serve]]
 name = "{name}"
 aliases = ["*"]

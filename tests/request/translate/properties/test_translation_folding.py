@@ -45,6 +45,7 @@ def folds() -> Iterator[Folds]:
     found.close()
 
 
+@pytest.mark.timeout(180)  # on a busy machine
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 def test_any_cut_of_a_stream_folds_to_the_whole_answer(upstream: Dialect, folds: Folds) -> None:
     @FEW
