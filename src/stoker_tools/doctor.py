@@ -28,7 +28,7 @@ def findings(settings: Settings) -> list[DoctorFinding]:
 
 
 def _mcp(tool: Tool, state: Path) -> DoctorFinding:
-    from stoker_tools.mcp_servers import FILE, McpServers, changes, read_seen
+    from stoker_tools.mcp_servers import FILE, McpServers, SdkMissing, changes, read_seen
     from stoker_tools.result_text import cleaned
     from stoker_tools.search import ToolFailed
 
@@ -45,6 +45,8 @@ def _mcp(tool: Tool, state: Path) -> DoctorFinding:
         tools = asyncio.run(listed())
     except ToolFailed as error:
         fix = f"correct [tools.{tool.name}], or start what answers there"
+        if isinstance(error, SdkMissing):
+            fix = "install it, where Stoker is installed"
         words = f"; its last words: {cleaned(error.words)}" if error.words else ""
         return DoctorFinding(part, DoctorHealth.FAIL, f"{error.why}{words}", fix, show)
     names = {one.name for one in tools}

@@ -209,12 +209,16 @@ class McpServers:
             log.warning("tool '%s': what its server says cannot be remembered: %s", tool.name, error.strerror)
 
 
+class SdkMissing(ToolFailed):
+    """No server can be asked."""
+
+
 async def _load() -> Any:
     try:
         return await asyncio.to_thread(importlib.import_module, "stoker_tools.mcp_session")
     except ImportError as error:
         what = f"the MCP SDK is not installed ({error.name}): pip install 'stoker[mcp]'"
-        raise ToolFailed("unavailable", what) from None
+        raise SdkMissing("unavailable", what) from None
 
 
 def _allowed(server: _Server) -> list[McpTool]:

@@ -74,6 +74,8 @@ def test_an_operators_pause_is_shown_with_the_command_that_ends_it(stoker: FakeS
     assert run(["slot", "list"]) == 0
     out = capsys.readouterr().out
     assert "`stoker resume gpu0` ends that" in out
+    assert run(["slot", "status", "--state", str(stoker.path.parent)]) == 0
+    assert f"`stoker resume gpu0 --state {stoker.path.parent}` ends that" in capsys.readouterr().out
     assert "comfyui, more than 2.0 GiB" in out
 
 

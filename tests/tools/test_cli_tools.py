@@ -120,3 +120,12 @@ def test_doctor_fails_where_a_program_would_have_a_network_that_it_was_not_given
     (finding,) = findings(load(path))
     assert finding.health is DoctorHealth.FAIL
     assert "network = true in [tools.own]" in finding.fix
+
+
+def test_where_the_sdk_is_missing_doctor_says_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "stoker_tools.mcp_session", None)
+    path = tmp_path / "stoker.toml"
+    path.write_text('[tools.desk]\nkind = "mcp"\nurl = "http://127.0.0.1:1/mcp"\nallow = ["*"]\n')
+    (found,) = findings(load(path))
+    assert "pip install 'stoker[mcp]'" in found.detail
+    assert found.fix.startswith("install it")

@@ -42,7 +42,7 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
     if any(slot.yields_to or slot.yields_above is not None for slot in status.slots):
         columns["YIELDS TO"] = [_yields_to(slot) for slot in status.slots]
     terminal.table(tuple(columns), list(zip(*columns.values(), strict=True)))
-    _say_pauses(status.slots)
+    _say_pauses(status.slots, options.same_place(config, state))
     serves = sorted((one for one in status.serves if one.slot is not None), key=lambda one: one.slot or "")
     if serves:
         terminal.say()
@@ -86,10 +86,10 @@ def _yields_to(slot: SlotStatus) -> str:
     return ", ".join([*slot.yields_to, *above]) or "-"
 
 
-def _say_pauses(slots: list[SlotStatus]) -> None:
+def _say_pauses(slots: list[SlotStatus], place: str) -> None:
     for slot in slots:
         if slot.paused:
-            end = f"; `stoker resume {slot.name}` ends that" if "operator" in slot.paused_by else ""
+            end = f"; `stoker resume {slot.name}{place}` ends that" if "operator" in slot.paused_by else ""
             terminal.say(f"\nslot {slot.name} is paused: {slot.paused}{end}")
 
 
@@ -133,7 +133,7 @@ def status(
         rows.append((one.name, ", ".join(one.resident) or "empty", swap, str(one.waiting), str(one.swaps), *idle))
     header = ("SLOT", "RESIDENT", "SWAP", "WAITING", "SWAPS SO FAR", *(("IDLE SERVE",) if has_idle_serve else ()))
     terminal.table(header, rows, right=("WAITING", "SWAPS SO FAR"))
-    _say_pauses([one for one in status.slots if slot in (None, one.name)])
+    _say_pauses([one for one in status.slots if slot in (None, one.name)], options.same_place(config, state))
 
 
 @app.command()
