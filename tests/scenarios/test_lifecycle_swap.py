@@ -177,7 +177,8 @@ async def test_streams_past_the_drain_timeout_end_with_one_error_event_in_their_
     assert any(said(event, dialect) for event in events[:-1])
     assert plane.decision(request_id or "")["outcome"] == "cut"
     metrics = plane.ask("GET", "/metrics")[1]
-    counted = [line for line in metrics.splitlines() if f'endpoint="{stream.path}"' in line and 'outcome="cut"' in line]
+    series = f'endpoint="{stream.path}",outcome="cut",serve="short",status="200"'
+    counted = [line for line in metrics.splitlines() if series in line]
     assert [line.split()[-1] for line in counted if line.startswith("stoker_requests_total")] == ["1.0"], counted
 
 
