@@ -10,10 +10,10 @@ from typing import Annotated
 import msgspec
 
 from stoker.config.document import ConfigDocument
-from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import absolute
 from stoker.config.sections import Section
 from stoker.domain.access import Settings
+from stoker.domain.definition import KeyPath
 from stoker.domain.kinds import (
     ANY_TEXT,
     Command,

@@ -15,11 +15,11 @@ import msgspec
 
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
-from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import absolute
 from stoker.config.rules.names import auto_names, model_names
 from stoker.config.sections import Section, WholeFile
 from stoker.config.tables.file import File
+from stoker.domain.definition import KeyPath
 from stoker.domain.errors import ConfigError
 from stoker.domain.kinds import ANY_TEXT
 from stoker.domain.routing import AUTO, is_reserved

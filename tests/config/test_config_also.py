@@ -52,6 +52,16 @@ def test_an_external_serve_may_have_more_endpoints(loaded: Loaded) -> None:
     ]  # fmt: skip
 
 
+def test_an_endpoint_elsewhere_has_the_settings_of_the_serve_but_not_those_of_its_process(loaded: Loaded) -> None:
+    own = 'title = "Fast"\nfallback = "other"\nfallback_on = ["busy"]\nqueue = 7\nenv = { A = "b" }\ncanary = true\n'
+    settings = loaded(also(BOX) + own + "[serve.request.set]\nseed = 7\n" + SERVE.replace('"fast"', '"other"'))
+    here, box, _ = placed_serves(settings)
+    for key in ("title", "fallback", "fallback_on", "queue", "request"):
+        assert getattr(box, key) == getattr(here, key), key
+    assert (here.env, here.canary, here.cmd is None) == ({"A": "b"}, True, False)
+    assert (box.env, box.canary, box.cmd) == ({}, False, None)
+
+
 def test_its_key_is_read_and_never_shown(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOX2_KEY", "sk-of-the-other-machine")
     settings = loaded(also(BOX.replace(" }", ', key = "env:BOX2_KEY", key_header = "x-api-key" }')))

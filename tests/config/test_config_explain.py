@@ -19,12 +19,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stoker.config.definition import keys_of
 from stoker.config.effective import schema, show, to_toml
 from stoker.config.load import load
 from stoker.config.toml_writer import render
 from stoker.config.warnings import warnings
 from stoker.domain.access import ListenSettings, Paths, Settings
+from stoker.domain.definition import keys_of
 from stoker.domain.dialect import MEDIA
 from stoker.domain.errors import ConfigError
 from stoker.domain.key import KeySettings

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from stoker.config.line_numbers import KeyPath, locate
+from stoker.config.line_numbers import locate
+from stoker.domain.definition import KeyPath
 
 CORNERS = '''# comment with [brackets] and = signs
 top = 1   # "quotes" in a comment

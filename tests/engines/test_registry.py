@@ -99,6 +99,8 @@ def test_what_is_said_to_people_is_no_branch(code: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=lambda engine: engine.name)
 def test_a_record_is_whole(engine: Engine) -> None:
     if engine.launch is not None:
+        assert NAMED.search(engine.name), "add its name to NAMED"
+        assert engine.launch.__module__.rpartition(".")[2] in OWN, "add its file to OWN"
         assert set(engine.options) | set(engine.instead) == set(options.KEYS), "each key is written, or refused"
         assert not set(engine.options) & set(engine.instead)
     assert set(engine.choices) <= set(engine.options)

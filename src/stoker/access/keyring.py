@@ -15,7 +15,7 @@ from stoker.access.caller import Caller
 from stoker.access.limits import Account
 from stoker.access.quota import Quota
 from stoker.domain.errors import ClientError
-from stoker.domain.key import App, Key, KeySettings, Scope, UsageLimits, limits_of, make_key
+from stoker.domain.key import App, Key, KeySettings, UsageLimits, limits_of, make_key
 from stoker.domain.runtime_key import RuntimeKey, SettingsOverride
 from stoker.domain.serve import Secret
 
@@ -242,12 +242,3 @@ class Keyring:
             quota = self._quotas[owner] = Quota(Account(title, limits, self._counters.get(owner)))
         quota.configure(limits, max_active)
         return quota
-
-
-def scope_named(word: str) -> Scope:
-    """Raises ClientError 400."""
-    try:
-        return Scope[word.upper()]
-    except KeyError:
-        text = f"'{word[:40]}' is no scope: choose inference, observe or admin"
-        raise ClientError(text, code="bad_field", param="scope") from None

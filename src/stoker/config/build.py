@@ -10,10 +10,8 @@ from typing import Any
 
 import msgspec
 
-from stoker.config.definition import Change, changed, no_problem, read
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry, also_name, is_cloud
-from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.rules.names import public_served_names
@@ -23,6 +21,8 @@ from stoker.config.tables.file import File
 from stoker.config.tables.gates import build_aliases, build_choices, task_names
 from stoker.config.tables.router import build_router
 from stoker.domain.access import ListenSettings, Paths, Settings
+from stoker.domain.definition import Change, changed, no_problem, read
+from stoker.domain.definition import KeyPath as KeyPath
 from stoker.domain.dialect import Dialect
 from stoker.domain.gate import PRODUCTION, Gate
 from stoker.domain.key import make_key
@@ -116,9 +116,7 @@ def build(
     secrets: Secrets,
     source: Path,
 ) -> Settings:
-    """The settings for the program. Call it only if there are no problems. `prompts`: the texts of orchestrators'
-    prompts, by orchestrator and key.
-    """
+    """The settings for the program. Call it only if there are no problems."""
     directory = source.parent
 
     def final(value: Any, form: Form, path: KeyPath) -> Any:

@@ -7,7 +7,8 @@ import tomllib
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from stoker.config.line_numbers import KeyPath, locate
+from stoker.config.line_numbers import locate
+from stoker.domain.definition import KeyPath
 from stoker.domain.errors import ConfigError
 from stoker.domain.nearest import did_you_mean
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stoker.config.definition import Definitions, table_schema
-from stoker.config.definition import show as table
 from stoker.config.rules.clusters import CLUSTER_SLOT_IGNORES
-from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
 from stoker.config.secret_words import is_secret_variable, secret_words
 from stoker.config.sections import SHIPPED_BY_NAME, extension_sections, sections_of
 from stoker.config.tables.file import File
@@ -16,7 +13,9 @@ from stoker.config.tables.gates import show_alias, show_choice
 from stoker.config.tables.router import show_tier
 from stoker.config.toml_writer import render
 from stoker.domain.access import Settings
-from stoker.domain.serve import Driver, Serve, Slot, Status
+from stoker.domain.definition import Definitions, table_schema
+from stoker.domain.definition import show as table
+from stoker.domain.serve import Driver, Serve, Slot, Status, unused_keys
 
 HIDDEN = "***"
 
@@ -96,11 +95,11 @@ def _serve(serve: Serve) -> dict[str, Any]:
     )
     hidden: tuple[str, ...] = ()
     if serve.driver is Driver.EXTERNAL:
-        hidden = EXTERNAL_IGNORES
+        hidden = unused_keys("base_url")
     elif serve.driver is Driver.COMPOSE:
-        hidden = CONTAINER_IGNORES
+        hidden = unused_keys("container")
     elif serve.cmd is not None:
-        hidden = tuple({*COMMAND_IGNORES, "sleep_level"} - {"extra_args"})
+        hidden = tuple({*unused_keys("cmd"), "sleep_level"} - {"extra_args"})
     return {key: value for key, value in shown.items() if key not in hidden}
 
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from stoker.config.definition import no_problem, read
 from stoker.config.document import ConfigDocument
-from stoker.config.line_numbers import KeyPath
 from stoker.config.local_address import is_local
 from stoker.config.tables.file import File
+from stoker.domain.definition import KeyPath, no_problem, read
 from stoker.domain.serve import AlsoServed, Driver, ServeRow, Translation
 from stoker.engines.registry import DEFAULT, GENERIC, engine_of
 

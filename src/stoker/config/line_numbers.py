@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-KeyPath = tuple[str | int, ...]
-"""Keys and list positions from the top: ("serve", 0, "aliases", 1)."""
+from stoker.domain.definition import KeyPath
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _PLAIN_LINE = re.compile(r"""[ \t]*([A-Za-z0-9_-]+)[ \t]*=[ \t]*(?:"[^"\\\n]*"|'[^'\n]*'|[A-Za-z0-9_.:+-]+)[ \t]*\n""")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stoker.config.document import ConfigDocument
-from stoker.config.line_numbers import KeyPath
+from stoker.domain.definition import KeyPath
 from stoker.domain.deprecation import NewName
 
 RENAMED: dict[KeyPath, NewName] = {

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stoker.config.definition import ByNameKind, Kind, TableKind, ValueKind, keys_at
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
-from stoker.config.line_numbers import KeyPath
 from stoker.config.tables.file import File
 from stoker.domain.access import Settings
+from stoker.domain.definition import ByNameKind, KeyPath, Kind, TableKind, ValueKind, keys_at
 from stoker.domain.kinds import Form, name
 from stoker.domain.serve import SECRET, Secret
 from stoker.extensions import FAILURES, load, usable_extensions

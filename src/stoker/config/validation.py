@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
-from stoker.config.definition import UNKNOWN, WRONG, keys_at, read
 from stoker.config.document import ConfigDocument
-from stoker.config.line_numbers import KeyPath
 from stoker.config.sections import SHIPPED, extension_sections, section
 from stoker.config.tables.file import File
+from stoker.domain.definition import UNKNOWN, WRONG, KeyPath, keys_at, read
 from stoker.domain.nearest import did_you_mean
 
 

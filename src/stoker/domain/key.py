@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from stoker.domain.kinds import Count, Flat, Name, OllamaWord, Text, setting
+from stoker.domain.kinds import Count, Flat, Name, OllamaWord, SamplingName, Text, setting
 from stoker.domain.serve import Secret, SecretSource
 from stoker.domain.tier import Verify
 
@@ -107,7 +107,7 @@ class KeySettings:
     ] = None
     thinking: Annotated[bool | None, setting("Whether the model thinks, where a request does not say.")] = None
     sampling: Annotated[
-        dict[str, float] | None,
+        dict[SamplingName, float] | None,
         setting(
             "Parameters for requests that leave them out: `temperature`, `top_p`, `top_k`, `min_p`, "
             "`repetition_penalty`."

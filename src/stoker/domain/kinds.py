@@ -3,7 +3,7 @@
     patience: Annotated[float, setting("Dial between throughput and short waits.", ge=0, le=1000)] = 2.0
     linger: Annotated[AutoDuration, setting("How long an idle resident is kept.")] = None
 
-A table of the file is a msgspec Struct with such fields; `config.definition` reads it, shows it and writes its JSON
+A table of the file is a msgspec Struct with such fields; `domain.definition` reads it, shows it and writes its JSON
 schema. A kind is a type with a `Form`: one check, which returns the value as the program has it or raises ValueError
 with one sentence on what is wrong; how that value is written in the file; and its JSON schema. No sentence repeats a
 value that could be a secret.
@@ -51,13 +51,25 @@ _OWN_PATHS = ("v1", "admin", "upstream", "ui", "api", "healthz", "readyz", "stat
 _HOST_PATTERN = re.compile(r"(?:\*\.)?[a-z0-9_][a-z0-9_-]{0,62}(?:\.[a-z0-9_][a-z0-9_-]{0,62})*", re.ASCII)
 
 
-def setting(meaning: str, *, name: str = "", derived: bool = False, quiet: bool = False, **limits: Any) -> msgspec.Meta:
+def setting(
+    meaning: str,
+    *,
+    name: str = "",
+    derived: bool = False,
+    quiet: bool = False,
+    in_place: bool = False,
+    unused_with: tuple[str, ...] = (),
+    **limits: Any,
+) -> msgspec.Meta:
     """A field that is a key of the file. `limits`: ge, gt, le.
 
     `name`: its name there, if the program has another one. `derived`: if it is left out, it follows from other keys, as
     `meaning` says, and the default is a placeholder. `quiet`: `config show` leaves it out as long as it is the default.
+    `in_place`, for keys of a serve: a reload changes it without a restart of the serve. `unused_with`, for keys of a
+    serve: it has no effect where one of these keys is given, among `base_url`, `container` and `cmd`.
     """
-    return msgspec.Meta(description=meaning, extra={"name": name, "derived": derived, "quiet": quiet}, **limits)
+    facts = {"name": name, "derived": derived, "quiet": quiet, "in_place": in_place, "unused_with": unused_with}
+    return msgspec.Meta(description=meaning, extra=facts, **limits)
 
 
 class Flat(NamedTuple):
@@ -484,4 +496,5 @@ Size = Annotated[int, Form(some_size, {"type": "string", "examples": ["32MiB", "
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+SamplingName = Annotated[str, words(("temperature", "top_p", "top_k", "min_p", "repetition_penalty"))]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]

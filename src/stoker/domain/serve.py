@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
+from stoker.domain.definition import keys_of
 from stoker.domain.dialect import MEDIA, TEXT
 from stoker.domain.errors import ConfigError
 from stoker.domain.kinds import (
@@ -34,6 +36,7 @@ from stoker.domain.kinds import (
     Port,
     PrefillWord,
     Rendezvous,
+    SamplingName,
     ServedName,
     ServeUrl,
     Several,
@@ -346,7 +349,7 @@ class Tuning:
         bool | None, setting("Whether the model thinks before it answers, if that can be switched.")
     ] = None
     sampling: Annotated[
-        Mapping[str, float],
+        Mapping[SamplingName, float],
         setting(
             "Defaults for parameters that a request leaves out: `temperature`, `top_p`, `top_k`, `min_p`, "
             "`repetition_penalty`."
@@ -581,16 +584,6 @@ class Slot:
         return len(names) < 2 or ((self.memory is not None or bool(self.together)) and self.allows(names))
 
 
-IN_PLACE = frozenset(
-    ("aliases", "alias_patterns", "replicas", "min_replicas", "max_active", "queue", "queue_timeout", "idle_unload",
-     "first_byte_timeout", "keep_loaded", "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts",
-     "modalities", "fallback", "fallback_on", "warm", "source", "sha256", "min_tokens_per_second", "translation",
-     "from_tier", "auto_context", "context_problem", "device_problem", "before_mask", "title", "description",
-     "metadata", "listed", "preload", "evict_cost", "request", "variants", "is_served_name_public")
-)  # fmt: skip
-"""Fields of a Serve that may change while it runs: a reload does not restart it for them."""
-
-
 @dataclass(frozen=True, slots=True)
 class JobPlace:
     """Where a serve runs as a job: so many GPUs of one node, which has these labels.
@@ -654,19 +647,24 @@ class Serve:
     ] = ""
     aliases: Annotated[
         tuple[ServedName, ...],
-        setting("Further model names that mean this serve, blanks, `:` and `/` included; `*` and `?` are wildcards."),
+        setting(
+            "Further model names that mean this serve, blanks, `:` and `/` included; `*` and `?` are wildcards.",
+            in_place=True,
+        ),
     ] = ()
     slot: Annotated[
         Place | None,
         setting(
             'The slot that it shares with other serves; `"gpu0+gpu1"`: it takes both at the same time. Left out: it '
-            "shares with none, and needs no swap."
+            "shares with none, and needs no swap.",
+            unused_with=("base_url",),
         ),
     ] = None
     slots: Annotated[
         tuple[Place, ...],
         setting(
-            "Instead of `slot`: the slots that it may run in. It is loaded where there is room, or disturbs least."
+            "Instead of `slot`: the slots that it may run in. It is loaded where there is room, or disturbs least.",
+            unused_with=("base_url",),
         ),
     ] = ()
     replicas: Annotated[
@@ -674,7 +672,9 @@ class Serve:
         setting(
             "With `slots`: how many processes of it may run at the same time. In an empty slot one more is started as "
             "soon as requests wait for it, elsewhere when they have waited, all together, `patience` times its swap "
-            "time. `{ min = 1, max = 3 }`: so many are kept loaded, wherever there is room."
+            "time. `{ min = 1, max = 3 }`: so many are kept loaded, wherever there is room.",
+            in_place=True,
+            unused_with=("base_url",),
         ),
     ] = 1
     also: Annotated[
@@ -692,14 +692,20 @@ class Serve:
     ] = None
     parallel: Annotated[int, setting("How many sequences the engine runs at once.", ge=1, le=4096)] = 4
     max_active: Annotated[
-        Count, setting("Most requests in flight at this serve, of all keys. Default: `parallel`.", derived=True)
+        Count,
+        setting(
+            "Most requests in flight at this serve, of all keys. Default: `parallel`.", derived=True, in_place=True
+        ),
     ] = 4
-    queue: Annotated[int, setting("Most requests that may wait for a place. More get 503.", ge=0, le=1_000_000)] = 64
+    queue: Annotated[
+        int, setting("Most requests that may wait for a place. More get 503.", ge=0, le=1_000_000, in_place=True)
+    ] = 64
     queue_timeout: Annotated[
         Duration,
         setting(
             "How long a request may wait for a place. `0s`: it gets 503 at once. After a load it counts from the end "
-            "of the load."
+            "of the load.",
+            in_place=True,
         ),
     ] = 30.0
     first_byte_timeout: Annotated[
@@ -708,33 +714,46 @@ class Serve:
             "How long the first byte of an answer may take, from sending the request; then its `fallback` is asked, or "
             "the client gets 504. An engine that is known to work on the prompt has more time. `0s`: no limit. "
             "Default: five times its usual time, at least 60 s (120 s until that is known), plus time for the prompt "
-            "and, if the answer comes in one piece, for the answer."
+            "and, if the answer comes in one piece, for the answer.",
+            in_place=True,
         ),
     ] = None
     status: Annotated[
         StatusText,
         setting(
             "`production`, `baseline`, `research`, `experiment`, `rejected-WHY` or `blocked-WHY`; the last two start "
-            "only with `--force`."
+            "only with `--force`.",
+            in_place=True,
         ),
     ] = Status.PRODUCTION
-    reason: Annotated[Text, setting("Why it has this status. Default: the text after the dash in `status`.")] = ""
-    purpose: Annotated[Text, setting("What it is for; shown in status.")] = ""
-    title: Annotated[Text, setting("Its name for people, in lists of models.")] = ""
-    description: Annotated[Text, setting("What clients show of it in lists of models.")] = ""
+    reason: Annotated[
+        Text, setting("Why it has this status. Default: the text after the dash in `status`.", in_place=True)
+    ] = ""
+    purpose: Annotated[Text, setting("What it is for; shown in status.", in_place=True)] = ""
+    title: Annotated[Text, setting("Its name for people, in lists of models.", in_place=True)] = ""
+    description: Annotated[Text, setting("What clients show of it in lists of models.", in_place=True)] = ""
     metadata: Annotated[
         Mapping[Name, str | int | float | bool],
-        setting("More for clients: `stoker.metadata` of its entries in `/v1/models`."),
+        setting("More for clients: `stoker.metadata` of its entries in `/v1/models`.", in_place=True),
     ] = field(default_factory=dict)
-    listed: Annotated[bool, setting("Whether lists of models have its names. It answers to them in any case.")] = True
+    listed: Annotated[
+        bool, setting("Whether lists of models have its names. It answers to them in any case.", in_place=True)
+    ] = True
     request: Annotated[
-        RequestParameters, setting("What is set in the bodies of its requests: `set`, `default`, `drop`.")
+        RequestParameters,
+        setting("What is set in the bodies of its requests: `set`, `default`, `drop`.", in_place=True),
     ] = NO_PARAMETERS
     variants: Annotated[
         tuple[ServeVariant, ...],
-        setting("Further model names for the same process, each with its own request parameters.", name="variant"),
+        setting(
+            "Further model names for the same process, each with its own request parameters.",
+            name="variant",
+            in_place=True,
+        ),
     ] = ()
-    modalities: Annotated[tuple[Name, ...], setting("What kinds of input it takes; shown in status.")] = ("text",)
+    modalities: Annotated[
+        tuple[Name, ...], setting("What kinds of input it takes; shown in status.", in_place=True)
+    ] = ("text",)
     driver: Annotated[
         DriverWord,
         setting(
@@ -747,14 +766,21 @@ class Serve:
         Command | None,
         setting(
             "Command to start, instead of the engine's own: text or a list, never through a shell. `{port}`, "
-            "`{model}`, `{dir}`, `{host}`, `{name}` and `{key}` are filled in."
+            "`{model}`, `{dir}`, `{host}`, `{name}` and `{key}` are filled in.",
+            unused_with=("base_url", "container"),
         ),
     ] = None
-    host: Annotated[Text, setting("Address that the engine listens on.")] = "127.0.0.1"
-    port: Annotated[Port | None, setting("Port that the engine listens on. Left out: a free one at each start.")] = None
+    host: Annotated[Text, setting("Address that the engine listens on.", unused_with=("base_url",))] = "127.0.0.1"
+    port: Annotated[
+        Port | None,
+        setting("Port that the engine listens on. Left out: a free one at each start.", unused_with=("base_url",)),
+    ] = None
     base_path: Annotated[
         BasePath,
-        setting('Path before all paths of the engine, `/v1/…` and `health` too: `"/llm"` for `--api-prefix /llm`.'),
+        setting(
+            'Path before all paths of the engine, `/v1/…` and `health` too: `"/llm"` for `--api-prefix /llm`.',
+            unused_with=("base_url",),
+        ),
     ] = ""
     identity: Annotated[
         ServeIdentity,
@@ -804,19 +830,27 @@ class Serve:
             derived=True,
         ),
     ] = "authorization"
-    translation: Annotated[Translation, setting("How requests in other dialects are translated for it.")] = (
-        Translation()
-    )
-    memory: Annotated[Size | None, setting("Memory that it needs. Required if its slot has `memory`.")] = None
+    translation: Annotated[
+        Translation, setting("How requests in other dialects are translated for it.", in_place=True)
+    ] = Translation()
+    memory: Annotated[
+        Size | None, setting("Memory that it needs. Required if its slot has `memory`.", unused_with=("base_url",))
+    ] = None
     keep_loaded: Annotated[
         bool,
-        setting("Loaded at the start, and never swapped out: what does not fit beside it is refused. See `preload`."),
+        setting(
+            "Loaded at the start, and never swapped out: what does not fit beside it is refused. See `preload`.",
+            in_place=True,
+            unused_with=("base_url",),
+        ),
     ] = False
     preload: Annotated[
         bool,
         setting(
             "Loaded at the start, if nothing has to be stopped for it; later it may be swapped out. An `idle_serve` "
-            "does not replace it before a request has used it."
+            "does not replace it before a request has used it.",
+            in_place=True,
+            unused_with=("base_url",),
         ),
     ] = False
     evict_cost: Annotated[
@@ -826,73 +860,119 @@ class Serve:
             "are stopped to make room. Default: the seconds that its swaps take.",
             gt=0,
             le=1e9,
+            in_place=True,
+            unused_with=("base_url",),
         ),
     ] = None
-    idle_unload: Annotated[NeverDuration, setting("Time without a request after which it is stopped.")] = None
-    ready_timeout: Annotated[SomeDuration, setting("How long a start may take.")] = 600.0
+    idle_unload: Annotated[
+        NeverDuration,
+        setting("Time without a request after which it is stopped.", in_place=True, unused_with=("base_url",)),
+    ] = None
+    ready_timeout: Annotated[SomeDuration, setting("How long a start may take.", in_place=True)] = 600.0
     stop: Annotated[
         Command | None,
         setting(
             "Command that stops its process, instead of SIGTERM: text or a list, never through a shell, with the "
             "placeholders of `cmd` and `{pid}`. It has `stop_grace`; if the process still runs then, or the command "
-            "fails, SIGTERM follows."
+            "fails, SIGTERM follows.",
+            unused_with=("base_url", "container"),
         ),
     ] = None
-    stop_grace: Annotated[Duration, setting("Time between SIGTERM and SIGKILL.")] = 10.0
+    stop_grace: Annotated[
+        Duration, setting("Time between SIGTERM and SIGKILL.", in_place=True, unused_with=("base_url",))
+    ] = 10.0
     env: Annotated[
-        Mapping[VariableName, Variable], setting("Environment variables for the process. Not for secrets.")
+        Mapping[VariableName, Variable],
+        setting("Environment variables for the process. Not for secrets.", unused_with=("base_url",)),
     ] = field(default_factory=dict)
     inherit_env: Annotated[
         tuple[VariableName, ...],
         setting(
             "Further variables of Stoker's environment that the process gets, besides `PATH`, `HOME`, `CUDA_...` and "
-            "the like. `*`: all but keys, tokens and Stoker's own, which have to be named."
+            "the like. `*`: all but keys, tokens and Stoker's own, which have to be named.",
+            unused_with=("base_url", "container"),
         ),
     ] = ()
     cwd: Annotated[
         FilePath,
-        setting("Directory in which the command, `stop` and `up` run. Default: the directory of this file."),
+        setting(
+            "Directory in which the command, `stop` and `up` run. Default: the directory of this file.",
+            unused_with=("base_url",),
+        ),
     ] = ""
-    extra_args: Annotated[tuple[Argument, ...], setting("Further arguments for the engine's command.")] = ()
-    threads: Annotated[Count | None, setting("CPU threads. Left out: the engine's choice.")] = None
-    gpu_layers: Annotated[
-        int | None, setting("Layers on the GPU. Left out: the engine's choice.", ge=0, le=100_000)
+    extra_args: Annotated[
+        tuple[Argument, ...],
+        setting("Further arguments for the engine's command.", unused_with=("base_url", "container", "cmd")),
+    ] = ()
+    threads: Annotated[
+        Count | None,
+        setting("CPU threads. Left out: the engine's choice.", unused_with=("base_url", "container", "cmd")),
     ] = None
-    requires: Annotated[Requires, setting("Files, packages and commands without which it is not started.")] = Requires()
+    gpu_layers: Annotated[
+        int | None,
+        setting(
+            "Layers on the GPU. Left out: the engine's choice.",
+            ge=0,
+            le=100_000,
+            unused_with=("base_url", "container", "cmd"),
+        ),
+    ] = None
+    requires: Annotated[
+        Requires, setting("Files, packages and commands without which it is not started.", unused_with=("base_url",))
+    ] = Requires()
     conflicts: Annotated[
         tuple[Text, ...],
         setting(
             "What cannot run at the same time: `unit:NAME`, `container:NAME` (stopped and disabled before it starts), "
-            "or a program's name (a start is refused while it runs)."
+            "or a program's name (a start is refused while it runs).",
+            in_place=True,
+            unused_with=("base_url",),
         ),
     ] = ()
     embedded: Annotated[
         bool | None,
-        setting("llama.cpp: true = the built-in one, false = `llama-server` from PATH. Left out: PATH first."),
+        setting(
+            "llama.cpp: true = the built-in one, false = `llama-server` from PATH. Left out: PATH first.",
+            unused_with=("base_url", "container", "cmd"),
+        ),
     ] = None
-    container: Annotated[Name | None, setting("The container that runs it; Docker Compose or any other `up`.")] = None
+    container: Annotated[
+        Name | None, setting("The container that runs it; Docker Compose or any other `up`.", unused_with=("base_url",))
+    ] = None
     up: Annotated[
         Command | None,
         setting(
             "Command that creates the container, with the placeholders of `cmd`, and `{devices}`, never through a "
-            "shell. Needed if the container may be missing."
+            "shell. Needed if the container may be missing.",
+            unused_with=("base_url",),
         ),
     ] = None
-    unit: Annotated[Text | None, setting("The systemd unit that runs it. Default: `stoker-serve-NAME.service`.")] = None
+    unit: Annotated[
+        Text | None,
+        setting(
+            "The systemd unit that runs it. Default: `stoker-serve-NAME.service`.",
+            unused_with=("base_url", "container"),
+        ),
+    ] = None
     fallback: Annotated[
-        Name | None, setting("The serve that answers instead if this one cannot; see `fallback_on`.")
+        Name | None, setting("The serve that answers instead if this one cannot; see `fallback_on`.", in_place=True)
     ] = None
     fallback_on: Annotated[
         tuple[FallbackCause, ...],
         setting(
             "When `fallback` answers. `memory`: the serve does not fit on its device, loses it, or has a quantisation "
             "that it cannot run. `unavailable`: it failed, or takes no requests. `busy`: its queue is full, or a "
-            "request waited too long."
+            "request waited too long.",
+            in_place=True,
         ),
     ] = (FallbackCause.MEMORY,)
     warm: Annotated[
         Warmth,
-        setting("Whether its weights stay in host memory after it was swapped out: `auto`, `pin` (always), `never`."),
+        setting(
+            "Whether its weights stay in host memory after it was swapped out: `auto`, `pin` (always), `never`.",
+            in_place=True,
+            unused_with=("base_url",),
+        ),
     ] = Warmth.AUTO
     sleep_level: Annotated[
         int | None,
@@ -901,11 +981,15 @@ class Serve:
             "any engine on NVIDIA GPUs 3 (the driver suspends it).",
             ge=1,
             le=3,
+            unused_with=("base_url", "container"),
         ),
     ] = None
     keep_conversations: Annotated[
         bool,
-        setting("llama.cpp: save KV caches to disk, so that conversations survive a swap. The files contain prompts."),
+        setting(
+            "llama.cpp: save KV caches to disk, so that conversations survive a swap. The files contain prompts.",
+            unused_with=("base_url", "container"),
+        ),
     ] = False
     min_tokens_per_second: Annotated[
         float | None,
@@ -913,17 +997,25 @@ class Serve:
             "Speed that streamed replies should reach. `stoker watchdog --once` fails for a slower serve.",
             gt=0,
             le=1_000_000,
+            in_place=True,
         ),
     ] = None
     source: Annotated[
         Source | None,
         setting(
             "Where missing weights come from: a path, `https://…`, `rsync:HOST:PATH`, `s3://BUCKET/KEY` or "
-            "`hf:ORG/REPO[/FILE]`."
+            "`hf:ORG/REPO[/FILE]`.",
+            in_place=True,
+            unused_with=("base_url",),
         ),
     ] = None
     sha256: Annotated[
-        Mapping[str, Sha256], setting("Expected digests of the files of the weights: `{ NAME = DIGEST }`.")
+        Mapping[str, Sha256],
+        setting(
+            "Expected digests of the files of the weights: `{ NAME = DIGEST }`.",
+            in_place=True,
+            unused_with=("base_url",),
+        ),
     ] = field(default_factory=dict)
     tuning: Annotated[Tuning, Flat()] = Tuning()
     alias_patterns: tuple[str, ...] = ()
@@ -984,7 +1076,7 @@ class Serve:
         )
 
     def launches_like(self, other: Serve) -> bool:
-        """Whether a serve that runs as `other` need not restart for this configuration: see IN_PLACE.
+        """Whether a serve that runs as `other` need not restart for this configuration: see `in_place`.
 
         A context that was chosen at the start, when the weights arrived, is no change.
         """
@@ -997,7 +1089,8 @@ class Serve:
 
     def launch_settings(self) -> dict[str, object]:
         """What makes a launch of the serve another one, by field."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in IN_PLACE} | dict(self.before_mask)
+        kept = in_place()
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in kept} | dict(self.before_mask)
 
     @property
     def has_open_choices(self) -> bool:
@@ -1039,6 +1132,27 @@ class Serve:
     @property
     def needs_force(self) -> bool:
         return self.status in (Status.REJECTED, Status.BLOCKED)
+
+
+_FACTS_IN_PLACE = (
+    "alias_patterns", "min_replicas", "auto_context", "context_problem", "device_problem", "before_mask", "from_tier",
+    "is_served_name_public",
+)  # fmt: skip
+"""Those of them that are no keys."""
+_FACTS_HERE = ("asks_dialects", "auto_context", "context_problem", "device_problem", "before_mask", "min_replicas")
+"""Facts about an engine on this machine."""
+
+
+@cache
+def in_place() -> frozenset[str]:
+    """The fields of a Serve that may change while it runs: a reload does not restart it for them."""
+    return frozenset((*_FACTS_IN_PLACE, *(key.field for key in keys_of(Serve).values() if key.is_in_place)))
+
+
+@cache
+def unused_keys(beside: str) -> tuple[str, ...]:
+    """The keys without effect for a serve with this key: `base_url`, `container` or `cmd`."""
+    return tuple(name for name, key in keys_of(Serve).items() if beside in key.unused_with or key.group == "tuning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -1113,11 +1227,15 @@ def replicas_of(serve: Serve) -> tuple[Serve, ...]:
 
 def _elsewhere(own: Serve, name: str, there: AlsoServed) -> Serve:
     """The replica at an endpoint. What it shows in `/v1/models` is all that is asked of it."""
-    return Serve(
+    here_only = {"identity", "probe", "canary", "tuning", *_FACTS_HERE}
+    here_only |= {key.field for key in keys_of(Serve).values() if "base_url" in key.unused_with} - {"replicas"}
+    return replace(
+        own, **{one.name: _default_of(one) for one in fields(Serve) if one.name in here_only}, health=None,
         name=replica_name(name, there.name), engine="openai", served_name=there.model or own.served_name,
-        driver=Driver.EXTERNAL, base_url=there.base_url, key=there.key, key_header=there.key_header, health=None,
-        replica_of=name, max_active=there.max_active or own.max_active, queue=own.queue, dialects=own.dialects,
-        queue_timeout=own.queue_timeout, first_byte_timeout=own.first_byte_timeout, context=own.context,
-        replicas=own.replicas, status=own.status, reason=own.reason, modalities=own.modalities,
-        translation=replace(own.translation, cloud=there.is_cloud),
+        driver=Driver.EXTERNAL, base_url=there.base_url, key=there.key, key_header=there.key_header,
+        max_active=there.max_active or own.max_active, translation=replace(own.translation, cloud=there.is_cloud),
     )  # fmt: skip
+
+
+def _default_of(one: Field[Any]) -> Any:
+    return one.default if one.default_factory is MISSING else one.default_factory()

@@ -254,7 +254,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     asleep_page: str = ""
     """A page that says in `is_sleeping` whether it sleeps."""
     saves_conversations: bool = False
-    """Whether it saves and restores the KV cache of a conversation: see `fleet.conversations.slot_api`."""
+    """Whether it saves and restores the KV cache of a conversation: see `fleet.conversations.sequences`."""
 
     # -- why it ended
     failures: tuple[FailurePattern, ...] = ()

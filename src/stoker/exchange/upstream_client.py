@@ -179,7 +179,7 @@ class UpstreamClient:
         self, context: RequestContext, candidate: PlanCandidate, lease: Lease, request: UpstreamRequest,
         reading: AnswerReading = PASSED_ON, may_leave: Callable[[StokerError], bool] | None = None,
     ) -> None:  # fmt: skip
-        """One call of the serve; the answer goes to `call.reply`. The caller releases. `may_leave(error)`: whether
+        """One call of the serve; the answer goes to `context.reply`. The caller releases. `may_leave(error)`: whether
         another serve answers after a 4xx, which is raised then; any other passes through as it is.
         """
         target, decision, check = lease.target, context.decision, None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stoker.domain.run import IDENTITY_PARTS, Fingerprint
-from stoker.domain.serve import IN_PLACE, Secret, Serve
+from stoker.domain.serve import Secret, Serve, in_place
 from stoker.store.files.split_gguf import parse_part
 
 SPARK = "sha256:f981f90eb28b433c7a1aed9abed26545d0f05565db767dda4824faad0351948e"
@@ -28,7 +28,7 @@ _ELSEWHERE = frozenset(
     ("name", "model", "served_name", "slot", "slots", "driver", "port", "host", "health", "canary", "key", "key_header",
      "env", "inherit_env", "cwd", "cmd", "extra_args", "tuning", "dialects", "asks_dialects", "directory", "requires",
      "die_with_parent", "engine", "memory", "base_url", "up", "container", "unit")
-) | IN_PLACE  # fmt: skip
+)  # fmt: skip
 """Settings that change nothing of what comes out, or are parts under another name."""
 _OF_IDENTITY = frozenset(("chat_template", "sampling", "quantization", "metrics"))
 _SECRET = re.compile(r"(^|[_-])(token|secret|password|passwd|credentials?|keys?)($|[_-])", re.IGNORECASE)
@@ -178,9 +178,10 @@ def _model_files(model: Path) -> list[str]:
 
 def _execution(serve: Serve, report: EngineReport, packages: Mapping[str, str]) -> dict[str, str]:
     found = {"engine": serve.engine, "version": _version(report)}
+    not_of_output = _ELSEWHERE | in_place()
     for one in fields(serve):
         value = getattr(serve, one.name)
-        if one.name not in _ELSEWHERE and value not in (None, False, "", ()):
+        if one.name not in not_of_output and value not in (None, False, "", ()):
             found[one.name] = _plain(value)
     for one in fields(serve.tuning):
         value = getattr(serve.tuning, one.name)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stoker.config.document import ConfigDocument
-    from stoker.config.line_numbers import KeyPath
     from stoker.domain.access import Settings
+    from stoker.domain.definition import KeyPath
     from stoker.domain.serve import Serve
 
 READ_WITHIN = 3.0

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry, also_name
-from stoker.config.line_numbers import KeyPath
 from stoker.config.tables.file import File
+from stoker.domain.definition import KeyPath
 from stoker.domain.serve import MAIN, AlsoServed
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
-from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.serves import OF_RANKS
 from stoker.config.tables.file import File
 from stoker.domain import kinds
+from stoker.domain.definition import KeyPath
 from stoker.domain.serve import slots_of
 from stoker.engines.registry import DEFAULT, engine_of, those
 

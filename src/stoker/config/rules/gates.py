@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
-from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS, auto_names, model_names
 from stoker.config.tables.file import File
+from stoker.domain.definition import KeyPath
 from stoker.domain.gate import PRODUCTION
 from stoker.domain.kinds import served_name
 from stoker.domain.routing import is_reserved

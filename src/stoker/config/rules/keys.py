@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterator
 
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
-from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import auto_names, model_names
-from stoker.config.rules.serves import SAMPLING
 from stoker.config.sections import table_names
 from stoker.config.tables.file import File
 from stoker.domain import kinds
+from stoker.domain.definition import KeyPath
 from stoker.domain.key import KeySettings
 from stoker.domain.task import CLASSES
 from stoker.request.decide.alias_patterns import PATTERN_HINT, is_matched, is_nameable
@@ -76,7 +75,7 @@ def _models(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> set[s
 def _check_settings(
     doc: ConfigDocument, path: KeyPath, table: KeySettings, models: set[str] | None, classes: Collection[str]
 ) -> None:
-    """1. models and classes exist  2. parameters of sampling are known  3. no limit that can never be reached"""
+    """1. models and classes exist  2. no limit that can never be reached"""
     named = [((*path, "models", place), model) for place, model in enumerate(table.models or ())]
     named += [((*path, "default_model"), table.default_model)] if table.default_model else []
     for place, model in named:
@@ -88,11 +87,7 @@ def _check_settings(
         if name != "*" and name not in classes and not doc.is_spoiled(("router", "class")):
             hint = doc.did_you_mean(name, classes) or f"; add a section [router.class.{name[:64]}]"
             doc.problem((*path, "classes", index), f"there is no class '{name[:64]}'{hint}")  # 1
-    for name in table.sampling or {}:
-        if name not in SAMPLING:
-            hint = doc.did_you_mean(name, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
-            doc.problem((*path, "sampling", name), f"is not a sampling setting{hint}")  # 2
     for smaller, larger in _CONTAINED:
         one, other = getattr(table, smaller), getattr(table, larger)
         if one is not None and other is not None and one > other:
-            doc.problem((*path, smaller), f"is larger than {larger}, so it can never be reached; lower it")  # 3
+            doc.problem((*path, smaller), f"is larger than {larger}, so it can never be reached; lower it")  # 2

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
-from stoker.config.line_numbers import KeyPath
 from stoker.config.sections import table_names
 from stoker.config.tables.file import File
 from stoker.config.tables.router import TierTable
+from stoker.domain.definition import KeyPath
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import ServeRow
 from stoker.domain.task import CLASSES, UNKNOWN

@@ -7,12 +7,12 @@ from collections.abc import Collection
 from stoker.config.cloud_tiers import is_trusted
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
-from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS
 from stoker.config.sections import table_names
 from stoker.config.tables.file import File
 from stoker.config.tables.router import TierTable
 from stoker.domain import kinds
+from stoker.domain.definition import KeyPath
 from stoker.domain.routing import ANY, includes_class
 from stoker.domain.task import CLASSES, UNKNOWN
 

@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from stoker.config.definition import keys_of
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
-from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import VAULT, in_vault
+from stoker.domain.definition import KeyPath
 from stoker.domain.request_parameters import RequestParameters
-from stoker.domain.serve import AUTO_LAYERS, SUSPENDED, ServeIdentity, Tuning
+from stoker.domain.serve import AUTO_LAYERS, SUSPENDED, ServeIdentity, unused_keys
 from stoker.engines.record import Engine, Weights
 from stoker.engines.registry import engine_of, those
 
@@ -20,21 +19,6 @@ FILLED_IN = ("port", "model", "dir", "host", "name", "key")
 OF_RANKS = ("rank", "ranks", "rendezvous_host", "rendezvous_port")
 """Filled in only in the `cmd` of an engine with one rank in each of several slots."""
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-zA-Z_]+)\}(?!\})")
-
-TUNING = tuple(keys_of(Tuning))
-"""Keys that go into an engine's own command line."""
-EXTERNAL_IGNORES = (
-    "cmd", "host", "port", "base_path", "slot", "slots", "replicas", "memory", "keep_loaded", "preload", "evict_cost",
-    "idle_unload", "stop", "stop_grace", "env", "inherit_env", "cwd", "extra_args", "threads", "gpu_layers",
-    "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
-    "keep_conversations", "source", "sha256", *TUNING,
-)  # fmt: skip
-"""Keys without effect for an external serve."""
-COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
-"""Keys without effect for a serve with a `cmd`."""
-CONTAINER_IGNORES = ("cmd", "inherit_env", "stop", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
-"""Keys without effect for a container."""
-SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
@@ -125,7 +109,7 @@ def _check_external(doc: ConfigDocument, entry: ServeEntry) -> None:
             entry.at("driver"),
             f"serve '{entry.name}' is external and has no `base_url`; give its address",
         )
-    for key in EXTERNAL_IGNORES:
+    for key in unused_keys("base_url"):
         if entry.gives(doc, key):
             doc.problem(
                 entry.at(key),
@@ -145,7 +129,7 @@ def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
             entry.at("container"),
             f"serve '{name}' needs the `port` at which its container answers on this machine",
         )
-    for key in CONTAINER_IGNORES:
+    for key in unused_keys("container"):
         if entry.gives(doc, key):
             doc.problem(
                 entry.at(key),
@@ -263,11 +247,7 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
     _check_sequence(doc, entry)
     if refused := engine.refused_name(entry.served_name):
         doc.problem(entry.at("served_name"), refused)
-    for key in table.tuning.sampling:
-        if key not in SAMPLING:
-            hint = doc.did_you_mean(key, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
-            doc.problem((*entry.at("sampling"), key), f"is not a sampling setting{hint}")
-    for key in COMMAND_IGNORES if table.cmd is not None else ():
+    for key in unused_keys("cmd") if table.cmd is not None else ():
         if key != "extra_args" and entry.gives(doc, key):
             doc.problem(
                 entry.at(key),

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from stoker.config.definition import show
 from stoker.domain.alias_choice import AliasChoice, Pick
+from stoker.domain.definition import show
 from stoker.domain.gate import Alias, IfUndecided
 from stoker.domain.kinds import Duration, Name, OrText, ServedName, SomeDuration, setting
 from stoker.domain.routing import is_reserved

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from stoker.config.cache_prices import FRESH, CacheRate, cache_rate, cost_with_cache
-from stoker.config.definition import show
+from stoker.domain.definition import show
 from stoker.domain.kinds import (
     BaseUrl,
     CloudDialectWord,

@@ -1,4 +1,4 @@
-"""Reads, shows and describes tables of the file by their classes, so that a key is said once: where its field stands.
+"""Reads, shows and describes tables by their classes, so that a key of the file is said once: where its field stands.
 
 A table is a msgspec Struct or a frozen dataclass, usually the very record that the program works with. Its fields with
 a `domain.kinds.setting` are keys; the others are facts that the program adds. The type hints say the **kind** of each:
@@ -27,9 +27,10 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_ori
 
 import msgspec
 
-from stoker.config.line_numbers import KeyPath
 from stoker.domain.kinds import ByName, Flat, Form, OrText, Several, kind, one_of
 
+KeyPath = tuple[str | int, ...]
+"""Keys and list positions from the top: ("serve", 0, "aliases", 1)."""
 Change = Callable[[Any, Form, KeyPath], Any]
 """What is to stand for a value with this form at this place; the value itself, if nothing changes."""
 Report = Callable[[KeyPath, str], None]
@@ -248,6 +249,10 @@ class Key(NamedTuple):
     """Left out, it follows from other keys: the default is only a placeholder."""
     is_quiet: bool
     """Not shown as long as it is the default."""
+    is_in_place: bool = False
+    """A reload changes it without a restart of the serve."""
+    unused_with: tuple[str, ...] = ()
+    """The keys of a serve beside which it has no effect."""
     group: str = ""
     """The field with the flat table that has this field."""
 
@@ -270,7 +275,10 @@ def keys_of(table: type) -> dict[str, Key]:
             if isinstance(meta, msgspec.Meta) and meta.extra:
                 extra, meaning = meta.extra, meta.description or ""
                 name = extra["name"] or field
-                found[name] = Key(field, _kind(hint), meaning, default, extra["derived"], extra["quiet"])
+                found[name] = Key(
+                    field, _kind(hint), meaning, default, extra["derived"], extra["quiet"], extra["in_place"],
+                    extra["unused_with"],
+                )  # fmt: skip
     return found
 
 
