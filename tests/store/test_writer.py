@@ -9,6 +9,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import pytest
 
 from stoker.domain.decision import Decision
 from stoker.store import database, writer
-from stoker.store.database import Database, is_beyond_use, set_aside
+from stoker.store.database import Database
 from stoker.store.decisions import read_recent
+from stoker.store.sqlite_file import is_beyond_use, set_aside
 from stoker.store.writer import DecisionWriter
 
 
@@ -51,7 +53,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Scene]:
-    monkeypatch.setattr(database, "BUSY_WAIT", 0.01)
+    monkeypatch.setattr(database, "SCHEMA", replace(database.SCHEMA, busy_wait=0.01))
     caplog.set_level(logging.WARNING)
     made = Scene(tmp_path / "decisions.db")
     yield made

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.domain.runtime_key import RuntimeKey, SettingsOverride
-from stoker.store.database import UnusableDatabase, create_private, is_beyond_use, set_aside
+from stoker.store.sqlite_file import Schema, connect_or_replace, transaction
 
 log = logging.getLogger("stoker.access")
 
@@ -29,17 +29,33 @@ USAGE_COLUMNS = (
 )  # fmt: skip
 """The amounts of one row of usage, all additive. `metered_tokens`: those of `output` whose energy is in `joules`. New
 ones go to the end: files get them as columns when they are opened."""
-_SCHEMA = (
-    "CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
-    "CREATE TABLE keys (name TEXT PRIMARY KEY, record TEXT NOT NULL)",
-    "CREATE TABLE overrides (kind TEXT, name TEXT, record TEXT NOT NULL, PRIMARY KEY (kind, name))",
-    "CREATE TABLE counters (owner TEXT, setting TEXT, start REAL NOT NULL, used REAL NOT NULL,"
-    " PRIMARY KEY (owner, setting)) WITHOUT ROWID",
-    "CREATE TABLE usage (hour INTEGER, key TEXT, app TEXT, model TEXT, class TEXT, "
-    + ", ".join(f"{name} REAL NOT NULL" for name in USAGE_COLUMNS)
-    + ", PRIMARY KEY (hour, key, app, model, class)) WITHOUT ROWID",
-    f"PRAGMA user_version = {VERSION}",
+
+
+def _add_columns(db: sqlite3.Connection) -> None:
+    """Those that a file of an earlier version lacks."""
+    known = {row[1] for row in db.execute("PRAGMA table_info(usage)")}
+    for name in USAGE_COLUMNS:
+        if name not in known:
+            db.execute(f"ALTER TABLE usage ADD COLUMN {name} REAL NOT NULL DEFAULT 0")
+
+
+_SCHEMA = Schema(
+    VERSION,
+    (
+        "CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
+        "CREATE TABLE keys (name TEXT PRIMARY KEY, record TEXT NOT NULL)",
+        "CREATE TABLE overrides (kind TEXT, name TEXT, record TEXT NOT NULL, PRIMARY KEY (kind, name))",
+        "CREATE TABLE counters (owner TEXT, setting TEXT, start REAL NOT NULL, used REAL NOT NULL,"
+        " PRIMARY KEY (owner, setting)) WITHOUT ROWID",
+        "CREATE TABLE usage (hour INTEGER, key TEXT, app TEXT, model TEXT, class TEXT, "
+        + ", ".join(f"{name} REAL NOT NULL" for name in USAGE_COLUMNS)
+        + ", PRIMARY KEY (hour, key, app, model, class)) WITHOUT ROWID",
+    ),
+    ("journal_mode = WAL", "synchronous = FULL", "cache_size = -512"),
+    BUSY_WAIT,
+    _add_columns,
 )
+_LOST = "keys made with `stoker keys create` are unknown until it is repaired or they are made again"
 _ADD_USAGE = (  # names of columns only: every value is bound
     f"INSERT INTO usage (hour, key, app, model, class, {', '.join(USAGE_COLUMNS)}) "  # noqa: S608
     f"VALUES ({', '.join('?' * (5 + len(USAGE_COLUMNS)))}) ON CONFLICT DO UPDATE SET "
@@ -67,23 +83,7 @@ class AccessFile:
     """One connection. Any call may raise sqlite3.Error or OSError; the file is then as before the call."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._db = self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        """Open, or create. A file that is damaged or not Stoker's is set aside, with an error in the log."""
-        try:
-            return _connect(self._path)
-        except (sqlite3.DatabaseError, OSError) as error:
-            if not is_beyond_use(self._path, error):
-                raise
-            aside = set_aside(self._path)
-            log.error(
-                "%s is unusable (%s): it was moved to %s; keys made with `stoker keys create` are unknown until it is "
-                "repaired or they are made again",
-                self._path, error, aside.name,
-            )  # fmt: skip
-            return _connect(self._path)
+        self._db = connect_or_replace(path, _SCHEMA, log, _LOST)
 
     def read(self) -> AccessRecords:
         """Everything but usage. The salt is made on the first call."""
@@ -117,15 +117,9 @@ class AccessFile:
 
     def add(self, usage: Iterable[UsageRow], counters: Iterable[CounterRow]) -> None:
         """Add usage to what is there, and replace counters, in one transaction."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self._db):
             self._db.executemany(_ADD_USAGE, [(*key, *amounts) for key, amounts in usage])
             self._db.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?, ?, ?)", counters)
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
 
     def forget_usage(self, before: int) -> int:
         """Delete the usage of hours before this one. Returns how many rows."""
@@ -165,37 +159,6 @@ def _query(path: Path, query: str, values: tuple[int, ...]) -> list[tuple[Any, .
         return db.execute(query, values).fetchall()
     finally:
         db.close()
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    create_private(path)
-    db = sqlite3.connect(path, timeout=BUSY_WAIT, isolation_level=None, check_same_thread=False)
-    try:
-        version = int(db.execute("PRAGMA user_version").fetchone()[0])
-        is_new = version == 0 and not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-        if not is_new and version != VERSION:
-            raise UnusableDatabase(f"its schema has version {version}, not {VERSION}")
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -512"):
-            db.execute(f"PRAGMA {pragma}").fetchall()
-        if is_new:
-            db.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA:
-                db.execute(statement)
-            db.execute("COMMIT")
-        else:
-            _add_columns(db)
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _add_columns(db: sqlite3.Connection) -> None:
-    """Those that a file of an earlier version lacks."""
-    known = {row[1] for row in db.execute("PRAGMA table_info(usage)")}
-    for name in USAGE_COLUMNS:
-        if name not in known:
-            db.execute(f"ALTER TABLE usage ADD COLUMN {name} REAL NOT NULL DEFAULT 0")
 
 
 _key = msgspec.json.Decoder(RuntimeKey)

@@ -2,7 +2,8 @@
 
 decisions         DecisionLog: one record per request; read_recent and read_one for other processes
 writer            its thread: batches, retries, and the fate of each record
-database          the SQLite file: schema, size limit, recovery from damage
+database          their SQLite file: schema, size limit
+sqlite_file       opens SQLite files; what is beyond use is set aside
 refusal_sampling  which records of refused requests are kept
 
 results           the index of measurement results

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 
 from stoker.domain.access import ResponseStorage
 from stoker.domain.errors import StokerError
-from stoker.store.database import UnusableDatabase, create_private, is_beyond_use, set_aside
 from stoker.store.files.directories import make_directory
 from stoker.store.files.remedies import remedy
+from stoker.store.sqlite_file import Schema, connect_or_replace, transaction
 
 log = logging.getLogger("stoker.responses")
 
@@ -31,12 +31,20 @@ PRUNE_EVERY = 60.0
 """Seconds between two deletions of what is too old."""
 _OVERHEAD = 512
 """Bytes that an entry counts for besides its record: ids, keys, and its share of the indexes."""
-_SCHEMA = (
-    "CREATE TABLE entries (owner TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, at REAL NOT NULL,"
-    " size INTEGER NOT NULL, record BLOB NOT NULL, PRIMARY KEY (owner, kind, id))",
-    "CREATE INDEX by_age ON entries (owner, at)",
-    f"PRAGMA user_version = {VERSION}",
-)
+_SCHEMA = Schema(
+    VERSION,
+    (
+        "CREATE TABLE entries (owner TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, at REAL NOT NULL,"
+        " size INTEGER NOT NULL, record BLOB NOT NULL, PRIMARY KEY (owner, kind, id))",
+        "CREATE INDEX by_age ON entries (owner, at)",
+    ),
+    # secure_delete: what is deleted is overwritten. auto_vacuum: the file shrinks with its content.
+    (
+        "auto_vacuum = FULL", "journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON",
+        "journal_size_limit = 4194304", "cache_size = -1024",
+    ),
+    BUSY_WAIT,
+)  # fmt: skip
 _ONE = "owner = ? AND kind = ? AND id = ?"
 
 Result = TypeVar("Result")
@@ -51,8 +59,7 @@ class ResponseFile:
     """One connection. Any call may raise sqlite3.Error or OSError; the file is then as before the call."""
 
     def __init__(self, path: Path, storage: ResponseStorage) -> None:
-        self._path = path
-        self._db = _open(path)
+        self._db = connect_or_replace(path, _SCHEMA, log, "its responses are unknown")
         self._totals = self._count()
         self.configure(storage)
 
@@ -126,8 +133,16 @@ class ResponseFile:
             else:
                 return
 
-    def _transaction(self) -> _Transaction:
-        return _Transaction(self._db, self._totals)
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing; the totals go back with it."""
+        before = dict(self._totals)
+        try:
+            with transaction(self._db):
+                yield
+        except BaseException:
+            self._totals = before
+            raise
 
     def _count(self) -> dict[str, tuple[int, int]]:
         rows = self._db.execute("SELECT owner, count(*), sum(size) FROM entries GROUP BY owner")
@@ -136,34 +151,6 @@ class ResponseFile:
     def _add(self, owner: str, count: int, size: int) -> None:
         before = self._totals.get(owner, (0, 0))
         self._totals[owner] = before[0] + count, before[1] + size
-
-
-class _Transaction:
-    """All or nothing; the totals go back with it."""
-
-    def __init__(self, db: sqlite3.Connection, totals: dict[str, tuple[int, int]]) -> None:
-        self._db = db
-        self._totals = totals
-        self._before = dict(totals)
-
-    def __enter__(self) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        try:
-            if kind is None:
-                self._db.execute("COMMIT")
-                return
-        except BaseException:
-            self._undo()
-            raise
-        self._undo()
-
-    def _undo(self) -> None:
-        self._totals.clear()
-        self._totals.update(self._before)
-        if self._db.in_transaction:  # a full disk may have rolled it back already
-            self._db.execute("ROLLBACK")
 
 
 class ResponseStore:
@@ -287,40 +274,3 @@ class ResponseStore:
 def _unusable(path: Path, error: Exception) -> StokerError:
     text = f"stored responses cannot be read or written ({error}): {remedy(error, path.parent)}"
     return StokerError(text, code="state_unusable")
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    """Open, or create. A file that is damaged or not Stoker's is set aside, with an error in the log."""
-    try:
-        return _connect(path)
-    except (sqlite3.DatabaseError, OSError) as error:
-        if not is_beyond_use(path, error):
-            raise
-        aside = set_aside(path)
-        log.error("%s is unusable (%s): it was moved to %s; its responses are unknown", path, error, aside.name)
-        return _connect(path)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    create_private(path)
-    db = sqlite3.connect(path, timeout=BUSY_WAIT, isolation_level=None, check_same_thread=False)
-    try:
-        version = int(db.execute("PRAGMA user_version").fetchone()[0])
-        is_new = version == 0 and not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-        if not is_new and version != VERSION:
-            raise UnusableDatabase(f"its schema has version {version}, not {VERSION}")
-        # secure_delete: what is deleted is overwritten. auto_vacuum: the file shrinks with its content.
-        for pragma in (
-            "auto_vacuum = FULL", "journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON",
-            "journal_size_limit = 4194304", "cache_size = -1024",
-        ):  # fmt: skip
-            db.execute(f"PRAGMA {pragma}").fetchall()
-        if is_new:
-            db.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA:
-                db.execute(statement)
-            db.execute("COMMIT")
-    except BaseException:
-        db.close()
-        raise
-    return db

@@ -15,8 +15,9 @@ import msgspec
 
 from stoker.domain.decision import Decision
 from stoker.domain.figures import counted
-from stoker.store.database import Database, Row, is_beyond_use, set_aside
+from stoker.store.database import Database, Row
 from stoker.store.files.remedies import remedy
+from stoker.store.sqlite_file import is_beyond_use, set_aside
 
 INTERVAL = 0.25
 """Seconds between two checks of the queue: with the write itself, a record is on disk 0.5 s after its arrival."""
