@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -52,6 +52,7 @@ from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.codec.own_replies import failed_response
 from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay.relay import Relay
+from stoker.request.relay.reply import Reply
 from stoker.request.translate.neutral.calls import short_name
 from stoker.request.translate.neutral.protocols import AnswerWriter, position_of
 from stoker.request.translate.translate import AnswerTranslator, read_prompt
@@ -151,12 +152,16 @@ class ServerTools(ToolPlanner):
         for_able = PreparedRequest(request.fields, request.body, Candidates(able, candidates.hooks))
         asks_servers = any(one.mcp is not None for one in declared.tools)
         approved = [answer for answer in declared.history.answers.values() if asks_servers and answer.is_granted]
-        if approved:  # who asked for approval gets it, and nobody else
-            foreign = next((answer for answer in approved if not self._asked_for(answer, request.caller)), None)
-            if foreign is not None and able:
+        unknown = declared.history.unknown
+        if approved or unknown:
+            # A cloud of the plan gets what it may have asked for itself. Where there is none, the client may bring its
+            # own pair of request and approval: it can have each of these tools called without asking anybody.
+            is_own = not unknown and all(self._asked_for(answer, request.caller) for answer in approved)
+            if able and not is_own:
                 return for_able
-            if foreign is not None:
-                raise approval_not_found(foreign.id)
+            if unknown:
+                not_found = approval_not_found(unknown)
+                return await self._failed(request, declared, not_found, not_found)
             plan = tuple(one for one in plan if one.serve.name not in runs_them)
             runs_them = frozenset()
         offers = self._offers(request.caller, declared)
@@ -168,13 +173,11 @@ class ServerTools(ToolPlanner):
             listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
         except ClientError as error:
             if plan[0].serve.name not in runs_them:
-                if not isinstance(error, McpUnavailable) or dialect is not Dialect.RESPONSES or not endpoint.generates:
+                if not isinstance(error, McpUnavailable):
                     raise
-                prompt, _ = await context.process(read_prompt, dialect, request.body)
-                prompt.stream = bool(request.fields.stream)
-                prompt.echoed["tools"] = without_secrets(declared.fields["tools"])
-                writer = formatter.answer_writer(prompt, context.decision.id, request.fields.model)
-                return PlannedAnswer(partial(_tell_unavailable, context, writer, error, prompt.stream))
+                failure = UpstreamError(error.message, code=error.code)
+                listing = McpListing(_new_id(), error.server, [], error.message)
+                return await self._failed(request, declared, error, failure, [ToolsListed(0, listing)])
             # Who cannot run them and would be asked next would invent what they say.
             return for_able
         context.raise_if_ended()
@@ -191,6 +194,9 @@ class ServerTools(ToolPlanner):
         bounds = LoopBounds(self.limits.max_rounds, max_calls, self.limits.max_time)
         loop = ToolLoop({name: _offered(offer) for name, offer in by_name.items()}, bounds, _new_id)
         if approved and endpoint.generates:
+            if request.fields.stream:
+                writer = await self._client_writer(request, declared)
+                begun.send_with(writer, context.reply, self.keep_alive)
             await context.run_cancellable(self._run_approved(request.caller, approved, by_name, loop, begun))
             context.raise_if_ended()
         results = {call.approval: call for call in begun.calls}
@@ -219,6 +225,28 @@ class ServerTools(ToolPlanner):
         hooks = ToolAttempts(self, context, by_name, loop, written, bool(fields.stream), candidates.hooks, begun)
         hooks.runs_them, hooks.notes, hooks.caller = runs_them, notes, request.caller
         return PreparedRequest(*first, Candidates(plan, hooks))
+
+    async def _failed(
+        self, request: PlannedRequest, declared: Declared, error: ClientError, cause: StokerError,
+        events: Sequence[Event] = (),
+    ) -> PlannedAnswer:  # fmt: skip
+        """A response that failed, after these events. `cause`: as the decision has it. Raises `error` where the client
+        expects no response.
+        """
+        context, endpoint = request.call, request.endpoint
+        if endpoint.dialect is not Dialect.RESPONSES or not endpoint.generates:
+            raise error
+        writer = await self._client_writer(request, declared)
+        is_streamed = bool(request.fields.stream)
+        return PlannedAnswer(partial(_tell_failed, context, writer, error, cause, events, is_streamed))
+
+    async def _client_writer(self, request: PlannedRequest, declared: Declared) -> AnswerWriter:
+        """Writes an answer of Stoker's own, which says of the request what the client wrote."""
+        context = request.call
+        prompt, _ = await context.process(read_prompt, request.endpoint.dialect, request.body)
+        prompt.stream = bool(request.fields.stream)
+        prompt.echoed["tools"] = without_secrets(declared.fields.get("tools"))
+        return self.upstream_client.formatter.answer_writer(prompt, context.decision.id, request.fields.model)
 
     def _runs_them(self, serve: Serve, endpoint: Endpoint) -> bool:
         target = self.upstream_client.target(serve.name)
@@ -301,8 +329,8 @@ class ServerTools(ToolPlanner):
         loop: ToolLoop,
         begun: BegunAnswer,
     ) -> None:
-        """The calls that the client has approved. One runs once: to the same request sent again, its result is given
-        again.
+        """The calls that the client has approved, of tools that this request offers: so of those that the caller may
+        use. One runs once: to the same request sent again, its result is given again.
         """
         functions = {(one.mcp.server, one.mcp.tool.name): name for name, one in by_name.items() if one.mcp is not None}
         calls = [
@@ -315,15 +343,18 @@ class ServerTools(ToolPlanner):
         async def run(command: Run, tool: Tool) -> None:
             call = command.call
             async with limit:
+                same = approval_text(call.approval, caller.name, call.server, call.name, command.argument)
                 result, ran_now = await self.runner.call_once(
-                    (caller.name, call.approval), tool, call.name, object_of(command.argument) or {}
+                    caller.name, same, tool, call.name, object_of(command.argument) or {}
                 )
             if ran_now:
                 begun.results.append((tool, result))
-            loop.on_result(call.id, result.pages, result.error, result.seconds)
+            for following in loop.on_result(call.id, result.pages, result.error, result.seconds):
+                begun.note(following)
 
         async with asyncio.TaskGroup() as group:
             for command in loop.on_approved(calls):
+                begun.note(command)
                 if isinstance(command, Run):
                     name = functions[command.call.server, command.call.name]
                     group.create_task(run(command, by_name[name].tool))
@@ -441,15 +472,15 @@ class McpUnavailable(ClientError):
         self.server = server
 
 
-async def _tell_unavailable(
-    context: RequestContext, writer: AnswerWriter, error: McpUnavailable, is_streamed: bool
-) -> None:
-    """A response that failed, with an item that says why."""
+async def _tell_failed(
+    context: RequestContext, writer: AnswerWriter, error: ClientError, cause: StokerError, events: Sequence[Event],
+    is_streamed: bool,
+) -> None:  # fmt: skip
+    """See `ServerTools._failed`. Clients know `server_error` alone for it."""
     failure = UpstreamError(error.message, code=error.code)
-    listing = McpListing(_new_id(), error.server, [], error.message)
-    begun = writer.write(Began("", "")) + writer.write(ToolsListed(0, listing))
+    begun = b"".join(writer.write(event) for event in (Began("", ""), *events))
     reply = context.reply
-    reply.error = failure
+    reply.error = cause
     if is_streamed:
         reply.go_on(begun + writer.fail(failure), 0.0)
         reply.finish()
@@ -470,15 +501,34 @@ class BegunAnswer:
         """That the client approved."""
         self.results: list[tuple[Tool, CallResult]] = []
         """Of those that ran for this request."""
+        self.events: list[Event] = [ToolsListed(at, listing) for at, listing in enumerate(listings)]
+        """Of a stream, in order."""
+        self.told: list[Event] = []
+        """Those that were sent already, with the beginning of the answer before them."""
+        self._send: Callable[[Event], None] | None = None
 
     def blocks(self) -> list[AnswerBlock]:
         return [*self.listings, *self.calls]
 
-    def events(self) -> list[Event]:
-        found: list[Event] = [ToolsListed(at, listing) for at, listing in enumerate(self.listings)]
-        for call in self.calls:
-            found += (ToolBegan(len(found), call), ToolEnded(len(found) + 1, call))
-        return found
+    def send_with(self, writer: AnswerWriter, reply: Reply, keep_alive: float) -> None:
+        """Send the events as they come, from the first call on, with pings between them."""
+
+        def send(event: Event) -> None:
+            unsent = [event] if self.told else [Began("", ""), *self.events]
+            self.told += unsent
+            data = b"".join(map(writer.write, unsent))
+            reply.tell(data, position_of(writer), keep_alive)
+
+        self._send = send
+
+    def note(self, command: Command) -> None:
+        """A call that was approved begins, or has ended."""
+        if not isinstance(command, Begin | End):
+            return
+        event = (ToolBegan if isinstance(command, Begin) else ToolEnded)(len(self.events), command.call)
+        self.events.append(event)
+        if self._send is not None:
+            self._send(event)
 
 
 class ToolAttempts:
@@ -518,7 +568,7 @@ class ToolAttempts:
         self._loop = loop
         self._answer = AnswerSoFar()
         self._answer.blocks += begun.blocks()
-        self._first = begun.events()
+        self._first, self._told = begun.events, begun.told
         self._answer.next_number = len(self._first)
         self._reader: RoundReader | None = None
         self._translator: AnswerTranslator | None = None
@@ -575,8 +625,9 @@ class ToolAttempts:
                 prompt.echoed[name] = value
         prompt.include = self._written.include
         follows = self._translator if self._is_streamed else None
-        self._reader = RoundReader(self._loop, self._answer, None if self.is_pinned else self._first)
-        return AnswerReading(self._reader, follows=follows)
+        has_beginning = self.is_pinned or bool(self._told)
+        self._reader = RoundReader(self._loop, self._answer, None if has_beginning else self._first)
+        return AnswerReading(self._reader, follows=follows, told=() if self.is_pinned else self._told)
 
     def can_repair(self, request: UpstreamRequest, has_begun: bool) -> bool:
         """The round called tools. What it wrote for the client and is not sent yet goes out when the tools begin."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -56,8 +57,8 @@ class CallResult(NamedTuple):
 
 
 CUT_OFF = CallResult([], "may_have_run", 0.0, 0, "the client left during the call")
-MOST_ONCE = 500
-"""Results of calls that run once that are kept."""
+MOST_ONCE = 100
+"""Results of calls that run once that are kept, of each caller."""
 
 
 class ToolRunner:
@@ -75,7 +76,8 @@ class ToolRunner:
         self._now = now
         self._wall = wall
         self._fetcher = fetcher
-        self._once: dict[tuple[str, str], asyncio.Future[CallResult]] = {}
+        self._once: dict[str, dict[str, asyncio.Future[CallResult]]] = {}
+        """By the caller's name."""
 
     def counts_of(self, tool: Tool) -> ToolCounts:
         return self.counts.setdefault(tool.name, ToolCounts())
@@ -95,24 +97,27 @@ class ToolRunner:
         return await self._bounded(tool, called, None)
 
     async def call_once(
-        self, key: tuple[str, str], tool: Tool, name: str, arguments: Mapping[str, Any]
+        self, caller: str, same: str, tool: Tool, name: str, arguments: Mapping[str, Any]
     ) -> tuple[CallResult, bool]:
-        """As `call`, but a call of the same key does not run again: it gets what came of the first, even if that was
-        cut off. And whether it ran now.
+        """As `call`, but what is the `same` of a caller does not run again: it gets what came of the first, even if
+        that was cut off. And whether it ran now. Of each caller the last MOST_ONCE are known.
         """
-        running = self._once.get(key)
+        key = hashlib.sha256(same.encode("utf-8", "replace")).hexdigest()
+        known = self._once.setdefault(caller, {})
+        running = known.get(key)
         if running is not None:
             return await asyncio.shield(running), False
-        running = self._once[key] = asyncio.get_running_loop().create_future()
-        while len(self._once) > MOST_ONCE:
-            del self._once[next(iter(self._once))]
+        running = known[key] = asyncio.get_running_loop().create_future()
         result = CUT_OFF
         try:
             result = await self.call(tool, name, arguments)
         finally:
-            if not result.has_begun and self._once.get(key) is running:
-                del self._once[key]
+            if not result.has_begun:
+                del known[key]
             running.set_result(result)
+            ended = [one for one, future in known.items() if future.done()]
+            for one in ended[: max(0, len(known) - MOST_ONCE)]:
+                del known[one]
         return result, True
 
     async def by_hand(self, tool: Tool, argument: str, arguments: Mapping[str, Any]) -> CallResult:
