@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from stoker.access.caller import Caller
 from stoker.access.limits import Amounts
-from stoker.access.quota import ASSUMED_OUTPUT
+from stoker.access.quota import ASSUMED_OUTPUT, Charge
 from stoker.domain.answer import (
     Answer,
     AnswerBlock,
@@ -45,7 +45,7 @@ from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, W
 from stoker.exchange.attempts import AttemptHooks
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.planner import Answer as PlannedAnswer
-from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolPlanner
+from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolAnswer, ToolPlanner
 from stoker.exchange.request_context import RequestContext
 from stoker.exchange.upstream_client import PASSED_ON, AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import read_body_fields
@@ -80,6 +80,7 @@ from stoker_tools.loop import (
     ToolLoop,
 )
 from stoker_tools.mcp_declared import NONCE, McpAnswer, McpFunction, approval_not_found, approval_text, object_of
+from stoker_tools.paying import NO_MONEY, paid
 from stoker_tools.reading import AnswerSoFar, RoundReader, visible
 from stoker_tools.result_text import ARGUMENT, cut_results, model_text
 from stoker_tools.running import CallResult, ToolRunner
@@ -197,7 +198,9 @@ class ServerTools(ToolPlanner):
             if request.fields.stream:
                 writer = await self._client_writer(request, declared)
                 begun.send_with(writer, context.reply, self.keep_alive)
-            await context.run_cancellable(self._run_approved(request.caller, approved, by_name, loop, begun))
+            await context.run_cancellable(
+                self._run_approved(request.caller, context.charge, approved, by_name, loop, begun)
+            )
             context.raise_if_ended()
         results = {call.approval: call for call in begun.calls}
         written: Written = await context.process(
@@ -252,7 +255,9 @@ class ServerTools(ToolPlanner):
         target = self.upstream_client.target(serve.name)
         return self.upstream_client.formatter.runs_server_tools(serve, target, endpoint)
 
-    async def run_tool(self, caller: Caller, kind: ServerToolKind, argument: str, results: int) -> list[WebPage]:
+    async def run_tool(
+        self, caller: Caller, charge: Charge | None, kind: ServerToolKind, argument: str, results: int
+    ) -> ToolAnswer:
         """See the base. The client names the address itself, so a page may be any public one."""
         tool = next((one for one in self.tools.values() if one.answers is kind and may_use(caller.key, one)), None)
         if tool is None:
@@ -262,12 +267,13 @@ class ServerTools(ToolPlanner):
             raise ClientError(f"'{ARGUMENT[kind]}' is too long: at most {LONGEST[kind]} characters",
                               code=TOO_LONG[kind], param=ARGUMENT[kind])  # fmt: skip
         query = SearchQuery(argument, min(results, tool.max_results), hosts=tool.hosts)
-        result = await self.runner.run(tool, query)
+        with paid(charge, tool) as payment:
+            result = payment.of(await self.runner.run(tool, query))
         if result.error:
             status = _STATUS.get(result.error, 502)
             text = f"{kind.value} failed ({result.error}); `stoker tools try {tool.name} ARG` shows the operator why"
             raise StokerError(text, code=result.error, status=status, retry_after=1.0 if status == 429 else None)
-        return result.pages
+        return ToolAnswer(result.pages, tool.cost)
 
     def _servers(self, caller: Caller, declared: Declared) -> list[Offer]:
         """The MCP servers that the request names, and the caller may use. Raises ClientError 400: the name is that of
@@ -324,6 +330,7 @@ class ServerTools(ToolPlanner):
     async def _run_approved(
         self,
         caller: Caller,
+        charge: Charge | None,
         approved: Sequence[McpAnswer],
         by_name: Mapping[str, Offer],
         loop: ToolLoop,
@@ -344,9 +351,15 @@ class ServerTools(ToolPlanner):
             call = command.call
             async with limit:
                 same = approval_text(call.approval, caller.name, call.server, call.name, command.argument)
-                result, ran_now = await self.runner.call_once(
-                    caller.name, same, tool, call.name, object_of(command.argument) or {}
-                )
+                try:
+                    with paid(charge, tool) as payment:
+                        result, ran_now = await self.runner.call_once(
+                            caller.name, same, tool, call.name, object_of(command.argument) or {}
+                        )
+                        if ran_now:
+                            payment.of(result)
+                except ClientError:
+                    result, ran_now = NO_MONEY, True
             if ran_now:
                 begun.results.append((tool, result))
             for following in loop.on_result(call.id, result.pages, result.error, result.seconds):
@@ -755,16 +768,24 @@ class ToolAttempts:
         tool = offer.tool
         if tool.answers is ServerToolKind.FETCH and same_address(run.argument) not in self._known:
             result = CallResult([], "url_not_in_prior_context", 0.0, 0)
-        elif offer.mcp is not None:
-            result = await self._tools.runner.call(tool, offer.mcp.tool.name, object_of(run.argument) or {})
         else:
-            most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
-            result = await self._tools.runner.run(tool, offer.query(run.argument), most)
+            try:
+                with paid(self._context.charge, tool) as payment:
+                    result = payment.of(await self._result_of(offer, run.argument))
+            except ClientError:
+                result = NO_MONEY
         self._record(tool, result)
         if self._fetches:
             size = sum(len(page.text) for page in result.pages)
             self._known |= await off_the_loop(size, _addresses_of, result.pages)
         return self._loop.on_result(run.call.id, result.pages, result.error, result.seconds)
+
+    async def _result_of(self, offer: Offer, argument: str) -> CallResult:
+        runner = self._tools.runner
+        if offer.mcp is not None:
+            return await runner.call(offer.tool, offer.mcp.tool.name, object_of(argument) or {})
+        most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
+        return await runner.run(offer.tool, offer.query(argument), most)
 
     def _record(self, tool: Tool, result: CallResult) -> None:
         record = self._records.setdefault(tool.name, ToolRecord(tool.name, tool.answers.value))
@@ -772,6 +793,7 @@ class ToolAttempts:
         record.failed += bool(result.error)
         record.seconds += result.seconds
         record.bytes += result.bytes
+        record.cost += tool.cost if result.is_answered else 0.0
 
     def _say_results(self, reader: RoundReader) -> None:
         """What the model is told next: its own answer, and what came of its calls."""

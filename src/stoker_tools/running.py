@@ -6,9 +6,11 @@ import asyncio
 import hashlib
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
+from stoker.domain.answer import TOOL_SAID_ERROR
 from stoker.domain.errors import ClientError
 from stoker.domain.server_tools import ServerToolKind, WebPage
 from stoker.request.relay.public_fetcher import PublicFetcher
@@ -32,6 +34,9 @@ class ToolCounts:
         self.seconds = 0.0
         self.bytes = 0
         """Of text for models."""
+        self.cost = 0.0
+        self.recent: deque[float] = deque()
+        """When the calls of the last minute began, if they are limited."""
         self.problem = ""
         """Why the last call failed; empty: it did not. It has nothing of a request."""
         self.last_failure = ""
@@ -51,11 +56,17 @@ class CallResult(NamedTuple):
     has_begun: bool = True
     """Something was, or may have been, sent to the tool."""
 
+    @property
+    def is_answered(self) -> bool:
+        """The tool has answered, be it that it failed: the call costs what calls cost."""
+        return not self.error or self.error == TOOL_SAID_ERROR
+
     def document(self) -> dict[str, object]:
         pages = [{"title": page.title, "url": page.url, "age": page.age, "text": page.text} for page in self.pages]
         return {"pages": pages, "error": self.error, "why": self.why, "seconds": self.seconds, "bytes": self.bytes}
 
 
+MINUTE = 60.0
 CUT_OFF = CallResult([], "may_have_run", 0.0, 0, "the client left during the call")
 MOST_ONCE = 100
 """Results of calls that run once that are kept, of each caller."""
@@ -145,6 +156,14 @@ class ToolRunner:
         if counts.active >= tool.max_active:
             why = f"{tool.max_active} calls run already ([tools.{tool.name}] max_active)"
             return self._failed(tool, counts, NotBegun("too_many_requests", why), 0.0)
+        if tool.per_minute is not None:
+            recent = counts.recent
+            while recent and began - recent[0] >= MINUTE:
+                recent.popleft()
+            if len(recent) >= tool.per_minute:
+                why = f"{tool.per_minute} calls within a minute already ([tools.{tool.name}] per_minute)"
+                return self._failed(tool, counts, NotBegun("too_many_requests", why), 0.0)
+            recent.append(began)
         counts.active += 1
         try:
             async with asyncio.timeout(tool.timeout):
@@ -153,6 +172,7 @@ class ToolRunner:
                 pages = await _fitted(pages, characters)
         except McpToolFailed as error:
             pages = await _fitted([WebPage("", "", error.said)], tool.characters)
+            counts.cost += tool.cost
             return self._failed(tool, counts, error, self._now() - began)._replace(pages=pages)
         except ToolFailed as error:
             return self._failed(tool, counts, error, self._now() - began)
@@ -169,6 +189,7 @@ class ToolRunner:
         counts.calls += 1
         counts.seconds += seconds
         counts.bytes += size
+        counts.cost += tool.cost
         counts.problem = ""
         return CallResult(pages, "", seconds, size)
 
