@@ -92,7 +92,6 @@ _STATUS = {"url_not_allowed": 400, "too_many_requests": 429}
 """Of calls that fail without a model. Others are 502."""
 _LEAST_RESULT = 400
 """Characters of a result that are still worth reading."""
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def _least(declared: int | None, configured: int) -> int:
@@ -171,7 +170,9 @@ class ServerTools(ToolPlanner):
         try:
             self._check_missing(request.caller, dialect, declared, offers, servers)
             by_name = {_function_name(kind, dialect, taken): offer for kind, offer in offers.items()}
-            listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
+            listed: dict[str, Offer] = {}
+            if servers:
+                listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
         except ClientError as error:
             if plan[0].serve.name not in runs_them:
                 if not isinstance(error, McpUnavailable):
@@ -732,35 +733,44 @@ class ToolAttempts:
 
     async def _run(self, commands: list[Command]) -> Ask | Finish:
         """Carry out what the loop says, until all calls have ended. On cancel nothing runs any more."""
-        limit = asyncio.Semaphore(self._tools.limits.parallel)
         ended: list[ServerCall] = []
-        async with asyncio.TaskGroup() as group:
-            done: asyncio.Queue[list[Command]] = asyncio.Queue()
+        following = self._tell_all(commands, ended)
+        runs = [command for command in commands if isinstance(command, Run)]
+        if len(runs) == 1:  # the usual case; a task would cost turns of the event loop
+            following = self._tell_all(await self._call(runs[0]), ended)
+        elif runs:
+            limit = asyncio.Semaphore(self._tools.limits.parallel)
 
             async def call(run: Run) -> None:
+                nonlocal following
                 async with limit:
-                    done.put_nowait(await self._call(run))
+                    following = self._tell_all(await self._call(run), ended) or following
 
-            while True:
-                for command in commands:
-                    match command:
-                        case Begin(call=shown):
-                            self._tell(ToolBegan(self._answer.next_number, shown, self._answer.said))
-                        case End(call=shown):
-                            if shown.is_waiting:
-                                assert self.caller is not None
-                                shown.id = self._tools.approval_id(shown, self.caller)
-                            self._tell(ToolEnded(self._answer.next_number, shown))
-                            ended.append(shown)
-                        case Run():
-                            group.create_task(call(command), name=f"tool-{command.call.id}")
-                        case _:
-                            if not self._is_streamed:  # in the order of the calls, not in that of their ends
-                                order = [call.id for _, call in self._loop.results]
-                                ended.sort(key=lambda one: order.index(one.id))
-                                self._answer.blocks += ended
-                            return command
-                commands = await done.get()
+            async with asyncio.TaskGroup() as group:
+                for run in runs:
+                    group.create_task(call(run), name=f"tool-{run.call.id}")
+        assert following is not None
+        if not self._is_streamed:  # in the order of the calls, not in that of their ends
+            order = [call.id for _, call in self._loop.results]
+            self._answer.blocks += sorted(ended, key=lambda one: order.index(one.id))
+        return following
+
+    def _tell_all(self, commands: Sequence[Command], ended: list[ServerCall]) -> Ask | Finish | None:
+        """What has begun or `ended`; and what follows, if all calls have."""
+        following: Ask | Finish | None = None
+        for command in commands:
+            match command:
+                case Begin(call=shown):
+                    self._tell(ToolBegan(self._answer.next_number, shown, self._answer.said))
+                case End(call=shown):
+                    if shown.is_waiting:
+                        assert self.caller is not None
+                        shown.id = self._tools.approval_id(shown, self.caller)
+                    self._tell(ToolEnded(self._answer.next_number, shown))
+                    ended.append(shown)
+                case Ask() | Finish():
+                    following = command
+        return following
 
     async def _call(self, run: Run) -> list[Command]:
         name = next(asked.name for asked, call in self._loop.results if call.id == run.call.id)
@@ -876,7 +886,7 @@ def _too_large(call: ServerCall) -> ServerCall:
 
 
 def _new_id() -> str:
-    return "".join(secrets.choice(_LETTERS) for _ in range(24))
+    return secrets.token_hex(12)
 
 
 def _addresses(prompt: Prompt) -> set[str]:

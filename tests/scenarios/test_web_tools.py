@@ -161,6 +161,12 @@ def test_a_request_says_which_tools_ran_for_it_and_leads_to_them(browser: Browse
         expect(page.get_by_role("heading", level=1)).to_have_text("Tools")
 
 
+def test_on_a_phone_the_tab_is_in_view(browser: Browser, plane: Plane) -> None:
+    """Though it comes with the first answer, later than the page."""
+    with opened(browser, plane, "tools", look="phone", before=signed_in(plane, ACT_KEY)) as page:
+        expect(page.get_by_role("navigation").get_by_role("link", name="Tools")).to_be_in_viewport(ratio=1)
+
+
 def test_the_page_of_tools_is_accessible_and_fits(browser: Browser, plane: Plane) -> None:
     with opened(browser, plane, "tools", bypass_csp=True, before=signed_in(plane, ACT_KEY)) as page:
         web = card(page, "web")

@@ -2,7 +2,7 @@
 import { html } from "./kit.js";
 import { useAnswer } from "./answer.js";
 import { Copy } from "./code_block.js";
-import { bytes, counted, number, seconds, upper } from "./format.js";
+import { bytes, counted, money, number, seconds, upper } from "./format.js";
 import { status } from "./live.js";
 import { Ago, Facts, Problem } from "./parts.js";
 import { address } from "./place.js";
@@ -43,6 +43,7 @@ function Tool({ tool, keys }) {
   const figures = [
     ["Calls", html`${number(calls)}${tool.active > 0 && html` <span class="dim">${number(tool.active)} running</span>`}`], ["Failed", number(failed), failed > 0],
     ["Mean time", calls ? seconds(tool.seconds / calls) : "–"], ["Text for models", calls ? bytes(tool.bytes) : "–"],
+    ...(tool.cost > 0 ? [["Cost", money(tool.cost)]] : []),
   ];
   const rows = [
     !tool.problem && failure && ["Last failure", html`${upper(failure.why)} <span class="dim">(<${Ago} at=${failure.at} />)</span>`],
