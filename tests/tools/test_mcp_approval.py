@@ -144,6 +144,23 @@ def test_an_approval_of_ones_own_gives_no_tool_that_the_request_may_not_use() ->
 
 
 @story(CHAT_ONLY)
+async def test_half_a_character_in_an_approval_breaks_nothing(stage: Stage) -> None:
+    async with using(stage, hostile("ok")):
+        halves = {"id": "\ud800", "server_label": "\ud800", "name": "\ud800", "arguments": '{"n": "\\ud800"}'}
+        for field, half in halves.items():
+            client = await stage.client()
+            await client.send(request_of(own_pair(**{field: half})))
+            answering = asyncio.create_task(stage.asked())
+            reply = asyncio.create_task(client.reply())
+            done, _ = await asyncio.wait([answering, reply], return_when=asyncio.FIRST_COMPLETED)
+            if answering in done:
+                answering.result().reply(worded("done"))
+            assert (await reply).status < 500
+            answering.cancel()
+        stage.decisions.clear()
+
+
+@story(CHAT_ONLY)
 async def test_one_callers_approvals_do_not_push_out_anothers(stage: Stage) -> None:
     """Of each, the last ones are known."""
     async with using(stage, hostile("ok")) as servers:
