@@ -186,6 +186,7 @@ def test_chat(plane: Plane, model: str, is_streamed: bool) -> None:
         assert [one.url_citation.url for one in message.annotations or ()] == [URL]
 
 
+@pytest.mark.holds("X")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not end a program with its parent")
 def test_the_programs_of_tools_end_with_a_stoker_that_is_killed() -> None:
     """Though they do not care for the end of their input."""

@@ -84,6 +84,7 @@ def own_pair(id: str = "request_1", **fields: str) -> Items:
     return granted({"type": "mcp_approval_request", "id": id, **named})
 
 
+@pytest.mark.holds("V")
 def test_a_client_may_bring_its_own_request_and_approval_and_has_it_run_once() -> None:
     """It is whose it is by caller, id and call."""
     keys = [Key(f"k{at}", Secret(f"s-{at}", f"env:S{at}"), tools=("desk",)) for at in range(2)]
@@ -115,6 +116,7 @@ def test_a_client_may_bring_its_own_request_and_approval_and_has_it_run_once() -
     played()
 
 
+@pytest.mark.holds("V")
 def test_an_approval_of_ones_own_gives_no_tool_that_the_request_may_not_use() -> None:
     keys = (Key("k0", Secret("s-0", "env:S0"), tools=("web",)), Key("k1", Secret("s-1", "env:S1"), tools=("desk",)))
 
@@ -230,6 +232,7 @@ BEGINS = [
 ]  # fmt: skip
 
 
+@pytest.mark.holds("V")
 @story(CHAT_ONLY)
 async def test_a_stream_begins_before_an_approved_call_runs_and_pings_go_on(stage: Stage) -> None:
     async with using(stage, hostile("hang", timeout=0.5)) as servers:

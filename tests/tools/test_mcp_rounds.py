@@ -448,6 +448,7 @@ async def test_what_a_tool_says_is_cleaned_and_cut_and_cannot_close_its_own_mark
         assert (await client.reply()).status == 200
 
 
+@pytest.mark.holds("Y")
 def test_a_description_that_changes_after_it_was_first_seen_is_told(tmp_path: Path) -> None:
     @story(CHAT_ONLY)
     async def played(stage: Stage) -> None:

@@ -68,6 +68,7 @@ def test_a_tool_is_called_so_often_in_any_minute() -> None:
     asyncio.run(played())
 
 
+@pytest.mark.holds("W")
 @story(CHAT_ONLY)
 async def test_the_model_is_told_that_there_were_too_many(stage: Stage) -> None:
     async with web() as site:
@@ -95,6 +96,7 @@ def failing(site: Web) -> None:
     site.answer = lambda path: http(b"no", status="500 No")
 
 
+@pytest.mark.holds("W")
 def test_answered_calls_cost_money_of_the_key_until_it_has_none() -> None:
     @story(CHAT_ONLY, keys=(a_key(cost_per_day=0.25),))
     async def played(stage: Stage) -> None:
