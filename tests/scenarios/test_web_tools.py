@@ -59,7 +59,15 @@ def plane() -> Iterator[Plane]:
     model = serve("a", Script(answers=ANSWERS), dialects=["chat"])
     with (
         SearchSite() as site,
-        running(site.configuration, TOOLS, AGENTS, model, front_door=KEYS, environment=values, started=False) as found,
+        running(
+            f"{site.configuration}\ncost = 0.25",
+            TOOLS,
+            AGENTS,
+            model,
+            front_door=KEYS,
+            environment=values,
+            started=False,
+        ) as found,
     ):
         seen = found.state / "tools" / "mcp-tools.json"
         seen.parent.mkdir(parents=True)
@@ -89,6 +97,7 @@ def test_each_tool_has_its_state_and_the_next_command_on_a_failure(browser: Brow
         assert attempt(plane, "web", "tower")[0] == 200
         expect(web).to_contain_text("ready")
         expect(web.locator(".figures")).to_contain_text("Failed1")
+        expect(web.locator(".figures")).to_contain_text("Cost0.25")
         expect(web.locator(".facts")).to_contain_text("Last failure")
         assert attempt(plane, "gone", "any")[1]["error"] == "unavailable"
         expect(card(page, "gone")).to_contain_text("cannot be reached")

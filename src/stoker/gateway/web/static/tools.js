@@ -2,12 +2,13 @@
 import { html } from "./kit.js";
 import { useAnswer } from "./answer.js";
 import { Copy } from "./code_block.js";
-import { bytes, counted, money, number, seconds, upper } from "./format.js";
+import { bytes, counted, number, seconds, upper } from "./format.js";
 import { status } from "./live.js";
 import { Ago, Facts, Problem } from "./parts.js";
 import { address } from "./place.js";
 import { mayAct, who } from "./session.js";
 import { TryTool } from "./try_tool.js";
+import { money } from "./usage.js";
 
 const STATES = {
   ready: { sign: "●", word: "ready", tone: "good" },
