@@ -112,8 +112,8 @@ class UsageTotals:
         row.uncounted += usages
         if decision.media is not None:
             row.add_media(decision.media)
-        for tool in decision.tools:
-            row.tools += tool.cost
+        if decision.tools:
+            row.tools += sum(tool.cost for tool in decision.tools)
         if decision.outcome != "served":
             row.failed += decision.is_failed
         elif decision.stream and decision.ttft is not None:

@@ -200,14 +200,15 @@ class UpstreamClient:
         else:
             encoded = self.formatter.encode(*arguments)
         translator = encoded.translator
-        if not is_passed_on and reading.continues is not None:
-            translator = reading.continues
-            reading.continues.continue_with(check)
-        elif not is_passed_on and reading.follows is not None:
-            translator = reading.follows
-            reading.follows.follow_with(check)
-        elif not is_passed_on and reading.told and isinstance(translator, AnswerTranslator):
-            translator.insert(reading.told)
+        if not is_passed_on:
+            if reading.continues is not None:
+                translator = reading.continues
+                reading.continues.continue_with(check)
+            elif reading.follows is not None:
+                translator = reading.follows
+                reading.follows.follow_with(check)
+            elif reading.told and isinstance(translator, AnswerTranslator):
+                translator.insert(reading.told)
         if encoded.notes and not decision.translation:
             decision.translation = ",".join(encoded.notes)
             context.reply.set_header(b"x-stoker-translation", decision.translation.encode())

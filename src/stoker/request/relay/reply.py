@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
@@ -31,6 +31,7 @@ ANNOUNCE_AFTER = 1.0
 """Seconds until the client is told what its request waits for."""
 ANNOUNCE_EVERY = 5.0
 _STREAMS = (b"text/event-stream", b"application/x-ndjson")
+_NOTHING: Final = StreamPosition()
 
 
 class ReplyExchange(Protocol):
@@ -113,7 +114,7 @@ class Reply:
         name that the client asked for, and Unix seconds.
         """
         self._now = now
-        self._told = StreamPosition()
+        self._told = _NOTHING
         self._has_events = False
         self._keep_alive = 0.0
         self._timer: asyncio.TimerHandle | None = None
