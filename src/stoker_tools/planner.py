@@ -752,7 +752,8 @@ class ToolAttempts:
         assert following is not None
         if not self._is_streamed:  # in the order of the calls, not in that of their ends
             order = [call.id for _, call in self._loop.results]
-            self._answer.blocks += sorted(ended, key=lambda one: order.index(one.id))
+            ended.sort(key=lambda one: order.index(one.id))
+            self._answer.blocks += ended
         return following
 
     def _tell_all(self, commands: Sequence[Command], ended: list[ServerCall]) -> Ask | Finish | None:
