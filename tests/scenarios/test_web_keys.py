@@ -21,7 +21,7 @@ LOOK_KEY, ACT_KEY, APP_KEY = "key-that-may-only-look", "key-that-may-act-too", "
 KEYS = """
 keys = [{ name = "looker", value = "env:LOOK", scope = "observe", tools = [] },
   { name = "boss", value = "env:ACT", scope = "admin" },
-  { name = "bot", value = "env:APP", app = "agents", tools = ["web", "desk"], requests_per_minute = 1000,
+  { name = "bot", value = "env:APP", app = "agents", tools = ["web", "desk"], requests_per_minute = 1000, \
     system_prompt = "a secret" }]
 """
 AGENTS = """

@@ -263,6 +263,27 @@ async def _first(events: AsyncIterator[Any], many: int) -> AsyncIterator[Any]:
 
 
 @story(CHAT_ONLY)
+async def test_a_stream_that_an_approved_call_has_begun_goes_on_through_further_rounds(stage: Stage) -> None:
+    async with using(stage, hostile("ok")) as servers:
+        for approval, ending in (("never", ["mcp_call", "message"]), ("always", ["mcp_approval_request"])):
+            client = await stage.client()
+            tools = [{**ASKING, "require_approval": approval}]
+            await client.send(request_of(own_pair(approval), stream=True, tools=tools))
+            stream(await stage.asked(), called(("desk__t", '{"n": 1}'), text="One more."))
+            if approval == "never":
+                stream(await stage.asked(), worded("done"))
+            events = [event.json() for event in await events_of(client)]
+            assert [event["sequence_number"] for event in events] == list(range(len(events)))
+            assert kinds_of(events)[: len(BEGINS)] == BEGINS
+            response = Response.model_validate(events[-1]["response"])
+            assert [item.type for item in response.output] == ["mcp_list_tools", "mcp_call", "message", *ending]
+            done = [event["output_index"] for event in events if event["type"] == "response.output_item.done"]
+            assert sorted(done) == list(range(len(response.output)))
+        assert servers.calls == 3
+        stage.decisions.clear()
+
+
+@story(CHAT_ONLY)
 async def test_who_leaves_the_stream_ends_the_approved_call(stage: Stage) -> None:
     async with using(stage, hostile("hang", timeout=60.0)) as servers:
         client = await stage.client()

@@ -140,6 +140,8 @@ def test_an_approved_call_is_paid_once() -> None:
             for _ in range(2):
                 await ask(stage, request_of(items, key="s-0"), worded("done"))
             assert money(stage) == pytest.approx((0.1, 0.1))
+            told = [fact.words for fact in facts(stage.decisions[1]) if fact.name == "tools"]
+            assert told == ["the client had approved these calls"]
             items = await approved(stage, json.dumps({"n": 2}), key="s-0")
             answer = await ask(stage, request_of(items, key="s-0"), worded("done"))
             (call,) = [item for item in answer["output"] if item["type"] == "mcp_call"]
