@@ -49,6 +49,10 @@ CASES = {
     "S": ("A cloud that runs the tool itself", "gets the request unchanged"),
     "T": ("A real llama.cpp model", "calls the tool and goes on, in all dialects"),
     "U": ("Ollama's `/api/web_search`, `/api/web_fetch`", "answered without a model"),
+    "V": ("A call is approved, also one that the client has made up", "runs once, within what its key may use"),
+    "W": ("`per_minute` and `cost` of a tool", "the model is told; money counts in limits of the key and in usage"),
+    "X": ("Stoker is killed while a tool's program runs", "on Linux the program ends, too"),
+    "Y": ("An MCP server describes a tool otherwise than at first", "told by `doctor`, `/status` and the web page"),
 }
 CELLS = {*(f"{form}/{dialect}" for form in FORMS for dialect in DIALECTS), *CASES}
 

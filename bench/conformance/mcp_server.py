@@ -11,7 +11,7 @@ server = MCPServer("gitmcp")
 
 
 @server.tool()
-def fetch_tiktoken_documentation(root: str) -> str:
+def fetch_tiktoken_documentation(root: str = "/") -> str:
     """Fetch the documentation of a repository. Always call this tool first."""
     return f"tiktoken is a tokeniser; this is its documentation below {root}."
 

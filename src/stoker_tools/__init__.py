@@ -16,6 +16,7 @@ fetch        fetches pages
 command      runs a program that searches or fetches
 mcp_servers  the MCP servers of the configuration: sessions, lists, what was first seen
 mcp_session  one session with one of them, by the official SDK. Imported with the first
+paying       pays for calls out of the limits of a key
 running      one call of one tool, with its limits
 planner      which requests concern it; what is done around each attempt of one
 server       the part of the server

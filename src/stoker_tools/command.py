@@ -6,11 +6,13 @@ It gets the call as one JSON object on standard input, and writes its results as
     web_fetch    {"url"}                    ->   {"title", "content"}, or the text alone
 
 It runs without a shell, in the sandbox in which programs of models are run: in an empty directory, without Stoker's
-environment, and where the kernel grants it without a network, unless `network` gives it one.
+environment, and without a network, unless `network` gives it one. Where the kernel grants no namespaces, only a program
+with `network` is run.
 """
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,11 @@ from typing import Any
 import msgspec
 
 from stoker.domain.server_tools import ServerToolKind, WebPage
+from stoker.fleet.process.starter import NOT_FOUND
 from stoker.request.codec import tolerant_json
-from stoker_lab.suites.sandbox.command import NOT_FOUND, BoundedCommandResult, CommandLimits, isolated_command
-from stoker_tools.search import SearchQuery, ToolFailed, allowed_pages, off_the_loop
+from stoker_lab.suites.sandbox.command import BoundedCommandResult, CommandLimits, isolated_command
+from stoker_lab.suites.sandbox.sandbox import isolation_method
+from stoker_tools.search import NotBegun, SearchQuery, ToolFailed, allowed_pages, off_the_loop
 from stoker_tools.tables import Tool
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -53,8 +57,25 @@ def _pages_in(output: bytes, tool: Tool, query: SearchQuery) -> list[WebPage]:
     return allowed_pages(results, "content", "", query)
 
 
+NO_NAMESPACES = (
+    "no user namespaces here: the program would have the network, although `network` is off, and see other processes"
+)
+
+
+def may_be_run(tool: Tool) -> bool:
+    """Whether its sandbox is as the configuration says. Blocks the first time."""
+    return tool.network or bool(isolation_method().prefix)
+
+
+def without_namespaces(tool: Tool) -> str:
+    """What the operator can do about it."""
+    return f"allow user namespaces (`unshare -r true`), or accept it: network = true in [tools.{tool.name}]"
+
+
 async def _output(tool: Tool, data: bytes) -> bytes:
     assert tool.command is not None
+    if not await asyncio.to_thread(may_be_run, tool):
+        raise NotBegun("unavailable", f"{NO_NAMESPACES}; {without_namespaces(tool)}")
     with tempfile.TemporaryDirectory(prefix="stoker-tool-", ignore_cleanup_errors=True) as directory:
         environment = {"PATH": PATH, "HOME": directory, "TMPDIR": directory, "LANG": "C.UTF-8", **tool.env}
         limits = CommandLimits(

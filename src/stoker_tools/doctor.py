@@ -62,7 +62,7 @@ def _mcp(tool: Tool, state: Path) -> DoctorFinding:
 
 def _tool(tool: Tool) -> DoctorFinding:
     from stoker.request.relay.public_fetcher import PublicFetcher
-    from stoker_lab.suites.sandbox.sandbox import isolation_method
+    from stoker_tools.command import NO_NAMESPACES, may_be_run, without_namespaces
     from stoker_tools.running import ToolRunner
     from stoker_tools.search import SearchQuery
     from stoker_tools.tables import ToolService
@@ -70,10 +70,8 @@ def _tool(tool: Tool) -> DoctorFinding:
     part = f"tool {tool.name}"
     if tool.kind is ToolService.FETCH:
         return DoctorFinding(part, DoctorHealth.OK, "fetches public pages that a conversation names")
-    if tool.kind is ToolService.COMMAND and not tool.network and not isolation_method().prefix:
-        detail = "no namespaces here: the program has the network, although `network` is off, and sees other processes"
-        fix = f"allow user namespaces (`unshare -r true`), or accept it: network = true in [tools.{tool.name}]"
-        return DoctorFinding(part, DoctorHealth.FAIL, detail, fix, "unshare -r true")
+    if tool.kind is ToolService.COMMAND and not may_be_run(tool):
+        return DoctorFinding(part, DoctorHealth.FAIL, NO_NAMESPACES, without_namespaces(tool), "unshare -r true")
     runner = ToolRunner(time.monotonic, PublicFetcher())
     result = asyncio.run(runner.run(tool, SearchQuery(tool.sample, 3)))
     if result.error:

@@ -154,10 +154,11 @@ class McpHistory(NamedTuple):
     """By the request's id: those that no call has come of yet."""
     done: frozenset[str] = frozenset()
     """Requests for approval of which the call is in the input, too."""
+    unknown: str = ""
+    """The id of a request for approval that the client answers, and that the input does not hold."""
 
 
 def read_history(items: list[Any]) -> McpHistory:
-    """Raises ClientError 400: the client answers a request that is not there."""
     of_kind: dict[str, list[Fields]] = {}
     for item in items:
         if isinstance(item, dict) and str(item.get("type")).startswith("mcp_"):
@@ -165,17 +166,19 @@ def read_history(items: list[Any]) -> McpHistory:
     done = frozenset(str(one.get("approval_request_id")) for one in of_kind.get("mcp_call", ()))
     requests = {str(one.get("id")): one for one in of_kind.get("mcp_approval_request", ())}
     answers: dict[str, McpAnswer] = {}
+    unknown = ""
     for given in of_kind.get("mcp_approval_response", ()):
         id = str(given.get("approval_request_id"))
         if id in done:
             continue
         asked = requests.get(id)
         if asked is None:
-            raise approval_not_found(id)
+            unknown = unknown or id
+            continue
         server, name = str(asked.get("server_label")), str(asked.get("name"))
         answers[id] = McpAnswer(id, server, name, str(asked.get("arguments") or "{}"), given.get("approve") is True)
     listed = frozenset(str(one.get("server_label")) for one in of_kind.get("mcp_list_tools", ()))
-    return McpHistory(listed, answers, done)
+    return McpHistory(listed, answers, done, unknown)
 
 
 def approval_not_found(id: str) -> ClientError:
@@ -190,9 +193,12 @@ def call_of(item: Fields, history: McpHistory, results: Mapping[str, ServerCall]
     if item.get("type") == "mcp_approval_request":
         if id in history.done:
             return None
-        run = results.get(id)
-        pages = [] if run is None else run.pages
-        call = ServerCall(id, ServerToolKind.MCP, _arguments(item), pages, "not_approved" if run is None else run.error)
+        run, answer = results.get(id), history.answers.get(id)
+        call = ServerCall(id, ServerToolKind.MCP, _arguments(item))
+        if run is not None:
+            call.pages, call.error = run.pages, run.error
+        else:  # of those that were approved, it is one that this request does not offer
+            call.error = "unavailable" if answer is not None and answer.is_granted else "not_approved"
     else:
         call = ServerCall(id, ServerToolKind.MCP, _arguments(item))
         output, error = item.get("output"), item.get("error")

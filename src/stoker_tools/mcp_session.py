@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ from mcp.shared.message import SessionMessage
 
 from stoker.domain.server_tools import McpTool
 from stoker.fleet.process.environment import child_environment
+from stoker.fleet.process.starter import started
 from stoker.http.tls_contexts import tls_contexts
 from stoker_tools.result_text import MCP_DESCRIPTION, cleaned, shortened
 from stoker_tools.search import CONNECT_WITHIN, ToolFailed
@@ -176,14 +178,19 @@ class McpSession:
 
     @asynccontextmanager
     async def _program(self) -> AsyncIterator[Any]:
-        """A program that speaks lines of JSON. It is a process group of its own, and ends as a whole."""
+        """A program that speaks lines of JSON. It is a process group of its own, and ends as a whole; if Stoker is
+        killed, the kernel kills the program, and what that has started lives on.
+        """
         assert self.tool.command is not None
+        environment = child_environment(os.environ, self.tool.env, {})
+        if shutil.which(self.tool.command[0], path=environment.get("PATH")) is None:
+            raise ToolFailed("unavailable", f"there is no program '{self.tool.command[0]}' that can be run")
         process = await asyncio.create_subprocess_exec(
-            *self.tool.command,
+            *started(self.tool.command),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=child_environment(os.environ, self.tool.env, {}),
+            env=environment,
             start_new_session=True,
             limit=self.tool.max_bytes,
         )

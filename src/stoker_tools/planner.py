@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from stoker.access.caller import Caller
 from stoker.access.limits import Amounts
-from stoker.access.quota import ASSUMED_OUTPUT
+from stoker.access.quota import ASSUMED_OUTPUT, Charge
 from stoker.domain.answer import (
     Answer,
     AnswerBlock,
@@ -45,13 +45,14 @@ from stoker.domain.server_tools import McpListing, ServerCall, ServerToolKind, W
 from stoker.exchange.attempts import AttemptHooks
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.planner import Answer as PlannedAnswer
-from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolPlanner
+from stoker.exchange.planner import Candidates, PlannedRequest, PreparedRequest, ToolAnswer, ToolPlanner
 from stoker.exchange.request_context import RequestContext
 from stoker.exchange.upstream_client import PASSED_ON, AnswerReading, UpstreamClient
 from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.codec.own_replies import failed_response
 from stoker.request.decide.plan import PlanCandidate
 from stoker.request.relay.relay import Relay
+from stoker.request.relay.reply import Reply
 from stoker.request.translate.neutral.calls import short_name
 from stoker.request.translate.neutral.protocols import AnswerWriter, position_of
 from stoker.request.translate.translate import AnswerTranslator, read_prompt
@@ -79,6 +80,7 @@ from stoker_tools.loop import (
     ToolLoop,
 )
 from stoker_tools.mcp_declared import NONCE, McpAnswer, McpFunction, approval_not_found, approval_text, object_of
+from stoker_tools.paying import NO_MONEY, paid
 from stoker_tools.reading import AnswerSoFar, RoundReader, visible
 from stoker_tools.result_text import ARGUMENT, cut_results, model_text
 from stoker_tools.running import CallResult, ToolRunner
@@ -90,7 +92,6 @@ _STATUS = {"url_not_allowed": 400, "too_many_requests": 429}
 """Of calls that fail without a model. Others are 502."""
 _LEAST_RESULT = 400
 """Characters of a result that are still worth reading."""
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def _least(declared: int | None, configured: int) -> int:
@@ -151,12 +152,16 @@ class ServerTools(ToolPlanner):
         for_able = PreparedRequest(request.fields, request.body, Candidates(able, candidates.hooks))
         asks_servers = any(one.mcp is not None for one in declared.tools)
         approved = [answer for answer in declared.history.answers.values() if asks_servers and answer.is_granted]
-        if approved:  # who asked for approval gets it, and nobody else
-            foreign = next((answer for answer in approved if not self._asked_for(answer, request.caller)), None)
-            if foreign is not None and able:
+        unknown = declared.history.unknown
+        if approved or unknown:
+            # A cloud of the plan gets what it may have asked for itself. Where there is none, the client may bring its
+            # own pair of request and approval: it can have each of these tools called without asking anybody.
+            is_own = not unknown and all(self._asked_for(answer, request.caller) for answer in approved)
+            if able and not is_own:
                 return for_able
-            if foreign is not None:
-                raise approval_not_found(foreign.id)
+            if unknown:
+                not_found = approval_not_found(unknown)
+                return await self._failed(request, declared, not_found, not_found)
             plan = tuple(one for one in plan if one.serve.name not in runs_them)
             runs_them = frozenset()
         offers = self._offers(request.caller, declared)
@@ -165,16 +170,16 @@ class ServerTools(ToolPlanner):
         try:
             self._check_missing(request.caller, dialect, declared, offers, servers)
             by_name = {_function_name(kind, dialect, taken): offer for kind, offer in offers.items()}
-            listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
+            listed: dict[str, Offer] = {}
+            if servers:
+                listed = await context.run_cancellable(self._mcp_functions(servers, taken | by_name.keys()))
         except ClientError as error:
             if plan[0].serve.name not in runs_them:
-                if not isinstance(error, McpUnavailable) or dialect is not Dialect.RESPONSES or not endpoint.generates:
+                if not isinstance(error, McpUnavailable):
                     raise
-                prompt, _ = await context.process(read_prompt, dialect, request.body)
-                prompt.stream = bool(request.fields.stream)
-                prompt.echoed["tools"] = without_secrets(declared.fields["tools"])
-                writer = formatter.answer_writer(prompt, context.decision.id, request.fields.model)
-                return PlannedAnswer(partial(_tell_unavailable, context, writer, error, prompt.stream))
+                failure = UpstreamError(error.message, code=error.code)
+                listing = McpListing(_new_id(), error.server, [], error.message)
+                return await self._failed(request, declared, error, failure, [ToolsListed(0, listing)])
             # Who cannot run them and would be asked next would invent what they say.
             return for_able
         context.raise_if_ended()
@@ -191,7 +196,12 @@ class ServerTools(ToolPlanner):
         bounds = LoopBounds(self.limits.max_rounds, max_calls, self.limits.max_time)
         loop = ToolLoop({name: _offered(offer) for name, offer in by_name.items()}, bounds, _new_id)
         if approved and endpoint.generates:
-            await context.run_cancellable(self._run_approved(request.caller, approved, by_name, loop, begun))
+            if request.fields.stream:
+                writer = await self._client_writer(request, declared)
+                begun.send_with(writer, context.reply, self.keep_alive)
+            await context.run_cancellable(
+                self._run_approved(request.caller, context.charge, approved, by_name, loop, begun)
+            )
             context.raise_if_ended()
         results = {call.approval: call for call in begun.calls}
         written: Written = await context.process(
@@ -220,11 +230,35 @@ class ServerTools(ToolPlanner):
         hooks.runs_them, hooks.notes, hooks.caller = runs_them, notes, request.caller
         return PreparedRequest(*first, Candidates(plan, hooks))
 
+    async def _failed(
+        self, request: PlannedRequest, declared: Declared, error: ClientError, cause: StokerError,
+        events: Sequence[Event] = (),
+    ) -> PlannedAnswer:  # fmt: skip
+        """A response that failed, after these events. `cause`: as the decision has it. Raises `error` where the client
+        expects no response.
+        """
+        context, endpoint = request.call, request.endpoint
+        if endpoint.dialect is not Dialect.RESPONSES or not endpoint.generates:
+            raise error
+        writer = await self._client_writer(request, declared)
+        is_streamed = bool(request.fields.stream)
+        return PlannedAnswer(partial(_tell_failed, context, writer, error, cause, events, is_streamed))
+
+    async def _client_writer(self, request: PlannedRequest, declared: Declared) -> AnswerWriter:
+        """Writes an answer of Stoker's own, which says of the request what the client wrote."""
+        context = request.call
+        prompt, _ = await context.process(read_prompt, request.endpoint.dialect, request.body)
+        prompt.stream = bool(request.fields.stream)
+        prompt.echoed["tools"] = without_secrets(declared.fields.get("tools"))
+        return self.upstream_client.formatter.answer_writer(prompt, context.decision.id, request.fields.model)
+
     def _runs_them(self, serve: Serve, endpoint: Endpoint) -> bool:
         target = self.upstream_client.target(serve.name)
         return self.upstream_client.formatter.runs_server_tools(serve, target, endpoint)
 
-    async def run_tool(self, caller: Caller, kind: ServerToolKind, argument: str, results: int) -> list[WebPage]:
+    async def run_tool(
+        self, caller: Caller, charge: Charge | None, kind: ServerToolKind, argument: str, results: int
+    ) -> ToolAnswer:
         """See the base. The client names the address itself, so a page may be any public one."""
         tool = next((one for one in self.tools.values() if one.answers is kind and may_use(caller.key, one)), None)
         if tool is None:
@@ -234,12 +268,13 @@ class ServerTools(ToolPlanner):
             raise ClientError(f"'{ARGUMENT[kind]}' is too long: at most {LONGEST[kind]} characters",
                               code=TOO_LONG[kind], param=ARGUMENT[kind])  # fmt: skip
         query = SearchQuery(argument, min(results, tool.max_results), hosts=tool.hosts)
-        result = await self.runner.run(tool, query)
+        with paid(charge, tool) as payment:
+            result = payment.of(await self.runner.run(tool, query))
         if result.error:
             status = _STATUS.get(result.error, 502)
             text = f"{kind.value} failed ({result.error}); `stoker tools try {tool.name} ARG` shows the operator why"
             raise StokerError(text, code=result.error, status=status, retry_after=1.0 if status == 429 else None)
-        return result.pages
+        return ToolAnswer(result.pages, tool.cost)
 
     def _servers(self, caller: Caller, declared: Declared) -> list[Offer]:
         """The MCP servers that the request names, and the caller may use. Raises ClientError 400: the name is that of
@@ -296,13 +331,14 @@ class ServerTools(ToolPlanner):
     async def _run_approved(
         self,
         caller: Caller,
+        charge: Charge | None,
         approved: Sequence[McpAnswer],
         by_name: Mapping[str, Offer],
         loop: ToolLoop,
         begun: BegunAnswer,
     ) -> None:
-        """The calls that the client has approved. One runs once: to the same request sent again, its result is given
-        again.
+        """The calls that the client has approved, of tools that this request offers: so of those that the caller may
+        use. One runs once: to the same request sent again, its result is given again.
         """
         functions = {(one.mcp.server, one.mcp.tool.name): name for name, one in by_name.items() if one.mcp is not None}
         calls = [
@@ -315,15 +351,24 @@ class ServerTools(ToolPlanner):
         async def run(command: Run, tool: Tool) -> None:
             call = command.call
             async with limit:
-                result, ran_now = await self.runner.call_once(
-                    (caller.name, call.approval), tool, call.name, object_of(command.argument) or {}
-                )
+                same = approval_text(call.approval, caller.name, call.server, call.name, command.argument)
+                try:
+                    with paid(charge, tool) as payment:
+                        result, ran_now = await self.runner.call_once(
+                            caller.name, same, tool, call.name, object_of(command.argument) or {}
+                        )
+                        if ran_now:
+                            payment.of(result)
+                except ClientError:
+                    result, ran_now = NO_MONEY, True
             if ran_now:
                 begun.results.append((tool, result))
-            loop.on_result(call.id, result.pages, result.error, result.seconds)
+            for following in loop.on_result(call.id, result.pages, result.error, result.seconds):
+                begun.note(following)
 
         async with asyncio.TaskGroup() as group:
             for command in loop.on_approved(calls):
+                begun.note(command)
                 if isinstance(command, Run):
                     name = functions[command.call.server, command.call.name]
                     group.create_task(run(command, by_name[name].tool))
@@ -441,15 +486,15 @@ class McpUnavailable(ClientError):
         self.server = server
 
 
-async def _tell_unavailable(
-    context: RequestContext, writer: AnswerWriter, error: McpUnavailable, is_streamed: bool
-) -> None:
-    """A response that failed, with an item that says why."""
+async def _tell_failed(
+    context: RequestContext, writer: AnswerWriter, error: ClientError, cause: StokerError, events: Sequence[Event],
+    is_streamed: bool,
+) -> None:  # fmt: skip
+    """See `ServerTools._failed`. Clients know `server_error` alone for it."""
     failure = UpstreamError(error.message, code=error.code)
-    listing = McpListing(_new_id(), error.server, [], error.message)
-    begun = writer.write(Began("", "")) + writer.write(ToolsListed(0, listing))
+    begun = b"".join(writer.write(event) for event in (Began("", ""), *events))
     reply = context.reply
-    reply.error = failure
+    reply.error = cause
     if is_streamed:
         reply.go_on(begun + writer.fail(failure), 0.0)
         reply.finish()
@@ -470,15 +515,34 @@ class BegunAnswer:
         """That the client approved."""
         self.results: list[tuple[Tool, CallResult]] = []
         """Of those that ran for this request."""
+        self.events: list[Event] = [ToolsListed(at, listing) for at, listing in enumerate(listings)]
+        """Of a stream, in order."""
+        self.told: list[Event] = []
+        """Those that were sent already, with the beginning of the answer before them."""
+        self._send: Callable[[Event], None] | None = None
 
     def blocks(self) -> list[AnswerBlock]:
         return [*self.listings, *self.calls]
 
-    def events(self) -> list[Event]:
-        found: list[Event] = [ToolsListed(at, listing) for at, listing in enumerate(self.listings)]
-        for call in self.calls:
-            found += (ToolBegan(len(found), call), ToolEnded(len(found) + 1, call))
-        return found
+    def send_with(self, writer: AnswerWriter, reply: Reply, keep_alive: float) -> None:
+        """Send the events as they come, from the first call on, with pings between them."""
+
+        def send(event: Event) -> None:
+            unsent = [event] if self.told else [Began("", ""), *self.events]
+            self.told += unsent
+            data = b"".join(map(writer.write, unsent))
+            reply.tell(data, position_of(writer), keep_alive)
+
+        self._send = send
+
+    def note(self, command: Command) -> None:
+        """A call that was approved begins, or has ended."""
+        if not isinstance(command, Begin | End):
+            return
+        event = (ToolBegan if isinstance(command, Begin) else ToolEnded)(len(self.events), command.call)
+        self.events.append(event)
+        if self._send is not None:
+            self._send(event)
 
 
 class ToolAttempts:
@@ -518,7 +582,7 @@ class ToolAttempts:
         self._loop = loop
         self._answer = AnswerSoFar()
         self._answer.blocks += begun.blocks()
-        self._first = begun.events()
+        self._first, self._told = begun.events, begun.told
         self._answer.next_number = len(self._first)
         self._reader: RoundReader | None = None
         self._translator: AnswerTranslator | None = None
@@ -575,8 +639,9 @@ class ToolAttempts:
                 prompt.echoed[name] = value
         prompt.include = self._written.include
         follows = self._translator if self._is_streamed else None
-        self._reader = RoundReader(self._loop, self._answer, None if self.is_pinned else self._first)
-        return AnswerReading(self._reader, follows=follows)
+        has_beginning = self.is_pinned or bool(self._told)
+        self._reader = RoundReader(self._loop, self._answer, None if has_beginning else self._first)
+        return AnswerReading(self._reader, follows=follows, told=() if self.is_pinned else self._told)
 
     def can_repair(self, request: UpstreamRequest, has_begun: bool) -> bool:
         """The round called tools. What it wrote for the client and is not sent yet goes out when the tools begin."""
@@ -668,35 +733,45 @@ class ToolAttempts:
 
     async def _run(self, commands: list[Command]) -> Ask | Finish:
         """Carry out what the loop says, until all calls have ended. On cancel nothing runs any more."""
-        limit = asyncio.Semaphore(self._tools.limits.parallel)
         ended: list[ServerCall] = []
-        async with asyncio.TaskGroup() as group:
-            done: asyncio.Queue[list[Command]] = asyncio.Queue()
+        following = self._tell_all(commands, ended)
+        runs = [command for command in commands if isinstance(command, Run)]
+        if len(runs) == 1:  # the usual case; a task would cost turns of the event loop
+            following = self._tell_all(await self._call(runs[0]), ended)
+        elif runs:
+            limit = asyncio.Semaphore(self._tools.limits.parallel)
 
             async def call(run: Run) -> None:
+                nonlocal following
                 async with limit:
-                    done.put_nowait(await self._call(run))
+                    following = self._tell_all(await self._call(run), ended) or following
 
-            while True:
-                for command in commands:
-                    match command:
-                        case Begin(call=shown):
-                            self._tell(ToolBegan(self._answer.next_number, shown, self._answer.said))
-                        case End(call=shown):
-                            if shown.is_waiting:
-                                assert self.caller is not None
-                                shown.id = self._tools.approval_id(shown, self.caller)
-                            self._tell(ToolEnded(self._answer.next_number, shown))
-                            ended.append(shown)
-                        case Run():
-                            group.create_task(call(command), name=f"tool-{command.call.id}")
-                        case _:
-                            if not self._is_streamed:  # in the order of the calls, not in that of their ends
-                                order = [call.id for _, call in self._loop.results]
-                                ended.sort(key=lambda one: order.index(one.id))
-                                self._answer.blocks += ended
-                            return command
-                commands = await done.get()
+            async with asyncio.TaskGroup() as group:
+                for run in runs:
+                    group.create_task(call(run), name=f"tool-{run.call.id}")
+        assert following is not None
+        if not self._is_streamed:  # in the order of the calls, not in that of their ends
+            order = [call.id for _, call in self._loop.results]
+            ended.sort(key=lambda one: order.index(one.id))
+            self._answer.blocks += ended
+        return following
+
+    def _tell_all(self, commands: Sequence[Command], ended: list[ServerCall]) -> Ask | Finish | None:
+        """What has begun or `ended`; and what follows, if all calls have."""
+        following: Ask | Finish | None = None
+        for command in commands:
+            match command:
+                case Begin(call=shown):
+                    self._tell(ToolBegan(self._answer.next_number, shown, self._answer.said))
+                case End(call=shown):
+                    if shown.is_waiting:
+                        assert self.caller is not None
+                        shown.id = self._tools.approval_id(shown, self.caller)
+                    self._tell(ToolEnded(self._answer.next_number, shown))
+                    ended.append(shown)
+                case Ask() | Finish():
+                    following = command
+        return following
 
     async def _call(self, run: Run) -> list[Command]:
         name = next(asked.name for asked, call in self._loop.results if call.id == run.call.id)
@@ -704,16 +779,24 @@ class ToolAttempts:
         tool = offer.tool
         if tool.answers is ServerToolKind.FETCH and same_address(run.argument) not in self._known:
             result = CallResult([], "url_not_in_prior_context", 0.0, 0)
-        elif offer.mcp is not None:
-            result = await self._tools.runner.call(tool, offer.mcp.tool.name, object_of(run.argument) or {})
         else:
-            most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
-            result = await self._tools.runner.run(tool, offer.query(run.argument), most)
+            try:
+                with paid(self._context.charge, tool) as payment:
+                    result = payment.of(await self._result_of(offer, run.argument))
+            except ClientError:
+                result = NO_MONEY
         self._record(tool, result)
         if self._fetches:
             size = sum(len(page.text) for page in result.pages)
             self._known |= await off_the_loop(size, _addresses_of, result.pages)
         return self._loop.on_result(run.call.id, result.pages, result.error, result.seconds)
+
+    async def _result_of(self, offer: Offer, argument: str) -> CallResult:
+        runner = self._tools.runner
+        if offer.mcp is not None:
+            return await runner.call(offer.tool, offer.mcp.tool.name, object_of(argument) or {})
+        most = None if offer.declared.max_tokens is None else 4 * offer.declared.max_tokens
+        return await runner.run(offer.tool, offer.query(argument), most)
 
     def _record(self, tool: Tool, result: CallResult) -> None:
         record = self._records.setdefault(tool.name, ToolRecord(tool.name, tool.answers.value))
@@ -721,6 +804,7 @@ class ToolAttempts:
         record.failed += bool(result.error)
         record.seconds += result.seconds
         record.bytes += result.bytes
+        record.cost += tool.cost if result.is_answered else 0.0
 
     def _say_results(self, reader: RoundReader) -> None:
         """What the model is told next: its own answer, and what came of its calls."""
@@ -803,7 +887,7 @@ def _too_large(call: ServerCall) -> ServerCall:
 
 
 def _new_id() -> str:
-    return "".join(secrets.choice(_LETTERS) for _ in range(24))
+    return secrets.token_hex(12)
 
 
 def _addresses(prompt: Prompt) -> set[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
+from stoker.domain.answer import TOOL_SAID_ERROR
 from stoker.domain.errors import ClientError
 from stoker.domain.server_tools import ServerToolKind, WebPage
 from stoker.request.relay.public_fetcher import PublicFetcher
@@ -31,6 +34,9 @@ class ToolCounts:
         self.seconds = 0.0
         self.bytes = 0
         """Of text for models."""
+        self.cost = 0.0
+        self.recent: deque[float] = deque()
+        """When the calls of the last minute began, if they are limited."""
         self.problem = ""
         """Why the last call failed; empty: it did not. It has nothing of a request."""
         self.last_failure = ""
@@ -50,14 +56,20 @@ class CallResult(NamedTuple):
     has_begun: bool = True
     """Something was, or may have been, sent to the tool."""
 
+    @property
+    def is_answered(self) -> bool:
+        """The tool has answered, be it that it failed: the call costs what calls cost."""
+        return not self.error or self.error == TOOL_SAID_ERROR
+
     def document(self) -> dict[str, object]:
         pages = [{"title": page.title, "url": page.url, "age": page.age, "text": page.text} for page in self.pages]
         return {"pages": pages, "error": self.error, "why": self.why, "seconds": self.seconds, "bytes": self.bytes}
 
 
+MINUTE = 60.0
 CUT_OFF = CallResult([], "may_have_run", 0.0, 0, "the client left during the call")
-MOST_ONCE = 500
-"""Results of calls that run once that are kept."""
+MOST_ONCE = 100
+"""Results of calls that run once that are kept, of each caller."""
 
 
 class ToolRunner:
@@ -75,7 +87,8 @@ class ToolRunner:
         self._now = now
         self._wall = wall
         self._fetcher = fetcher
-        self._once: dict[tuple[str, str], asyncio.Future[CallResult]] = {}
+        self._once: dict[str, dict[str, asyncio.Future[CallResult]]] = {}
+        """By the caller's name."""
 
     def counts_of(self, tool: Tool) -> ToolCounts:
         return self.counts.setdefault(tool.name, ToolCounts())
@@ -95,24 +108,27 @@ class ToolRunner:
         return await self._bounded(tool, called, None)
 
     async def call_once(
-        self, key: tuple[str, str], tool: Tool, name: str, arguments: Mapping[str, Any]
+        self, caller: str, same: str, tool: Tool, name: str, arguments: Mapping[str, Any]
     ) -> tuple[CallResult, bool]:
-        """As `call`, but a call of the same key does not run again: it gets what came of the first, even if that was
-        cut off. And whether it ran now.
+        """As `call`, but what is the `same` of a caller does not run again: it gets what came of the first, even if
+        that was cut off. And whether it ran now. Of each caller the last MOST_ONCE are known.
         """
-        running = self._once.get(key)
+        key = hashlib.sha256(same.encode("utf-8", "replace")).hexdigest()
+        known = self._once.setdefault(caller, {})
+        running = known.get(key)
         if running is not None:
             return await asyncio.shield(running), False
-        running = self._once[key] = asyncio.get_running_loop().create_future()
-        while len(self._once) > MOST_ONCE:
-            del self._once[next(iter(self._once))]
+        running = known[key] = asyncio.get_running_loop().create_future()
         result = CUT_OFF
         try:
             result = await self.call(tool, name, arguments)
         finally:
-            if not result.has_begun and self._once.get(key) is running:
-                del self._once[key]
+            if not result.has_begun:
+                del known[key]
             running.set_result(result)
+            ended = [one for one, future in known.items() if future.done()]
+            for one in ended[: max(0, len(known) - MOST_ONCE)]:
+                del known[one]
         return result, True
 
     async def by_hand(self, tool: Tool, argument: str, arguments: Mapping[str, Any]) -> CallResult:
@@ -140,6 +156,14 @@ class ToolRunner:
         if counts.active >= tool.max_active:
             why = f"{tool.max_active} calls run already ([tools.{tool.name}] max_active)"
             return self._failed(tool, counts, NotBegun("too_many_requests", why), 0.0)
+        if tool.per_minute is not None:
+            recent = counts.recent
+            while recent and began - recent[0] >= MINUTE:
+                recent.popleft()
+            if len(recent) >= tool.per_minute:
+                why = f"{tool.per_minute} calls within a minute already ([tools.{tool.name}] per_minute)"
+                return self._failed(tool, counts, NotBegun("too_many_requests", why), 0.0)
+            recent.append(began)
         counts.active += 1
         try:
             async with asyncio.timeout(tool.timeout):
@@ -148,6 +172,7 @@ class ToolRunner:
                 pages = await _fitted(pages, characters)
         except McpToolFailed as error:
             pages = await _fitted([WebPage("", "", error.said)], tool.characters)
+            counts.cost += tool.cost
             return self._failed(tool, counts, error, self._now() - began)._replace(pages=pages)
         except ToolFailed as error:
             return self._failed(tool, counts, error, self._now() - began)
@@ -164,6 +189,7 @@ class ToolRunner:
         counts.calls += 1
         counts.seconds += seconds
         counts.bytes += size
+        counts.cost += tool.cost
         counts.problem = ""
         return CallResult(pages, "", seconds, size)
 

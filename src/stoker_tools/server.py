@@ -122,6 +122,8 @@ def families(counts: Mapping[str, ToolCounts]) -> list[Metric]:
                 [((name,), one.seconds) for name, one in counts.items()]),
         counter("stoker_tool_bytes", "Text that models got of their results.", ("tool",),
                 [((name,), float(one.bytes)) for name, one in counts.items()]),
+        counter("stoker_tool_cost", "Money for the calls that were answered.", ("tool",),
+                [((name,), one.cost) for name, one in counts.items()]),
     ]  # fmt: skip
 
 
@@ -133,5 +135,5 @@ def _state(tool: Tool, counts: ToolCounts) -> dict[str, object]:
         "name": tool.name, "kind": tool.kind.value, "answers": tool.answers.value, "acts": tool.acts,
         "state": state, "problem": counts.problem, "last_failure": failure, "next": tool.check_command,
         "active": counts.active, "calls": counts.calls, "failed": counts.failed, "seconds": counts.seconds,
-        "bytes": counts.bytes,
+        "bytes": counts.bytes, "cost": counts.cost,
     }  # fmt: skip

@@ -25,6 +25,7 @@ from stoker.domain.kinds import (
 )
 from stoker.domain.serve import SecretSource
 from stoker.domain.server_tools import ServerToolKind
+from stoker.domain.tier import Price
 
 
 class ToolService(StrEnum):
@@ -112,6 +113,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     timeout: Annotated[SomeDuration, setting("The longest that one call may take.")] = 20.0
     max_uses: Annotated[Count, setting("Most calls in one request. A client's own, lower number counts.")] = 8
     max_active: Annotated[Count, setting("Most calls at a time, of all requests. More fail.")] = 8
+    per_minute: Annotated[Count | None, setting("Most calls in any 60 seconds, of all requests. More fail.")] = None
+    cost: Annotated[
+        Price,
+        setting("Money for one call that is answered, in the currency of the tiers. Counts in limits and in usage."),
+    ] = 0.0
     max_results: Annotated[Count, setting("Most results of one search.")] = 8
     max_bytes: Annotated[Size, setting("Most bytes that are read of one answer.")] = 2 * 2**20
     max_tokens: Annotated[

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import anthropic
 import openai
 import pytest
 from bench.agents.search_site import SearchSite
-from tests.scenarios.plane import Plane, running, serve, toml
+from tests.scenarios.plane import Plane, poll, running, serve, toml
 from tests.tools.tool_stage import mcp_server
 
 from stoker_lab.testing.script.script import Script
@@ -21,6 +24,7 @@ URL = "https://pages.example/tower"
 PUBLIC = "https://1.1.1.1/tower"  # the program that fetches it asks nobody
 SAID = f"It is 330 m tall, says {URL}."
 SUM = "the sum is 3"
+HOSTILE = str(Path(__file__).parents[1] / "tools" / "hostile_mcp.py")
 ADD, READ = "Add them.", f"Read {PUBLIC}, please."
 PAGE = [sys.executable, "-I", "-S", "-c", "print('It is 330 m tall.')"]
 PAGES = f"""[tools.pages]
@@ -180,3 +184,37 @@ def test_chat(plane: Plane, model: str, is_streamed: bool) -> None:
     assert (message.content, message.tool_calls or None) == (SAID, None)
     if not is_streamed:  # the SDK's helper does not gather annotations
         assert [one.url_citation.url for one in message.annotations or ()] == [URL]
+
+
+@pytest.mark.holds("X")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not end a program with its parent")
+def test_the_programs_of_tools_end_with_a_stoker_that_is_killed() -> None:
+    """Though they do not care for the end of their input."""
+    stays = [sys.executable, "-I", "-S", HOSTILE, "stays"]
+    sleeps = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
+    tools = f"""[tools.desk]
+kind = "mcp"
+command = {toml(stays)}
+allow = ["*"]
+[tools.own]
+kind = "command"
+command = {toml(sleeps)}
+provides = "web_search"
+network = true
+timeout = "600s"
+"""
+    with running(tools, started=False) as plane:
+        temporary = plane.directory / "tmp"  # what works below the story's directory is found
+        temporary.mkdir()
+        plane.environment["TMPDIR"] = str(temporary)
+        plane.start()
+        assert plane.ask("POST", "/admin/tools/desk", {"argument": "t"})[1]["error"] == ""
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(plane.ask, "POST", "/admin/tools/own", {"argument": "tower"})
+            programs = [" ".join(stays), " ".join(sleeps)]
+            poll(lambda: all(one in plane.processes().values() for one in programs), "both run")
+            plane.signal(signal.SIGKILL)
+            plane.exit_code()
+            poll(lambda: not plane.processes(), lambda: f"no program is left: {plane.processes()}")
+            assert asked.exception() is not None
+        plane.start()

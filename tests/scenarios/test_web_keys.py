@@ -19,9 +19,10 @@ pytestmark = needs_browser
 
 LOOK_KEY, ACT_KEY, APP_KEY = "key-that-may-only-look", "key-that-may-act-too", "key-of-an-application"
 KEYS = """
-keys = [{ name = "looker", value = "env:LOOK", scope = "observe" },
+keys = [{ name = "looker", value = "env:LOOK", scope = "observe", tools = [] },
   { name = "boss", value = "env:ACT", scope = "admin" },
-  { name = "bot", value = "env:APP", app = "agents", requests_per_minute = 1000, system_prompt = "a secret" }]
+  { name = "bot", value = "env:APP", app = "agents", tools = ["web", "desk"], requests_per_minute = 1000, \
+    system_prompt = "a secret" }]
 """
 AGENTS = """
 [app.agents]
@@ -100,6 +101,9 @@ def test_each_key_has_what_it_used_and_how_much_of_its_limits_and_never_its_valu
         meter = limits.filter(has_text="tokens a month").get_by_role("meter")
         expect(meter).to_have_attribute("value", str(tokens))
         expect(page.locator(".facts")).to_contain_text("a secret")
+        expect(page.locator(".facts")).to_contain_text("Toolsweb, desk")
+    with looking(browser, plane, "keys/looker") as page:
+        expect(page.locator(".facts")).to_contain_text("Toolsnone")
         assert APP_KEY not in page.content()
 
 

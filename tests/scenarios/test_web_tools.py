@@ -59,7 +59,15 @@ def plane() -> Iterator[Plane]:
     model = serve("a", Script(answers=ANSWERS), dialects=["chat"])
     with (
         SearchSite() as site,
-        running(site.configuration, TOOLS, AGENTS, model, front_door=KEYS, environment=values, started=False) as found,
+        running(
+            f"{site.configuration}\ncost = 0.25",
+            TOOLS,
+            AGENTS,
+            model,
+            front_door=KEYS,
+            environment=values,
+            started=False,
+        ) as found,
     ):
         seen = found.state / "tools" / "mcp-tools.json"
         seen.parent.mkdir(parents=True)
@@ -89,6 +97,7 @@ def test_each_tool_has_its_state_and_the_next_command_on_a_failure(browser: Brow
         assert attempt(plane, "web", "tower")[0] == 200
         expect(web).to_contain_text("ready")
         expect(web.locator(".figures")).to_contain_text("Failed1")
+        expect(web.locator(".figures")).to_contain_text("Cost0.25")
         expect(web.locator(".facts")).to_contain_text("Last failure")
         assert attempt(plane, "gone", "any")[1]["error"] == "unavailable"
         expect(card(page, "gone")).to_contain_text("cannot be reached")
@@ -159,6 +168,12 @@ def test_a_request_says_which_tools_ran_for_it_and_leads_to_them(browser: Browse
         expect(page.locator(".reasons")).to_contain_text("web (web_search): 1 call")
         page.get_by_role("link", name="The tools that ran for it").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Tools")
+
+
+def test_on_a_phone_the_tab_is_in_view(browser: Browser, plane: Plane) -> None:
+    """Though it comes with the first answer, later than the page."""
+    with opened(browser, plane, "tools", look="phone", before=signed_in(plane, ACT_KEY)) as page:
+        expect(page.get_by_role("navigation").get_by_role("link", name="Tools")).to_be_in_viewport(ratio=1)
 
 
 def test_the_page_of_tools_is_accessible_and_fits(browser: Browser, plane: Plane) -> None:

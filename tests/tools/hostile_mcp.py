@@ -77,3 +77,5 @@ while line := sys.stdin.readline():
                 say(id=id, result=result)
         case _:
             say(id=id, error={"code": -32601, "message": "no"})
+if way == "stays":
+    time.sleep(600)

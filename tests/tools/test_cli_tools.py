@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from stoker.config.load import load
 from stoker.domain.doctor_finding import DoctorHealth
 from stoker_lab.suites.sandbox import sandbox
+from stoker_tools import command
 from stoker_tools.commands import app
 from stoker_tools.doctor import findings
 from stoker_tools.mcp_servers import FILE, write_seen
@@ -114,7 +115,7 @@ def test_the_tools_of_an_mcp_server_are_listed_tried_and_looked_at(tmp_path: Pat
 def test_doctor_fails_where_a_program_would_have_a_network_that_it_was_not_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "isolation_method", lambda: sandbox.IsolationMethod((), None))
+    monkeypatch.setattr(command, "isolation_method", lambda: sandbox.IsolationMethod((), None))
     path = tmp_path / "stoker.toml"
     path.write_text('[tools.own]\nkind = "command"\ncommand = "/bin/true"\nprovides = "web_search"\n')
     (finding,) = findings(load(path))

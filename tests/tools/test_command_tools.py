@@ -13,7 +13,8 @@ from tests.gateway.flow_stage import Stage, a_serve, story
 from tests.tools.tool_stage import SEARCH, called, fetcher_for, messages, search_for, use, worded
 
 from stoker.domain.dialect import Dialect
-from stoker_lab.suites.sandbox.sandbox import isolation_method
+from stoker_lab.suites.sandbox.sandbox import IsolationMethod, isolation_method
+from stoker_tools import command
 from stoker_tools.running import CallResult, ToolRunner
 from stoker_tools.search import SearchQuery
 from stoker_tools.tables import Provides, Tool, ToolService
@@ -97,6 +98,14 @@ def test_a_program_sees_nothing_of_stokers_and_no_network_unless_it_may(monkeypa
         if network or isolation_method().prefix:
             here = [name for _, name in socket.if_nameindex()]
             assert rest.split() == (here if network else ["lo"])
+
+
+def test_without_namespaces_a_program_is_run_only_if_it_may_use_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "isolation_method", lambda: IsolationMethod((), None))
+    refused = run(program(ECHO))
+    assert (refused.error, refused.has_begun) == ("unavailable", False)
+    assert "network = true in [tools.own]" in refused.why
+    assert run(program(ECHO, network=True)).pages[0].title == "tower"
 
 
 def test_what_it_says_on_stderr_is_no_result() -> None:

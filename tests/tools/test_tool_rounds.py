@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+from contextlib import suppress
 from typing import Any
 
 import anthropic.types.beta as beta
@@ -45,6 +46,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.key import Key, UsageLimits
 from stoker.domain.prompt import RESULTS, SOURCES
 from stoker.domain.serve import FallbackCause, Secret, Translation
+from stoker.request.relay import public_fetcher
 from stoker_lab.testing.client import RawClient, SseEvent, compose_request
 from stoker_tools import planner
 from stoker_tools.result_text import GONE
@@ -965,6 +967,47 @@ def test_a_page_of_which_the_client_wants_next_to_nothing_is_cut(is_streamed: bo
             stream(talk, worded("?")) if is_streamed else talk.reply(worded("?"))
             found = message_of(await events_of(client)) if is_streamed else (await client.reply()).json()
             assert found["content"][1]["content"]["content"]["source"]["data"] == "[cut]"
+
+    played()
+
+
+@pytest.mark.holds("M")
+@pytest.mark.parametrize("kind", ["text/html", "text/plain"])
+def test_a_page_that_does_not_end_is_read_to_its_limit(kind: str) -> None:
+    """Of a hundred megabytes next to nothing comes here: the connection is closed."""
+    sent = 0
+
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {100 * 2**20}\r\n\r\n".encode())
+        with suppress(OSError):
+            while sent < 100 * 2**20:
+                writer.write(b"tower " * 10_000)
+                await writer.drain()
+                sent += 60_000
+        writer.transport.abort()
+
+    @story(CHAT_ONLY)
+    async def played(stage: Stage) -> None:
+        server = await asyncio.start_server(endless, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        public_fetcher.PORTS.add(port)
+        try:
+            use(stage, Tool(name="pages", kind=ToolService.FETCH, max_bytes=200_000))
+            url = f"http://site.example:{port}/"
+            client = await stage.client()
+            await client.send(messages(FETCH, text=f"Read {url}"))
+            (await stage.asked()).reply(called(fetch_of(url)))
+            talk = await stage.asked()
+            told = talk.json()["messages"][-1]["content"]
+            assert "tower tower" in told
+            assert len(told) < 4 * 8000 + 500
+            talk.reply(worded("long"))
+            assert (await client.reply()).status == 200
+            assert sent < 20 * 2**20
+        finally:
+            public_fetcher.PORTS.discard(port)
+            server.close()
 
     played()
 

@@ -30,7 +30,7 @@ LIMIT_REACHED = "rate_limit_exceeded"
 
 
 class Amounts(NamedTuple):
-    """What a request used. Tokens of the prompt include cached ones; `cost` is money for clouds."""
+    """What a request used. Tokens of the prompt include cached ones; `cost` is money for clouds and tools."""
 
     input: int = 0
     output: int = 0
@@ -58,8 +58,8 @@ RULES = (
     LimitRule("output_tokens_per_minute", LimitWindow.MINUTE, "output tokens", output=1),
     LimitRule("tokens_per_day", LimitWindow.DAY, "tokens", input=1, output=1),
     LimitRule("tokens_per_month", LimitWindow.MONTH, "tokens", input=1, output=1),
-    LimitRule("cost_per_day", LimitWindow.DAY, "of money for clouds", cost=1),
-    LimitRule("cost_per_month", LimitWindow.MONTH, "of money for clouds", cost=1),
+    LimitRule("cost_per_day", LimitWindow.DAY, "of money for clouds and tools", cost=1),
+    LimitRule("cost_per_month", LimitWindow.MONTH, "of money for clouds and tools", cost=1),
 )
 """Every limit. Each counts on its own, and a request has to fit all of them."""
 

@@ -119,15 +119,24 @@ class Charge:
 
     def reserve_cost(self, amount: float) -> None:
         """Reserve money for a cloud. Raises as `reserve_tokens`."""
+        self.spend(amount)
+        self._cost += amount
+
+    def spend(self, amount: float) -> None:
+        """Money for a call of a tool, which no serve counts. Raises as `reserve_tokens`."""
         at = self._now()
         for quota in self._quotas:
             quota.account.check_cost(amount, at)
         for quota in self._quotas:
             quota.account.add_cost(amount)
-        self._cost += amount
+
+    def refund(self, amount: float) -> None:
+        """The call was not answered: it costs nothing."""
+        for quota in self._quotas:
+            quota.account.add_cost(-amount)
 
     def settle(self, used: Amounts) -> None:
-        """Replace everything that was reserved by what was used, and count the request out."""
+        """Replace everything that was reserved by what was used, and count the request out. What was spent stays."""
         prompt, output, cost = used.input - self._prompt, used.output - self._output, used.cost - self._cost
         for quota in self._quotas:
             quota.leave()

@@ -44,11 +44,14 @@ def amounts_of(usages: Iterable[ServeUsage], costs: Mapping[str, Cost]) -> Amoun
 class _Row:
     """One row of usage while it grows. Calls of serves are remembered, and added up together: that is cheaper."""
 
-    __slots__ = ("decode_seconds", "decode_tokens", "failed", "media", "requests", "sums", "swap", "ttfts", "uncounted")
+    __slots__ = ("decode_seconds", "decode_tokens", "failed", "media", "requests", "sums", "swap", "tools", "ttfts",
+                 "uncounted")  # fmt: skip
 
     def __init__(self) -> None:
         self.requests = self.failed = self.decode_tokens = 0
         self.swap = self.decode_seconds = 0.0
+        self.tools = 0.0
+        """Money for tools."""
         self.media = [0.0] * 3
         """Seconds of audio, characters, images."""
         self.ttfts: list[float] = []
@@ -71,7 +74,7 @@ class _Row:
         """In the order of USAGE_COLUMNS. `watts`: the mean power with which the serve works."""
         self.count()
         prompt, cached, output, reasoning, accelerator, written = self.sums
-        money = 0.0 if cost is None else cost.of(prompt, output, cached, written)
+        money = self.tools + (0.0 if cost is None else cost.of(prompt, output, cached, written))
         return (
             self.requests, self.failed, prompt, cached, output, reasoning, money, accelerator, self.swap,
             sum(self.ttfts), len(self.ttfts), self.decode_tokens, self.decode_seconds, *self.media, written,
@@ -109,6 +112,8 @@ class UsageTotals:
         row.uncounted += usages
         if decision.media is not None:
             row.add_media(decision.media)
+        if decision.tools:
+            row.tools += sum(tool.cost for tool in decision.tools)
         if decision.outcome != "served":
             row.failed += decision.is_failed
         elif decision.stream and decision.ttft is not None:
@@ -117,6 +122,10 @@ class UsageTotals:
             if decision.output_tokens and seconds >= SHORTEST_STREAM:
                 row.decode_tokens += decision.output_tokens
                 row.decode_seconds += seconds
+
+    def record_tool(self, key: Key, cost: float) -> None:
+        """A tool has answered a client, without any serve."""
+        self._row((key.name, key.app, "", "")).tools += cost
 
     def record_own(self, usage: ServeUsage) -> None:
         """A serve has answered a question of Stoker's own."""

@@ -202,7 +202,7 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
         ),
         status,
         ModelList(conductor),
-        OllamaEndpoints(store.metrics.observe_legacy),
+        OllamaEndpoints(store.metrics.observe_legacy, parts.access.store.usage.record_tool),
         UsagePages(parts.access.store, clock.wall),
         parts.gateway.responses,
         CompatEndpoints(flow, conductor, UpstreamRequests(flow), Path(context.settings.paths.logs)),

@@ -111,6 +111,8 @@ class ToolRecord(msgspec.Struct):
     seconds: float = 0.0
     bytes: int = 0
     """Of text that the model got."""
+    cost: float = 0.0
+    """Money for the calls that were answered."""
 
 
 class WaitPart(msgspec.Struct, frozen=True):

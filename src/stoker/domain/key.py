@@ -94,9 +94,11 @@ class KeySettings:
     )
     tokens_per_month: Annotated[Count | None, setting("Most tokens in a calendar month (UTC).")] = None
     cost_per_day: Annotated[
-        Money | None, setting("Most money for clouds in a day (UTC), in the currency of the tiers.")
+        Money | None, setting("Most money for clouds and tools in a day (UTC), in the currency of the tiers.")
     ] = None
-    cost_per_month: Annotated[Money | None, setting("Most money for clouds in a calendar month (UTC).")] = None
+    cost_per_month: Annotated[Money | None, setting("Most money for clouds and tools in a calendar month (UTC).")] = (
+        None
+    )
     default_model: Annotated[
         Text | None,
         setting("The model for requests that name none, or one that does not exist. Left out: they are refused."),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from stoker.access.caller import Caller
+from stoker.access.quota import Charge
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.server_tools import ServerToolKind, WebPage
@@ -121,6 +122,14 @@ class PreparedRequest(NamedTuple):
     candidates: Candidates
 
 
+class ToolAnswer(NamedTuple):
+    """What one call of a tool brought."""
+
+    pages: list[WebPage]
+    cost: float = 0.0
+    """Money."""
+
+
 class ToolPlanner(Planner):
     """Runs the tools that a request leaves to the server, web search for one. It answers to no names: it is asked about
     each request that may have such tools, once its serves are known.
@@ -133,9 +142,12 @@ class ToolPlanner(Planner):
         """
         return None
 
-    async def run_tool(self, caller: Caller, kind: ServerToolKind, argument: str, results: int) -> list[WebPage]:
-        """What one call brings that a client makes itself, without a model. `results`: of a search, at most. On cancel
-        nothing of it runs any more. Raises StokerError: there is no such tool for this caller, or the call failed.
+    async def run_tool(
+        self, caller: Caller, charge: Charge | None, kind: ServerToolKind, argument: str, results: int
+    ) -> ToolAnswer:
+        """What one call brings that a client makes itself, without a model. `charge`: pays for it. `results`: of a
+        search, at most. On cancel nothing of it runs any more. Raises StokerError: there is no such tool for this
+        caller, or the call failed.
         """
         text = f"{kind.value} is not set up on this Stoker; the operator can add [tools.NAME]"
         raise ClientError(text, code="server_tool_missing")

@@ -12,13 +12,14 @@ Which serve is asked, and what follows a failure: `exchange.attempts`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
 from stoker.domain.access import ListenSettings, Media
+from stoker.domain.answer import Event
 from stoker.domain.conversation import ConversationSequences
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
@@ -62,6 +63,8 @@ class AnswerReading(NamedTuple):
     """An answer that says nothing is a failure."""
     follows: AnswerTranslator | None = None
     """The translator of an answer that this one goes on with, after Stoker has run the tools that it called."""
+    told: Sequence[Event] = ()
+    """What the client has of this answer already: Stoker itself has said it, before any serve was asked."""
 
 
 PASSED_ON: Final = AnswerReading()
@@ -197,12 +200,15 @@ class UpstreamClient:
         else:
             encoded = self.formatter.encode(*arguments)
         translator = encoded.translator
-        if not is_passed_on and reading.continues is not None:
-            translator = reading.continues
-            reading.continues.continue_with(check)
-        elif not is_passed_on and reading.follows is not None:
-            translator = reading.follows
-            reading.follows.follow_with(check)
+        if not is_passed_on:
+            if reading.continues is not None:
+                translator = reading.continues
+                reading.continues.continue_with(check)
+            elif reading.follows is not None:
+                translator = reading.follows
+                reading.follows.follow_with(check)
+            elif reading.told and isinstance(translator, AnswerTranslator):
+                translator.insert(reading.told)
         if encoded.notes and not decision.translation:
             decision.translation = ",".join(encoded.notes)
             context.reply.set_header(b"x-stoker-translation", decision.translation.encode())

@@ -11,6 +11,7 @@ from typing import Any
 from stoker.access.caller import Caller
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import ClientError
+from stoker.domain.key import Key
 from stoker.domain.serve import Serve
 from stoker.domain.server_tools import ServerToolKind, WebPage
 from stoker.exchange.planner import ToolPlanner
@@ -28,10 +29,17 @@ REPLACEMENTS = {
 
 
 class OllamaEndpoints:
-    """`count(key, path, answer)` is called for each request; `answer` is `answered` or `refused`."""
+    """`count(key, path, answer)` is called for each request; `answer` is `answered` or `refused`.
+    `note_cost(key, cost)` is told what calls of tools cost.
+    """
 
-    def __init__(self, count: Callable[[str, str, str], None] = lambda key, path, answer: None) -> None:
+    def __init__(
+        self,
+        count: Callable[[str, str, str], None] = lambda key, path, answer: None,
+        note_cost: Callable[[Key, float], None] = lambda key, cost: None,
+    ) -> None:
         self._count = count
+        self._note_cost = note_cost
 
     def admit(self, caller: Caller, path: str, default: str) -> None:
         """Raises ClientError 410 `legacy_refused` if the key says so, or the `default` of the front
@@ -96,9 +104,11 @@ class OllamaEndpoints:
             raise ClientError("'max_results' must be a whole number from 1", code="bad_field", param="max_results")
         charge = caller.enter()
         try:
-            pages = await tools.run_tool(caller, kind, argument, results)
+            pages, cost = await tools.run_tool(caller, charge, kind, argument, results)
         finally:
             caller.leave(charge)
+        if cost:
+            self._note_cost(caller.key, cost)
         if kind is ServerToolKind.SEARCH:
             return {"results": [{"title": page.title, "url": page.url, "content": page.text} for page in pages]}
         page = pages[0] if pages else WebPage(argument)

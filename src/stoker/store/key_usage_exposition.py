@@ -17,7 +17,7 @@ def families(counts: KeyUsageCounts) -> Iterator[Metric]:
     for name, column, meaning in (
         ("stoker_key_requests", "requests", "Requests of each key that ended."),
         ("stoker_key_failures", "failed", "Those of them that were not answered."),
-        ("stoker_key_cost", "cost", "Money that each key spent on clouds."),
+        ("stoker_key_cost", "cost", "Money that each key spent on clouds and tools."),
         ("stoker_key_accelerator_seconds", "accelerator_seconds", "Busy time of slots, divided among what ran."),
         ("stoker_key_energy_joules", "joules", "Energy of the accelerators, as far as they report their power."),
         ("stoker_key_swap_seconds", "swap_seconds", "Seconds of the swaps that each key caused."),

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker_lab.suites.sandbox.command import NOT_FOUND, BoundedCommandResult, CommandLimits, isolated_command
+from stoker.fleet.process.starter import NOT_FOUND
+from stoker_lab.suites.sandbox.command import BoundedCommandResult, CommandLimits, isolated_command
 from stoker_orchestrator.checks.source_files import path_within, source_before, write_committed, write_file
 from stoker_orchestrator.loop.blocks import LayerResult, WorkerBlock
 from stoker_orchestrator.orchestrator import CheckLayer

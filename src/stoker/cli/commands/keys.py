@@ -49,7 +49,7 @@ PerMinute = Annotated[
 ]
 TokensPerDay = Annotated[int | None, typer.Option("--tokens-per-day", help="Most tokens in a day.", show_default=False)]
 CostPerDay = Annotated[
-    float | None, typer.Option("--cost-per-day", help="Most money for clouds in a day.", show_default=False)
+    float | None, typer.Option("--cost-per-day", help="Most money for clouds and tools in a day.", show_default=False)
 ]
 Cloud = Annotated[
     bool | None, typer.Option("--cloud/--no-cloud", help="Whether it may use clouds.", show_default=False)

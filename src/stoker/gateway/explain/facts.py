@@ -118,12 +118,14 @@ def _media(decision: Decision) -> list[tuple[str, str]]:
 
 def _tools(decision: Decision) -> list[tuple[str, str]]:
     """What Stoker ran for the model; never what was asked or found."""
-    if not decision.rounds:
+    if not decision.rounds and not decision.tools:
         return []
-    rows = [("tools", f"called in {figures.counted(decision.rounds, 'round')}; tokens and times are of all rounds")]
+    how = f"called in {figures.counted(decision.rounds, 'round')}; tokens and times are of all rounds"
+    rows = [("tools", how if decision.rounds else "the client had approved these calls")]
     for tool in decision.tools:
         failed = f", {tool.failed} failed" if tool.failed else ""
-        size = f"{tool.bytes} bytes in {figures.seconds(tool.seconds)}"
+        cost = f", cost {tool.cost:.6g}" if tool.cost else ""
+        size = f"{tool.bytes} bytes in {figures.seconds(tool.seconds)}{cost}"
         rows.append(("", f"{tool.name} ({tool.kind}): {figures.counted(tool.calls, 'call')}{failed}, {size}"))
     return rows
 

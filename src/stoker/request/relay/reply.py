@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
@@ -31,6 +31,7 @@ ANNOUNCE_AFTER = 1.0
 """Seconds until the client is told what its request waits for."""
 ANNOUNCE_EVERY = 5.0
 _STREAMS = (b"text/event-stream", b"application/x-ndjson")
+_NOTHING: Final = StreamPosition()
 
 
 class ReplyExchange(Protocol):
@@ -64,6 +65,7 @@ class Reply:
         "_keep_alive",
         "_now",
         "_timer",
+        "_told",
         "created",
         "dialect",
         "error",
@@ -112,6 +114,7 @@ class Reply:
         name that the client asked for, and Unix seconds.
         """
         self._now = now
+        self._told = _NOTHING
         self._has_events = False
         self._keep_alive = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -148,9 +151,17 @@ class Reply:
         """Between two replies of a serve that are one stream: send `data`, and until `begin` a ping every `keep_alive`
         seconds (0: none).
         """
+        self.begin()
+        self.tell(data, self._told, keep_alive)
+
+    def tell(self, data: bytes, told: StreamPosition, keep_alive: float) -> None:
+        """Before any serve has begun: send `data`, what Stoker itself says in the answer, and pings as `go_on` does.
+        `told`: how far the stream has come with it. Every serve may still answer.
+        """
+        self._disarm()
         if not self.is_committed:
             self.commit(200, list(stream_headers(self.dialect)))
-        self.begin()
+        self._told = told
         self.exchange.write(data)
         self._keep_alive = keep_alive
         if keep_alive > 0:
@@ -231,7 +242,7 @@ class Reply:
         if self.is_committed:
             self.exchange.close_after()
             # without a first byte, the client has no event of the serve's
-            position = StreamPosition() if self.first_byte_at is None else self.position()
+            position = self._told if self.first_byte_at is None else self.position()
             if position.response is None:
                 position = position._replace(response=bare_response(self.request_id, self.model, self.created))
             self.exchange.finish(error_event(error, self.dialect, self.request_id, position))

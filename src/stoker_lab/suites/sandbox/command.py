@@ -1,42 +1,28 @@
 """Runs one command with limits: bounded time, bounded output, and nothing of it is left when it ends.
 
 A session of its own, killed as a whole: also when the caller is cancelled. `isolated_command` runs it as the sandbox
-runs programs (see `sandbox`): where the kernel grants them with a user, a network and process numbers of its own.
+runs programs (see `sandbox`): where the kernel grants them with a user, a network and process numbers of its own. It
+also ends if Stoker is killed: see `fleet.process.starter`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from stoker.fleet.process.command_end import end_command, kill_group
+from stoker.fleet.process.starter import started
 from stoker_lab.suites.sandbox.sandbox import isolation_method
 
 MAX_OUTPUT = 64 * 2**10
 """Bytes that are kept: the last ones."""
 STOPPED_AT = 64 * 2**20
 """Bytes of output at which a command is killed."""
-NOT_FOUND = 127
 _LIMITS = {"RLIMIT_FSIZE": 64 * 2**20, "RLIMIT_CORE": 0, "RLIMIT_NOFILE": 1024}
-_PYTHON = os.path.realpath(sys.executable)
-_STARTER = """
-import json, os, resource, sys
-for name, value in json.loads(sys.argv[1]).items():
-    hard = resource.getrlimit(getattr(resource, name))[1]
-    value = value if hard < 0 else min(value, hard)
-    resource.setrlimit(getattr(resource, name), (value, value))
-try:
-    os.execvp(sys.argv[2], sys.argv[2:])
-except OSError as error:
-    os.write(2, f"{sys.argv[2]}: {error.strerror}\\n".encode())
-    os._exit(127)
-"""
 
 
 class BoundedCommandResult(NamedTuple):
@@ -75,10 +61,8 @@ async def isolated_command(
     values = {**_LIMITS, "RLIMIT_CPU": int(limits.seconds) + 1}
     if limits.memory:
         values["RLIMIT_AS"] = limits.memory
-    starter = [_PYTHON, "-I", "-S", "-c", _STARTER, json.dumps(values)]
-    return await bounded_command(
-        [*prefix, *starter, *command], directory, data, env, limits.seconds, limits.output, **more
-    )
+    whole = started([*prefix, *command], values)
+    return await bounded_command(whole, directory, data, env, limits.seconds, limits.output, **more)
 
 
 async def bounded_command(

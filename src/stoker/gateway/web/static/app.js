@@ -72,6 +72,9 @@ function Navigation({ page }) {
     look();
     return () => observer.disconnect();
   }, [tabs.length]);
+  useEffect(() => {  // a tab may come with the first answer, later than its page
+    nav.current.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [page.path, tabs.length]);
   return html`<div class="pages" data-more=${more}><nav aria-label="Pages" ref=${nav}>
     ${tabs.map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}</nav></div>`;
 }
@@ -84,7 +87,6 @@ function Frame() {
   useEffect(() => {
     document.title = `${page.titled?.(rest) || rest || page.title} · Stoker`;
     if (!isFirst.current) (document.querySelector("[data-focus]") ?? main.current)?.focus();
-    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     isFirst.current = false;
   }, [page.path, rest]);
   return html`

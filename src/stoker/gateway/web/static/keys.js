@@ -79,7 +79,7 @@ function Used({ again, name }) {
   const [byDay] = useAnswer(usePath("day", name), again);
   return html`
     <section class="part" aria-labelledby="models"><h2 id="models">By model</h2>
-      ${byModel && html`<${UsageTable} label="Usage by model" head="Model" rows=${byModel.data} first=${(row) => row.model || html`<span class="dim">none: refused before</span>`} />`}</section>
+      ${byModel && html`<${UsageTable} label="Usage by model" head="Model" rows=${byModel.data} first=${(row) => row.model || html`<span class="dim">none: refused before, or tools alone</span>`} />`}</section>
     <section class="part" aria-labelledby="days"><h2 id="days">By day</h2>
       ${byDay && html`<${UsageTable} label="Usage by day" head="Day (UTC)" rows=${byDay.data.toReversed()} first=${(row) => row.day} />`}</section>
     <section class="part" aria-labelledby="export"><h2 id="export">Export</h2><${Export} since=${span.value} name=${name} /></section>`;
@@ -141,13 +141,13 @@ function One({ name, found, again }) {
 }
 
 const SETTINGS = {
-  models: "Models", classes: "Classes", cloud: "May use clouds", priority: "Priority", weight: "Weight", max_active: "Requests at once", context: "Context", max_output: "Longest answer",
+  models: "Models", tools: "Tools", classes: "Classes", cloud: "May use clouds", priority: "Priority", weight: "Weight", max_active: "Requests at once", context: "Context", max_output: "Longest answer",
   default_model: "Default model", system_prompt: "System prompt", thinking: "Thinking", verify: "Checks of answers", ollama_api: "Ollama's API",
 };
 
 function About({ entry }) {
   const settings = { ...entry.settings, ...entry.override?.settings };
-  const value = (found) => (Array.isArray(found) ? found.join(", ") : found === true ? "yes" : found === false ? "no" : String(found));
+  const value = (found) => (Array.isArray(found) ? found.join(", ") || "none" : found === true ? "yes" : found === false ? "no" : String(found));
   const rows = [
     ["Scope", entry.scope],
     entry.app && ["Application", entry.app],

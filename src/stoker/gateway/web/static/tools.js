@@ -8,6 +8,7 @@ import { Ago, Facts, Problem } from "./parts.js";
 import { address } from "./place.js";
 import { mayAct, who } from "./session.js";
 import { TryTool } from "./try_tool.js";
+import { money } from "./usage.js";
 
 const STATES = {
   ready: { sign: "●", word: "ready", tone: "good" },
@@ -43,6 +44,7 @@ function Tool({ tool, keys }) {
   const figures = [
     ["Calls", html`${number(calls)}${tool.active > 0 && html` <span class="dim">${number(tool.active)} running</span>`}`], ["Failed", number(failed), failed > 0],
     ["Mean time", calls ? seconds(tool.seconds / calls) : "–"], ["Text for models", calls ? bytes(tool.bytes) : "–"],
+    ...(tool.cost > 0 ? [["Cost", money(tool.cost)]] : []),
   ];
   const rows = [
     !tool.problem && failure && ["Last failure", html`${upper(failure.why)} <span class="dim">(<${Ago} at=${failure.at} />)</span>`],

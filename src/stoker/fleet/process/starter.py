@@ -1,0 +1,42 @@
+"""Starts a command by way of a small program that sets what can only be set from inside.
+
+On Linux the command ends with Stoker, however Stoker ends: the kernel kills it, also after `kill -9`. What it has
+started itself lives on, unless it is the first process of a PID namespace. Other systems have nothing like it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+NOT_FOUND = 127
+"""The exit status if there is no such program."""
+_PYTHON = os.path.realpath(sys.executable)
+_STARTER = """
+import json, os, resource, sys
+limits, parent = json.loads(sys.argv[1])
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+for name, value in limits.items():
+    hard = resource.getrlimit(getattr(resource, name))[1]
+    value = value if hard < 0 else min(value, hard)
+    resource.setrlimit(getattr(resource, name), (value, value))
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    os.write(2, f"{sys.argv[2]}: {error.strerror}\\n".encode())
+    os._exit(127)
+"""
+"""PR_SET_PDEATHSIG is 1, SIGKILL 9. A parent that ended before that is another process now."""
+
+
+def started(command: Sequence[str], limits: Mapping[str, int] = {}) -> list[str]:
+    """The command line. It has to be run by this thread, as long as which the command lives at most. `limits`: by the
+    names of the module `resource`; none becomes higher than it is.
+    """
+    return [_PYTHON, "-I", "-S", "-c", _STARTER, json.dumps([dict(limits), os.getpid()]), *command]
