@@ -56,6 +56,8 @@ class Around(NamedTuple):
     """The end of what the model wrote last before it."""
     has_attachment: bool = False
     """A file or an image came with it."""
+    changed: int = 0
+    """How many different files the model's calls after it name as changed."""
 
 
 class Outline(msgspec.Struct, frozen=True):
