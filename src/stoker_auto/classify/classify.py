@@ -20,7 +20,7 @@ from stoker_auto.classify.continuing import MOST_CHARACTERS, Continues, continue
 from stoker_auto.classify.conversation import SingleRequest, Starts, is_of_work, starts, starts_anew
 from stoker_auto.classify.features import features, form
 from stoker_auto.classify.references import COMMAND, Says, says
-from stoker_auto.classify.risk import Asked, Grade, asked, offered, offers
+from stoker_auto.classify.risk import MAY_BE_BROAD, Asked, Grade, asked, offered, offers
 from stoker_auto.classify.weights import Weights
 
 ALARM = 0.3
@@ -44,6 +44,10 @@ PART = 320
 """Characters of such a text that are read as one part, if its lines are shorter."""
 FEWEST_WORDS = 4
 """A shorter part says nothing."""
+SURE_ALARM = 0.9
+"""From this probability on, a text counts as high-risk work where tools can change files, whatever it asks for."""
+CERTAIN = 0.99
+"""From this probability on, only a question and work on a document are harmless."""
 DECAY = 3
 """How many requests before one that only goes on count for its risk."""
 WIDE = 8
@@ -85,6 +89,8 @@ class _Seen(NamedTuple):
     """It is in a language that was learned, or too short to tell."""
     asked: Asked
     """What it asks for, by the risk of that. Read only where tools can change files."""
+    risk: float
+    """The highest of the probabilities of high risk in `likely`."""
     alarming: list[float] | None
     """Those of `likely` by which it is high-risk work; None: it is not."""
     harmless: dict[frozenset[str], _Harmless]
@@ -236,6 +242,8 @@ class Classifier:
         | goes on with something (yes, "continue")              | risky, if what the model offered is, or one of the   |
         |                                                       | DECAY requests before it, or if these changed many   |
         |                                                       | files; else harmless                                 |
+        | asks for something, and the agent changed many files  | high-risk work                                       |
+        | for it already                                        |                                                      |
         | asks for something harmless                           | the likeliest class that is not high-risk            |
         | says nothing of its risk                              | high-risk, if its own text is likely to be that, or  |
         |                                                       | the one before it was                                |
@@ -251,11 +259,13 @@ class Classifier:
             return self._going_on(outline, found, notes, forms, signs)
         if risk.grade is Grade.RISKY:
             return self._risky_task(found, risk, notes)
+        if risk.why not in ("asks", "looks") and outline.around_request(0).changed >= WIDE:
+            return self._risky_task(found, Asked(Grade.RISKY, "wide"), notes)
         is_at_risk = found.name in HIGH_RISK or found.name == UNKNOWN
         is_seen = seen.says is Says.OWN or risk.why in ("asks", "looks", "documents", "reports")
         if not is_at_risk or not is_seen or seen.says is Says.COMMAND:
             return found
-        if risk.grade is Grade.OTHER and (seen.alarming is not None or found.name == UNKNOWN):
+        if _is_alarming(seen) or (risk.grade is Grade.OTHER and found.name == UNKNOWN and not found.back):
             return found
         if risk.grade is Grade.OTHER and self._before(outline, forms, 1)[1]:
             return found
@@ -265,6 +275,9 @@ class Classifier:
         self, outline: Outline, found: Task, notes: tuple[str, ...], forms: tuple[str, ...], signs: frozenset[str]
     ) -> Task:
         """The task of a request that only goes on."""
+        before, lingers = self._before(outline, forms, DECAY)
+        if lingers == "wide":
+            return self._risky_task(found, Asked(Grade.RISKY, "wide"), notes)
         if found.name not in HIGH_RISK and found.name != UNKNOWN:
             return found
         around = outline.around_request(0)
@@ -274,9 +287,6 @@ class Classifier:
                 return self._risky_task(found, offer, notes) if offer.grade is Grade.RISKY else found
             if offer.grade is Grade.OTHER and self._riskiest(offers(around.said), PROPOSED) is not None:
                 return found
-        before, lingers = self._before(outline, forms, DECAY)
-        if lingers == "wide":
-            return self._risky_task(found, Asked(Grade.RISKY, "wide"), notes)
         if lingers or before is None:
             return found
         return self._lowered(before, "goes_on", notes, signs)
@@ -297,7 +307,7 @@ class Classifier:
                 continue
             before, counted = before or seen, counted + 1
             is_unseen = seen.says is not Says.OWN and grade is not Grade.HARMLESS
-            if grade is Grade.RISKY or is_unseen or (grade is not Grade.HARMLESS and seen.alarming is not None):
+            if grade is Grade.RISKY or is_unseen or _is_alarming(seen):
                 return before, "risky"
             if counted == most:
                 return before, ""
@@ -481,7 +491,7 @@ class Classifier:
             alarming = next((one for one in likely if sum(self._risks(one)) >= ALARM), None)
             found = _Seen(
                 likely, verbs, reading.shapes, len(reading.words), is_of_work(reading), it_says, anew, asks, learned,
-                risk, alarming, {}, {},
+                risk, max([sum(self._risks(one)) for one in likely]), alarming, {}, {},
             )  # fmt: skip
             self._texts[key] = found
         if has_attachment and found.says is Says.OWN:
@@ -521,7 +531,20 @@ def _learned(name: str, sure: float, shown: float, risk: float, verbs: tuple[str
     return Task(name, ClassSource.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
 
 
+def _is_alarming(seen: _Seen) -> bool:
+    """Whether the text of a request is likely to be high-risk work, if its words say nothing of the risk: it may be
+    broad, or is very likely to be.
+    """
+    if seen.alarming is None or (seen.asked.grade is Grade.HARMLESS and seen.asked.why not in _UNSURE):
+        return False
+    if seen.asked.grade is Grade.HARMLESS:
+        return seen.risk >= CERTAIN
+    return seen.asked.grade is Grade.UNREAD or seen.asked.why == MAY_BE_BROAD or seen.risk >= SURE_ALARM
+
+
 _NOT_ASKED = Asked(Grade.OTHER)
+_UNSURE = frozenset(("small", "adds", "mentions", "looks", "reports"))
+"""Reasons why a request is harmless that do not stand against a text that is certainly high-risk work."""
 _OF_RISK = {"plans": "planning"}
 _WORK = frozenset((*CODING, "tool-use", "json-extract", "summarise", "vision", "long-context"))
 """Classes of which a short request that is not plain may be a part."""
