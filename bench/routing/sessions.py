@@ -79,7 +79,9 @@ _MARK = re.compile(r"^_\*\*(User|Agent|Assistant)\b([^\n]*?)\*\*_[ \t]*$", re.MU
 _TOOL = re.compile(r'data-tool-type="(\w+)"[^>]*data-tool-name="([^"]*)"')
 _OLD_TOOL = re.compile(r"Tool use: \*\*(\w+)\*\*(?:[^\n]*?(?:file|File):? `?([^`\n<]+))?")
 _OLD_READ = re.compile(r"^(?:Read|Listed|Searched|Grepped)\b[^\n]*", re.MULTILINE)
-_OLD_EDIT = re.compile(r"<summary>(?:Edit|Create|Write|Delete|Edited|Created|Deleted)[^\n]*?file:? `?([^`\n<]*)", re.IGNORECASE)
+_OLD_EDIT = re.compile(
+    r"<summary>(?:Edit|Create|Write|Delete|Edited|Created|Deleted)[^\n]*?file:? `?([^`\n<]*)", re.IGNORECASE
+)
 _FILE = re.compile(r"(?<![\w.])(?:[\w.@~-]*/)*[\w-]+\.(?:[a-z]{1,5}|[A-Z]{2})\b")
 _WRITES = re.compile(r"edit|write|patch|create|delete|replace|insert", re.IGNORECASE)
 _SHELLS = re.compile(r"bash|shell|terminal|command|exec", re.IGNORECASE)
@@ -88,10 +90,11 @@ _KINDS = {"write": "write", "shell": "shell", "read": "read", "search": "read"}
 _NOT_TYPED = re.compile(
     r"\s*(?:<(?!-|details)[\w-]+>|\[Request interrupted|This session is being continued|Caveat: |\[Image|API Error"
     r"|You are (?:a|an|the|consolidating|helping|reviewing|working)\b|Base directory for this skill|# Instructions|<!--"
-    r"|\(no content\)|No response requested)"
+    r"|\(no content\)|No response requested|/\w+ *\u23bf|Add file to the chat\?|cls$)"
 )
 _ADDED = re.compile(
-    r"<(system-reminder|ide_opened_file|ide_selection|local-command-\w+|command-\w+|user-prompt-submit-hook|task-notification"
+    r"<(system-reminder|ide_opened_file|ide_selection|local-command-\w+|command-\w+|"
+    r"user-prompt-submit-hook|task-notification"
     r"|environment_details|bash-\w+)>.*?(?:</\1>|$)|\[Image #?\d*\]|^> /\w+.*$",
     re.DOTALL | re.MULTILINE,
 )
@@ -201,7 +204,17 @@ def _files(git_dir: Path) -> Iterator[tuple[str, str]]:
     """Name and blob of each version of each file with sessions, of all that the history has."""
     paths = (".specstory/history", ":(glob)**/.specstory/history/**", ".aider.chat.history.md")
     shown = _git(
-        git_dir, "-c", "core.quotePath=false", "log", "--all", "--raw", "--no-abbrev", "--no-renames", "--format=", "--", *paths
+        git_dir,
+        "-c",
+        "core.quotePath=false",
+        "log",
+        "--all",
+        "--raw",
+        "--no-abbrev",
+        "--no-renames",
+        "--format=",
+        "--",
+        *paths,
     ).decode(errors="replace")
     seen: dict[tuple[str, str], None] = {}
     for line in shown.splitlines():

@@ -66,28 +66,6 @@ class Asked(NamedTuple):
     """In one word."""
 
 
-WHY = {
-    "broad": "it changes many places at once",
-    "deletes": "it deletes or overwrites something",
-    "data": "it changes a database, its schema or its data",
-    "deploys": "it deploys, releases or changes infrastructure",
-    "security": "it changes logins, permissions, secrets or payments",
-    "plans": "it decides how something will be built",
-    "unseen": "what is to be done stands elsewhere",
-    "wide": "the work so far changed many files",
-    MAY_BE_BROAD: "it may change many places",
-    "asks": "it only asks",
-    "looks": "it only looks or runs something",
-    "reports": "it only says what happened",
-    "documents": "it works on documents",
-    "mentions": "it is about documents",
-    "small": "it asks for a small change in one place",
-    "adds": "it adds something new",
-    "goes_on": "nothing that it goes on with is risky",
-}
-"""Each reason in words."""
-
-
 def asked(text: str) -> Asked:
     """What a request asks for. Linear in the text, of which MOST_READ characters are read; never raises."""
     if len(text) > MOST_READ:

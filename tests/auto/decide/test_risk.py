@@ -12,9 +12,9 @@ import pytest
 from tests.auto.decide.test_risk_in_agents import ROUTER
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.task import HIGH_RISK, UNKNOWN, Task
+from stoker.domain.task import HIGH_RISK, LOW_RISKS, RISKS, UNKNOWN, Task, risk_in_words
 from stoker_auto.classify.classify import DECAY, WIDE
-from stoker_auto.classify.risk import MOST_READ, WHY, Grade, asked, offered
+from stoker_auto.classify.risk import MOST_READ, Grade, asked, offered
 from stoker_auto.routing.router import RoutingConstraints
 from stoker_content.outline import outline
 
@@ -91,9 +91,13 @@ def test_what_can_break_much_goes_to_the_tier_that_may(text: str) -> None:
 
 
 def test_the_reason_is_noted_and_has_words() -> None:
-    assert "risk:broad" in planned(user("rewrite api2 completely in typescript"))[0].notes
-    assert "low:asks" in planned(user(BROAD), said("Done."), user("do all tests pass?"))[0].notes
-    assert {asked(text).why for text in (*HARMLESS, *RISKY)} <= WHY.keys()
+    task = planned(user("rewrite api2 completely in typescript"))[0]
+    assert risk_in_words(task.notes) == "high: it changes many places at once"
+    task = planned(user(BROAD), said("Done."), user("do all tests pass?"))[0]
+    assert risk_in_words(task.notes) == "low: it only asks"
+    assert {asked(text).why for text in RISKY} <= RISKS.keys()
+    assert {asked(text).why for text in HARMLESS} <= LOW_RISKS.keys()
+    assert risk_in_words(["earlier:1", "sure:99%"]) == ""
 
 
 # -- what only goes on -----------------------------------------------------------------------------------------------
