@@ -131,8 +131,14 @@ def shown(name: str, seen: Sequence[Seen]) -> list[str]:
     ]
 
 
-HEAD = ("turns", "risky by the labels", "taken for risky", "of these rightly (precision)", "of the risky found (recall)",
-        "of all bytes, not risky")  # fmt: skip
+HEAD = (
+    "turns",
+    "risky by the labels",
+    "taken for risky",
+    "of these rightly (precision)",
+    "of the risky found (recall)",
+    "of all bytes, not risky",
+)
 OPENING, CLOSING = "<!-- bench.routing.human_turns -->", "<!-- /bench.routing.human_turns -->"
 
 

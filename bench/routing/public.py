@@ -33,7 +33,7 @@ from bench.routing.sessions import place_of
 ROUTELLM, ARENA = "lm-sys/RouteLLM", "RouteWorks/RouterArena"
 NOT_HAD = {
     "withmartian/routerbench": "its repository has the code; the tables are on a model hub",
-    "ulab-uiuc/LLMRouter": "its repository has the code; the tables are on a model hub",
+    "ulab-uiuc/LLMRouter": "its tables are not read yet",
 }
 WEAK, STRONG = "mistralai/Mixtral-8x7B-Instruct-v0.1", "gpt-4-1106-preview"
 PRICES = {WEAK: 0.24, STRONG: 24.7}

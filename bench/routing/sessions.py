@@ -24,7 +24,6 @@ REPOSITORIES = {
     "AllProAi/TV-App": DEVELOPED_ON,
     "Atlia-Code/website": DEVELOPED_ON,
     "AGalleonCodes/tft-bot": DEVELOPED_ON,
-    "AmyWeitzman/lemonade-v2": DEVELOPED_ON,
     "Aquaticat/Monochromatic": DEVELOPED_ON,
     "AryanSinCel/StreamList": DEVELOPED_ON,
     "ChrisGVE/MunsellSpace": DEVELOPED_ON,

@@ -75,7 +75,8 @@ def asked(text: str) -> Asked:
         return Asked(Grade.RISKY, why)
     if not _is_english(shown):
         is_printed = len(shown) < 0.5 * len(text) and not _is_foreign(shown)
-        return Asked(Grade.HARMLESS, "reports") if is_printed and text.isascii() else Asked(Grade.UNREAD)
+        is_latin = len(text.encode("ascii", "ignore")) > 0.9 * len(text)
+        return Asked(Grade.HARMLESS, "reports") if is_printed and is_latin else Asked(Grade.UNREAD)
     if not shown:
         return Asked(Grade.HARMLESS, "reports") if text.strip() else Asked(Grade.OPEN)
     if len(shown) <= SHORT and _THANKS.fullmatch(shown):
@@ -117,7 +118,8 @@ def offered(said: str) -> Asked:
     risky = next((one for one in found if one.grade is Grade.RISKY), None)
     if risky is not None:
         return risky
-    return Asked(Grade.OTHER) if any(one.grade is Grade.OTHER for one in found) else Asked(Grade.HARMLESS, "goes_on")
+    other = next((one for one in found if one.grade is Grade.OTHER and one.why), None)
+    return other or Asked(Grade.HARMLESS, "goes_on")
 
 
 # -- the text ----------------------------------------------------------------------------------------------------------
