@@ -139,6 +139,13 @@ def test_what_goes_on_with_wide_work_is_risky() -> None:
     assert planned(ask, *edits(WIDE), said("Done."), user("continue"))[1] == ["strong"]
 
 
+def test_files_count_for_the_request_after_which_they_were_changed() -> None:
+    turns = [user("fix a"), *edits(5), said("Done."), user("fix b"), *edits(4, before=5)]
+    body = msgspec.json.encode({"model": "auto", "messages": turns, "tools": TOOLS})
+    seen = outline(Dialect.CHAT, body)[0]
+    assert [seen.around_request(back).changed for back in (0, 1)] == [4, 5]
+
+
 def test_the_same_file_counts_once_and_reading_does_not_count() -> None:
     ask = user("fix the warning in the header")
     again = [part for _ in range(WIDE) for part in edits(1)]
