@@ -7,6 +7,7 @@
 `python -m bench.timer`     how far our timer is off a server of known timing
 `python -m bench.startup`   `stoker --help`, and the front door after `stoker up`
 `python -m bench.routing`   what routing by measured quality saves, and what it costs (bench/routing.md)
+`python -m bench.routing.public`, `bench.routing.human_turns`   the same on tables and sessions of others
 `python -m bench.agents`    no figures: sessions of real coding agents, checked at both ends (bench/agents.md)
 
 machine    facts about where it ran, at the head of every output

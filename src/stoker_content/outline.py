@@ -276,6 +276,10 @@ MOST_SAID = 2_048
 """Bytes of JSON that are read of the end of what the model wrote before a request."""
 MOST_POINTING = 1_024
 """Only around requests of at most so many characters it is read what the model wrote, and what tools gave."""
+MOST_CALLS = 512
+"""Calls of tools that are read in one conversation, newest first."""
+MOST_ARGUMENTS = 600
+"""Bytes of the arguments of each in which the name of a file is looked for."""
 MOST_AROUND = 65_536
 """Bytes that are read around all requests of a conversation, newest first."""
 
@@ -286,6 +290,10 @@ class _Turn(msgspec.Struct, gc=False):
     content: msgspec.Raw = _ABSENT
     output: msgspec.Raw = _ABSENT
     """Of a tool's result in Responses."""
+    tool_calls: msgspec.Raw = _ABSENT
+    name: Any = ""
+    """Of a call in Responses; so are `arguments`."""
+    arguments: msgspec.Raw = _ABSENT
     tools: msgspec.Raw = _ABSENT
     """Codex offers some tools in an item of the input."""
 
@@ -435,6 +443,49 @@ def _is_continued(dialect: Dialect, fields: _Body, body: bytes) -> tuple[bool, b
 _KEEPS_TURNS = frozenset((Dialect.OLLAMA_GENERATE, Dialect.RESPONSES))
 
 
+_EDITS = re.compile(
+    r"edit|writ|(?<!dis)patch|replac|insert|creat|delet|remov|renam|append|modif|updat|apply", re.IGNORECASE
+)
+"""Words in the names of tools whose call changes the file that it names."""
+_NAMES_FILE = re.compile(
+    rb'\\?"(?:file_?path|path|file_?name|target_file|relative_workspace_path|file)\\?"\s*:\s*\\?"([^"\\]{1,300})'
+)
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: Any = ""
+    arguments: msgspec.Raw = _ABSENT
+
+
+class _Call(msgspec.Struct, gc=False):
+    """A call of chat, or a part of Messages."""
+
+    type: Any = ""
+    name: Any = ""
+    input: msgspec.Raw = _ABSENT
+    function: _Function | None = None
+
+
+_calls = msgspec.json.Decoder(list[_Call])
+
+
+def _called(turn: _Turn) -> Iterator[tuple[object, msgspec.Raw]]:
+    """Names and arguments of the tools that a turn of the model calls, of chat, Responses and Messages."""
+    if turn.arguments and turn.type != "function_call_output":
+        yield turn.name, turn.arguments
+    for raw in (turn.tool_calls, turn.content):
+        if first(raw) == b"[":
+            try:
+                calls = _calls.decode(raw)
+            except NOT_JSON:
+                continue
+            for call in calls:
+                if call.function is not None:
+                    yield call.function.name, call.function.arguments
+                elif call.type == "tool_use":
+                    yield call.name, call.input
+
+
 class _Surroundings:
     """Collects what stands around the requests of a conversation, from its newest turn to its oldest."""
 
@@ -443,7 +494,20 @@ class _Surroundings:
         self._results: list[msgspec.Raw] = []
         """Contents of the tool results of newer turns, up to the request that they belong to, the newest first."""
         self._wants_said = False
+        self._calls_left = MOST_CALLS
+        self._changed: set[bytes] = set()
+        """Files that newer calls change, up to the request that they belong to."""
         self._found: list[Around] = []
+
+    def on_calls(self, turn: _Turn) -> None:
+        if self._calls_left <= 0:
+            return
+        for name, arguments in _called(turn):
+            self._calls_left -= 1
+            if isinstance(name, str) and _EDITS.search(name[:100]):
+                found = _NAMES_FILE.search(arguments, 0, MOST_ARGUMENTS)
+                if found is not None:
+                    self._changed.add(found[1])
 
     def on_results(self, contents: Iterable[msgspec.Raw]) -> None:
         self._results += contents
@@ -460,8 +524,8 @@ class _Surroundings:
         for request in requests:
             self._wants_said = len(request) <= MOST_POINTING and self._left > 0
             results, is_whole = self._first_results() if self._wants_said else ((), False)
-            self._found.append(Around(results, is_whole, "", has_attachment))
-            self._results = []
+            self._found.append(Around(results, is_whole, "", has_attachment, len(self._changed)))
+            self._results, self._changed = [], set()
 
     def _first_results(self) -> tuple[tuple[str, ...], bool]:
         found: list[str] = []
@@ -505,6 +569,8 @@ def _talk(turns: list[_Turn], changes_files: bool = False) -> _Talk:
     around = _Surroundings() if changes_files else None
     for turn in reversed(turns):
         if turn.role != "user":
+            if around is not None and (turn.role == "assistant" or turn.arguments):
+                around.on_calls(turn)
             if turn.role == "assistant":
                 models = turn.content
                 if around is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -28,6 +29,40 @@ MAX_TEXT = 65_536
 """Characters of one request that are read; a longer one is read at its beginning and its end."""
 MAX_SYSTEM_WORDS = 150
 """A longer system prompt is a harness's fixed text: it says nothing about this request."""
+
+RISKS = {
+    "broad": "it changes many places at once",
+    "deletes": "it deletes or overwrites something",
+    "data": "it changes a database, its schema or its data",
+    "deploys": "it deploys, releases or changes infrastructure",
+    "security": "it changes logins, permissions, secrets or payments",
+    "plans": "it decides how something will be built",
+    "unseen": "what is to be done stands elsewhere",
+    "wide": "the work so far changed many files",
+}
+"""Why a request is high-risk work where tools can change files: the note `risk:WORD`, in words."""
+LOW_RISKS = {
+    "asks": "it only asks",
+    "looks": "it only looks or runs something",
+    "reports": "it only says what happened",
+    "documents": "it works on documents",
+    "mentions": "it is about documents",
+    "small": "it asks for a small change in one place",
+    "adds": "it adds something new",
+    "goes_on": "nothing that it goes on with is risky",
+}
+"""Why it is none: the note `low:WORD`, in words."""
+
+
+def risk_in_words(notes: Iterable[str]) -> str:
+    """Why a request is high-risk work or is none, by the notes of its task; empty if they do not say."""
+    for note in notes:
+        kind, _, word = note.partition(":")
+        if kind == "risk" and word in RISKS:
+            return f"high: {RISKS[word]}"
+        if kind == "low" and word in LOW_RISKS:
+            return f"low: {LOW_RISKS[word]}"
+    return ""
 
 
 class ClassSource(StrEnum):
@@ -56,6 +91,8 @@ class Around(NamedTuple):
     """The end of what the model wrote last before it."""
     has_attachment: bool = False
     """A file or an image came with it."""
+    changed: int = 0
+    """How many different files the model's calls after it name as changed."""
 
 
 class Outline(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from stoker_auto.classify.continuing import MOST_CHARACTERS, Continues, continue
 from stoker_auto.classify.conversation import SingleRequest, Starts, is_of_work, starts, starts_anew
 from stoker_auto.classify.features import features, form
 from stoker_auto.classify.references import COMMAND, Says, says
+from stoker_auto.classify.risk import MAY_BE_BROAD, Asked, Grade, asked, offered, offers
 from stoker_auto.classify.weights import Weights
 
 ALARM = 0.3
@@ -43,6 +44,14 @@ PART = 320
 """Characters of such a text that are read as one part, if its lines are shorter."""
 FEWEST_WORDS = 4
 """A shorter part says nothing."""
+SURE_ALARM = 0.9
+"""From this probability on, a text counts as high-risk work where tools can change files, whatever it asks for."""
+CERTAIN = 0.99
+"""From this probability on, only a question and work on a document are harmless."""
+DECAY = 3
+"""How many requests before one that only goes on count for its risk."""
+WIDE = 8
+"""From so many files that the agent changed for one request on, what goes on with it is risky."""
 MOST_SYSTEMS = 256
 MOST_TEXTS = 1024
 """How many texts and their results are cached: a conversation sends its texts again with each request."""
@@ -78,6 +87,10 @@ class _Seen(NamedTuple):
     """It asks what is, not what is to be done."""
     is_learned: bool
     """It is in a language that was learned, or too short to tell."""
+    asked: Asked
+    """What it asks for, by the risk of that. Read only where tools can change files."""
+    risk: float
+    """The highest of the probabilities of high risk in `likely`."""
     alarming: list[float] | None
     """Those of `likely` by which it is high-risk work; None: it is not."""
     harmless: dict[frozenset[str], _Harmless]
@@ -139,7 +152,8 @@ class Classifier:
         5. None is high-risk: the newest one that has a class of its own.
         6. The earlier turns cannot be read, and no request here plainly starts a task: `unknown`, if an offered tool
            can change files or nothing indicates a class.
-        7. No request has a class of its own: the class from the form or from a short system prompt, if no tool can
+        7. Tools can change files: the risk of what is asked for decides, see `_by_risk`.
+        8. No request has a class of its own: the class from the form or from a short system prompt, if no tool can
            change files; else `unknown`.
 
         If tools that change files are offered, or may be, a request whose work cannot be seen is `unknown`, and counts
@@ -149,8 +163,10 @@ class Classifier:
             return Task(declared, ClassSource.DECLARED, ("declared",))
         notes = () if declared is None else ("unknown_class",)
         found, is_whole = self._followed(outline, notes)
+        if outline.changes_files and found is not None:
+            found = self._by_risk(outline, found, notes)
         if found is None:
-            return self._without_request(outline, notes)  # 7
+            return self._without_request(outline, notes)  # 8
         if is_whole or not (outline.may_change_files or found.name == DEFAULT):
             return found  # 3, 4, 5
         if outline.hides_tools and not found.back and languages.is_question(outline.text):
@@ -215,6 +231,101 @@ class Classifier:
         if wary and unsure is not None and (found is None or found.name not in _WORK):
             return Task(UNKNOWN, ClassSource.DEFAULT, (*notes, "unsure")), True
         return found or aside or unsure, not outline.is_cut  # 5
+
+    def _by_risk(self, outline: Outline, found: Task, notes: tuple[str, ...]) -> Task:
+        """The task, if what the newest request asks for, and what the session did so far, agree that it is risky or
+        that it is not. `found`: by the texts of the whole conversation, in which what was risky once stays so.
+
+        | the newest request                                    | the task                                             |
+        |-------------------------------------------------------|------------------------------------------------------|
+        | asks for something risky                              | high-risk work, whatever its text is likeliest to be |
+        | goes on with something (yes, "continue")              | risky, if what the model offered is, or one of the   |
+        |                                                       | DECAY requests before it, or if these changed many   |
+        |                                                       | files; else harmless                                 |
+        | asks for something, and the agent changed many files  | high-risk work                                       |
+        | for it already                                        |                                                      |
+        | asks for something harmless                           | the likeliest class that is not high-risk            |
+        | says nothing of its risk                              | high-risk, if its own text is likely to be that, or  |
+        |                                                       | the one before it was                                |
+        | points at work that is not seen, is a command by name | `found`                                              |
+        | or in another language                                |                                                      |
+        """
+        forms, signs = form(outline), _signs(outline)
+        seen = self._seen(outline.text, forms, True, outline.around_request(0).has_attachment)
+        risk = seen.asked
+        if risk.grade is Grade.UNREAD or not outline.text.strip():
+            return found
+        if risk.grade is Grade.OPEN:
+            return self._going_on(outline, found, notes, forms, signs)
+        if risk.grade is Grade.RISKY:
+            return self._risky_task(found, risk, notes)
+        if risk.why not in ("asks", "looks") and outline.around_request(0).changed >= WIDE:
+            return self._risky_task(found, Asked(Grade.RISKY, "wide"), notes)
+        is_at_risk = found.name in HIGH_RISK or found.name == UNKNOWN
+        is_seen = seen.says is Says.OWN or risk.why in ("asks", "looks", "documents", "reports")
+        if not is_at_risk or not is_seen or seen.says is Says.COMMAND:
+            return found
+        if _is_alarming(seen) or (risk.grade is Grade.OTHER and found.name == UNKNOWN and not found.back):
+            return found
+        if risk.grade is Grade.OTHER and self._before(outline, forms, 1)[1]:
+            return found
+        return self._lowered(seen, risk.why or "small", notes, signs)
+
+    def _going_on(
+        self, outline: Outline, found: Task, notes: tuple[str, ...], forms: tuple[str, ...], signs: frozenset[str]
+    ) -> Task:
+        """The task of a request that only goes on."""
+        before, lingers = self._before(outline, forms, DECAY)
+        if lingers == "wide":
+            return self._risky_task(found, Asked(Grade.RISKY, "wide"), notes)
+        if found.name not in HIGH_RISK and found.name != UNKNOWN:
+            return found
+        around = outline.around_request(0)
+        if around.said:
+            offer = offered(around.said)
+            if offer.grade in (Grade.RISKY, Grade.UNREAD):
+                return self._risky_task(found, offer, notes) if offer.grade is Grade.RISKY else found
+            if offer.grade is Grade.OTHER and self._riskiest(offers(around.said), PROPOSED) is not None:
+                return found
+        if lingers or before is None:
+            return found
+        return self._lowered(before, "goes_on", notes, signs)
+
+    def _before(self, outline: Outline, forms: tuple[str, ...], most: int) -> tuple[_Seen | None, str]:
+        """The request before the newest one that says something itself; and, as a word, why one of the last `most` such
+        requests before it is risky: empty if none is.
+        """
+        before: _Seen | None = None
+        counted = 0
+        for back in range(1, 1 + len(outline.earlier)):
+            around = outline.around_request(back)
+            if around.changed >= WIDE:
+                return before, "wide"
+            seen = self._seen(outline.request(back), forms, True, around.has_attachment)
+            grade = seen.asked.grade
+            if grade is Grade.OPEN:
+                continue
+            before, counted = before or seen, counted + 1
+            is_unseen = seen.says is not Says.OWN and grade is not Grade.HARMLESS
+            if grade is Grade.RISKY or is_unseen or _is_alarming(seen):
+                return before, "risky"
+            if counted == most:
+                return before, ""
+        return before, "cut" if outline.is_cut else ""
+
+    def _risky_task(self, found: Task, risk: Asked, notes: tuple[str, ...]) -> Task:
+        if found.name == UNKNOWN or (risk.why == "unseen" and "results" in found.notes):
+            return found
+        note = f"risk:{risk.why}"
+        if found.name in HIGH_RISK:
+            return found._replace(notes=(*found.notes, note), else_="")
+        if risk.why == "unseen":
+            return _unseen((*notes, note))
+        return Task(_OF_RISK.get(risk.why, "multi-file-refactor"), ClassSource.RULES, (*notes, note), risk=1.0)
+
+    def _lowered(self, seen: _Seen, why: str, notes: tuple[str, ...], signs: frozenset[str]) -> Task:
+        best = self._harmless(seen, signs, True)
+        return _learned(best.name, best.sure, best.sure, best.risk, seen.verbs, (*notes, f"low:{why}"))
 
     def _wary(self, task: Task, seen: _Seen, text: str, around: Around, goes_on: Continues, is_oldest: bool) -> Task:
         """The class of one request where tools can change files: `unknown`, if its work cannot be seen.
@@ -368,8 +479,9 @@ class Classifier:
             reading = read(text)
             verbs = tuple([ask.verb for ask in reading.asks])
             likely = self._likely(reading, forms)
-            it_says, anew, asks, learned = Says.OWN, False, False, True
+            it_says, anew, asks, learned, risk = Says.OWN, False, False, True, _NOT_ASKED
             if wary:
+                risk = asked(text)
                 it_says, anew, asks = (
                     says(reading.prose, shows_code=bool(reading.shapes)),
                     starts_anew(text),
@@ -379,7 +491,7 @@ class Classifier:
             alarming = next((one for one in likely if sum(self._risks(one)) >= ALARM), None)
             found = _Seen(
                 likely, verbs, reading.shapes, len(reading.words), is_of_work(reading), it_says, anew, asks, learned,
-                alarming, {}, {},
+                risk, max([sum(self._risks(one)) for one in likely]), alarming, {}, {},
             )  # fmt: skip
             self._texts[key] = found
         if has_attachment and found.says is Says.OWN:
@@ -419,6 +531,21 @@ def _learned(name: str, sure: float, shown: float, risk: float, verbs: tuple[str
     return Task(name, ClassSource.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
 
 
+def _is_alarming(seen: _Seen) -> bool:
+    """Whether the text of a request is likely to be high-risk work, if its words say nothing of the risk: it may be
+    broad, or is very likely to be.
+    """
+    if seen.alarming is None or (seen.asked.grade is Grade.HARMLESS and seen.asked.why not in _UNSURE):
+        return False
+    if seen.asked.grade is Grade.HARMLESS:
+        return seen.risk >= CERTAIN
+    return seen.asked.grade is Grade.UNREAD or seen.asked.why == MAY_BE_BROAD or seen.risk >= SURE_ALARM
+
+
+_NOT_ASKED = Asked(Grade.OTHER)
+_UNSURE = frozenset(("small", "adds", "mentions", "looks", "reports"))
+"""Reasons why a request is harmless that do not stand against a text that is certainly high-risk work."""
+_OF_RISK = {"plans": "planning"}
 _WORK = frozenset((*CODING, "tool-use", "json-extract", "summarise", "vision", "long-context"))
 """Classes of which a short request that is not plain may be a part."""
 _OWN_NAME = re.compile(r"^[^\w\n]*(?:[A-Za-z][A-Za-z0-9]{1,9}-\d{1,7}|#\d{1,7})\b", re.MULTILINE)

@@ -10,6 +10,7 @@ import typer
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED
 from stoker.cli.console.installation import find_running
+from stoker.domain.task import risk_in_words
 
 
 def route(
@@ -44,6 +45,8 @@ def route(
         from stoker.gateway.explain.facts import BY
 
         terminal.say(f"class {found['task']}{risk}, by {BY[found['source']]}{notes}")
+        if why := risk_in_words(found["notes"]):
+            terminal.say(f"risk {why}")
         rows = [(str(n), step["tier"], step["verdict"], step["verify"], step["why"])
                 for n, step in enumerate(found["steps"], 1)]  # fmt: skip
         rows += [("-", one["tier"], "dropped", one["code"], one["why"]) for one in found["dropped"]]

@@ -83,22 +83,22 @@ def test_harmless_work_of_the_same_shapes_reaches_the_cheap_tier(trick: str) -> 
     assert len(closed) <= len(found) / 6, closed
 
 
-def test_an_earlier_request_with_a_file_is_not_passed_over() -> None:
-    """What the file asks for cannot be seen, whatever is asked after it."""
+def test_what_goes_on_with_a_request_that_came_with_a_file_is_not_seen() -> None:
+    """What the file asks for cannot be seen. What says itself that it breaks little is."""
 
-    def chosen(attached: bool) -> list[str]:
+    def chosen(attached: bool, last: str) -> list[str]:
         text = {"type": "text", "text": "Implement the login flow in the settings module"}
         file = [{"type": "file", "file": {"filename": "a.md", "file_data": "data:text/plain;base64,YQ=="}}]
         tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("read", "write_file")]
         messages = [
             {"role": "user", "content": [text, *(file if attached else ())]},
             {"role": "assistant", "content": "Done."},
-            {"role": "user", "content": "Fix the typo in the button label in header.py"},
+            {"role": "user", "content": last},
         ]
         body = msgspec.json.encode({"model": "auto", "messages": messages, "tools": tools})
         seen = ROUTER.classes.with_tokens(outline(Dialect.CHAT, body)[0], None)
         task = ROUTER.classes.classify_declared(seen, "auto", None)
         return [step.tier.name for step in ROUTER.plan(task, seen, RoutingConstraints()).steps]
 
-    assert chosen(attached=False)[0] == "cheap"
-    assert chosen(attached=True) == ["strong"]
+    assert chosen(True, "continue") == ["strong"]
+    assert chosen(True, "Fix the typo in the button label in header.py")[0] == "cheap"

@@ -10,6 +10,7 @@ from stoker.domain import figures
 from stoker.domain.decision import Decision
 from stoker.domain.printable import one_line
 from stoker.domain.speed import tokens_per_second
+from stoker.domain.task import risk_in_words
 from stoker.gateway.explain.reasons import in_words
 from stoker.gateway.explain.timeline import Span, SpanKind
 from stoker.request.translate.neutral.gaps import LOSSY
@@ -157,6 +158,8 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
         return []
     notes = f": {', '.join(routed.notes)}" if routed.notes else ""
     rows = [("task", f"{routed.task}, by {BY.get(routed.source, routed.source)}{notes}")]
+    if risk := risk_in_words(routed.notes):
+        rows.append(("risk", risk))
     rows += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
     rows += _tried(decision)
     if routed.tier:
