@@ -38,6 +38,7 @@ from stoker.domain.serve import (
     Slot,
     SwapPolicy,
     Tuning,
+    box_slots,
 )
 from stoker.engines.record import Weights
 from stoker.engines.registry import engine_of
@@ -141,7 +142,7 @@ def build(
     return Settings(
         front_door=_front_door(file),
         paths=paths,
-        slots=tuple(_slot(doc, slot) for slot in file.slots.values()),
+        slots=(*(_slot(doc, slot) for slot in file.slots.values()), *box_slots(serves)),
         serves=serves,
         source=str(source),
         warm=file.warm,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Annotated
@@ -68,11 +68,16 @@ class Driver(StrEnum):
     SYSTEMD = "systemd"
     RAY = "ray"
     """A job of a Ray cluster: what a process serve becomes in a slot with a cluster."""
+    BOX = "box"
+    """A serve of another Stoker: what it becomes in a slot of a box."""
     EXTERNAL = "external"
 
 
 DRIVERS = (Driver.PROCESS, Driver.COMPOSE, Driver.SYSTEMD, Driver.EXTERNAL)
-IMPLIED_DRIVERS = {"ray": "give the serve a slot with a `cluster`: a process serve runs there as a job"}
+IMPLIED_DRIVERS = {
+    "ray": "give the serve a slot with a `cluster`: a process serve runs there as a job",
+    "box": 'give the serve a slot of a box: `slot = "box2:gpu0"`',
+}
 """Drivers that the file does not name, and what to do instead."""
 DriverWord = Annotated[Driver, words(DRIVERS, Driver, IMPLIED_DRIVERS)]
 
@@ -566,6 +571,13 @@ class Slot:
         SomeDuration, setting("Time for which no such program may need the devices before what was loaded comes back.")
     ] = 10.0
     swap: Annotated[SwapPolicy, setting("Any key of `[swap]`, for this slot only: `[slots.NAME.swap]`.")] = SwapPolicy()
+    box: str = ""
+    """The box whose Stoker has this slot, and decides what is loaded there; empty: it is not another Stoker's."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its devices are those of this machine."""
+        return self.cluster is None and not self.box
 
     def allows(self, names: Collection[str]) -> bool:
         """Whether `together` permits these serves to be loaded at the same time. Says nothing about memory."""
@@ -578,7 +590,7 @@ class Slot:
 
     def can_hold(self, names: Collection[str]) -> bool:
         """Whether these serves may be loaded at the same time, if their sizes permit it."""
-        return len(names) < 2 or ((self.memory is not None or bool(self.together)) and self.allows(names))
+        return len(names) < 2 or bool(self.box) or ((self.memory is not None or bool(self.together)) and self.allows(names))
 
 
 IN_PLACE = frozenset(
@@ -609,6 +621,18 @@ class JobPlace:
     def ranks(self) -> tuple[JobPlace, ...]:
         """The place of each rank."""
         return (replace(self, others=()), *self.others)
+
+
+@dataclass(frozen=True, slots=True)
+class BoxPlace:
+    """A slot of another Stoker, and the serve there that this one loads."""
+
+    box: str
+    """Its `[boxes.NAME]`."""
+    slot: str
+    """What that Stoker calls the slot."""
+    serve: str
+    """What that Stoker calls the serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -659,8 +683,8 @@ class Serve:
     slot: Annotated[
         Place | None,
         setting(
-            'The slot that it shares with other serves; `"gpu0+gpu1"`: it takes both at the same time. Left out: it '
-            "shares with none, and needs no swap."
+            'The slot that it shares with other serves; `"gpu0+gpu1"`: it takes both at the same time; `"box2:gpu0"`: '
+            "slot `gpu0` of the Stoker of `[boxes.box2]`. Left out: it shares with none, and needs no swap."
         ),
     ] = None
     slots: Annotated[
@@ -952,6 +976,8 @@ class Serve:
     """Whether the engine ends with Stoker, even if Stoker is killed. Only for the demo's engines."""
     job_place: JobPlace | None = None
     """Driver `ray`: where its job runs."""
+    box_place: BoxPlace | None = None
+    """Driver `box`: where it is, and what it is called there."""
     from_tier: bool = False
     """The serve was made from a cloud tier."""
     is_served_name_public: bool = True
@@ -1056,6 +1082,37 @@ class ServeRow(Serve):
 def slots_of(slot: str) -> tuple[str, ...]:
     """The slots that a serve's `slot` names: one, or several that it takes at the same time (`gpu0+gpu1`)."""
     return tuple(slot.split("+"))
+
+
+def box_of(slot: str) -> str:
+    """The box whose slot this is (`box2:gpu0`); empty: it is a slot of this configuration."""
+    return slot.partition(":")[0] if ":" in slot else ""
+
+
+def box_slots(serves: Iterable[Serve]) -> tuple[Slot, ...]:
+    """The slots of boxes that these serves name: no table of the file describes them."""
+    places = (place for serve in serves for place in (serve.slots or (serve.slot or "",)))
+    names = dict.fromkeys(name for place in places for name in slots_of(place))
+    return tuple(Slot(name, box=box) for name in names if (box := box_of(name)))
+
+
+def in_box(serve: Serve, slot: Slot) -> Serve:
+    """The serve, or a replica of it, as it runs in a slot of a box. All that is asked of it is what that Stoker says of
+    it; its model and how it is started are in the configuration there.
+    """
+    there = serve.replica_of or serve.served_name or serve.name
+    return Serve(
+        name=serve.name, engine="openai", served_name=there, driver=Driver.BOX, slot=slot.name, health="/healthz",
+        box_place=BoxPlace(slot.box, slot.name.partition(":")[2], there), replica_of=serve.replica_of,
+        replicas=serve.replicas, min_replicas=serve.min_replicas, canary=False, max_active=serve.max_active,
+        queue=serve.queue, queue_timeout=serve.queue_timeout, first_byte_timeout=serve.first_byte_timeout,
+        ready_timeout=serve.ready_timeout, stop_grace=serve.stop_grace, idle_unload=serve.idle_unload,
+        context=serve.context, dialects=serve.dialects, status=serve.status, reason=serve.reason,
+        purpose=serve.purpose, modalities=serve.modalities, fallback=serve.fallback, fallback_on=serve.fallback_on,
+        request=serve.request, variants=serve.variants, aliases=serve.aliases, alias_patterns=serve.alias_patterns,
+        title=serve.title, description=serve.description, metadata=serve.metadata, listed=serve.listed,
+        is_served_name_public=serve.is_served_name_public, translation=serve.translation, directory=serve.directory,
+    )  # fmt: skip
 
 
 def share_slot(one: str | None, other: str | None) -> bool:

@@ -331,7 +331,8 @@ class UpstreamClient:
         """An Ollama client wants a model loaded or unloaded. Stoker loads it, but decides itself what is unloaded."""
         unloads = await context.process(wants_unload, body)
         if not unloads:
-            context.lease_now(self.leases, serve.name, takes_place=False) or await context.wait_for_lease()
+            wish = await self.replica_wish(context, serve, request, NO_WISH) if serve.has_replicas else NO_WISH
+            context.lease_now(self.leases, serve.name, False, wish) or await context.wait_for_lease()
         generate = request.client.dialect is Dialect.OLLAMA_GENERATE
         if request.client.dialect is Dialect.OLLAMA_EMBED:
             answer = empty_answer(request.fields.model, request.client.path)

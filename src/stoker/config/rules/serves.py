@@ -11,6 +11,7 @@ from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import VAULT, in_vault
+from stoker.config.rules.boxes import check_in_boxes
 from stoker.domain.request_parameters import RequestParameters
 from stoker.domain.serve import AUTO_LAYERS, SUSPENDED, ServeIdentity, Tuning
 from stoker.engines.record import Engine, Weights
@@ -46,6 +47,8 @@ def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
             continue
         elif entry.is_external:
             _check_external(doc, entry)
+        elif entry.is_in_boxes:
+            check_in_boxes(doc, entry, EXTERNAL_IGNORES)
         elif entry.driver == "compose":
             _check_container(doc, entry)
         else:

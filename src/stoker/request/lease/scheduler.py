@@ -386,7 +386,7 @@ class Scheduler:
         """
         self.state.paused_everywhere = everywhere
         for name, slot_state in self.slots.items():
-            reason = slots.get(name) or (everywhere if slot_state.slot.cluster is None else "")
+            reason = slots.get(name) or (everywhere if slot_state.slot.is_here else "")
             if reason:
                 slot_state.pauses[PauseCause.OPERATOR] = reason
         for state in self.serves.values():
@@ -481,7 +481,7 @@ class Scheduler:
     def _give_up(self, target: ServeState, problem: CannotLoad) -> None:
         """It cannot load; nor can its replicas that are stopped, unless only its device or machine is the reason."""
         states = [target]
-        is_everywhere = problem.failure not in LASTING_HERE and target.serve.driver is not Driver.RAY
+        is_everywhere = problem.failure not in LASTING_HERE and target.serve.driver not in (Driver.RAY, Driver.BOX)
         if target.replica_set is not None and is_everywhere:
             states += [replica for replica in target.replica_set.replicas if replica.phase is ServePhase.STOPPED]
         for state in states:

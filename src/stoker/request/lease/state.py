@@ -495,7 +495,7 @@ class ReplicaSet:
         """The names of those that a request may not join: they failed it. One that was forwarded stays here."""
         if not wish.is_forwarded:
             return wish.avoid
-        return wish.avoid | {state.name for state in self.replicas if state.is_elsewhere}
+        return wish.avoid | {s.name for s in self.replicas if s.is_elsewhere or s.serve.box_place is not None}
 
     def is_complete(self) -> bool:
         """Whether as many have a process here as may be loaded at the same time. One that drains or stops counts; one
@@ -635,6 +635,8 @@ class SlotState:
     def budget(self) -> int:
         if self.slot.memory is not None:
             return self.slot.memory
+        if self.slot.box:
+            return len(self.serves)  # what may be loaded there at the same time, that Stoker decides
         return max(map(len, self.slot.together)) if self.slot.together else 1
 
     @property
