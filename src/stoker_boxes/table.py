@@ -96,7 +96,11 @@ def _check_boxes(doc: ConfigDocument, boxes: Mapping[str, Box], whole: WholeFile
         if url.path.rstrip("/").endswith("/v1"):
             doc.problem((*path, "url"), "ends with /v1, which is for requests alone: leave it out")  # 1
         is_here = url.hostname in ("localhost", "127.0.0.1", "::1")
-        if is_here and (url.port or (443 if url.scheme == "https" else 80)) == door.port and box.url.startswith(f"{door.scheme}:"):
+        if (
+            is_here
+            and (url.port or (443 if url.scheme == "https" else 80)) == door.port
+            and box.url.startswith(f"{door.scheme}:")
+        ):
             doc.problem((*path, "url"), "is this Stoker's own address; name that of the other one")  # 2
         if name not in used and not doc.is_spoiled(("serve",)):
             text = f'is used by no serve: give one the slot "{name}:SLOT", or remove the section'
@@ -117,7 +121,9 @@ BOXES = Section(
     check_with=_check_boxes,
     noun="box",
 )
-IDLE_SUSPEND = Section(IdleSuspend, "A command that lets this machine sleep while nobody asks for anything.", _check_idle)
+IDLE_SUSPEND = Section(
+    IdleSuspend, "A command that lets this machine sleep while nobody asks for anything.", _check_idle
+)
 
 
 def boxes_of(settings: Settings) -> Mapping[str, Box]:

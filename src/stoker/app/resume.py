@@ -44,8 +44,9 @@ def to_resume(
 ) -> list[tuple[str, str]]:
     """Places and the serves to start in them.
 
-    Left out: slots of boxes (which need not be woken), slots in which something runs or an interrupted swap is `recovering`, serves that moved or are gone, and
-    those that take several slots, if another serve was in one of them last.
+    Left out: slots of boxes (which need not be woken), slots in which something runs or an interrupted swap is
+    `recovering`, serves that moved or are gone, and those that take several slots, if another serve was in one of them
+    last.
     """
     found: list[tuple[str, str]] = []
     for slot, name in last.items():

@@ -590,7 +590,11 @@ class Slot:
 
     def can_hold(self, names: Collection[str]) -> bool:
         """Whether these serves may be loaded at the same time, if their sizes permit it."""
-        return len(names) < 2 or bool(self.box) or ((self.memory is not None or bool(self.together)) and self.allows(names))
+        return (
+            len(names) < 2
+            or bool(self.box)
+            or ((self.memory is not None or bool(self.together)) and self.allows(names))
+        )
 
 
 IN_PLACE = frozenset(

@@ -22,7 +22,9 @@ def check_box_place(doc: ConfigDocument, file: File, entry: ServeEntry, place: s
     """Of a place with a slot of a box."""
     names = slots_of(place)
     if len(names) > 1:  # 1
-        text = f"'{place}': a slot of a box cannot be joined with another one; name each as a place of its own in `slots`"
+        text = (
+            f"'{place}': a slot of a box cannot be joined with another one; name each as a place of its own in `slots`"
+        )
         doc.problem(entry.at(key), text)
     boxes = table_names(file, BOXES)
     for slot in names:

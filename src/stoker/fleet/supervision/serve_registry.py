@@ -377,7 +377,9 @@ class ServeRegistry:
             raise StartFailed(text, code="cannot_start")
         context = self._context
         made: UnitDriver = make(
-            DriverContext(context.paths, self._keys, self._log, context.cluster_of, context.table, context.notify, self._say_step)
+            DriverContext(
+                context.paths, self._keys, self._log, context.cluster_of, context.table, context.notify, self._say_step
+            )
         )
         return made
 
