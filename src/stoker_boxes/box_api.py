@@ -95,7 +95,7 @@ class BoxApi:
     def _check_key(self, answer: HttpResponse, scope: str) -> None:
         if answer.status == 401:
             key = "its `key` is not one of that Stoker's" if self._target.key else "it asks for a key"
-            text = f"refuses this Stoker: {key}; set `key` of [boxes.{self.name}] to one of scope inference and observe"
+            text = f"refuses this Stoker: {key}; set `key` of [boxes.{self.name}] to one of scope observe"
             raise self._refused("box_key_refused", text)
         if answer.status == 403:
             message = refusal(answer.json(), 403)[1]

@@ -34,7 +34,7 @@ def _box(name: str, box: Box, settings: Settings) -> DoctorFinding:
         fix = f"start its Stoker, correct `url` of [boxes.{name}], or set `mac` to have it woken"
         return DoctorFinding(part, DoctorHealth.WARN, silent.message, fix, "stoker serves status")
     except (BoxRefused, ConfigError) as refused:
-        fix = f"`key` of [boxes.{name}] must be one of that Stoker's, of scope inference and observe: make one there"
+        fix = f"`key` of [boxes.{name}] must be one of that Stoker's, of scope observe: make one there"
         return DoctorFinding(part, DoctorHealth.FAIL, refused.message, fix, "stoker keys create")
     slots = {slot.name: slot for slot in settings.slots if slot.box == name}
     serves = [in_box(one, slots[one.slot]) for serve in settings.serves for one in replicas_of(serve)
