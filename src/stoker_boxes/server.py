@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from stoker.app.server_parts import RunningServer, ServerAccess, ServerContext, ServerPart
@@ -12,9 +13,11 @@ from stoker.domain.access import Settings
 from stoker.domain.errors import StokerError
 from stoker.domain.events import Event, ExtensionEvent
 from stoker.domain.serve_phase import ServePhase
+from stoker.extensions import offered
 from stoker.fleet.swapping.conductor import Conductor
 from stoker_boxes.driver import BoxSeen, UnloadedThere
-from stoker_boxes.table import Box, boxes_of
+from stoker_boxes.suspend import IdleSuspender
+from stoker_boxes.table import Box, boxes_of, idle_suspend_of
 from stoker_boxes.there import residents
 
 
@@ -26,6 +29,7 @@ class BoxesPart(ServerPart):
     def __init__(self, context: ServerContext) -> None:
         self._clock = context.clock
         self._note = context.note
+        self._settings = context.settings
         self._boxes: Mapping[str, Box] = {}
         self._seen: dict[str, tuple[BoxSeen, float]] = {}
         """By box: what was seen last, and when."""
@@ -34,9 +38,11 @@ class BoxesPart(ServerPart):
 
     def connect(self, server: ServerAccess) -> None:
         self._conductor: Conductor = server.conductor
+        self._suspender = IdleSuspender(server.conductor, self._clock, self._work, self._note)
 
     def configure(self, settings: Settings) -> None:
         self._boxes = boxes_of(settings)
+        self._suspender.configure(idle_suspend_of(settings))
         for name in self._seen.keys() - self._boxes.keys():
             del self._seen[name]
             self._documents.pop(name, None)
@@ -75,7 +81,10 @@ class BoxesPart(ServerPart):
             await self._conductor.unload(serve)
 
     def status(self) -> Mapping[str, object]:
-        return {"boxes": [self._shown(name, box) for name, box in self._boxes.items()]}
+        return {
+            "boxes": [self._shown(name, box) for name, box in self._boxes.items()],
+            "idle_suspend": self._suspender.status(),
+        }
 
     def _shown(self, name: str, box: Box) -> dict[str, object]:
         seen = self._seen.get(name)
@@ -93,8 +102,17 @@ class BoxesPart(ServerPart):
             "slots": {slot: residents(document, slot) for slot in mine},
         }
 
+    def _work(self) -> str:
+        """What commands of this machine do that no request shows. Blocks."""
+        paths = self._settings().paths
+        for offer, place in (("measured-now", paths.state), ("fetched-now", paths.vault)):
+            look = offered(offer)
+            if look is not None and (found := look(Path(place))):
+                return str(found)
+        return ""
+
     async def run(self, server: RunningServer) -> None:
-        """Nothing yet."""
+        await self._suspender.run()
 
     async def close(self) -> None:
         for task in self._unloads:

@@ -151,15 +151,16 @@ def with_keys(plane: Plane) -> None:
 async def test_what_is_wrong_is_said_at_the_first_request_with_what_to_do(tmp_path: Path) -> None:
     with running(serve("big"), front_door=KEYS, started=False) as there:
         with_keys(there)
+        front = f"file:{there.directory}/front.key"
         cases = {
             "no key": ({}, "it asks for a key"),
             "wrong key": ({"key": f"file:{tmp_path}/wrong.key"}, "its `key` is not one of that Stoker's"),
             "no scope": ({"key": f"file:{there.directory}/narrow.key"}, "needs scope observe there"),
             "no slot": (
-                {"key": f"file:{there.directory}/front.key", "slot": "gpu7"},
+                {"key": front, "slot": "gpu7"},
                 "has no slot 'gpu7' (it has gpu0)",
             ),
-            "no serve": ({"key": f"file:{there.directory}/front.key", "names": ("nope",)}, "has no serve 'nope'"),
+            "no serve": ({"key": front, "names": ("nope",)}, "has no serve 'nope'"),
         }
         (tmp_path / "wrong.key").write_text("another-key-of-forty-random-looking-characters-0123456789")
         with running(boxes(there), started=False) as here:
@@ -172,7 +173,7 @@ async def test_what_is_wrong_is_said_at_the_first_request_with_what_to_do(tmp_pa
                 assert words in reply.json()["error"]["message"], case
                 doctor = here.run("doctor")
                 assert words in " ".join(doctor.stdout.split()), (case, doctor.stdout)
-            here.write(config(boxes(there, key=f"file:{there.directory}/front.key")))
+            here.write(config(boxes(there, key=front)))
             here.run("reload")
             assert (await ask(here, "big")).status == 200
             assert "front-key" not in here.log("stoker") + str(here.status())

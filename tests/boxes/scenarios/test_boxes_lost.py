@@ -1,4 +1,4 @@
-"""A thousand requests to two Stokers of which one is killed again and again: each is answered or refused, none hangs."""
+"""Two Stokers, one of which is killed again and again: each request is answered or refused, and none hangs."""
 
 from __future__ import annotations
 

@@ -701,6 +701,11 @@ class Conductor:
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
+    @property
+    def downloads(self) -> int:
+        """How many serves' weights are downloaded now."""
+        return self._downloads.under_way
+
     def statistics(self) -> dict[str, int]:
         """How many requests wait, leases are out and swaps run; all zero once everything has ended."""
         return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": self._swapper.under_way}

@@ -53,6 +53,10 @@ class WeightDownloads:
     def is_downloading(self, name: str) -> bool:
         return name in self._tasks
 
+    @property
+    def under_way(self) -> int:
+        return len(self._tasks)
+
     async def _run(self, name: str, downloading: Awaitable[None]) -> None:
         try:
             await downloading

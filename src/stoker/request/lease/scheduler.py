@@ -506,7 +506,7 @@ class Scheduler:
             return refusals.removed(serve.name), False  # 2
         if state.is_held:
             return refusals.held(serve), False  # 2
-        if state.is_paused:
+        if state.is_paused and not state.is_only_suspended():
             return refusals.slot_paused(state), False  # 2
         if state.parked:
             return refusals.parked(serve, state.parked), False  # 2

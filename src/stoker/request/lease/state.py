@@ -112,6 +112,8 @@ class PauseCause(Enum):
     """Until `stoker resume`."""
     PROGRAM = "program"
     """Another program needs its devices: until that is gone."""
+    SUSPEND = "suspend"
+    """The machine is going to sleep. Requests wait instead of being refused: they end the pause."""
 
 
 NEVER = float("-inf")
@@ -404,6 +406,11 @@ class ServeState:
         is_allowed = not (self.is_held or self.unloads or self.removed or self.pending or self.parked or self.is_paused)
         return is_allowed and self.cannot_load is None
 
+    def is_only_suspended(self) -> bool:
+        """Whether it is paused for nothing but the sleep of the machine, which a request calls off."""
+        causes = {cause for slot_state in self.slot_states for cause in slot_state.pauses}
+        return causes == {PauseCause.SUSPEND}
+
     def is_left_alone(self) -> bool:
         """Whether it is not started, however often it is wanted."""
         return bool(self.parked) or self.cannot_load is not None or self.is_paused
@@ -629,7 +636,7 @@ class SlotState:
     @property
     def pause_reason(self) -> str:
         """What an operator said counts first; empty: it is not paused."""
-        return self.pauses.get(PauseCause.OPERATOR) or self.pauses.get(PauseCause.PROGRAM, "")
+        return next((self.pauses[cause] for cause in PauseCause if self.pauses.get(cause)), "")
 
     @property
     def budget(self) -> int:
