@@ -86,8 +86,10 @@ class BoxDriver:
         loop, say = asyncio.get_running_loop(), self._context.say_step
         began = loop.time()
         try:
-            there, document = await self._awake(api, serve, place)
-            facts: dict[str, str | int | float] = {"box": place.box, "wake_s": round(loop.time() - began, 3)}
+            there, document, is_woken = await self._awake(api, serve, place)
+            facts: dict[str, str | int | float] = {"box": place.box}
+            if is_woken:
+                facts["wake_s"] = round(loop.time() - began, 3)
             self._saw(api, document)
             if not there.is_loaded:
                 say(serve.name, f"waits until {place.box} has loaded it")
@@ -107,10 +109,10 @@ class BoxDriver:
         target = api.target(place.serve)
         return Launched(msgspec.structs.replace(record, port=target.port, facts=facts), target, None)
 
-    async def _awake(self, api: BoxApi, serve: Serve, place: BoxPlace) -> tuple[ServeThere, Any]:
-        """What it says, once it is awake. Raises StartFailed."""
+    async def _awake(self, api: BoxApi, serve: Serve, place: BoxPlace) -> tuple[ServeThere, Any, bool]:
+        """What it says, once it is awake, and whether it had to be woken. Raises StartFailed."""
         try:
-            return await api.serve(place)
+            return (*await api.serve(place), False)
         except BoxSilent as silent:
             if api.box.mac is None:
                 text = f"{silent.message}: start it, or set `mac` of [boxes.{place.box}] to have it woken"
@@ -119,7 +121,7 @@ class BoxDriver:
         except BoxRefused as failure:
             self._notify(BoxSeen(place.box, "refuses", failure.message))
             raise
-        return await self._wake(api, serve, place)
+        return (*await self._wake(api, serve, place), True)
 
     async def _wake(self, api: BoxApi, serve: Serve, place: BoxPlace) -> tuple[ServeThere, Any]:
         """Sends packets until it answers, `wake_timeout` at most. Raises StartFailed."""

@@ -177,8 +177,9 @@ async def _text(running: Awaitable[str]) -> str:
 
 
 async def run_bounded(settings: IdleSuspend) -> str:
-    """Runs the command in a process group of its own, for `timeout` at most. Why it failed; empty: it did not. On cancel
-    it is ended.
+    """Runs the command in a process group of its own, for `timeout` at most. Why it failed; empty: it did not.
+
+    On cancel it is ended, with all that it has started.
     """
     command = settings.command or ()
     shown = f"`{' '.join(command)[:200]}`"

@@ -23,7 +23,7 @@ from stoker.config.tables.file import File
 from stoker.config.tables.gates import build_aliases, build_choices, task_names
 from stoker.config.tables.router import build_router
 from stoker.domain.access import ListenSettings, Paths, Settings
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import SPOKEN, Dialect
 from stoker.domain.gate import PRODUCTION, Gate
 from stoker.domain.key import make_key
 from stoker.domain.kinds import FILE, Form
@@ -142,7 +142,10 @@ def build(
     return Settings(
         front_door=_front_door(file),
         paths=paths,
-        slots=(*(_slot(doc, slot) for slot in file.slots.values()), *box_slots(serves)),
+        slots=(
+            *(_slot(doc, slot) for slot in file.slots.values()),
+            *(_box_slot(doc, slot) for slot in box_slots(serves)),
+        ),
         serves=serves,
         source=str(source),
         warm=file.warm,
@@ -189,6 +192,11 @@ def _slot(doc: ConfigDocument, slot: Slot) -> Slot:
     return replace(slot, swap=read(SwapPolicy, swap, path, no_problem))
 
 
+def _box_slot(doc: ConfigDocument, slot: Slot) -> Slot:
+    """That of another Stoker. How long requests wait for it is as in `[swap]`."""
+    return replace(slot, swap=read(SwapPolicy, doc.raw.get("swap", {}), ("swap",), no_problem))
+
+
 def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     """Weights become an absolute path; other models stay as written."""
     text = entry.table.model
@@ -231,7 +239,9 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, directory: Path, vault: Path,
     """The table with what follows from its keys, and from those that are left out."""
     table, given = entry.table, entry.given
     values: dict[str, Any] = {one.name: getattr(table, one.name) for one in fields(Serve)}
-    dialects = table.dialects if "dialects" in given else engine_of(entry.engine).dialects
+    dialects = (
+        table.dialects if "dialects" in given else SPOKEN if entry.is_in_boxes else engine_of(entry.engine).dialects
+    )
     aliases = dict.fromkeys(table.aliases)
     unit = table.unit or f"stoker-serve-{entry.name}.service"
     model = _model(entry, directory, vault)

@@ -8,7 +8,7 @@ from typing import Any
 from stoker.config.definition import Definitions, table_schema
 from stoker.config.definition import show as table
 from stoker.config.rules.clusters import CLUSTER_SLOT_IGNORES
-from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
+from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES, IN_BOXES_IGNORES
 from stoker.config.secret_words import is_secret_variable, secret_words
 from stoker.config.sections import SHIPPED_BY_NAME, extension_sections, sections_of
 from stoker.config.tables.file import File
@@ -30,7 +30,7 @@ def show(settings: Settings) -> dict[str, object]:
     shown = {
         "front_door": table(settings.front_door),
         "paths": table(settings.paths),
-        "slots": {slot.name: _slot(slot) for slot in settings.slots},
+        "slots": {slot.name: _slot(slot) for slot in settings.slots if not slot.box},
         "serve": [_serve(serve) for serve in settings.serves if not serve.from_tier],
         "warm": table(settings.warm),
         "watchdog": table(settings.watchdog),
@@ -95,7 +95,9 @@ def _serve(serve: Serve) -> dict[str, Any]:
         extra_args=_hide(serve.extra_args),
     )
     hidden: tuple[str, ...] = ()
-    if serve.driver is Driver.EXTERNAL:
+    if serve.places_are_boxes:
+        hidden = IN_BOXES_IGNORES
+    elif serve.driver is Driver.EXTERNAL:
         hidden = EXTERNAL_IGNORES
     elif serve.driver is Driver.COMPOSE:
         hidden = CONTAINER_IGNORES

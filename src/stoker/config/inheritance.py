@@ -16,7 +16,7 @@ from stoker.config.document import ConfigDocument
 from stoker.config.line_numbers import KeyPath
 from stoker.config.local_address import is_local
 from stoker.config.tables.file import File
-from stoker.domain.serve import AlsoServed, Driver, ServeRow, Translation, box_of
+from stoker.domain.serve import AlsoServed, Driver, ServeRow, Translation, are_in_boxes
 from stoker.engines.registry import DEFAULT, GENERIC, engine_of
 
 _OWN = frozenset(("name", "served_name", "aliases", "variant", "extends", "abstract"))
@@ -68,8 +68,7 @@ class ServeEntry:
     @property
     def is_in_boxes(self) -> bool:
         """Whether all its places are slots of other Stokers, so that nothing of it is started here."""
-        places = [place for place in (self.table.slot, *self.table.slots) if place]
-        return bool(places) and all(box_of(place) for place in places) and not self.is_external
+        return are_in_boxes(self.table.slot, self.table.slots) and not self.is_external
 
     @property
     def has_several_places(self) -> bool:

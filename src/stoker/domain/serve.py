@@ -988,6 +988,11 @@ class Serve:
     """Whether clients may ask for it by its served name, because that means nothing else."""
 
     @property
+    def places_are_boxes(self) -> bool:
+        """Whether nothing of it is started here: all its places are slots of boxes."""
+        return are_in_boxes(self.slot, self.slots)
+
+    @property
     def working_directory(self) -> str:
         """Where its commands run; relative paths in them begin there."""
         return self.cwd or self.directory
@@ -1091,6 +1096,12 @@ def slots_of(slot: str) -> tuple[str, ...]:
 def box_of(slot: str) -> str:
     """The box whose slot this is (`box2:gpu0`); empty: it is a slot of this configuration."""
     return slot.partition(":")[0] if ":" in slot else ""
+
+
+def are_in_boxes(slot: str | None, slots: Iterable[str]) -> bool:
+    """Whether a serve with these `slot` and `slots` has its places in boxes alone."""
+    places = [place for place in (slot, *slots) if place]
+    return bool(places) and all(map(box_of, places))
 
 
 def box_slots(serves: Iterable[Serve]) -> tuple[Slot, ...]:

@@ -76,7 +76,7 @@ async def test_a_request_waits_there_for_its_turn_as_any_other() -> None:
     """The other one's users count: what they wait for is loaded first, and nobody is cut off."""
     with running(serve("big"), serve("other")) as there, running(boxes(there)) as here:
         assert (await ask(there, "other")).status == 200
-        long = asyncio.create_task(ask(there, "other", "script: gap=0.05 tokens=30"))
+        long = asyncio.create_task(ask(there, "other", "script: first_event_after=1.5"))
         await until(lambda: there.serve("other")["in_flight"], "it is answered")
         asked = asyncio.create_task(ask(here, "big"))
         await until(lambda: here.serve("big")["step"], "it says what it waits for")

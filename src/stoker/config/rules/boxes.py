@@ -15,7 +15,6 @@ from stoker.config.tables.file import File
 from stoker.domain.serve import box_of, slots_of
 
 BOXES = "boxes"
-_ITS_OWN = ("slot", "slots", "replicas", "idle_unload", "stop_grace")
 
 
 def check_box_place(doc: ConfigDocument, file: File, entry: ServeEntry, place: str, key: str) -> None:
@@ -39,8 +38,8 @@ def check_box_place(doc: ConfigDocument, file: File, entry: ServeEntry, place: s
 
 def check_in_boxes(doc: ConfigDocument, entry: ServeEntry, ignored: Iterable[str]) -> None:
     """Of a serve that is nowhere else. `ignored`: keys without effect for a serve that Stoker does not start here."""
-    for key in (*ignored, "model", "key", "health", "probe", "canary"):  # 2
-        if key not in _ITS_OWN and entry.gives(doc, key):
+    for key in ignored:  # 2
+        if entry.gives(doc, key):
             text = f"has no effect for serve '{entry.name}': the Stoker of the box starts it by its own configuration"
             doc.problem(entry.at(key), f"{text}; remove it, or set it there")
 
@@ -48,6 +47,8 @@ def check_in_boxes(doc: ConfigDocument, entry: ServeEntry, ignored: Iterable[str
 def check_kept_in_boxes(doc: ConfigDocument, entry: ServeEntry) -> None:
     """Of a serve with `slots`."""
     table = entry.table
+    if entry.is_in_boxes:
+        return
     here = sum(not box_of(place) for place in table.slots)
     if table.min_replicas > here:  # 3
         text = f"has a `min` of {table.min_replicas}, and only {here} of its slots are here: a box keeps what it likes"

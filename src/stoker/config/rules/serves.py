@@ -31,6 +31,12 @@ EXTERNAL_IGNORES = (
     "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
 """Keys without effect for an external serve."""
+_OF_A_BOX = ("slot", "slots", "replicas", "idle_unload", "stop_grace")
+IN_BOXES_IGNORES = (
+    *(key for key in EXTERNAL_IGNORES if key not in _OF_A_BOX),
+    "model", "key", "key_header", "health", "probe", "canary",
+)  # fmt: skip
+"""Keys without effect for a serve that is only in slots of boxes."""
 COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
 """Keys without effect for a serve with a `cmd`."""
 CONTAINER_IGNORES = ("cmd", "inherit_env", "stop", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
@@ -48,7 +54,7 @@ def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
         elif entry.is_external:
             _check_external(doc, entry)
         elif entry.is_in_boxes:
-            check_in_boxes(doc, entry, EXTERNAL_IGNORES)
+            check_in_boxes(doc, entry, IN_BOXES_IGNORES)
         elif entry.driver == "compose":
             _check_container(doc, entry)
         else:
