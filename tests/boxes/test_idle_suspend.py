@@ -155,7 +155,7 @@ async def test_a_request_before_the_command_calls_it_off_and_is_answered() -> No
         pause(*given)  # type: ignore[arg-type]
         asked.append(asyncio.get_running_loop().create_task(machine.ask()))
 
-    machine.conductor.pause = pause_and_ask  # type: ignore[method-assign]
+    machine.conductor.pause = pause_and_ask  # type: ignore[method-assign, assignment]
     await machine.idle(600)
     await asyncio.gather(*asked)
     assert machine.commands == 0

@@ -152,7 +152,7 @@ async def test_what_is_wrong_is_said_at_the_first_request_with_what_to_do(tmp_pa
     with running(serve("big"), front_door=KEYS, started=False) as there:
         with_keys(there)
         front = f"file:{there.directory}/front.key"
-        cases = {
+        cases: dict[str, tuple[dict[str, Any], str]] = {
             "no key": ({}, "it asks for a key"),
             "wrong key": ({"key": f"file:{tmp_path}/wrong.key"}, "its `key` is not one of that Stoker's"),
             "no scope": ({"key": f"file:{there.directory}/narrow.key"}, "needs scope observe there"),
