@@ -32,10 +32,10 @@ def _box(name: str, box: Box, settings: Settings) -> DoctorFinding:
             detail = f"does not answer at {box.url}: it sleeps, or is off; a request wakes it"
             return DoctorFinding(part, DoctorHealth.OK, detail)
         fix = f"start its Stoker, correct `url` of [boxes.{name}], or set `mac` to have it woken"
-        return DoctorFinding(part, DoctorHealth.WARN, silent.message, fix, "stoker serves status")
+        return DoctorFinding(part, DoctorHealth.WARN, silent.message, fix, "stoker doctor")
     except (BoxRefused, ConfigError) as refused:
         fix = f"`key` of [boxes.{name}] must be one of that Stoker's, of scope observe: make one there"
-        return DoctorFinding(part, DoctorHealth.FAIL, refused.message, fix, "stoker keys create")
+        return DoctorFinding(part, DoctorHealth.FAIL, refused.message, fix, "stoker doctor")
     slots = {slot.name: slot for slot in settings.slots if slot.box == name}
     serves = [in_box(one, slots[one.slot]) for serve in settings.serves for one in replicas_of(serve)
               if one.slot in slots]  # fmt: skip
@@ -45,6 +45,6 @@ def _box(name: str, box: Box, settings: Settings) -> DoctorFinding:
         if isinstance(found, Unfit):
             detail = f"serve '{serve.name}' cannot be loaded: the box {found.message}"
             fix = "correct it there or here, as it says"
-            return DoctorFinding(part, DoctorHealth.FAIL, detail, fix, "stoker config check")
+            return DoctorFinding(part, DoctorHealth.FAIL, detail, fix, "stoker doctor")
     names = ", ".join(serve.name for serve in serves)
     return DoctorFinding(part, DoctorHealth.OK, f"Stoker {document['version']} at {box.url} can load {names}")
