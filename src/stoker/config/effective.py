@@ -47,6 +47,8 @@ def show(settings: Settings) -> dict[str, object]:
         "router": None if router is None else table(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
     }
+    boxes = [slot for slot in settings.slots if slot.box]
+    shown |= {"swap": table(boxes[0].swap)} if boxes else {}  # the slots of this machine say theirs
     none: dict[str, object] = {name: {} for name in SHIPPED_BY_NAME if name not in settings.unread}
     brought = {name: found.kind.show(value) for name, found, value in sections_of(settings)}
     return _given(shown | none | brought)

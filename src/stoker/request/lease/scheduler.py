@@ -355,6 +355,9 @@ class Scheduler:
         slot_state = self.slots[slot]
         slot_state.pauses[cause] = reason
         commands: list[Command] = []
+        for state in slot_state.serves:
+            if state.is_paused and state.queue and not state.is_only_suspended():
+                commands += self._replicas.hand_over_waiting(state, refusals.slot_paused(state), now)
         paused = [state for state in slot_state.serves if not state.is_paused and is_paused(state)]
         for state in paused:
             state.is_paused = True
