@@ -51,10 +51,10 @@ class BoxSeen:
 
 @dataclass(frozen=True, slots=True)
 class UnloadedThere:
-    """A box has unloaded a serve by its own rules."""
+    """A serve is not loaded in its box any more, or not to be used there as it is: no failure."""
 
     serve: str
-    box: str
+    why: str
 
 
 class BoxDriver:
@@ -160,7 +160,10 @@ class BoxDriver:
         start = self._starts.pop(record.nonce, None)
         if start is None:
             raise ProcessLookupError(record.handle)
-        return BoxUnit(record.name, start, on_exit, on_gone, self._notify, self._log)
+        box, name = start.api.box, start.place.box
+        return BoxUnit(
+            record.name, start, on_exit, on_gone, lambda: self._configured(name) == box, self._notify, self._log
+        )
 
     async def find(self, record: StartRecord) -> StartRecord | None:
         """None: nothing runs here, and if it is still loaded there, the next request finds it so."""
@@ -171,11 +174,15 @@ class BoxDriver:
         return ""
 
     def _api(self, place: BoxPlace) -> BoxApi:
-        boxes = self._context.table("boxes")
-        box = boxes.get(place.box) if isinstance(boxes, dict) else None
-        if not isinstance(box, Box):
+        box = self._configured(place.box)
+        if box is None:
             raise StartFailed(f"box '{place.box}' is not configured any more", code="cannot_start")
         return BoxApi(place.box, box)
+
+    def _configured(self, name: str) -> Box | None:
+        boxes = self._context.table("boxes")
+        box = boxes.get(name) if isinstance(boxes, dict) else None
+        return box if isinstance(box, Box) else None
 
     def _saw(self, api: BoxApi, document: Any) -> None:
         self._notify(BoxSeen(api.name, "awake", "", document))
@@ -192,12 +199,13 @@ class BoxUnit:
 
     def __init__(
         self, name: str, start: _Start, on_exit: Callable[[int | None], None], on_gone: Callable[[], None],
-        notify: Callable[[BoxSeen | UnloadedThere], None], log: logging.Logger,
+        is_current: Callable[[], bool], notify: Callable[[BoxSeen | UnloadedThere], None], log: logging.Logger,
     ) -> None:  # fmt: skip
         self.ended_how = ""
         self._name = name
         self._api, self._place, self._is_ours = start.api, start.place, start.is_ours
         self._on_exit: Callable[[int | None], None] | None = on_exit
+        self._is_current = is_current
         self._notify = notify
         self._log = log
         self._connection = KeptConnection()
@@ -247,7 +255,9 @@ class BoxUnit:
                 self._notify(BoxSeen(self._place.box, "awake", "", document))
                 if not there.is_loaded and there.state != "starting":
                     self._is_ours = False
-                    self._notify(UnloadedThere(self._name, self._place.box))
+                    self._notify(UnloadedThere(self._name, f"box {self._place.box} has unloaded it by its own rules"))
+                elif not self._is_current():
+                    self._notify(UnloadedThere(self._name, f"[boxes.{self._place.box}] has changed"))
         self.ended_how = f"in box {self._place.box} {why}"
         self._is_ours = False
         self._watch = None

@@ -71,7 +71,7 @@ class BoxesPart(ServerPart):
         state = self._conductor.scheduler.serves.get(gone.serve)
         if state is None or state.phase is not ServePhase.READY or state.leases or state.queue:
             return
-        self._note("unloaded_there", gone.serve, f"box {gone.box} has unloaded it by its own rules")
+        self._note("unloaded_there", gone.serve, gone.why)
         task = asyncio.get_running_loop().create_task(self._unload(gone.serve), name=f"let-go-{gone.serve}")
         self._unloads.add(task)
         task.add_done_callback(self._unloads.discard)

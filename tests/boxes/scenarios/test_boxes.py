@@ -72,6 +72,17 @@ async def test_what_the_other_one_unloads_for_its_own_users_is_stopped_here_and_
 
 
 @story
+async def test_another_address_of_the_box_is_followed_without_a_restart() -> None:
+    with running(serve("big")) as first, running(serve("big")) as second, running(boxes(first)) as here:
+        assert (await ask(here, "big")).status == 200
+        here.write(config(boxes(second)))
+        assert here.run("reload").returncode == 0
+        await until(lambda: here.serve("big")["state"] == "stopped", "it is let go")
+        assert (await ask(here, "big")).status == 200
+        assert second.serve("big")["state"] == "ready"
+
+
+@story
 async def test_a_request_waits_there_for_its_turn_as_any_other() -> None:
     """The other one's users count: what they wait for is loaded first, and nobody is cut off."""
     with running(serve("big"), serve("other")) as there, running(boxes(there)) as here:
@@ -197,7 +208,10 @@ async def test_a_box_that_sleeps_is_woken_by_a_packet_and_one_that_does_not_wake
         assert (box_of(here)["state"], here.serve("big")["step"]) == ("waking", "waits for box2 to wake")
         assert "box_waking" in kinds(here)
         await asyncio.to_thread(there.start)
-        assert (await asked).status == 200
+        woken = await asked
+        assert woken.status == 200
+        explained = await asyncio.to_thread(here.run, "explain", str(woken.header("x-request-id")))
+        assert "the machine of big woke up" in explained.stdout
         assert (box_of(here)["state"], here.serve("big")["step"]) == ("awake", None)
         there.signal(signal.SIGTERM)
         there.exit_code()
