@@ -239,9 +239,7 @@ def _start(installation: Installation, serve: Serve | None) -> tuple[list[str], 
     if (place := serve.job_place) is not None:
         return _submits(serve, place)
     if (there := serve.box_place) is not None:
-        return [
-            f"ask box '{there.box}' to load serve '{there.serve}' in its slot '{there.slot}', by its rules"
-        ], None
+        return [f"ask box '{there.box}' to load serve '{there.serve}' in its slot '{there.slot}', by its rules"], None
     command = command_line(_as_started(installation, serve))
     return [f"start: {command}"], command
 
