@@ -143,7 +143,8 @@ class DevicesPart(ServerPart):
 
 def uses_devices(serve: Serve) -> bool:
     """Whether it computes on devices of this machine, as far as that is known. May look for its program."""
-    return serve.driver not in (Driver.EXTERNAL, Driver.RAY) and not engine_of(serve.engine).on_processors(serve)
+    is_elsewhere = serve.driver in (Driver.EXTERNAL, Driver.RAY, Driver.BOX)
+    return not is_elsewhere and not engine_of(serve.engine).on_processors(serve)
 
 
 def _place(serve: Serve) -> str:

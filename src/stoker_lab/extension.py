@@ -16,6 +16,7 @@ EXTENSION = Extension(
     offers=(
         Offer("comparison", "stoker_lab.comparison.runs:comparison_document"),
         Offer("decisions-trace", "stoker_lab.commands.decisions_trace:print_trace"),
+        Offer("measured-now", "stoker_lab.lock:measured_now"),
         Offer("short-preflight", "stoker_lab.commands.short_preflight:short_preflight"),
     ),
 )

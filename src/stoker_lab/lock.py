@@ -43,6 +43,17 @@ def hold_measurement_lock(state: Path, place: str, what: str) -> Iterator[None]:
         os.close(handle)
 
 
+def measured_now(state: Path) -> str:
+    """What is measured now on the machine, for people; empty: nothing."""
+    for path in (state / "measuring").glob("*.lock"):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return f"'{path.stem}' is being measured"
+    return ""
+
+
 def _taken(place: str, content: bytes) -> StokerError:
     pid, what, since = [*content.decode("utf-8", "replace").split("\n"), "", "", ""][:3]
     if pid.isdigit():

@@ -23,6 +23,7 @@ EXTENSION = Extension(
         Command("install", "stoker_setup.commands.install:app", "Install Stoker as a service of this machine."),
     ),
     offers=(
+        Offer("fetched-now", "stoker_setup.vault:fetched_now"),
         Offer("self-check", "stoker_setup.commands.self_check:self_check"),
         Offer("serve-problems", "stoker_setup.commands.doctor_checks:serve_problems"),
     ),

@@ -51,7 +51,7 @@ class StagingArea:
         key = quote(name, safe="")
         self.path = self.root / key
         self._note = self.root / f"{key}.json"
-        self._lock = self.root / f"{key}.lock"
+        self.lock = self.root / f"{key}.lock"
 
     @property
     def size(self) -> int:
@@ -92,12 +92,12 @@ class StagingArea:
         try:
             yield
         finally:
-            self._lock.unlink(missing_ok=True)
+            self.lock.unlink(missing_ok=True)
             os.close(handle)
 
     def _take(self) -> int:
         while True:
-            handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -109,7 +109,7 @@ class StagingArea:
                     code="being_staged",
                 ) from None
             with contextlib.suppress(FileNotFoundError):
-                if os.fstat(handle).st_ino == self._lock.stat().st_ino:
+                if os.fstat(handle).st_ino == self.lock.stat().st_ino:
                     os.ftruncate(handle, 0)
                     os.write(handle, f"{os.getpid()}\n".encode())
                     return handle
@@ -280,3 +280,14 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except OSError:
         return 0
+
+
+def fetched_now(vault: Path) -> str:
+    """What a command brings into the vault now, for people; empty: nothing."""
+    for area in staging_areas(vault):
+        with contextlib.suppress(OSError), area.lock.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return f"vault:{area.name} is being fetched"
+    return ""

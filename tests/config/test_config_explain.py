@@ -274,7 +274,7 @@ class TestShow:
             assert getattr(again, field.name) == getattr(full, field.name), field.name
 
     def test_the_text_and_the_table_are_the_same(self, full: Settings) -> None:
-        empty: dict[str, object] = {"orchestrator": {}, "edge": {}, "tools": {}}
+        empty: dict[str, object] = {"orchestrator": {}, "edge": {}, "tools": {}, "boxes": {}}
         assert {**tomllib.loads(to_toml(full)), **empty} == show(full)
         assert json.loads(json.dumps(show(full))) == show(full)
 
@@ -310,12 +310,12 @@ class TestShow:
             Serve: {
                 "alias_patterns", "directory", "die_with_parent", "asks_dialects", "from_tier", "is_served_name_public",
                 "auto_context", "context_problem", "device_problem",
-                "before_mask", "replica_of", "job_place", "min_replicas",
+                "before_mask", "replica_of", "job_place", "box_place", "min_replicas",
             },
             KeySettings: set(),
             ListenSettings: set(),
             Paths: set(),
-            Slot: {"name"},
+            Slot: {"name", "box"},
             RouterSettings: {"tiers", "aliases"},
         }  # fmt: skip
         for record, others in follow.items():

@@ -113,7 +113,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[slots.g]\ndevices = [0, '0']", "2: key 'slots.g.devices': names a device twice"),
         ("[slots.g]\ndevices = [true]", "2: key 'slots.g.devices': contains something that is not a device"),
         # keys that are somewhere else, or later
-        ("port = 1", "1: key 'port': unknown key; known here: alias, app, capture, clusters, compat, "),
+        ("port = 1", "1: key 'port': unknown key; known here: alias, app, boxes, capture, clusters, compat, "),
         ("[warm]\nmemory = 'all'", "2: key 'warm.memory': 'all' is not a size"),
         ("[media]\nhosts = ['https://a']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
         ("[media]\nhosts = ['a.*']", "2: key 'media.hosts[#1]': is not a host name; write one like"),

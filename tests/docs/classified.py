@@ -22,7 +22,9 @@ PAUSED = (
     "tests/scenarios/test_pausing.py::"
     "test_a_model_is_away_while_a_program_runs_or_an_operator_wants_it_and_others_answer"
 )
+IN_A_BOX = "tests/boxes/scenarios/test_boxes.py::test_a_serve_is_loaded_there_used_from_here_and_let_go"
 ELSEWHERE = {
+    "stoker slot list": IN_A_BOX,
     'stoker pause gpu0 --reason "rendering"': PAUSED,
     "stoker resume gpu0": PAUSED,
     "scripts/release bump 0.2.0": "tests/release/test_changelog.py::"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from stoker.domain.access import Settings
 from stoker.domain.cluster import Cluster, on_cluster
-from stoker.domain.serve import Serve, Slot, replica_name, replicas_of, slots_of
+from stoker.domain.serve import Serve, Slot, in_box, replica_name, replicas_of, slots_of
 from stoker.engines.masks import MachineCards, masked, uses_vulkan
 from stoker.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
@@ -112,6 +112,8 @@ def _in_slot(
     that is used (`local`).
     """
     slot = settings.slot(plain.slot)
+    if slot is not None and slot.box:
+        return in_box(plain, slot)
     if slot is not None and slot.cluster is not None:
         parts = [settings.slot(name) for name in slots_of(slot.name)]
         return on_cluster(plain, [part for part in parts if part is not None], clusters[slot.cluster])

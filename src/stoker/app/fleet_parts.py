@@ -59,6 +59,7 @@ def build_fleet(
             notify,
             edges=edges,
             cluster_of=context.active.cluster,
+            table=lambda name: context.active.settings.extensions.get(name),
         ),
         warm,
         settings.conversations,

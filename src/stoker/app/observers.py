@@ -13,6 +13,7 @@ from stoker.app.parts import ProgramParts
 from stoker.domain.events import (
     AliasMoved,
     Event,
+    ExtensionEvent,
     MemoryMeasured,
     OperatorActed,
     PredictionsChanged,
@@ -81,7 +82,7 @@ class Observer:
                 self._fleet.conductor.set_measured_size(serve, size)
             case OperatorActed(serve):
                 self._watchdog.forget(serve)
-            case ServeIdentified() | PromotionWatchEnded():
+            case ServeIdentified() | PromotionWatchEnded() | ExtensionEvent():
                 pass  # for extensions
             case PredictionsChanged():
                 self._fleet.supervisor.end_sleepers(self._fleet.warm.on_predictions_changed())

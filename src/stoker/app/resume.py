@@ -44,14 +44,15 @@ def to_resume(
 ) -> list[tuple[str, str]]:
     """Places and the serves to start in them.
 
-    Left out: slots in which something runs or an interrupted swap is `recovering`, serves that moved or are gone, and
-    those that take several slots, if another serve was in one of them last.
+    Left out: slots of boxes (which need not be woken), slots in which something runs or an interrupted swap is
+    `recovering`, serves that moved or are gone, and those that take several slots, if another serve was in one of them
+    last.
     """
     found: list[tuple[str, str]] = []
     for slot, name in last.items():
         here = slots[slot].serves if slot in slots else []
         state = next((one for one in here if one.name == name), None)
-        if state is None or any(name == serve for _, serve in found):
+        if state is None or state.slot_state.slot.box or any(name == serve for _, serve in found):
             continue
         places = [slot_state.slot.name for slot_state in state.slot_states]
         is_free = all(one.phase is ServePhase.STOPPED for slot_state in state.slot_states for one in slot_state.serves)

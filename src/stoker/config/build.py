@@ -23,7 +23,7 @@ from stoker.config.tables.router import build_router
 from stoker.domain.access import ListenSettings, Paths, Settings
 from stoker.domain.definition import Change, changed, no_problem, read
 from stoker.domain.definition import KeyPath as KeyPath
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import SPOKEN, Dialect
 from stoker.domain.gate import PRODUCTION, Gate
 from stoker.domain.key import make_key
 from stoker.domain.kinds import FILE, Form
@@ -38,6 +38,7 @@ from stoker.domain.serve import (
     Slot,
     SwapPolicy,
     Tuning,
+    box_slots,
 )
 from stoker.engines.record import Weights
 from stoker.engines.registry import engine_of
@@ -139,7 +140,10 @@ def build(
     return Settings(
         front_door=_front_door(file),
         paths=paths,
-        slots=tuple(_slot(doc, slot) for slot in file.slots.values()),
+        slots=(
+            *(_slot(doc, slot) for slot in file.slots.values()),
+            *(_box_slot(doc, slot) for slot in box_slots(serves)),
+        ),
         serves=serves,
         source=str(source),
         warm=file.warm,
@@ -186,6 +190,11 @@ def _slot(doc: ConfigDocument, slot: Slot) -> Slot:
     return replace(slot, swap=read(SwapPolicy, swap, path, no_problem))
 
 
+def _box_slot(doc: ConfigDocument, slot: Slot) -> Slot:
+    """That of another Stoker. How long requests wait for it is as in `[swap]`."""
+    return replace(slot, swap=read(SwapPolicy, doc.raw.get("swap", {}), ("swap",), no_problem))
+
+
 def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     """Weights become an absolute path; other models stay as written."""
     text = entry.table.model
@@ -228,7 +237,9 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, directory: Path, vault: Path,
     """The table with what follows from its keys, and from those that are left out."""
     table, given = entry.table, entry.given
     values: dict[str, Any] = {one.name: getattr(table, one.name) for one in fields(Serve)}
-    dialects = table.dialects if "dialects" in given else engine_of(entry.engine).dialects
+    dialects = (
+        table.dialects if "dialects" in given else SPOKEN if entry.is_in_boxes else engine_of(entry.engine).dialects
+    )
     aliases = dict.fromkeys(table.aliases)
     unit = table.unit or f"stoker-serve-{entry.name}.service"
     model = _model(entry, directory, vault)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stoker.config.rules.clusters import CLUSTER_SLOT_IGNORES
+from stoker.config.rules.serves import unused_in_boxes
 from stoker.config.secret_words import is_secret_variable, secret_words
 from stoker.config.sections import SHIPPED_BY_NAME, extension_sections, sections_of
 from stoker.config.tables.file import File
@@ -29,7 +30,7 @@ def show(settings: Settings) -> dict[str, object]:
     shown = {
         "front_door": table(settings.front_door),
         "paths": table(settings.paths),
-        "slots": {slot.name: _slot(slot) for slot in settings.slots},
+        "slots": {slot.name: _slot(slot) for slot in settings.slots if not slot.box},
         "serve": [_serve(serve) for serve in settings.serves if not serve.from_tier],
         "warm": table(settings.warm),
         "watchdog": table(settings.watchdog),
@@ -46,6 +47,8 @@ def show(settings: Settings) -> dict[str, object]:
         "router": None if router is None else table(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
     }
+    boxes = [slot for slot in settings.slots if slot.box]
+    shown |= {"swap": table(boxes[0].swap)} if boxes else {}  # the slots of this machine say theirs
     none: dict[str, object] = {name: {} for name in SHIPPED_BY_NAME if name not in settings.unread}
     brought = {name: found.kind.show(value) for name, found, value in sections_of(settings)}
     return _given(shown | none | brought)
@@ -94,7 +97,9 @@ def _serve(serve: Serve) -> dict[str, Any]:
         extra_args=_hide(serve.extra_args),
     )
     hidden: tuple[str, ...] = ()
-    if serve.driver is Driver.EXTERNAL:
+    if serve.places_are_boxes:
+        hidden = unused_in_boxes()
+    elif serve.driver is Driver.EXTERNAL:
         hidden = unused_keys("base_url")
     elif serve.driver is Driver.COMPOSE:
         hidden = unused_keys("container")

@@ -15,7 +15,7 @@ from stoker.config.document import ConfigDocument
 from stoker.config.local_address import is_local
 from stoker.config.tables.file import File
 from stoker.domain.definition import KeyPath, no_problem, read
-from stoker.domain.serve import AlsoServed, Driver, ServeRow, Translation
+from stoker.domain.serve import AlsoServed, Driver, ServeRow, Translation, are_in_boxes
 from stoker.engines.registry import DEFAULT, GENERIC, engine_of
 
 _OWN = frozenset(("name", "served_name", "aliases", "variant", "extends", "abstract"))
@@ -65,6 +65,11 @@ class ServeEntry:
         return self.driver is Driver.EXTERNAL
 
     @property
+    def is_in_boxes(self) -> bool:
+        """Whether all its places are slots of other Stokers, so that nothing of it is started here."""
+        return are_in_boxes(self.table.slot, self.table.slots) and not self.is_external
+
+    @property
     def has_several_places(self) -> bool:
         return len(self.table.slots) > 1
 
@@ -72,7 +77,8 @@ class ServeEntry:
     def engine(self) -> str:
         if "engine" in self.given:
             return self.table.engine
-        return (GENERIC if self.driver in (Driver.EXTERNAL, Driver.COMPOSE) else DEFAULT).name
+        is_generic = self.driver in (Driver.EXTERNAL, Driver.COMPOSE) or self.is_in_boxes
+        return (GENERIC if is_generic else DEFAULT).name
 
     @property
     def served_name(self) -> str:

@@ -21,14 +21,16 @@ from stoker.domain.serve import SECRET, Secret
 from stoker.extensions import FAILURES, load, usable_extensions
 
 SHIPPED = {
+    "boxes": "boxes",
     "edge": "edge",
+    "idle_suspend": "boxes",
     "orchestrator": "orchestrator",
     "telemetry": "otel",
     "tool_loop": "tools",
     "tools": "tools",
 }
 """The tables of extensions that come with Stoker, and the extension that reads each."""
-SHIPPED_BY_NAME = ("orchestrator", "edge", "tools")
+SHIPPED_BY_NAME = ("orchestrator", "edge", "tools", "boxes")
 """Those of them that are several tables, `[TABLE.NAME]`: shown as `{}` where the file has none."""
 
 

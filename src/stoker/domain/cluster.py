@@ -28,7 +28,7 @@ def on_cluster(serve: Serve, slots: Iterable[Slot], cluster: Cluster) -> Serve:
 
 
 def runs_here(serve: Serve, slots: Iterable[Slot]) -> bool:
-    """Whether a serve that Stoker starts may run on this machine: not all its slots are in clusters."""
-    remote = {slot.name for slot in slots if slot.cluster is not None}
+    """Whether a serve that Stoker starts may run on this machine: not all its slots are in clusters or boxes."""
+    remote = {slot.name for slot in slots if not slot.is_here}
     named = serve.slots or (serve.slot or "",)
     return not remote.issuperset(name for one in named for name in slots_of(one))

@@ -168,6 +168,14 @@ class StartFailed(StokerError):
         self.remedy = remedy
 
 
+def forwarded_twice(name: str) -> StokerError:
+    text = (
+        f"serve '{name}' is only elsewhere for this Stoker too, and a request that another Stoker forwarded is not "
+        "forwarded again: remove one `also` or slot of a box, or give the serve a place here"
+    )
+    return ClientError(text, code="forwarded_twice", status=508)
+
+
 def did_not_start(name: str) -> str:
     """How the message about a failed start begins, where the reason is known."""
     return f"serve '{name}' did not start: "

@@ -156,6 +156,14 @@ class PromotionWatchEnded:
     rolled_back: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ExtensionEvent:
+    """What the driver of an extension tells that extension's part of the server."""
+
+    extension: str
+    value: object
+
+
 Event = (
     SwapEnded
     | ServeAdopted
@@ -173,6 +181,7 @@ Event = (
     | AliasMoved
     | RollbackNotSaved
     | PromotionWatchEnded
+    | ExtensionEvent
 )
 Notify = Callable[[Event], None]
 

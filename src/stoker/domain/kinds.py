@@ -210,8 +210,8 @@ def name(value: object) -> str:
 
 
 def place(value: object) -> str:
-    """A slot, or several that a serve takes at the same time: `gpu0+gpu1`."""
-    return "+".join(name(part.strip()) for part in text_of(value).split("+"))
+    """A slot, or several that a serve takes at the same time: `gpu0+gpu1`. `box2:gpu0` is a slot of another Stoker."""
+    return "+".join(":".join(map(name, part.strip().split(":", 1))) for part in text_of(value).split("+"))
 
 
 def served_name(value: object) -> str:

@@ -31,7 +31,7 @@ class Target:
     address: str = ""
     """IP address to connect to; `host` stays the name that is asked for, in TLS and in `Host`. Empty: look it up."""
     is_replica_elsewhere: bool = False
-    """It is an `also` of a serve: maybe another Stoker, which must not forward the request again."""
+    """It is an `also` of a serve, or in a slot of a box: another Stoker, which must not forward the request again."""
     ca_file: str = ""
     """File with the certificates to trust; empty: those of this machine."""
 

@@ -63,6 +63,9 @@ class Fleet(Protocol):
     def load_percent(self, name: str) -> int | None:
         """How much of a starting serve is loaded, as its engine prints it; None: it does not say. Microseconds."""
 
+    def start_step(self, name: str) -> str:
+        """What a start waits for, where its driver says so, in words after the serve's name; else empty."""
+
     async def full_check(
         self, serve: Serve, victims: tuple[str, ...] = (), checked: QuickCheck | None = None
     ) -> list[str]:

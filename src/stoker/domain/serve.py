@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any
@@ -71,11 +71,16 @@ class Driver(StrEnum):
     SYSTEMD = "systemd"
     RAY = "ray"
     """A job of a Ray cluster: what a process serve becomes in a slot with a cluster."""
+    BOX = "box"
+    """A serve of another Stoker: what it becomes in a slot of a box."""
     EXTERNAL = "external"
 
 
 DRIVERS = (Driver.PROCESS, Driver.COMPOSE, Driver.SYSTEMD, Driver.EXTERNAL)
-IMPLIED_DRIVERS = {"ray": "give the serve a slot with a `cluster`: a process serve runs there as a job"}
+IMPLIED_DRIVERS = {
+    "ray": "give the serve a slot with a `cluster`: a process serve runs there as a job",
+    "box": 'give the serve a slot of a box: `slot = "box2:gpu0"`',
+}
 """Drivers that the file does not name, and what to do instead."""
 DriverWord = Annotated[Driver, words(DRIVERS, Driver, IMPLIED_DRIVERS)]
 
@@ -569,6 +574,13 @@ class Slot:
         SomeDuration, setting("Time for which no such program may need the devices before what was loaded comes back.")
     ] = 10.0
     swap: Annotated[SwapPolicy, setting("Any key of `[swap]`, for this slot only: `[slots.NAME.swap]`.")] = SwapPolicy()
+    box: str = ""
+    """The box whose Stoker has this slot, and decides what is loaded there; empty: it is not another Stoker's."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its devices are those of this machine."""
+        return self.cluster is None and not self.box
 
     def allows(self, names: Collection[str]) -> bool:
         """Whether `together` permits these serves to be loaded at the same time. Says nothing about memory."""
@@ -581,7 +593,11 @@ class Slot:
 
     def can_hold(self, names: Collection[str]) -> bool:
         """Whether these serves may be loaded at the same time, if their sizes permit it."""
-        return len(names) < 2 or ((self.memory is not None or bool(self.together)) and self.allows(names))
+        return (
+            len(names) < 2
+            or bool(self.box)
+            or ((self.memory is not None or bool(self.together)) and self.allows(names))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -602,6 +618,18 @@ class JobPlace:
     def ranks(self) -> tuple[JobPlace, ...]:
         """The place of each rank."""
         return (replace(self, others=()), *self.others)
+
+
+@dataclass(frozen=True, slots=True)
+class BoxPlace:
+    """A slot of another Stoker, and the serve there that this one loads."""
+
+    box: str
+    """Its `[boxes.NAME]`."""
+    slot: str
+    """What that Stoker calls the slot."""
+    serve: str
+    """What that Stoker calls the serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -655,8 +683,8 @@ class Serve:
     slot: Annotated[
         Place | None,
         setting(
-            'The slot that it shares with other serves; `"gpu0+gpu1"`: it takes both at the same time. Left out: it '
-            "shares with none, and needs no swap.",
+            'The slot that it shares with other serves; `"gpu0+gpu1"`: it takes both at the same time; `"box2:gpu0"`: '
+            "slot `gpu0` of the Stoker of `[boxes.box2]`. Left out: it shares with none, and needs no swap.",
             unused_with=("base_url",),
         ),
     ] = None
@@ -1044,10 +1072,17 @@ class Serve:
     """Whether the engine ends with Stoker, even if Stoker is killed. Only for the demo's engines."""
     job_place: JobPlace | None = None
     """Driver `ray`: where its job runs."""
+    box_place: BoxPlace | None = None
+    """Driver `box`: where it is, and what it is called there."""
     from_tier: bool = False
     """The serve was made from a cloud tier."""
     is_served_name_public: bool = True
     """Whether clients may ask for it by its served name, because that means nothing else."""
+
+    @property
+    def places_are_boxes(self) -> bool:
+        """Whether nothing of it is started here: all its places are slots of boxes."""
+        return are_in_boxes(self.slot, self.slots)
 
     @property
     def working_directory(self) -> str:
@@ -1172,6 +1207,36 @@ def slots_of(slot: str) -> tuple[str, ...]:
     return tuple(slot.split("+"))
 
 
+def box_of(slot: str) -> str:
+    """The box whose slot this is (`box2:gpu0`); empty: it is a slot of this configuration."""
+    return slot.partition(":")[0] if ":" in slot else ""
+
+
+def are_in_boxes(slot: str | None, slots: Iterable[str]) -> bool:
+    """Whether a serve with these `slot` and `slots` has its places in boxes alone."""
+    places = [place for place in (slot, *slots) if place]
+    return bool(places) and all(map(box_of, places))
+
+
+def box_slots(serves: Iterable[Serve]) -> tuple[Slot, ...]:
+    """The slots of boxes that these serves name: no table of the file describes them."""
+    places = (place for serve in serves for place in (serve.slots or (serve.slot or "",)))
+    names = dict.fromkeys(name for place in places for name in slots_of(place))
+    return tuple(Slot(name, box=box) for name in names if (box := box_of(name)))
+
+
+def in_box(serve: Serve, slot: Slot) -> Serve:
+    """The serve, or a replica of it, as it runs in a slot of a box. All that is asked of it is what that Stoker says of
+    it; its model and how it is started are in the configuration there.
+    """
+    there = serve.replica_of or serve.served_name or serve.name
+    kept = ("replicas", "min_replicas", "idle_unload", "stop_grace")
+    return replace(
+        serve, **_unset(*_here_only(), "key", "key_header", "also", kept=kept), engine="openai", driver=Driver.BOX,
+        served_name=there, slot=slot.name, health="/healthz", box_place=BoxPlace(slot.box, slot.name.partition(":")[2], there),
+    )  # fmt: skip
+
+
 def share_slot(one: str | None, other: str | None) -> bool:
     """Whether two serves have a slot in common, by their `slot`."""
     return one is not None and other is not None and not set(slots_of(one)).isdisjoint(slots_of(other))
@@ -1227,15 +1292,25 @@ def replicas_of(serve: Serve) -> tuple[Serve, ...]:
 
 def _elsewhere(own: Serve, name: str, there: AlsoServed) -> Serve:
     """The replica at an endpoint. What it shows in `/v1/models` is all that is asked of it."""
-    here_only = {"identity", "probe", "canary", "tuning", *_FACTS_HERE}
-    here_only |= {key.field for key in keys_of(Serve).values() if "base_url" in key.unused_with} - {"replicas"}
     return replace(
-        own, **{one.name: _default_of(one) for one in fields(Serve) if one.name in here_only}, health=None,
-        name=replica_name(name, there.name), engine="openai", served_name=there.model or own.served_name,
-        driver=Driver.EXTERNAL, base_url=there.base_url, key=there.key, key_header=there.key_header,
-        max_active=there.max_active or own.max_active, translation=replace(own.translation, cloud=there.is_cloud),
+        own, **_unset(*_here_only(), kept=("replicas",)), name=replica_name(name, there.name), engine="openai",
+        served_name=there.model or own.served_name, driver=Driver.EXTERNAL, base_url=there.base_url, key=there.key,
+        key_header=there.key_header, health=None, max_active=there.max_active or own.max_active,
+        translation=replace(own.translation, cloud=there.is_cloud),
     )  # fmt: skip
 
 
-def _default_of(one: Field[Any]) -> Any:
-    return one.default if one.default_factory is MISSING else one.default_factory()
+@cache
+def _here_only() -> frozenset[str]:
+    """The fields that mean nothing for a replica on another machine."""
+    unused = (key.field for key in keys_of(Serve).values() if "base_url" in key.unused_with)
+    return frozenset((*unused, *_FACTS_HERE, "tuning", "identity", "probe", "canary"))
+
+
+def _unset(*names: str, kept: Collection[str]) -> dict[str, Any]:
+    """The defaults of these fields of a Serve, without those that are `kept`."""
+    return {
+        one.name: one.default if one.default_factory is MISSING else one.default_factory()
+        for one in fields(Serve)
+        if one.name in names and one.name not in kept
+    }

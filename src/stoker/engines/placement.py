@@ -9,7 +9,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.engines.registry import ENGINES, engine_of
 
 _FOLDER = ".cache"
-_ELSEWHERE = (Driver.EXTERNAL, Driver.COMPOSE, Driver.RAY)
+_ELSEWHERE = (Driver.EXTERNAL, Driver.COMPOSE, Driver.RAY, Driver.BOX)
 """Drivers with a file system of their own, whose environment Stoker does not set."""
 
 

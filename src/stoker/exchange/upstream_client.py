@@ -23,11 +23,11 @@ from stoker.domain.answer import Event
 from stoker.domain.conversation import ConversationSequences
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
-from stoker.domain.errors import ClientError, StokerError, UnsupportedInput
+from stoker.domain.errors import ClientError, StokerError, UnsupportedInput, forwarded_twice
 from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, box_of
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.counting import EDITS, TokenCounter
 from stoker.exchange.first_byte import FirstByteWatch, IsWorking, never_working
@@ -337,7 +337,12 @@ class UpstreamClient:
         """An Ollama client wants a model loaded or unloaded. Stoker loads it, but decides itself what is unloaded."""
         unloads = await context.process(wants_unload, body)
         if not unloads:
-            context.lease_now(self.leases, serve.name, takes_place=False) or await context.wait_for_lease()
+            wish = NO_WISH
+            if serve.has_replicas:
+                wish = await self.replica_wish(context, serve, request, wish)
+            elif FORWARDED in context.exchange.headers and box_of(serve.slot or ""):
+                raise forwarded_twice(serve.name)
+            context.lease_now(self.leases, serve.name, False, wish) or await context.wait_for_lease()
         generate = request.client.dialect is Dialect.OLLAMA_GENERATE
         if request.client.dialect is Dialect.OLLAMA_EMBED:
             answer = empty_answer(request.fields.model, request.client.path)

@@ -197,6 +197,8 @@ def _request_bytes(
         lines += [f"X-Api-Key: {target.key}", "Anthropic-Version: 2023-06-01"]
     elif target.key is not None:
         lines.append(f"Authorization: Bearer {target.key}")
+    if target.is_replica_elsewhere:
+        lines.append("X-Stoker-Forwarded: 1")
     if payload is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body

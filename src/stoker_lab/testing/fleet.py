@@ -35,6 +35,7 @@ class FakeFleet:
         self.reading: dict[str, asyncio.Event] = {}
         """Serves whose files take until the event is set to be read."""
         self.percents: dict[str, int] = {}
+        self.steps: dict[str, str] = {}
         """How much of a starting serve is loaded."""
         self.full_check_problems: dict[str, list[str]] = {}
         """The problems that the full check finds."""
@@ -71,6 +72,9 @@ class FakeFleet:
 
     def load_percent(self, name: str) -> int | None:
         return self.percents.get(name)
+
+    def start_step(self, name: str) -> str:
+        return self.steps.get(name, "")
 
     async def full_check(
         self, serve: Serve, victims: tuple[str, ...] = (), checked: QuickCheck | None = None

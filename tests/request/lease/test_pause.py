@@ -166,3 +166,20 @@ def test_a_slot_of_a_cluster_is_not_of_this_machine() -> None:
     scheduler = Scheduler([far, Slot("gpu0")], [serve("a", slot="far"), serve("b", slot="gpu0")])
     scheduler.restore_pauses({}, "the machine sleeps")
     assert [state.is_paused for state in scheduler.serves.values()] == [False, True]
+
+
+def test_before_the_machine_sleeps_requests_wait_for_the_end_of_the_pause_and_are_answered_then() -> None:
+    stage = Stage(serve("a"))
+    stage.load("a")
+    stage.pause(cause=PauseCause.SUSPEND, reason="the machine is going to sleep")
+    stage.ready()
+    assert stage.phase("a") == "stopped"
+    waits = stage.request("a")
+    assert waits not in stage.refused
+    stage.pause(cause=PauseCause.PROGRAM, reason="comfyui needs its devices")
+    assert "comfyui" in stage.refused[waits].message
+    stage.resume(cause=PauseCause.PROGRAM)
+    again = stage.request("a")
+    stage.resume(cause=PauseCause.SUSPEND)
+    stage.ready()
+    assert again in stage.granted

@@ -279,11 +279,12 @@ class Stories(RuleBasedStateMachine):
         assert queued == set(self.waiting)
 
     @invariant()
-    def in_a_paused_slot_nothing_is_ready_and_no_request_waits(self) -> None:
-        if self.scheduler.slots["gpu"].pauses:
+    def in_a_paused_slot_nothing_is_ready_and_no_request_waits_but_for_the_end_of_a_sleep(self) -> None:
+        pauses = self.scheduler.slots["gpu"].pauses
+        if pauses:
             for state in self.scheduler.serves.values():
                 assert state.phase is not ServePhase.READY
-                assert not state.queue
+                assert not state.queue or pauses.keys() == {PauseCause.SUSPEND}
 
     @invariant()
     def nobody_ready_has_a_free_place_and_a_waiter(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
@@ -108,3 +109,13 @@ def test_a_serve_can_neither_send_the_client_elsewhere_nor_speak_as_stoker() -> 
     error = faults.from_status(302, given)
     assert error is not None
     assert (error.status, error.code) == (502, "upstream_redirect")
+
+
+def test_what_another_stoker_forwarded_is_not_forwarded_again() -> None:
+    elsewhere, here = Target("box2", 8000, served_name="big", is_replica_elsewhere=True), Target("127.0.0.1", 8000)
+    assert b"\r\nx-stoker-forwarded: 1\r\n" in request_head(b"POST", "/v1/x", elsewhere, [], 0, True)
+    came = [(b"x-stoker-forwarded", b"1")]
+    with pytest.raises(ClientError) as refused:
+        request_head(b"POST", "/v1/x", elsewhere, came, 0, True)
+    assert (refused.value.status, refused.value.code) == (508, "forwarded_twice")
+    assert b"forwarded" not in request_head(b"POST", "/v1/x", here, came, 0, True)

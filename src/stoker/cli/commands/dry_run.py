@@ -238,6 +238,8 @@ def _start(installation: Installation, serve: Serve | None) -> tuple[list[str], 
         return [f"run: {command}"], command
     if (place := serve.job_place) is not None:
         return _submits(serve, place)
+    if (there := serve.box_place) is not None:
+        return [f"ask box '{there.box}' to load serve '{there.serve}' in its slot '{there.slot}', by its rules"], None
     command = command_line(_as_started(installation, serve))
     return [f"start: {command}"], command
 
@@ -291,6 +293,8 @@ def _check(installation: Installation, serve: Serve, victims: list[ServeStatus])
     if (place := serve.job_place) is not None:
         gpus = " and ".join(_gpus(one) for one in place.ranks())
         return f"check whether it can start{before}: cluster '{place.cluster}' and its token, {gpus}"
+    if (there := serve.box_place) is not None:
+        return f"ask box '{there.box}' for serve '{there.serve}' in its slot '{there.slot}'; wake it if it sleeps"
     looked = ["its command", "its weights"] if serve.model else ["its command"]
     looked += ["their sha256"] if serve.sha256 else []
     looked += ["what it `requires`"] if serve.requires != type(serve.requires)() else []

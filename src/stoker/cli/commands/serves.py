@@ -59,6 +59,8 @@ def status(
         elif serve.last_error:
             again = f" (next attempt in {figures.seconds(serve.backoff)})" if serve.backoff else ""
             terminal.say(f"\n{serve.name}, last failure{again}: {serve.last_error}")
+        if serve.step:
+            terminal.say(f"\n{serve.name} {serve.step}")
         if serve.watchdog and serve.watchdog.health == "sick":
             terminal.say(f"\n{serve.name} is sick: {serve.watchdog.details(False)}")
     for reason in dict.fromkeys(serve.paused for serve in serves if serve.paused):

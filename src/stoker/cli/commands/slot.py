@@ -12,7 +12,7 @@ from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import find_installation, find_running
 
 if TYPE_CHECKING:
-    from stoker.cli.console.answers import ServeStatus, SlotStatus
+    from stoker.cli.console.answers import BoxStatus, ServeStatus, SlotStatus
 
 app = typer.Typer(cls=CommandsWithHints, help="Slots: devices, and the serves that share them.", no_args_is_help=True)
 options.accept_config(app)
@@ -43,6 +43,8 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
         columns["YIELDS TO"] = [_yields_to(slot) for slot in status.slots]
     terminal.table(tuple(columns), list(zip(*columns.values(), strict=True)))
     _say_pauses(status.slots, options.same_place(config, state))
+    for box in status.boxes:
+        terminal.say(f"\n{_box(box)}")
     serves = sorted((one for one in status.serves if one.slot is not None), key=lambda one: one.slot or "")
     if serves:
         terminal.say()
@@ -65,8 +67,22 @@ def _profile(serve: ServeStatus) -> tuple[str, ...]:
     )
 
 
+def _box(box: BoxStatus) -> str:
+    """`box box2 at http://box2:8000: awake, Stoker 0.1.0; loaded there: gpu0 big, other`."""
+    words = [box.state, *([f"Stoker {box.version}"] if box.version else [])]
+    if box.state == "unknown":
+        words = ["not asked yet"]
+    text = f"box {box.name} at {box.url}: {', '.join(words)}"
+    if box.problem:
+        return f"{text}: {box.problem}"
+    loaded = [f"{slot} {', '.join(names)}" for slot, names in box.slots.items() if names]
+    return f"{text}; loaded there: {'; '.join(loaded)}" if loaded else text
+
+
 def _devices(slot: SlotStatus) -> str:
-    """`0, 1` of this machine, or `lab: 2 GPUs, box=alpha` in a cluster."""
+    """`0, 1` of this machine, or `lab: 2 GPUs, box=alpha` in a cluster, or `box2's`."""
+    if slot.box is not None:
+        return f"{slot.box}'s"
     if slot.cluster is None:
         return ", ".join(slot.devices) or "-"
     gpus = figures.counted(slot.gpus or 0, "GPU")
@@ -95,6 +111,8 @@ def _say_pauses(slots: list[SlotStatus], place: str) -> None:
 
 def _room(slot: SlotStatus) -> str:
     """What may be loaded at the same time: `24.0 GiB, a+c or b+c`."""
+    if slot.box is not None:
+        return f"as {slot.box} decides"
     sets = " or ".join("+".join(group) for group in slot.together)
     size = figures.size(slot.memory) if slot.memory is not None else ""
     return ", ".join(filter(None, (size, sets))) or "one at a time"

@@ -51,6 +51,8 @@ class SlotStatus(msgspec.Struct, frozen=True):
     devices: list[str] = []
     cluster: str | None = None
     """The cluster of which it is a share; None: it is on this machine."""
+    box: str | None = None
+    """The box whose Stoker has it; None: it is no other Stoker's."""
     gpus: int | None = None
     node: dict[str, str] = {}
     """Labels of its node in the cluster; empty: any node."""
@@ -73,6 +75,19 @@ class SlotStatus(msgspec.Struct, frozen=True):
     waiting: int = 0
     memory_used: int | None = None
     """Bytes that its residents hold, measured or declared; None: unknown."""
+
+
+class BoxStatus(msgspec.Struct, frozen=True):
+    """Another machine with a Stoker, as it was seen last."""
+
+    name: str
+    url: str | None = None
+    state: str = "unknown"
+    """`unknown` (nothing was asked yet), `awake`, `waking`, `unreachable`, `refuses`."""
+    problem: str | None = None
+    version: str | None = None
+    slots: dict[str, list[str]] = {}
+    """By slot there: what was loaded, whoever wanted it."""
 
 
 class ServeTotals(msgspec.Struct, frozen=True):
@@ -98,6 +113,8 @@ class ServeStatus(msgspec.Struct, frozen=True):
 
     name: str
     state: str
+    step: str | None = None
+    """What its start waits for, in words after its name; None: nothing special."""
     status: str = ""
     reason: str = ""
     """Why it is rejected or blocked."""
@@ -258,6 +275,7 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     routing: dict[str, Any] | None = None
     """None: there are no tiers."""
     devices: list[DeviceStatus] = []
+    boxes: list[BoxStatus] = []
     capture: dict[str, Any] | None = None
     """What is kept of what requests say; None: nothing is."""
 

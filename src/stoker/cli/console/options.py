@@ -110,8 +110,11 @@ def alias_names(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def slot_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Configured slots."""
-    return _matching(_tables(_document(context), "slots"), incomplete)
+    """Configured slots, and those of boxes that serves name."""
+    document = _document(context)
+    places = [place for one in _listed(document.get("serve")) for place in (one.get("slot"), *(one.get("slots") or ()))]
+    of_boxes = [place for place in places if isinstance(place, str) and ":" in place]
+    return _matching([*_tables(document, "slots"), *of_boxes], incomplete)
 
 
 def cluster_names(context: typer.Context, incomplete: str) -> list[str]:

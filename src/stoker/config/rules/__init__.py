@@ -5,6 +5,7 @@ keys       keys of callers, and applications
 names      one namespace for serves, their names, and tiers
 serves     what one serve needs, and what it must not have
 tls        the certificate
+boxes      slots of other Stokers
 clusters   clusters, and what a job there cannot do
 slots      ports, slots and their memory; also: the same model elsewhere
 gates      gates and aliases

@@ -9,6 +9,7 @@ from pathlib import Path
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.paths import VAULT, in_vault
+from stoker.config.rules.boxes import check_in_boxes
 from stoker.domain.definition import KeyPath
 from stoker.domain.request_parameters import RequestParameters
 from stoker.domain.serve import AUTO_LAYERS, SUSPENDED, ServeIdentity, unused_keys
@@ -21,6 +22,13 @@ OF_RANKS = ("rank", "ranks", "rendezvous_host", "rendezvous_port")
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-zA-Z_]+)\}(?!\})")
 
 
+def unused_in_boxes() -> tuple[str, ...]:
+    """Keys without effect for a serve that is only in slots of boxes."""
+    of_a_box = ("slot", "slots", "replicas", "idle_unload", "stop_grace")
+    kept_there = ("model", "key", "key_header", "health", "probe", "canary")
+    return *(key for key in unused_keys("base_url") if key not in of_a_box), *kept_there
+
+
 def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
     """Checks each serve. An abstract one need not be complete: its children are checked instead."""
     for entry in entries:
@@ -30,6 +38,8 @@ def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
             continue
         elif entry.is_external:
             _check_external(doc, entry)
+        elif entry.is_in_boxes:
+            check_in_boxes(doc, entry, unused_in_boxes())
         elif entry.driver == "compose":
             _check_container(doc, entry)
         else:

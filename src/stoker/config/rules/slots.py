@@ -8,9 +8,10 @@ from itertools import combinations
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
+from stoker.config.rules.boxes import check_box_place, check_kept_in_boxes
 from stoker.config.tables.file import File
 from stoker.domain import kinds
-from stoker.domain.serve import Slot, slots_of
+from stoker.domain.serve import Slot, box_of, slots_of
 from stoker.domain.units import show_size
 
 
@@ -100,6 +101,9 @@ def _slots_of(entry: ServeEntry) -> set[str]:
 def _check_place(doc: ConfigDocument, file: File, entry: ServeEntry, place: str, key: str) -> None:
     """Each slot of a place exists, and is named once. `gpu0+gpu1` takes both."""
     names = slots_of(place)
+    if any(map(box_of, names)):
+        check_box_place(doc, file, entry, place, key)
+        return
     for slot in dict.fromkeys(names):
         if slot not in file.slots and not doc.is_spoiled(("slots", slot)):
             hint = doc.did_you_mean(slot, file.slots) or (
@@ -123,6 +127,7 @@ def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         count = len(table.slots)
         text = f"is {table.replicas}, but `slots` has {count}; add slots, or lower it"
         doc.problem(entry.at("replicas"), text)  # 3
+    check_kept_in_boxes(doc, entry)
     if not entry.has_several_places:
         return
     if entry.driver != "process":

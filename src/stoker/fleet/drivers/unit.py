@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from stoker.domain.access import Paths
 from stoker.domain.cluster import Cluster
 from stoker.domain.errors import StokerError
+from stoker.domain.events import Notify, ignore
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.fleet.process.identity import Keys, StartRecord
@@ -116,6 +117,12 @@ class DriverContext:
     log: logging.Logger
     cluster_of: Callable[[str], Cluster | None]
     """The cluster of that name, as configured now; None: no cluster has that name."""
+    table: Callable[[str], Any] = lambda name: None
+    """A table of the configuration that an extension brought, as it is now; None: the file has none."""
+    notify: Notify = ignore
+    say_step: Callable[[str, str], None] = lambda serve, step: None
+    """What the start of a serve does now, in words after its name (`waits for box2 to wake`); empty: nothing special.
+    """
 
 
 class NotGone(StokerError):

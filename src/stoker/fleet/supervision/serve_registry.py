@@ -86,6 +86,8 @@ class FleetContext:
     """Where serves behind edges answer; None: there are none."""
     cluster_of: Callable[[str], Cluster | None] = lambda name: None
     """The cluster of that name, as configured now; None: no cluster has that name."""
+    table: Callable[[str], Any] = lambda name: None
+    """A table of the configuration that an extension brought, as it is now; None: the file has none."""
 
 
 class ServeRegistry:
@@ -111,6 +113,7 @@ class ServeRegistry:
         self._drivers: dict[Driver, UnitDriver] = dict(context.drivers)
         self._logs = LogKeeper(context.paths.log_bytes, context.log)
         self._failures: dict[str, str] = {}
+        self._steps: dict[str, str] = {}
         self._measuring: set[asyncio.Task[None]] = set()
         self._graceful_waits: set[asyncio.Task[Any]] = set()
         """Waits that `hurry` cancels."""
@@ -143,6 +146,14 @@ class ServeRegistry:
         if managed is None or managed.log is None or managed.phase is not ServePhase.STARTING:
             return None
         return load_progress.percent(managed.log, managed.log_start)
+
+    def start_step(self, name: str) -> str:
+        return self._steps.get(name, "")
+
+    def _say_step(self, name: str, step: str) -> None:
+        self._steps[name] = step
+        if not step:
+            del self._steps[name]
 
     def is_asleep(self, name: str) -> bool:
         managed = self.serves.get(name)
@@ -364,7 +375,12 @@ class ServeRegistry:
         if make is None:
             text = f"driver '{driver.value}' needs an extension that is not installed: see stoker --version -v"
             raise StartFailed(text, code="cannot_start")
-        made: UnitDriver = make(DriverContext(self._context.paths, self._keys, self._log, self._context.cluster_of))
+        context = self._context
+        made: UnitDriver = make(
+            DriverContext(
+                context.paths, self._keys, self._log, context.cluster_of, context.table, context.notify, self._say_step
+            )
+        )
         return made
 
     def ports(self) -> set[int]:

@@ -114,7 +114,7 @@ def marks(serve: Serve) -> FileMarks:
 
     Call it for a serve whose command line can be made: see `plan.problems`. Contents are not read.
     """
-    if serve.driver in (Driver.EXTERNAL, Driver.RAY):
+    if serve.driver in (Driver.EXTERNAL, Driver.RAY, Driver.BOX):
         return ()
     files = {path: seen for path in _paths(serve) if (seen := _stat(path)) is not None}
     return tuple((path, seen.st_ino, seen.st_size, seen.st_mtime_ns) for path, seen in sorted(files.items()))
@@ -173,8 +173,8 @@ def lasting(serve: Serve) -> list[str]:
         except StartFailed as failure:
             return [failure.message]
         return []
-    if serve.driver is Driver.RAY:
-        return []  # what a node has can be seen only there; the driver looks for GPUs
+    if serve.driver in (Driver.RAY, Driver.BOX):
+        return []  # what another machine has can be seen only there; the driver looks
     problems = [serve.device_problem] if serve.device_problem else []
     problems += [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
     if not problems and serve.driver is not Driver.COMPOSE:
@@ -190,7 +190,7 @@ def passing(serve: Serve, ports: Collection[int], pids: Collection[int], with_co
     `ports` and `pids` belong to Stoker's own serves and are no problem: a swap frees them. All processes are listed
     only if a port is taken or `conflicts` are given.
     """
-    if serve.driver in (Driver.EXTERNAL, Driver.RAY):
+    if serve.driver in (Driver.EXTERNAL, Driver.RAY, Driver.BOX):
         return []
     problems: list[str] = []
     if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:

@@ -70,6 +70,7 @@ class Supervisor:
         # What its parts answer: see `Fleet`.
         self.quick_check, self.full_check = self._checks.quick_check, self._checks.full_check
         self.download, self.download_progress = self._checks.download, self._checks.download_progress
+        self.start_step = self._registry.start_step
         self.load_percent, self.failure_of = self._registry.load_percent, self._registry.failure_of
         self.is_asleep, self.end_sleepers = self._registry.is_asleep, self._registry.end_sleepers
         self.statistics, self.host_state = self._registry.statistics, self._registry.host_state
@@ -214,7 +215,7 @@ class Supervisor:
             return False
         if failure.code == FailureKind.PORT_TAKEN:
             return True
-        if serve.driver is Driver.RAY:
+        if serve.driver in (Driver.RAY, Driver.BOX):
             return False  # who has the port of another machine cannot be seen from here
         is_late = self._clock.wall() - record.started_at >= serve.ready_timeout
         return not is_late and port_problem(serve.host, record.port) is not None

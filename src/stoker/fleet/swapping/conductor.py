@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from stoker.domain.errors import CANNOT_LOAD, StokerError
+from stoker.domain.errors import CANNOT_LOAD, StokerError, forwarded_twice
 from stoker.domain.events import (
     Notify,
     OperatorActed,
@@ -63,7 +63,7 @@ from stoker.request.lease.eviction import DoesNotFit, Victims, victims_for
 from stoker.request.lease.places import can_answer
 from stoker.request.lease.preview import Residency, SwitchPreview, loadable, preview_switch, unchecked_loadable
 from stoker.request.lease.prompt_routing import PromptRouting
-from stoker.request.lease.refusals import cannot_load, cannot_start, forwarded_twice, needs_force, removed, without_name
+from stoker.request.lease.refusals import cannot_load, cannot_start, needs_force, removed, without_name
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import CannotLoad, PauseCause, ServeState
 from stoker.request.lease.timing import swap_timeout
@@ -298,8 +298,14 @@ class Conductor:
         swap = next((swap for swap in state.slot_state.swaps.values() if swap.target is state), None)
         if swap is not None and swap.run_at is None:  # 4
             return f"waits for requests of {' and '.join(victim.name for victim in swap.victims)} to end"
-        percent = self._fleet.load_percent(name)  # 5
+        if step := self._fleet.start_step(name):  # 5
+            return step
+        percent = self._fleet.load_percent(name)
         return "is loading" if percent is None else f"is loading, {percent} %"
+
+    def start_step(self, name: str) -> str:
+        """See `Fleet.start_step`."""
+        return self._fleet.start_step(name)
 
     def load_percent(self, name: str) -> int | None:
         """How far the start of a serve is, in percent; None: it does not start, or its engine does not say."""
@@ -453,7 +459,7 @@ class Conductor:
         return [name.removeprefix("~") for name in self.pauses().slots]
 
     def _slots_here(self) -> list[str]:
-        return [name for name, slot_state in self.scheduler.slots.items() if slot_state.slot.cluster is None]
+        return [name for name, slot_state in self.scheduler.slots.items() if slot_state.slot.is_here]
 
     def restart(self, name: str, reason: str) -> bool:
         """Restart a wedged serve: cut its streams, stop it, start it again. False: it is not ready, so nothing is
@@ -694,6 +700,11 @@ class Conductor:
         raise cannot_start(state.serve, list(check.problems))
 
     # -- questions ---------------------------------------------------------------------------------------------------
+
+    @property
+    def downloads(self) -> int:
+        """How many serves' weights are downloaded now."""
+        return self._downloads.under_way
 
     def statistics(self) -> dict[str, int]:
         """How many requests wait, leases are out and swaps run; all zero once everything has ended."""

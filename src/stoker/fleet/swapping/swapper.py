@@ -53,6 +53,10 @@ class WeightDownloads:
     def is_downloading(self, name: str) -> bool:
         return name in self._tasks
 
+    @property
+    def under_way(self) -> int:
+        return len(self._tasks)
+
     async def _run(self, name: str, downloading: Awaitable[None]) -> None:
         try:
             await downloading
@@ -250,7 +254,9 @@ class Swapper:
                 self.running[serve.name] = running = await self._fleet.start(serve, self._callbacks.on_exited)
                 took = time.monotonic() - began
                 healthy = min(float(running.facts.get("health_s", took)), took)
-                report.phases.update(start=healthy, ready=took - healthy)
+                if woke := min(float(running.facts.get("wake_s", 0.0)), healthy):
+                    report.phases["wake"] = woke
+                report.phases.update(start=healthy - woke, ready=took - healthy)
                 start_kind = running.start_kind
             outcome = "ready" if serve is not None else "stopped"
         except asyncio.CancelledError:

@@ -182,6 +182,7 @@ def _phases(swap: SwapReport, began: float) -> Iterable[tuple[str, float, float]
         "drain": f"{victims} ended {'its' if len(swap.victims) == 1 else 'their'} requests",
         "check": f"Stoker checked that {target} can start",
         "stop": f"{victims} stopped and freed its memory",
+        "wake": f"the machine of {target} woke up",
         "start": f"{target} started{_FROM.get(swap.start_kind, '')}",
         "ready": f"{target} proved that it answers",
     }

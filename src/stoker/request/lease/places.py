@@ -35,16 +35,18 @@ class Suitability(IntEnum):
     """Nobody has to stop."""
     IDLE_VICTIMS = 1
     """Only serves that no request uses have to stop."""
-    BUSY_VICTIMS = 2
-    LATER = 3
+    IN_BOX = 2
+    """Another Stoker loads it, whose machine may be asleep, and whose other users may have to make room."""
+    BUSY_VICTIMS = 3
+    LATER = 4
     """Something starts or stops there."""
-    KEPT_VICTIMS = 4
+    KEPT_VICTIMS = 5
     """A replica has to stop that is kept loaded, and there is no free place for it."""
-    ELSEWHERE = 5
+    ELSEWHERE = 6
     """Something else would have to start it, and it was not there when it was last looked for."""
-    BACKS_OFF = 6
+    BACKS_OFF = 7
     """Its last start failed."""
-    NEVER = 7
+    NEVER = 8
     """It does not fit, or an operator holds it, or it is parked."""
 
 
@@ -105,6 +107,8 @@ def suitability(state: ServeState, now: float) -> Suitability:
         return Suitability.LATER
     if state.is_elsewhere:
         return Suitability.ELSEWHERE
+    if state.serve.box_place is not None:
+        return Suitability.IN_BOX
     fit = victims_for(state)
     if not isinstance(fit, Victims):
         return Suitability.NEVER if isinstance(fit, DoesNotFit) else Suitability.LATER
@@ -330,10 +334,10 @@ def _extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
 
 def is_alone(state: ServeState) -> bool:
     """Whether its slots are empty, and on this machine: nothing else is loaded there, wanted or waited for. Slots of a
-    cluster belong to others, too.
+    cluster or a box belong to others, too.
     """
     for slot_state in state.slot_states:
-        if slot_state.slot.cluster is not None or any(s.is_live() for s in slot_state.live if s is not state):
+        if not slot_state.slot.is_here or any(s.is_live() for s in slot_state.live if s is not state):
             return False
     return True
 

@@ -86,14 +86,6 @@ def removed(name: str) -> StokerError:
     )
 
 
-def forwarded_twice(name: str) -> StokerError:
-    text = (
-        f"serve '{name}' is only elsewhere for this Stoker too, and a request that another Stoker forwarded is not "
-        "forwarded again: remove one `also`, or give the serve a place here"
-    )
-    return ClientError(text, code="forwarded_twice", status=508)
-
-
 def exited(serve: Serve, detail: str, code: str) -> StokerError:
     return StartFailed(f"serve '{serve.name}' exited{': ' + detail if detail else ''}", code=code or "exited")
 

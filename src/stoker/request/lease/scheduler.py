@@ -355,6 +355,9 @@ class Scheduler:
         slot_state = self.slots[slot]
         slot_state.pauses[cause] = reason
         commands: list[Command] = []
+        for state in slot_state.serves:
+            if state.is_paused and state.queue and not state.is_only_suspended():
+                commands += self._replicas.hand_over_waiting(state, refusals.slot_paused(state), now)
         paused = [state for state in slot_state.serves if not state.is_paused and is_paused(state)]
         for state in paused:
             state.is_paused = True
@@ -386,7 +389,7 @@ class Scheduler:
         """
         self.state.paused_everywhere = everywhere
         for name, slot_state in self.slots.items():
-            reason = slots.get(name) or (everywhere if slot_state.slot.cluster is None else "")
+            reason = slots.get(name) or (everywhere if slot_state.slot.is_here else "")
             if reason:
                 slot_state.pauses[PauseCause.OPERATOR] = reason
         for state in self.serves.values():
@@ -481,7 +484,7 @@ class Scheduler:
     def _give_up(self, target: ServeState, problem: CannotLoad) -> None:
         """It cannot load; nor can its replicas that are stopped, unless only its device or machine is the reason."""
         states = [target]
-        is_everywhere = problem.failure not in LASTING_HERE and target.serve.driver is not Driver.RAY
+        is_everywhere = problem.failure not in LASTING_HERE and target.serve.driver not in (Driver.RAY, Driver.BOX)
         if target.replica_set is not None and is_everywhere:
             states += [replica for replica in target.replica_set.replicas if replica.phase is ServePhase.STOPPED]
         for state in states:
@@ -506,7 +509,7 @@ class Scheduler:
             return refusals.removed(serve.name), False  # 2
         if state.is_held:
             return refusals.held(serve), False  # 2
-        if state.is_paused:
+        if state.is_paused and not state.is_only_suspended():
             return refusals.slot_paused(state), False  # 2
         if state.parked:
             return refusals.parked(serve, state.parked), False  # 2

@@ -167,7 +167,7 @@ class SchedulerState:
 
     def add_slot(self, slot: Slot) -> None:
         self.slots[slot.name] = slot_state = SlotState(slot)
-        if self.paused_everywhere and slot.cluster is None:
+        if self.paused_everywhere and slot.is_here:
             slot_state.pauses[PauseCause.OPERATOR] = self.paused_everywhere
 
     def add_lease(

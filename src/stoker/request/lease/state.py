@@ -112,6 +112,8 @@ class PauseCause(Enum):
     """Until `stoker resume`."""
     PROGRAM = "program"
     """Another program needs its devices: until that is gone."""
+    SUSPEND = "suspend"
+    """The machine is going to sleep. Requests wait instead of being refused: they end the pause."""
 
 
 NEVER = float("-inf")
@@ -404,6 +406,11 @@ class ServeState:
         is_allowed = not (self.is_held or self.unloads or self.removed or self.pending or self.parked or self.is_paused)
         return is_allowed and self.cannot_load is None
 
+    def is_only_suspended(self) -> bool:
+        """Whether it is paused for nothing but the sleep of the machine, which a request calls off."""
+        causes = {cause for slot_state in self.slot_states for cause in slot_state.pauses}
+        return causes == {PauseCause.SUSPEND}
+
     def is_left_alone(self) -> bool:
         """Whether it is not started, however often it is wanted."""
         return bool(self.parked) or self.cannot_load is not None or self.is_paused
@@ -495,7 +502,7 @@ class ReplicaSet:
         """The names of those that a request may not join: they failed it. One that was forwarded stays here."""
         if not wish.is_forwarded:
             return wish.avoid
-        return wish.avoid | {state.name for state in self.replicas if state.is_elsewhere}
+        return wish.avoid | {s.name for s in self.replicas if s.is_elsewhere or s.serve.box_place is not None}
 
     def is_complete(self) -> bool:
         """Whether as many have a process here as may be loaded at the same time. One that drains or stops counts; one
@@ -629,12 +636,14 @@ class SlotState:
     @property
     def pause_reason(self) -> str:
         """What an operator said counts first; empty: it is not paused."""
-        return self.pauses.get(PauseCause.OPERATOR) or self.pauses.get(PauseCause.PROGRAM, "")
+        return next((self.pauses[cause] for cause in PauseCause if self.pauses.get(cause)), "")
 
     @property
     def budget(self) -> int:
         if self.slot.memory is not None:
             return self.slot.memory
+        if self.slot.box:
+            return len(self.serves)  # what may be loaded there at the same time, that Stoker decides
         return max(map(len, self.slot.together)) if self.slot.together else 1
 
     @property

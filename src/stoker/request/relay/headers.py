@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from stoker.domain.errors import forwarded_twice
 from stoker.domain.lease import Target
 from stoker.request.codec.content_coding import readable_codings
 
@@ -16,7 +17,7 @@ LONGEST_PAUSE: Final = 3600.0
 """Seconds: a longer Retry-After counts as this."""
 _SECONDS: Final = re.compile(rb"[0-9]++(\.[0-9]++)?")
 FORWARDED: Final = b"x-stoker-forwarded"
-"""In a request: another Stoker sends it to an `also` of its serve."""
+"""In a request: another Stoker sends it to an `also` of its serve, or to a slot of a box."""
 _HOP: Final = {
     b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authentication-info",
     b"proxy-authorization", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"content-length", b"expect",
@@ -45,6 +46,8 @@ def request_head(
 ) -> bytes:
     """The upstream request's head. `plain`: ask for an unencoded reply, since a frame of it may have to be removed.
     Else the serve may use the codings that both the client and Stoker read.
+
+    Raises ClientError `forwarded_twice` for a request that another Stoker forwarded, if the target is one, too.
     """
     parts = [b"%b %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
         method, target.base_path.encode(), path.encode(), target.host.encode(), target.port,
@@ -55,6 +58,8 @@ def request_head(
         bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
         parts.append(bearer % target.key.encode())
     if target.is_replica_elsewhere:
+        if any(name == FORWARDED for name, _ in headers):
+            raise forwarded_twice(target.served_name)
         parts.append(b"%b: 1\r\n" % FORWARDED)
     parts.append(b"content-length: %d\r\n\r\n" % length)
     head = b"".join(parts)

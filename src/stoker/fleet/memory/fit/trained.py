@@ -22,7 +22,7 @@ def excess(serve: Serve) -> int | None:
     """The tokens that the model of a serve was trained for, if its `context` is above them. None: it is not, that is
     unknown, or the serve has options that stretch the context (RoPE scaling). Reads the first part of a header.
     """
-    if serve.context is None or serve.auto_context or serve.driver in (Driver.EXTERNAL, Driver.RAY):
+    if serve.context is None or serve.auto_context or serve.driver in (Driver.EXTERNAL, Driver.RAY, Driver.BOX):
         return None
     patterns = [engine.stretches for engine in ENGINES.values() if engine.stretches]
     words = (*(serve.cmd or ()), *serve.extra_args, *(serve.up or ()), *serve.env)

@@ -75,6 +75,7 @@ function Slot({ slot }) {
   return html`
     <section class="slot" aria-label=${`Slot ${slot.name}`}>
       <div class="slot-head"><h2>${slot.name}</h2>
+        ${slot.box && html`<${OfBox} slot=${slot} />`}
         ${slot.devices.length > 0 && html`<span class="dim">${slot.devices.join(", ")}</span>`}
         <${Memory} slot=${slot} />
         <${Switch} slot=${slot} members=${members} status=${status.value} /></div>
@@ -82,6 +83,16 @@ function Slot({ slot }) {
       ${slot.swap && html`<${Swap} swap=${slot.swap} />`}
       <${Lane} slot=${slot} members=${members} minutes=${minutes.value} />
     </section>`;
+}
+
+/** Whose slot it is, how that machine was seen last, and what others have loaded there. */
+function OfBox({ slot }) {
+  const box = (status.value.boxes ?? []).find((one) => one.name === slot.box);
+  const there = box?.slots[slot.name.split(":")[1]] ?? [];
+  const others = there.filter((name) => !slot.resident.includes(name));
+  const words = [`slot of another Stoker, at ${box?.url ?? slot.box}`, box && (box.state === "unknown" ? "not asked yet" : box.state)];
+  if (others.length) words.push(`also loaded there: ${others.join(", ")}`);
+  return html`<span class=${box && ["unreachable", "refuses"].includes(box.state) ? "bad" : "dim"} title=${box?.problem ?? ""}>${words.filter(Boolean).join(" · ")}</span>`;
 }
 
 function Memory({ slot }) {
@@ -105,7 +116,7 @@ function headline({ phase, target, stopping }) {
 export function Swap({ swap }) {
   const isLoading = ["starting", "restoring"].includes(swap.phase);
   const expected = usually(swap, serves.value.find((one) => one.name === swap.target));
-  const words = [];
+  const words = [serves.value.find((one) => one.name === swap.target)?.step].filter(Boolean);
   const busy = serves.value.filter((one) => swap.stopping.includes(one.name) && one.in_flight).map((one) => one.name);
   if (swap.phase === "draining" && busy.length) {
     words.push(`${list(busy)} ${busy.length === 1 ? "ends its" : "end their"} requests, at most ${seconds(swap.drain_wait)} more`);
