@@ -1233,7 +1233,8 @@ def in_box(serve: Serve, slot: Slot) -> Serve:
     kept = ("replicas", "min_replicas", "idle_unload", "stop_grace")
     return replace(
         serve, **_unset(*_here_only(), "key", "key_header", "also", kept=kept), engine="openai", driver=Driver.BOX,
-        served_name=there, slot=slot.name, health="/healthz", box_place=BoxPlace(slot.box, slot.name.partition(":")[2], there),
+        served_name=there, slot=slot.name, health="/healthz",
+        box_place=BoxPlace(slot.box, slot.name.partition(":")[2], there),
     )  # fmt: skip
 
 
