@@ -100,7 +100,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
     elif serve.driver is Driver.COMPOSE:
         hidden = CONTAINER_IGNORES
     elif serve.cmd is not None:
-        hidden = tuple({*COMMAND_IGNORES, "sleep_level"} - {"extra_args"})
+        hidden = tuple({*COMMAND_IGNORES} - {"extra_args"})
     return {key: value for key, value in shown.items() if key not in hidden}
 
 
