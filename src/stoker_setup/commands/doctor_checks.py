@@ -303,6 +303,18 @@ def judge(running: StatusAnswer | None) -> DoctorFinding | None:
     return DoctorFinding("judge", DoctorHealth.WARN, detail, fix, f"stoker eval calibrate {tiers}")
 
 
+def sick(running: StatusAnswer | None) -> DoctorFinding | None:
+    """Serves that run, but not as configured; None: there is none, or nothing runs."""
+    reports = [(serve, serve.watchdog) for serve in running.serves if serve.watchdog] if running is not None else []
+    found = {serve.name: report.details(False) for serve, report in reports if report.health == "sick"}
+    if not found:
+        return None
+    detail = "; ".join(f"{name}: {why}" for name, why in found.items())
+    return DoctorFinding(
+        "watchdog", DoctorHealth.WARN, detail, "look into its log", f"stoker serves logs {next(iter(found))}"
+    )
+
+
 def paused(running: StatusAnswer | None) -> DoctorFinding | None:
     """Slots in which nothing is loaded; None: there is none, or nothing runs."""
     slots = [slot for slot in running.slots if slot.paused] if running is not None else []
