@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status
 from tests.fleet.memory.model_files import gguf, llama
@@ -487,6 +488,25 @@ def test_missing_weights_are_named_once_and_serves_that_lack_one_program_togethe
     assert out.count("there is no `vllm` on PATH") == 1
     assert "serves a, b: correct this; these serves cannot start" in out
     assert f"next: stoker serves up a --dry-run --config {config}" in out
+
+
+def test_doctor_names_serves_that_run_but_not_as_they_should() -> None:
+    wrong = {"assertion": "devices", "ok": False, "detail": "its engine printed that it uses nvidia:0 (RTX 3060)"}
+    right = {"assertion": "answers", "ok": True, "detail": "yes"}
+
+    def finding(health: str, *findings: object) -> DoctorFinding | None:
+        watchdog = {"health": health, "findings": findings}
+        return doctor_checks.sick(msgspec.convert(
+            {"version": "1", "pid": 1, "serves": [serve_status("a", "ready", watchdog=watchdog), serve_status("b")]},
+            StatusAnswer,
+        ))  # fmt: skip
+
+    assert doctor_checks.sick(None) is None
+    assert finding("verified", right) is None
+    found = finding("sick", right, wrong)
+    assert found is not None
+    assert (found.health.value, found.next) == ("warn", "stoker serves logs a")
+    assert found.detail == "a: devices: its engine printed that it uses nvidia:0 (RTX 3060)"
 
 
 def test_doctor_says_what_is_paused_and_whether_it_can_see_who_uses_devices() -> None:
