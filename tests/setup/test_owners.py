@@ -11,14 +11,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from tests.fleet.memory.device_trees import GIB, nvml, write
+from tests.fleet.memory.device_trees import GIB, write
 from tests.fleet.memory.model_files import llama
 from tests.scenarios.plane import poll
+from tests.setup.machines import GAMING, amd_graphics, radeon, two_of_intel, unequal, vulkaninfo
 
 from stoker.cli.main import run
 from stoker.fleet.memory import devices
@@ -26,22 +26,6 @@ from stoker.fleet.memory.devices import Amd, Intel, Nvidia
 from stoker.fleet.memory.host import HostMemory
 from stoker_devices.sampler import Sampler
 from stoker_devices.server import document
-
-
-def drm(number: int, vendor: str, place: str, driver: str, **files: str) -> dict[str, str]:
-    """What the kernel shows of a card; in names of files `__` stands for a slash."""
-    device = f"class/drm/card{number}/device"
-    facts = {"vendor": vendor, "uevent": f"DRIVER={driver}\nPCI_SLOT_NAME={place}\n"} | files
-    return {f"{device}/{name.replace('__', '/')}": text for name, text in facts.items()}
-
-
-def vulkaninfo(*places: str) -> str:
-    """What it prints of devices at these PCI addresses, in this order."""
-    text = ""
-    for number, place in enumerate(places):
-        bus = int(place.split(":")[1], 16)
-        text += f"GPU{number}:\n\tpciDomain = 0\n\tpciBus = {bus}\n\tpciDevice = 0\n\tpciFunction = 0\n"
-    return text
 
 
 class Owner:
@@ -116,12 +100,7 @@ def at(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_of_two_intel_cards_each_has_a_slot_and_its_engine_sees_it_alone(at: Machine) -> None:
-    sensors = {"hwmon__hwmon2__temp2_input": "51000", "hwmon__hwmon2__temp2_crit": "100000"}
-    owner = at({
-        **drm(0, "0x8086", "0000:00:02.0", "i915"),
-        **drm(1, "0x8086", "0000:04:00.0", "xe", tile0__physical_vram_size_bytes=str(12 * GIB), **sensors),
-        **drm(2, "0x8086", "0000:08:00.0", "xe"),
-    }, build="sycl")  # fmt: skip
+    owner = at(two_of_intel(), build="sycl")
     said = owner.types("init", "--yes")
     assert "GPU     0: Intel GPU, 12.0 GiB\nGPU     1: Intel GPU, memory unknown\n" in said
     found = owner.reads("doctor")
@@ -142,20 +121,6 @@ def test_of_two_intel_cards_each_has_a_slot_and_its_engine_sees_it_alone(at: Mac
     first_card, second_card = owner.page()
     assert (first_card["name"], first_card["memory"], first_card["temperature"]) == ("intel:0", 12 * GIB, 51)
     assert (second_card["name"], second_card["memory"], second_card["temperature"]) == ("intel:1", None, None)
-
-
-def amd_graphics(own: int) -> dict[str, str]:
-    """Those inside a processor, to which its firmware gave so many bytes of main memory."""
-    memory = {
-        "mem_info_vram_total": own, "mem_info_vram_used": GIB // 4, "mem_info_gtt_total": 14 * GIB,
-        "mem_info_gtt_used": GIB,
-    }  # fmt: skip
-    return {
-        **drm(0, "0x1002", "0000:c4:00.0", "amdgpu", hwmon__hwmon4__in1_label="vddnb\n",
-              gpu_busy_percent="37", **{name: str(size) for name, size in memory.items()}),
-        "class/kfd/kfd/topology/nodes/1/gpu_id": "4711",
-        "class/kfd/kfd/topology/nodes/1/properties": f"gfx_target_version 110003\nlocation_id {0xC400}\ndomain 0\n",
-    }  # fmt: skip
 
 
 def test_a_gpu_inside_the_processor_without_memory_of_its_own_runs_models_in_main_memory(at: Machine) -> None:
@@ -183,20 +148,6 @@ def test_a_gpu_inside_the_processor_has_main_memory_beside_its_own(at: Machine) 
     assert (card["name"], card["use"], card["memory"], card["memory_used"]) == ("amd:0", 0.37, 18 * GIB, 5 * GIB // 4)
 
 
-GAMING = (("RTX 3060", 12, "0000:01:00.0", "GPU-11aa"), ("RTX 4090", 24, "0000:41:00.0", "GPU-22bb"))
-
-
-def unequal() -> object:
-    return nvml(
-        nvmlDeviceGetCount=lambda: 2,
-        nvmlDeviceGetUUID=lambda card: GAMING[card][3],
-        nvmlDeviceGetName=lambda card: GAMING[card][0],
-        nvmlDeviceGetPciInfo=lambda card: SimpleNamespace(busId=GAMING[card][2]),
-        nvmlDeviceGetMemoryInfo=lambda card: SimpleNamespace(total=GAMING[card][1] * GIB, free=GAMING[card][1] * GIB),
-        nvmlDeviceGetTemperature=lambda card, sensor: 40 + card,
-    )
-
-
 def test_of_two_unequal_nvidia_cards_each_word_means_the_same_card_everywhere(at: Machine) -> None:
     owner = at(nvidia=unequal(), build="cuda")
     said = owner.types("init", "--yes")
@@ -214,11 +165,6 @@ def test_of_two_unequal_nvidia_cards_each_word_means_the_same_card_everywhere(at
     assert [(card["name"], card["title"], card["temperature"]) for card in owner.page()] == [
         ("nvidia:0", "RTX 3060", 40), ("nvidia:1", "RTX 4090", 41)
     ]  # fmt: skip
-
-
-def radeon() -> dict[str, str]:
-    return drm(0, "0x1002", "0000:03:00.0", "amdgpu", mem_info_vram_total=str(20 * GIB), mem_info_vram_used="0",
-               unique_id="a1b2", product_name="RX 7900 XT")  # fmt: skip
 
 
 def test_with_cards_of_two_vendors_models_go_to_those_that_the_engine_is_built_for(at: Machine) -> None:
