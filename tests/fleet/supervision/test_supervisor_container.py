@@ -36,9 +36,7 @@ def daemon(shared: Daemon, monkeypatch: pytest.MonkeyPatch) -> Daemon:
     return shared
 
 
-def contained(
-    shop: Workshop, *words: str, name: str = "a", options: tuple[str, ...] = (), **fields: object
-) -> Serve:
+def contained(shop: Workshop, *words: str, name: str = "a", options: tuple[str, ...] = (), **fields: object) -> Serve:
     """`words` are for the engine, `options` for `docker run`."""
     serve = shop.serve(name=name, port=free_port("127.0.0.1", ()), stop_grace=0.2, **fields)
     up = tuple(run(f"the-{name}", *engine("--port", "{port}", *words), options=options))

@@ -62,9 +62,9 @@ class FakeDriver:
         return []
 
 
-def fleet_of(workshop: Any, driver: FakeDriver, given: Serve, memory: int = 4 * HELD, **context: Any) -> tuple[
-    Supervisor, WarmKeeper
-]:
+def fleet_of(
+    workshop: Any, driver: FakeDriver, given: Serve, memory: int = 4 * HELD, **context: Any
+) -> tuple[Supervisor, WarmKeeper]:
     """With room for two such serves in the warm pool. `memory`: free main memory."""
     warm = WarmKeeper(2 * HELD, [given], logging.getLogger("test"), predict=False)
     fleet: Supervisor = workshop.supervisor(warm, probe=driver, **context)
