@@ -24,6 +24,9 @@ class EngagedDevices(NamedTuple):
     """What the engine printed of other devices; empty: nothing."""
 
 
+NO_DEVICES = EngagedDevices()
+
+
 def engaged(
     wanted: Sequence[Device], slot: Sequence[Device], present: Sequence[Device], said: str,
     accounting: Accounting | None, pids: Collection[int],
@@ -31,7 +34,7 @@ def engaged(
     """`wanted`: those of its slot that it needs. `said`: see `start_log.devices`."""
     uuids = tuple(device.uuid for device in wanted)
     if not uuids:
-        return EngagedDevices()
+        return NO_DEVICES
     printed = _printed(said, present)
     measured = None if accounting is None else frozenset(uuid for pid in pids for uuid in accounting.get(pid, {}))
     return EngagedDevices(uuids, printed if measured is None else measured, _problem(said, slot, present))

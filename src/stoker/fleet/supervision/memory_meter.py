@@ -17,7 +17,7 @@ from stoker.domain.serve import Driver, Serve, Slot
 from stoker.engines.registry import engine_of
 from stoker.fleet.drivers import process_group
 from stoker.fleet.memory.devices import Accounting, DeviceProbe, chosen
-from stoker.fleet.memory.engaged import EngagedDevices, engaged
+from stoker.fleet.memory.engaged import NO_DEVICES, EngagedDevices, engaged
 from stoker.fleet.memory.host import host_memory, process_memory
 from stoker.fleet.memory.ledger import MemorySize, Short, SizeSource, open_ledger, would_fit
 from stoker.fleet.memory.measure import MemoryMeasurement, Snapshot, measure, snapshot, wait_until_free
@@ -52,7 +52,7 @@ class MemoryMeter:
         slot = self._slot_of(serve.slot)
         present = self._probe.devices()
         if slot is None or not slot.devices or not present:
-            return EngagedDevices()
+            return NO_DEVICES
         from stoker.fleet.memory.fit import check
 
         tuning = serve.tuning

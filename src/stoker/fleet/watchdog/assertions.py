@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stoker.domain.figures import counted
 from stoker.domain.serve import IDENTITY_NOT_PROVED
-from stoker.fleet.memory.engaged import EngagedDevices
+from stoker.fleet.memory.engaged import NO_DEVICES, EngagedDevices
 
 MISSES = 3
 """Failed checks in a row that prove something: a single one may be a busy moment."""
@@ -72,7 +72,7 @@ class Observation:
     wanted_context: int | None = None
     """None: none is configured."""
     advertised_context: int | None = None
-    devices: EngagedDevices = EngagedDevices()
+    devices: EngagedDevices = NO_DEVICES
     missing: tuple[str, ...] | None = None
     """Dependencies that are not there, one sentence each."""
     differences: tuple[str, ...] | None = None
