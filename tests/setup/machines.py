@@ -38,6 +38,23 @@ def two_of_intel() -> dict[str, str]:
     }
 
 
+def two_of_amd() -> dict[str, str]:
+    """Beside graphics inside the processor, which HIP counts first."""
+    cards = (("0000:03:00.0", "a1b2"), ("0000:0c:00.0", "c3d4"))
+    found: dict[str, str] = {}
+    for number, (place, unique) in enumerate(cards, start=1):
+        size = str(20 * GIB)
+        found |= drm(number, "0x1002", place, "amdgpu", mem_info_vram_total=size, mem_info_vram_used="0",
+                     unique_id=unique, product_name="RX 7900 XT")  # fmt: skip
+    for node, place in enumerate(("0000:c4:00.0", *(place for place, _ in cards)), start=1):
+        where, at = f"class/kfd/kfd/topology/nodes/{node}", int(place.split(":")[1], 16) << 8
+        found |= {
+            f"{where}/gpu_id": str(node),
+            f"{where}/properties": f"gfx_target_version 110000\nlocation_id {at}\ndomain 0\n",
+        }
+    return found
+
+
 def amd_graphics(own: int) -> dict[str, str]:
     """Those inside a processor, to which its firmware gave so many bytes of main memory."""
     memory = {
