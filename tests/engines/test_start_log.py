@@ -76,6 +76,8 @@ NO_GPU = (
         ("Initializing a V1 LLM engine (v0.11.0) with config: model='m', device_config=xpu, seed=0", "xpu"),
         ("server_args=ServerArgs(model_path='m', device='cpu', tp_size=1)", "cpu"),
         ("INFO: device_configuration=cuda_x", ""),
+        ("the image processor is warm, device='cpu'", ""),
+        (NO_GPU + "\nx: using device CUDA0 (NVIDIA GeForce RTX 4080) - 11047 MiB free", ""),
     ],
 )  # fmt: skip
 def test_an_engine_says_which_devices_it_uses(log: str, devices: str) -> None:
@@ -91,5 +93,5 @@ def test_an_earlier_start_in_the_same_file_does_not_count(tmp_path: Path) -> Non
 
 
 def test_long_lines_are_read_in_linear_time() -> None:
-    for words in ("Model loading took ", "using device x (", "device_config='"):
+    for words in ("Model loading took ", "using device x (", "device_config=", "ServerArgs("):
         assert_linear(lambda size, words=words: words * (size // len(words)), start_log.facts_of, 200_000)

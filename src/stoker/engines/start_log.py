@@ -33,9 +33,11 @@ _ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 _USING = re.compile(rf"using device (\S{{1,40}}) \([^\n]{{0,200}}\) \(({_ADDRESS}|unknown id)\) - \d+ MiB free")
 """llama.cpp, `llama_prepare_model_devices` (src/llama.cpp): name, description, PCI address, free memory."""
 _NO_GPU = "no usable GPU found"
-"""llama.cpp (common/arg.cpp), if it was asked to use one."""
-_PYTORCH = re.compile(r"\bdevice(?:_config)?='?(cuda|xpu|cpu)\b")
-"""vLLM prints `device_config=cuda` (vllm/config/vllm.py), SGLang `device='cuda'` of its ServerArgs."""
+"""llama.cpp (common/arg.cpp), if it was asked to use one; some builds print it before they look."""
+_VLLM = re.compile(r"\bdevice_config=(cuda|xpu|cpu)\b")
+"""`VllmConfig.__str__` (vllm/config/vllm.py)."""
+_SGLANG, _SGLANG_DEVICE = re.compile(r"ServerArgs\([^\n]*"), re.compile(r"\bdevice='(cuda|xpu|cpu)'")
+"""The line of its `ServerArgs`, and what of it counts."""
 
 
 def devices(log: str) -> str:
@@ -43,9 +45,10 @@ def devices(log: str) -> str:
     places = [place for name, place in _USING.findall(log) if name != "CPU"]
     if places:
         return "" if "unknown id" in places else ", ".join(dict.fromkeys(place.lower() for place in places))
-    if _NO_GPU in log:
+    if _NO_GPU in log and "using device" not in log:
         return PROCESSOR
-    found = _PYTORCH.search(log)
+    arguments = _SGLANG.search(log)
+    found = _VLLM.search(log) or (_SGLANG_DEVICE.search(arguments[0]) if arguments is not None else None)
     return found[1] if found is not None else ""
 
 
