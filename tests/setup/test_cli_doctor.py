@@ -213,6 +213,16 @@ def test_a_serve_that_the_driver_shall_suspend_is_a_warning_where_it_cannot(monk
         assert found.detail.startswith("c")
 
 
+def test_a_container_that_the_driver_shall_suspend_has_processes_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suspension, "unavailable_reason", lambda: "")
+    boxed = Serve("b", container="b", sleep_level=3)
+    for user, note in ((0, ""), (1000, "; processes of b usually belong to root, and Stoker runs as another user")):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        found = doctor_checks.suspended([Serve("a", sleep_level=3), boxed])
+        assert found is not None
+        assert found.detail == f"a, b: the driver has what suspends processes{note}"
+
+
 def test_a_directory_is_no_model(tmp_path: Path) -> None:
     assert "is a directory" in doctor_checks.weights(Serve("a", model=str(tmp_path))).detail
 

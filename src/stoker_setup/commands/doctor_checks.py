@@ -286,7 +286,13 @@ def suspended(serves: Sequence[Serve]) -> DoctorFinding | None:
         return None
     why = unavailable_reason()
     if not why:
-        return DoctorFinding("suspend", DoctorHealth.OK, f"{names}: the driver has what suspends processes")
+        boxed = ", ".join(serve.name for serve in serves if serve.sleep_level == SUSPENDED and serve.container)
+        note = (
+            f"; processes of {boxed} usually belong to root, and Stoker runs as another user"
+            if boxed and os.geteuid()
+            else ""
+        )
+        return DoctorFinding("suspend", DoctorHealth.OK, f"{names}: the driver has what suspends processes{note}")
     detail = f"{names} is stopped instead of put to sleep: {why}"
     return DoctorFinding("suspend", DoctorHealth.WARN, detail, "or remove `sleep_level`", "nvidia-smi")
 
