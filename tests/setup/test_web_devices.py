@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from tests.scenarios.plane import running, serve
+from tests.scenarios.plane import poll, running, serve
 from tests.scenarios.web_page import browsing, faults, needs_browser, opened
 from tests.setup.machines import become
+
+from stoker_lab.testing.script.script import Script
 
 pytestmark = needs_browser
 
@@ -50,3 +52,28 @@ def test_the_overview_shows_each_card_with_its_name_and_figures(browser: Browser
                 for figure, value in figures.items():
                     expect(card.locator("dl > div").filter(has_text=figure).locator("dd")).to_have_text(value)
             assert faults(page) == []
+
+
+SAID = "llama_prepare_model_devices: using device CUDA0 (RTX 3060) (0000:01:00.0) - 11012 MiB free"
+PROBLEM = "its engine printed that it uses nvidia:0 (RTX 3060), and its slot gives it nvidia:1 (RTX 4090)"
+
+
+@pytest.mark.timeout(120)
+def test_an_engine_that_uses_another_card_than_its_slot_has_is_told_everywhere(
+    browser: Browser, tmp_path: Path
+) -> None:
+    command = ["sh", "-c", f'echo "{SAID}"; exec "$@"', "sh", *Script(id="a").command("{port}")]
+    tables = serve("a", cmd=command), '[watchdog]\ninterval = "200ms"'
+    with running(*tables, slots='[slots.gpu0]\ndevices = ["nvidia:1"]', started=False) as plane:
+        plane.start(prepare=partial(become, "two unequal cards of NVIDIA", tmp_path))
+        assert plane.admin("switch", serve="a")[0] == 200
+        poll(lambda: plane.serve("a")["watchdog"]["health"] == "sick", "the watchdog has looked")
+        [told] = [one for one in plane.status()["events"] if one["kind"] == "sick"]
+        assert (told["serve"], told["text"]) == ("a", f"devices: {PROBLEM}")
+        for words in (("slot", "list"), ("serves", "status"), ("doctor",)):
+            assert PROBLEM in " ".join(plane.run(*words).stdout.split()), words
+        with opened(browser, plane, bypass_csp=True) as page:
+            for route in ("", "serves", "serves/a"):
+                page.goto(f"http://127.0.0.1:{plane.port}/ui/#/{route}")
+                expect(page.get_by_text(PROBLEM).first).to_be_visible()
+                assert faults(page) == [], route
