@@ -344,8 +344,9 @@ def test_a_rehearsal_measures_every_cell_or_says_why_not(tmp_path: Path) -> None
         for case in cases:
             row = found.get((step, case)) or found[(step, step)]
             assert row["outcome"] == "measured" or row["why"], (step, case)
+    suspended = [("sleep", f"PyTorch {size}, sleep 3") for size in ("24 MB", "32 MB, drawn") if shutil.which("cc")]
     must = [
-        ("sleep", "PyTorch 24 MB, sleep 1"), ("swaps", "llama.cpp 8 MB q4_0, page cache"),
+        ("sleep", "PyTorch 24 MB, sleep 1"), *suspended, ("swaps", "llama.cpp 8 MB q4_0, page cache"),
         ("sharing", "two loaded together"), ("sharing", "a third one comes"), ("speed", "2 streams"),
         *(("faults", case) for case in plan.cells(REHEARSAL)["faults"]),
         *(("memory", case) for case in plan.cells(REHEARSAL)["memory"]),
