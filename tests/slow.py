@@ -53,6 +53,7 @@ SLOW = {
     "tests/auto/scenarios/test_web_routing.py": BROWSER,
     "tests/lab/scenarios/test_web_results.py": BROWSER,
     "tests/scenarios/test_web_": BROWSER,
+    "tests/setup/test_web_devices.py": BROWSER,
 }
 """The beginning of a test's id, and what takes long. `pytest --durations=50` says what has become slow."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import time
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+
+import psutil
 
 from bench.gpu import swaps
 from bench.gpu.models import write_hugging_face
@@ -94,7 +97,26 @@ def _snapshot(stage: Stage) -> tuple[Figures, str]:
         restored = _timed(lambda: _until_healthy(port))
     finally:
         child.end(grace=5)
+        end_listener(port)
     return {"create_s": made, "restore_s": restored}, "by vLLM's own commands, without Stoker"
+
+
+def end_listener(port: int) -> None:
+    """Ends the process that listens there, with all below it: what `restore` started runs on when that has ended, and
+    holds the GPU. Waits until they are gone, for ten seconds at most.
+    """
+    found = [
+        one.pid for one in psutil.net_connections("tcp")
+        if one.status == psutil.CONN_LISTEN and one.laddr.port == port and one.pid is not None
+    ]  # fmt: skip
+    tree: list[psutil.Process] = []
+    for pid in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            tree += [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    for process in tree:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(tree, timeout=10)
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -82,14 +82,15 @@ class Stage:
         parallel = "" if "parallel" in more else "parallel = 1\n"
         return f"{_head(name, 'llama.cpp', model)}{where}\n{context}{parallel}{more}\n"
 
-    def torch(self, name: str, model: Path, more: str = "") -> str:
+    def torch(self, name: str, model: Path, more: str = "", environment: Mapping[str, str] | None = None) -> str:
         """A serve of the PyTorch engine, which Stoker starts as `vllm`."""
         tools = self.folder / "tools"
         tools.mkdir(exist_ok=True)
         command = tools / "vllm"
         command.write_text(f'#!/bin/sh\nexec {sys.executable} {ENGINE} "$@"\n')
         command.chmod(0o755)
-        return f"{_head(name, 'vllm', model)}env = {{ PATH = {self._path(tools)} }}\n{more}\n"
+        own = "".join(f", {key} = {json.dumps(value)}" for key, value in (environment or {}).items())
+        return f"{_head(name, 'vllm', model)}env = {{ PATH = {self._path(tools)}{own} }}\n{more}\n"
 
     @staticmethod
     def _path(first: Path) -> str:

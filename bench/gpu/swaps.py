@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench.gpu import models
-from bench.gpu.plan import SLEEP_LEVELS, Column, Model, rounds, swap_case
+from bench.gpu import models, stand_in_driver
+from bench.gpu.plan import REHEARSAL, SLEEP_LEVELS, Column, Model, rounds, swap_case
 from bench.gpu.rows import Outcome
 from bench.gpu.stage import STAND_IN, Figures, Skipped, Stage, medians
 from bench.swap import alone
@@ -55,7 +55,8 @@ def torch(stage: Stage) -> None:
     folders = [_folder(stage, number, has_file=False) for number in range(len(names))]
     remark = STAND_IN if stage.is_stand_in else ""
     for column, level in SLEEP_LEVELS.items():
-        why = "" if column is not Column.SUSPENDED else cannot_suspend() or remark
+        driver = _stand_in_driver(stage) if column is Column.SUSPENDED else None
+        why = "" if column is not Column.SUSPENDED or driver is not None else cannot_suspend() or remark
         if why:
             for model in stage.plan.torch:
                 stage.keep(swap_case(model, column), Outcome.SKIPPED, why=why)
@@ -65,11 +66,12 @@ def torch(stage: Stage) -> None:
                 if model.has_file:
                     _folder(stage, number, has_file=True)
         sleeps = f"sleep_level = {level}"
-        serves = [stage.torch(name, folder, sleeps) for name, folder in zip(names, folders, strict=True)]
+        serves = [stage.torch(name, folder, sleeps, driver) for name, folder in zip(names, folders, strict=True)]
+        said = remark if driver is None else f"{remark}; {stand_in_driver.REMARK}"
         with stage.plane(serves, warm=pool(stage.plan.torch)) as plane:
             for name, model, other in zip(names, stage.plan.torch, reversed(names), strict=True):
                 if column in model.columns:
-                    stage.attempt(swap_case(model, column), partial(asleep, stage, plane, name, other, remark))
+                    stage.attempt(swap_case(model, column), partial(asleep, stage, plane, name, other, said))
     width = stage.plan.width
     small = models.write_folder(stage.folder, SMALL, 4 * width.wide * width.hidden, width, has_file=False)
     serves = [stage.torch(name, folder) for name, folder in zip(names, folders, strict=True)]
@@ -82,6 +84,13 @@ def torch(stage: Stage) -> None:
                 for column in (Column.COLD, Column.CACHED):
                     work = partial(_of_file, stage, plane, names[number], file, own_small, remark, column)
                     stage.attempt(swap_case(model, column), work)
+
+
+def _stand_in_driver(stage: Stage) -> Mapping[str, str] | None:
+    """The environment of serves that a stand-in suspends, in a rehearsal without a driver."""
+    if stage.plan is not REHEARSAL or not cannot_suspend():
+        return None
+    return stand_in_driver.made(stage.folder / "driver")
 
 
 def _folder(stage: Stage, number: int, has_file: bool) -> Path:

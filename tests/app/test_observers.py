@@ -19,6 +19,7 @@ from stoker.domain.events import (
     ServeIdentified,
     ServeParked,
     ServeRestarted,
+    ServeSick,
     SwapEnded,
 )
 from stoker.domain.pauses import OperatorPauses
@@ -71,6 +72,7 @@ async def test_what_happens_to_serves_is_shown(program: Assembly) -> None:
         ServeAdopted("fast"),
         ServeExited("fast", "ended by SIGKILL"),
         ServeRestarted("fast", "it hangs"),
+        ServeSick("fast", "devices: not its own"),
         ServeParked("fast", "it hangs again"),
     ):
         program.on_event(event)
@@ -78,6 +80,7 @@ async def test_what_happens_to_serves_is_shown(program: Assembly) -> None:
         ("adopted", "fast", "it was still running"),
         ("exited", "fast", "ended by SIGKILL"),
         ("restarted", "fast", "it hangs"),
+        ("sick", "fast", "devices: not its own"),
         ("parked", "fast", "it hangs again"),
     ]
     assert program.announced == ["adopted fast, which was still running"]

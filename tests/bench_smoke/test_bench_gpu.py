@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -14,13 +15,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
+import psutil
 import pytest
 from bench import weights
 from bench.gpu import __main__ as bench
-from bench.gpu import build, models, plan, prepare, runner, table
+from bench.gpu import build, models, plan, prepare, real_vllm, runner, table
 from bench.gpu.plan import FACTS, FULL, REHEARSAL, SPEED, SWAPS
 from bench.gpu.rows import Outcome, Row, RowFile
 from bench.gpu.stage import Skipped, Stage
+from bench.processes import free_port
 
 from stoker.fleet.memory.fit import check
 
@@ -304,6 +307,28 @@ def test_files_of_each_kind_have_about_their_size_and_can_be_read(tmp_path: Path
     assert shape.precision.lower() == model.kind
 
 
+def test_a_restored_server_that_runs_on_by_itself_is_ended() -> None:
+    """As vLLM's snapshot leaves it: no child of anybody, with processes below it."""
+    port = free_port()
+    serve = "import http.server, subprocess; subprocess.Popen(['sleep', '60']); " + (
+        f"http.server.HTTPServer(('127.0.0.1', {port}), http.server.BaseHTTPRequestHandler).serve_forever()"
+    )
+    with subprocess.Popen([sys.executable, "-c", serve], start_new_session=True) as detached:
+        until = time.monotonic() + 30
+        while not (below := psutil.Process(detached.pid).children()) or not _listens(port):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        real_vllm.end_listener(port)
+        assert not psutil.pid_exists(below[0].pid)
+        assert not psutil.pid_exists(detached.pid)
+        real_vllm.end_listener(port)  # nobody listens any more
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.mark.llama
 @pytest.mark.timeout(260)
 @pytest.mark.skipif(find_spec("xllamacpp") is None or find_spec("gguf") is None, reason="no engine, or no gguf")
@@ -319,8 +344,9 @@ def test_a_rehearsal_measures_every_cell_or_says_why_not(tmp_path: Path) -> None
         for case in cases:
             row = found.get((step, case)) or found[(step, step)]
             assert row["outcome"] == "measured" or row["why"], (step, case)
+    suspended = [("sleep", f"PyTorch {size}, sleep 3") for size in ("24 MB", "32 MB, drawn") if shutil.which("cc")]
     must = [
-        ("sleep", "PyTorch 24 MB, sleep 1"), ("swaps", "llama.cpp 8 MB q4_0, page cache"),
+        ("sleep", "PyTorch 24 MB, sleep 1"), *suspended, ("swaps", "llama.cpp 8 MB q4_0, page cache"),
         ("sharing", "two loaded together"), ("sharing", "a third one comes"), ("speed", "2 streams"),
         *(("faults", case) for case in plan.cells(REHEARSAL)["faults"]),
         *(("memory", case) for case in plan.cells(REHEARSAL)["memory"]),

@@ -27,6 +27,13 @@ def test_each_serve_is_listed_with_status_modalities_and_purpose(stoker: FakeSto
         assert word in seer
 
 
+def test_a_serve_that_does_not_work_as_it_should_is_named_below_the_slots(stoker: FakeStoker, capsys: Captured) -> None:
+    finding = {"assertion": "devices", "ok": False, "detail": "its engine printed that it uses nvidia:0"}
+    stoker.status(serve_status("fast", "ready", watchdog={"health": "sick", "findings": [finding]}), serve_status("b"))
+    assert run(["slot", "list"]) == 0
+    assert capsys.readouterr().out.endswith("\nfast is sick: devices: its engine printed that it uses nvidia:0\n")
+
+
 @pytest.mark.parametrize("facts", [FACTS, {}])
 def test_a_switch_ends_with_what_the_engine_holds_and_where_the_time_went(
     facts: dict[str, Any], stoker: FakeStoker, capsys: Captured

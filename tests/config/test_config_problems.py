@@ -248,9 +248,23 @@ def test_keys_that_do_not_go_together_are_one_problem(problems: Problems, lines:
     assert problem.partition(": ")[2].startswith(f"key 'serve[fast].{key}': {expected}")
 
 
-@pytest.mark.parametrize("lines", ["", 'cmd = "run {port}"\n', 'cmd = "run {port}"\nengine = "openai"\n'])
-def test_the_driver_suspends_any_engine(problems: Problems, lines: str) -> None:
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "",
+        'cmd = "run {port}"\n',
+        'cmd = "run {port}"\nengine = "openai"\n',
+        'driver = "systemd"\nport = 9\n',
+        'container = "fast"\nport = 9\nup = "docker compose up -d"\n',
+    ],
+)
+def test_the_driver_suspends_any_engine_whoever_starts_it(problems: Problems, lines: str) -> None:
     assert problems(f"{GOOD}{lines}sleep_level = 3\n") == []
+
+
+def test_how_an_engine_in_a_container_sleeps_by_itself_is_not_known(problems: Problems) -> None:
+    [problem] = problems(f'{GOOD}container = "fast"\nport = 9\nsleep_level = 1\n')
+    assert problem.endswith("a container has its own command; 3 is for any engine on NVIDIA GPUs")
 
 
 @pytest.mark.parametrize(

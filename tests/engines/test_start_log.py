@@ -43,6 +43,47 @@ def test_llama_cpp_says_it_over_http() -> None:
     assert start_log.facts_of("", 8192, served) == {"kv_tokens": 32768, "full_contexts": 4.0}
 
 
+CUDA = """
+ggml_cuda_init: found 2 CUDA devices:
+0.00.944.665 I llama_prepare_model_devices: using device CUDA0 (NVIDIA GeForce RTX 3090) (0000:01:00.0) - 23858 MiB free
+0.00.944.671 I llama_prepare_model_devices: using device CUDA1 (NVIDIA GeForce RTX 3090) (0000:0C:00.0) - 13850 MiB free
+"""
+VULKAN = (
+    "llama_prepare_model_devices: skipping device Vulkan1 (Intel(R) Graphics (RPL-P)) with id 0000:01:00.0 - already "
+    "using device CUDA0 (NVIDIA GeForce RTX 4070) with the same id\n"
+    "llama_model_load_from_file_impl: using device Vulkan0 (AMD Radeon RX 7900 XT (RADV NAVI31)) (0000:03:00.0) - "
+    "20464 MiB free"
+)
+NO_GPU = (
+    "warning: no usable GPU found, --gpu-layers option will be ignored\n"
+    "warning: one possible reason is that llama.cpp was compiled without GPU support"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "devices"),
+    [
+        (CUDA, "0000:01:00.0, 0000:0c:00.0"),
+        (CUDA + CUDA, "0000:01:00.0, 0000:0c:00.0"),  # the model, and its draft model
+        (VULKAN, "0000:03:00.0"),
+        ("llama_prepare_model_devices: using device SYCL0 (Intel(R) Arc(TM) B580) (unknown id) - 11605 MiB free", ""),
+        (CUDA + "x: using device RPC0 (host:50052) (unknown id) - 8192 MiB free", ""),
+        ("llama_model_load_from_file_impl: using device CUDA0 (NVIDIA GeForce RTX 4080) - 11047 MiB free", ""),
+        (CUDA + "main: using device CPU (12th Gen Intel(R) Core) (unknown id) - 53243 MiB free",
+         "0000:01:00.0, 0000:0c:00.0"),
+        (NO_GPU, "cpu"),
+        ("Initializing a V1 LLM engine (v0.11.0) with config: model='m', device_config=cuda, seed=0", "cuda"),
+        ("Initializing a V1 LLM engine (v0.11.0) with config: model='m', device_config=xpu, seed=0", "xpu"),
+        ("server_args=ServerArgs(model_path='m', device='cpu', tp_size=1)", "cpu"),
+        ("INFO: device_configuration=cuda_x", ""),
+        ("the image processor is warm, device='cpu'", ""),
+        (NO_GPU + "\nx: using device CUDA0 (NVIDIA GeForce RTX 4080) - 11047 MiB free", ""),
+    ],
+)  # fmt: skip
+def test_an_engine_says_which_devices_it_uses(log: str, devices: str) -> None:
+    assert start_log.facts_of(log).get("devices", "") == devices
+
+
 def test_an_earlier_start_in_the_same_file_does_not_count(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text(VLLM + SGLANG)
@@ -52,4 +93,5 @@ def test_an_earlier_start_in_the_same_file_does_not_count(tmp_path: Path) -> Non
 
 
 def test_long_lines_are_read_in_linear_time() -> None:
-    assert_linear(lambda size: "Model loading took " * (size // 19), start_log.facts_of, 200_000)
+    for words in ("Model loading took ", "using device x (", "device_config=", "ServerArgs("):
+        assert_linear(lambda size, words=words: words * (size // len(words)), start_log.facts_of, 200_000)

@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
     given = (
-        serve("a", Script(tokens=30, gap=0.02), aliases=["first", "best"], memory="2GiB", context=8192),
+        serve("a", Script(tokens=30, gap=0.02, context=8192), aliases=["first", "best"], memory="2GiB", context=8192),
         serve("b", memory="1GiB"),
         serve("bad", Script(exit_code=3, last_words=LAST_WORDS), memory="1GiB"),
     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status
 from tests.fleet.memory.model_files import gguf, llama
@@ -210,6 +211,16 @@ def test_a_serve_that_the_driver_shall_suspend_is_a_warning_where_it_cannot(monk
         assert found is not None
         assert (found.health, why in found.detail) == (health, True)
         assert found.detail.startswith("c")
+
+
+def test_a_container_that_the_driver_shall_suspend_has_processes_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suspension, "unavailable_reason", lambda: "")
+    boxed = Serve("b", container="b", sleep_level=3)
+    for user, note in ((0, ""), (1000, "; processes of b usually belong to root, and Stoker runs as another user")):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        found = doctor_checks.suspended([Serve("a", sleep_level=3), boxed])
+        assert found is not None
+        assert found.detail == f"a, b: the driver has what suspends processes{note}"
 
 
 def test_a_directory_is_no_model(tmp_path: Path) -> None:
@@ -487,6 +498,25 @@ def test_missing_weights_are_named_once_and_serves_that_lack_one_program_togethe
     assert out.count("there is no `vllm` on PATH") == 1
     assert "serves a, b: correct this; these serves cannot start" in out
     assert f"next: stoker serves up a --dry-run --config {config}" in out
+
+
+def test_doctor_names_serves_that_run_but_not_as_they_should() -> None:
+    wrong = {"assertion": "devices", "ok": False, "detail": "its engine printed that it uses nvidia:0 (RTX 3060)"}
+    right = {"assertion": "answers", "ok": True, "detail": "yes"}
+
+    def finding(health: str, *findings: object) -> DoctorFinding | None:
+        watchdog = {"health": health, "findings": findings}
+        return doctor_checks.sick(msgspec.convert(
+            {"version": "1", "pid": 1, "serves": [serve_status("a", "ready", watchdog=watchdog), serve_status("b")]},
+            StatusAnswer,
+        ))  # fmt: skip
+
+    assert doctor_checks.sick(None) is None
+    assert finding("verified", right) is None
+    found = finding("sick", right, wrong)
+    assert found is not None
+    assert (found.health.value, found.next) == ("warn", "stoker serves logs a")
+    assert found.detail == "a: devices: its engine printed that it uses nvidia:0 (RTX 3060)"
 
 
 def test_doctor_says_what_is_paused_and_whether_it_can_see_who_uses_devices() -> None:

@@ -4,21 +4,23 @@ unequal NVIDIA cards, cards of two vendors. The drivers and tools are fakes; the
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from tests.fleet.memory.device_trees import GIB, nvml, write
+from tests.fleet.memory.device_trees import GIB, write
 from tests.fleet.memory.model_files import llama
 from tests.scenarios.plane import poll
+from tests.setup.machines import GAMING, amd_graphics, radeon, two_of_amd, two_of_intel, unequal, vulkaninfo
 
 from stoker.cli.main import run
 from stoker.fleet.memory import devices
@@ -26,22 +28,6 @@ from stoker.fleet.memory.devices import Amd, Intel, Nvidia
 from stoker.fleet.memory.host import HostMemory
 from stoker_devices.sampler import Sampler
 from stoker_devices.server import document
-
-
-def drm(number: int, vendor: str, place: str, driver: str, **files: str) -> dict[str, str]:
-    """What the kernel shows of a card; in names of files `__` stands for a slash."""
-    device = f"class/drm/card{number}/device"
-    facts = {"vendor": vendor, "uevent": f"DRIVER={driver}\nPCI_SLOT_NAME={place}\n"} | files
-    return {f"{device}/{name.replace('__', '/')}": text for name, text in facts.items()}
-
-
-def vulkaninfo(*places: str) -> str:
-    """What it prints of devices at these PCI addresses, in this order."""
-    text = ""
-    for number, place in enumerate(places):
-        bus = int(place.split(":")[1], 16)
-        text += f"GPU{number}:\n\tpciDomain = 0\n\tpciBus = {bus}\n\tpciDevice = 0\n\tpciFunction = 0\n"
-    return text
 
 
 class Owner:
@@ -63,11 +49,14 @@ class Owner:
         found = json.loads(self._capsys.readouterr().out)
         return {one["part"]: one for one in found} if words[0] == "doctor" else found
 
-    def environment(self, serve: str) -> str:
-        """What the engine of a serve would be started with, by its dry run, before its command."""
+    def restricted(self, serve: str) -> str:
+        """What its dry run shows before the command of an engine, or between the name of a container and its image."""
         [plan] = self.reads("serves", "up", serve, "--dry-run")
-        before = str(plan["command"]).partition("/llama-server")[0].split()[:-1]
-        return " ".join(word for word in before if not word.startswith("LLAMA_API_KEY="))
+        words = shlex.split(plan["command"])
+        if "--name" in words:
+            return " ".join(words[words.index("--name") + 2 : -1])
+        before = itertools.takewhile(lambda word: "=" in word, words)
+        return " ".join(word for word in before if "_API_KEY=" not in word)
 
     def page(self) -> list[dict[str, Any]]:
         """The cards of devices: the page draws `devices` of /status."""
@@ -75,6 +64,7 @@ class Owner:
 
 
 Machine = Callable[..., Owner]
+DOCKER = Path(__file__).parents[1] / "fleet" / "drivers" / "standin_docker.py"
 
 
 @pytest.fixture
@@ -116,12 +106,7 @@ def at(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_of_two_intel_cards_each_has_a_slot_and_its_engine_sees_it_alone(at: Machine) -> None:
-    sensors = {"hwmon__hwmon2__temp2_input": "51000", "hwmon__hwmon2__temp2_crit": "100000"}
-    owner = at({
-        **drm(0, "0x8086", "0000:00:02.0", "i915"),
-        **drm(1, "0x8086", "0000:04:00.0", "xe", tile0__physical_vram_size_bytes=str(12 * GIB), **sensors),
-        **drm(2, "0x8086", "0000:08:00.0", "xe"),
-    }, build="sycl")  # fmt: skip
+    owner = at(two_of_intel(), build="sycl")
     said = owner.types("init", "--yes")
     assert "GPU     0: Intel GPU, 12.0 GiB\nGPU     1: Intel GPU, memory unknown\n" in said
     found = owner.reads("doctor")
@@ -132,7 +117,7 @@ def test_of_two_intel_cards_each_has_a_slot_and_its_engine_sees_it_alone(at: Mac
         "does not show" in found["accelerators"]["detail"]
     )
     assert found["slots"]["health"] == "ok"
-    assert owner.environment("b") == "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1 ZE_AFFINITY_MASK=2"
+    assert owner.restricted("b") == "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1 ZE_AFFINITY_MASK=2"
     assert [one["verdict"] for one in owner.reads("fit")] == ["tight", "unknown"]
     file = Path("stoker.toml")
     assert "say what each serve may take" in file.read_text()
@@ -144,18 +129,55 @@ def test_of_two_intel_cards_each_has_a_slot_and_its_engine_sees_it_alone(at: Mac
     assert (second_card["name"], second_card["memory"], second_card["temperature"]) == ("intel:1", None, None)
 
 
-def amd_graphics(own: int) -> dict[str, str]:
-    """Those inside a processor, to which its firmware gave so many bytes of main memory."""
-    memory = {
-        "mem_info_vram_total": own, "mem_info_vram_used": GIB // 4, "mem_info_gtt_total": 14 * GIB,
-        "mem_info_gtt_used": GIB,
-    }  # fmt: skip
-    return {
-        **drm(0, "0x1002", "0000:c4:00.0", "amdgpu", hwmon__hwmon4__in1_label="vddnb\n",
-              gpu_busy_percent="37", **{name: str(size) for name, size in memory.items()}),
-        "class/kfd/kfd/topology/nodes/1/gpu_id": "4711",
-        "class/kfd/kfd/topology/nodes/1/properties": f"gfx_target_version 110003\nlocation_id {0xC400}\ndomain 0\n",
-    }  # fmt: skip
+PCI = "CUDA_DEVICE_ORDER=PCI_BUS_ID"
+HIP = "HIP_VISIBLE_DEVICES=2 CUDA_VISIBLE_DEVICES=2"
+LEVEL_ZERO = "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1 ZE_AFFINITY_MASK=2"
+SECOND: dict[str, tuple[Callable[[Machine], Owner], tuple[str, str, str, str]]] = {
+    "NVIDIA": (
+        lambda at: at(nvidia=unequal(), build="cuda"),
+        (f"{PCI} CUDA_VISIBLE_DEVICES=1", f"{PCI} CUDA_VISIBLE_DEVICES=1", f"{PCI} CUDA_VISIBLE_DEVICES=1",
+         "--gpus device=GPU-22bb"),
+    ),
+    "AMD": (
+        lambda at: at(two_of_amd(), build="hip"),
+        ("ROCR_VISIBLE_DEVICES=GPU-c3d4", HIP, HIP, "--device /dev/kfd --device /dev/dri"),
+    ),
+    "Intel": (
+        lambda at: at(two_of_intel(), build="sycl"),
+        (LEVEL_ZERO, LEVEL_ZERO, LEVEL_ZERO, "--device /dev/dri"),
+    ),
+    "Vulkan": (
+        lambda at: at(two_of_amd(), build="vulkan", vulkan=vulkaninfo("0000:0c:00.0", "0000:03:00.0")),
+        ("GGML_VK_VISIBLE_DEVICES=0", HIP, HIP, "--device /dev/kfd --device /dev/dri"),
+    ),
+}  # fmt: skip
+"""Machine -> what its dry runs show for the second card: llama.cpp, vLLM, SGLang, a container."""
+
+
+@pytest.mark.parametrize("kind", SECOND)
+def test_the_dry_run_shows_for_each_engine_what_restricts_it_to_the_second_card(
+    at: Machine, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, expected = SECOND[kind]
+    owner, tools = make(at), tmp_path / "tools"
+    for program in ("vllm", "sglang"):
+        (tools / program).write_text("#!/bin/sh\n")
+    (tools / "docker").write_text(f'#!/bin/sh\nexec {sys.executable} -S -E {DOCKER} "$@"\n')
+    (tmp_path / "answers.json").write_text("{}")
+    monkeypatch.setenv("COMPOSE_PROJECT_NAME", str(tmp_path))
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    found = []
+    for lines in (
+        'model = "./a.gguf"',
+        'model = "org/model"\nengine = "vllm"',
+        'model = "org/model"\nengine = "sglang"',
+        'container = "fast"\nport = 8100\nup = ["docker", "run", "-d", "--name", "fast", "{devices}", "img:1"]',
+    ):
+        file = f'[slots.gpu]\ndevices = [1]\n[[serve]]\nname = "a"\nslot = "gpu"\n{lines}\n'
+        Path("stoker.toml").write_text(file)
+        found.append(owner.restricted("a"))
+    assert tuple(found) == expected
 
 
 def test_a_gpu_inside_the_processor_without_memory_of_its_own_runs_models_in_main_memory(at: Machine) -> None:
@@ -167,7 +189,7 @@ def test_a_gpu_inside_the_processor_without_memory_of_its_own_runs_models_in_mai
     assert (found["accelerators"]["health"], found["slots"]["health"]) == ("ok", "ok")
     [one, _] = owner.reads("fit")
     assert ([place["place"] for place in one["places"]], one["verdict"]) == (["main memory"], "fits")
-    assert owner.environment("a") == "", "there is nothing to restrict"
+    assert owner.restricted("a") == "", "there is nothing to restrict"
     assert owner.page() == []
 
 
@@ -183,20 +205,6 @@ def test_a_gpu_inside_the_processor_has_main_memory_beside_its_own(at: Machine) 
     assert (card["name"], card["use"], card["memory"], card["memory_used"]) == ("amd:0", 0.37, 18 * GIB, 5 * GIB // 4)
 
 
-GAMING = (("RTX 3060", 12, "0000:01:00.0", "GPU-11aa"), ("RTX 4090", 24, "0000:41:00.0", "GPU-22bb"))
-
-
-def unequal() -> object:
-    return nvml(
-        nvmlDeviceGetCount=lambda: 2,
-        nvmlDeviceGetUUID=lambda card: GAMING[card][3],
-        nvmlDeviceGetName=lambda card: GAMING[card][0],
-        nvmlDeviceGetPciInfo=lambda card: SimpleNamespace(busId=GAMING[card][2]),
-        nvmlDeviceGetMemoryInfo=lambda card: SimpleNamespace(total=GAMING[card][1] * GIB, free=GAMING[card][1] * GIB),
-        nvmlDeviceGetTemperature=lambda card, sensor: 40 + card,
-    )
-
-
 def test_of_two_unequal_nvidia_cards_each_word_means_the_same_card_everywhere(at: Machine) -> None:
     owner = at(nvidia=unequal(), build="cuda")
     said = owner.types("init", "--yes")
@@ -207,18 +215,13 @@ def test_of_two_unequal_nvidia_cards_each_word_means_the_same_card_everywhere(at
     small, large = owner.reads("fit")
     assert (small["places"][0]["place"], large["places"][0]["place"]) == ("nvidia 0: RTX 3060", "nvidia 1: RTX 4090")
     assert small["context"] < large["context"], "each has what its card has room for"
-    assert owner.environment("b") == "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1"
+    assert owner.restricted("b") == "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1"
     [both] = owner.reads("fit", "./a.gguf")
     needed = [place["needed"] for place in both["places"][:2]]
     assert needed[1] > 1.8 * needed[0], "llama.cpp gives each as much as it has room for"
     assert [(card["name"], card["title"], card["temperature"]) for card in owner.page()] == [
         ("nvidia:0", "RTX 3060", 40), ("nvidia:1", "RTX 4090", 41)
     ]  # fmt: skip
-
-
-def radeon() -> dict[str, str]:
-    return drm(0, "0x1002", "0000:03:00.0", "amdgpu", mem_info_vram_total=str(20 * GIB), mem_info_vram_used="0",
-               unique_id="a1b2", product_name="RX 7900 XT")  # fmt: skip
 
 
 def test_with_cards_of_two_vendors_models_go_to_those_that_the_engine_is_built_for(at: Machine) -> None:
@@ -229,7 +232,7 @@ def test_with_cards_of_two_vendors_models_go_to_those_that_the_engine_is_built_f
     assert "[slots.amd0]" in text
     assert 'devices = ["amd:0"]' in text
     assert [one["slot"] for one in owner.reads("init", "--force")["serves"]] == ["nvidia0", "nvidia1"]
-    assert owner.environment("b") == "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1"
+    assert owner.restricted("b") == "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1"
     [one] = owner.reads("fit", "./a.gguf")
     assert [place["place"] for place in one["places"]] == ["nvidia 0: RTX 3060", "nvidia 1: RTX 4090", "main memory"]
     assert "not counted: amd:0 (RX 7900 XT): llama.cpp as it is built here (CUDA)" in owner.types("fit", "./a.gguf")

@@ -26,6 +26,7 @@ from stoker.domain.events import (
     ServeMoved,
     ServeParked,
     ServeRestarted,
+    ServeSick,
     SlotPaused,
     SlotResumed,
     SwapEnded,
@@ -69,6 +70,8 @@ class Observer:
                 self._note("moved", serve, f"its worker moved from {old} to {new}")
             case ServeRestarted(serve, reason):
                 self._note("restarted", serve, reason)
+            case ServeSick(serve, reason):
+                self._note("sick", serve, reason)
             case ServeParked(serve, reason):
                 self._note("parked", serve, reason)
             case SlotPaused(slot, reason):

@@ -104,7 +104,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
     elif serve.driver is Driver.COMPOSE:
         hidden = unused_keys("container")
     elif serve.cmd is not None:
-        hidden = tuple({*unused_keys("cmd"), "sleep_level"} - {"extra_args"})
+        hidden = tuple({*unused_keys("cmd")} - {"extra_args"})
     return {key: value for key, value in shown.items() if key not in hidden}
 
 

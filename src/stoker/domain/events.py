@@ -64,6 +64,14 @@ class ServeRestarted:
 
 
 @dataclass(frozen=True, slots=True)
+class ServeSick:
+    """A running serve does not work as configured, and a restart would not mend that: it goes on."""
+
+    serve: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServeParked:
     """A serve is stopped, and starts again only when an operator switches to it or its configuration changes."""
 
@@ -171,6 +179,7 @@ Event = (
     | ServeDisconnected
     | ServeMoved
     | ServeRestarted
+    | ServeSick
     | ServeParked
     | SlotPaused
     | SlotResumed

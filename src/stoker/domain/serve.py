@@ -1009,7 +1009,7 @@ class Serve:
             "any engine on NVIDIA GPUs 3 (the driver suspends it).",
             ge=1,
             le=3,
-            unused_with=("base_url", "container"),
+            unused_with=("base_url",),
         ),
     ] = None
     keep_conversations: Annotated[

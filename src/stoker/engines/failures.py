@@ -379,7 +379,7 @@ TABLE: tuple[FailurePattern, ...] = (
         r"|short-name .{0,200}did not resolve"
         r"|container name .{0,200}is already in use",
     ),
-    FailurePattern(FailureKind.DEVICE_LOST, r"ggml_vulkan: No devices found"),
+    FailurePattern(FailureKind.DEVICE_LOST, r"ggml_vulkan: No devices found|main_gpu_id ?< ?g_all_sycl_device_count"),
     FailurePattern(
         FailureKind.BAD_WEIGHTS,
         r"error loading model",

@@ -165,9 +165,11 @@ _EMPTY = {
 }
 """The variables by which an interface shows nothing when they are empty.
 
-CUDA: "CUDA Environment Variables" of its programming guide. ROCr: `RvdFilter::SelectZeroDevices`
-(amd_filter_device.cpp) takes a variable that is set and empty for no device; HIP itself (rocdevice.cpp) takes an empty
-one for all. llama.cpp: `ggml_vk_instance_init` (ggml-vulkan.cpp) uses what is listed, all only if the variable is not
+CUDA: its programming guide, 5.2.1.1: with CUDA_VISIBLE_DEVICES set to an empty string no device is visible
+(docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html).
+ROCr: `RvdFilter::SelectZeroDevices` (amd_filter_device.cpp) takes a variable that is set and empty for no device; HIP
+itself (rocdevice.cpp) takes an empty one for all.
+llama.cpp: `ggml_vk_instance_init` (ggml-vulkan.cpp) uses what is listed, all only if the variable is not
 set. Level Zero has none: `ExecutionEnvironment::parseAffinityMask` of Intel's driver (compute-runtime) takes an empty
 ZE_AFFINITY_MASK for all devices; there `--device` alone keeps an engine away from them.
 """

@@ -3,6 +3,7 @@
 kv_tokens       tokens that its KV cache holds, of all requests together
 full_contexts   requests of the whole context that it holds at once
 load_s, compile_s, graph_s    seconds for the weights, for compiling, for capturing graphs
+devices         what it computes with: PCI addresses of devices (llama.cpp), else `cuda`, `xpu` or `cpu`
 """
 
 from __future__ import annotations
@@ -27,6 +28,30 @@ _SECONDS = {
 }
 
 
+PROCESSOR = "cpu"
+_ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+_USING = re.compile(rf"using device (\S{{1,40}}) \([^\n]{{0,200}}\) \(({_ADDRESS}|unknown id)\) - \d+ MiB free")
+"""llama.cpp, `llama_prepare_model_devices` (src/llama.cpp): name, description, PCI address, free memory."""
+_NO_GPU = "no usable GPU found"
+"""llama.cpp (common/arg.cpp), if it was asked to use one; some builds print it before they look."""
+_VLLM = re.compile(r"\bdevice_config=(cuda|xpu|cpu)\b")
+"""`VllmConfig.__str__` (vllm/config/vllm.py)."""
+_SGLANG, _SGLANG_DEVICE = re.compile(r"ServerArgs\([^\n]*"), re.compile(r"\bdevice='(cuda|xpu|cpu)'")
+"""The line of its `ServerArgs`, and what of it counts."""
+
+
+def devices(log: str) -> str:
+    """What the engine says that it computes with, as the fact `devices`; empty: it does not say, or not of all."""
+    places = [place for name, place in _USING.findall(log) if name != "CPU"]
+    if places:
+        return "" if "unknown id" in places else ", ".join(dict.fromkeys(place.lower() for place in places))
+    if _NO_GPU in log and "using device" not in log:
+        return PROCESSOR
+    arguments = _SGLANG.search(log)
+    found = _VLLM.search(log) or (_SGLANG_DEVICE.search(arguments[0]) if arguments is not None else None)
+    return found[1] if found is not None else ""
+
+
 def capacity(log: str, context: int | None) -> tuple[int | None, float | None]:
     """(tokens of cache, requests of `context` tokens at once), as vLLM or SGLang print them. None: it does not say."""
     sizes = _CACHE.findall(log)
@@ -45,6 +70,8 @@ def facts_of(log: str, context: int | None = None, served: Facts | None = None) 
     if tokens is None and isinstance(slots, int) and isinstance(own, int):
         tokens, requests = slots * own, float(slots)
     facts: Facts = {}
+    if said := devices(log):
+        facts["devices"] = said
     if tokens is not None:
         facts["kv_tokens"] = tokens
     if requests is not None:

@@ -171,6 +171,7 @@ def _configured(
         *([found] if (found := doctor_checks.suspended(settings.serves)) is not None else []),
         doctor_checks.stored_responses(settings.responses),
         *([found] if (found := doctor_checks.judge(running)) is not None else []),
+        *([found] if (found := doctor_checks.sick(running)) is not None else []),
         *([found] if (found := doctor_checks.paused(running)) is not None else []),
         *([found] if (found := doctor_checks.yielding(settings.slots, probe)) is not None else []),
         doctor_checks.devices(settings, discover.gpus(), cards),

@@ -286,7 +286,13 @@ def suspended(serves: Sequence[Serve]) -> DoctorFinding | None:
         return None
     why = unavailable_reason()
     if not why:
-        return DoctorFinding("suspend", DoctorHealth.OK, f"{names}: the driver has what suspends processes")
+        boxed = ", ".join(serve.name for serve in serves if serve.sleep_level == SUSPENDED and serve.container)
+        note = (
+            f"; processes of {boxed} usually belong to root, and Stoker runs as another user"
+            if boxed and os.geteuid()
+            else ""
+        )
+        return DoctorFinding("suspend", DoctorHealth.OK, f"{names}: the driver has what suspends processes{note}")
     detail = f"{names} is stopped instead of put to sleep: {why}"
     return DoctorFinding("suspend", DoctorHealth.WARN, detail, "or remove `sleep_level`", "nvidia-smi")
 
@@ -301,6 +307,18 @@ def judge(running: StatusAnswer | None) -> DoctorFinding | None:
     fix = "measure the tier again, and the judge (`stoker eval validator JUDGE --class CLASS`); until then "
     fix += "the suite's verdict stands"
     return DoctorFinding("judge", DoctorHealth.WARN, detail, fix, f"stoker eval calibrate {tiers}")
+
+
+def sick(running: StatusAnswer | None) -> DoctorFinding | None:
+    """Serves that run, but not as configured; None: there is none, or nothing runs."""
+    reports = [(serve, serve.watchdog) for serve in running.serves if serve.watchdog] if running is not None else []
+    found = {serve.name: report.details(False) for serve, report in reports if report.health == "sick"}
+    if not found:
+        return None
+    detail = "; ".join(f"{name}: {why}" for name, why in found.items())
+    return DoctorFinding(
+        "watchdog", DoctorHealth.WARN, detail, "look into its log", f"stoker serves logs {next(iter(found))}"
+    )
 
 
 def paused(running: StatusAnswer | None) -> DoctorFinding | None:

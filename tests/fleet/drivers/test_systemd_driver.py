@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
+from tests.fleet.suspend.fake_driver import FakeDriver, fleet_of
 from tests.scenarios.typed import proposed
 
 from stoker.cli.main import run
@@ -134,6 +135,32 @@ def story(tell: Tell, home: Path) -> Tell:
 
 
 # -- start and stop ---------------------------------------------------------------------------------------------------
+
+
+def test_the_driver_suspends_a_unit_and_one_that_is_suspended_is_ended_without_its_grace(
+    story: Tell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker.fleet.supervision.memory_meter.FREE_WITHIN", 0.3)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "driver"))
+    driver = FakeDriver(tmp_path / "driver")
+
+    async def body(machine: Machine) -> None:
+        canary = ("--canary", '{"choices": [{"message": {"content": "Hi."}}]}')
+        given = machine.installed(*canary, sleep_level=3, stop_grace=30.0, env={"LD_PRELOAD": str(driver.library)})
+        fleet, warm = fleet_of(machine.workshop, driver, given, drivers={Driver.SYSTEMD: machine.driver()})
+        running = await fleet.start(given, machine.workshop.on_exit)
+        driver.use(running.pid)
+        await fleet.stop("a", 30, keep_warm=True)
+        assert driver.state(running.pid) == 2
+        again = await fleet.start(given, machine.workshop.on_exit)
+        assert (again.pid, again.start_kind, driver.state(running.pid)) == (running.pid, "asleep", 0)
+        await fleet.stop("a", 30, keep_warm=True)
+        async with asyncio.timeout(15):
+            await fleet.close(False)
+        assert not psutil.pid_exists(running.pid or 0)
+        await warm.close()
+
+    story(body)
 
 
 def test_a_unit_is_started_proved_and_stopped_by_argument_lists(story: Tell) -> None:

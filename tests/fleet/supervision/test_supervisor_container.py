@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from tests.fleet.conftest import Story, Workshop
 from tests.fleet.drivers import docker_daemon
 from tests.fleet.drivers.docker_daemon import IMAGE, Daemon, engine, run
+from tests.fleet.suspend.fake_driver import FakeDriver, fleet_of
 from tests.scenarios import typed
 from tests.scenarios.plane import poll, running, serve
 
@@ -33,9 +36,10 @@ def daemon(shared: Daemon, monkeypatch: pytest.MonkeyPatch) -> Daemon:
     return shared
 
 
-def contained(shop: Workshop, *options: str, name: str = "a", **fields: object) -> Serve:
+def contained(shop: Workshop, *words: str, name: str = "a", options: tuple[str, ...] = (), **fields: object) -> Serve:
+    """`words` are for the engine, `options` for `docker run`."""
     serve = shop.serve(name=name, port=free_port("127.0.0.1", ()), stop_grace=0.2, **fields)
-    up = tuple(run(f"the-{name}", *engine("--port", "{port}", *options)))
+    up = tuple(run(f"the-{name}", *engine("--port", "{port}", *words), options=options))
     return dataclasses.replace(serve, driver=Driver.COMPOSE, container=f"the-{name}", up=up, cmd=None)
 
 
@@ -87,6 +91,55 @@ def test_one_that_was_left_running_is_adopted_and_what_conflicts_is_stopped_firs
         [adopted] = await second.adopt([serve], shop.on_exit)
         assert adopted.pid == running.pid
         await second.close(leave_running=False)
+
+    tell(story)
+
+
+def test_the_driver_suspends_the_processes_of_a_container_and_resumes_them(
+    daemon: Daemon, tell: Callable[[Story], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have numbers of this machine, and Stoker runs as root here."""
+    monkeypatch.setattr("stoker.fleet.supervision.memory_meter.FREE_WITHIN", 0.3)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "driver"))
+    driver = FakeDriver(tmp_path / "driver")
+    inside = ("-v", f"{driver.folder}:{driver.folder}:ro", "-e", f"LD_PRELOAD={driver.library}")
+
+    async def story(shop: Workshop) -> None:
+        given = contained(shop, "--canary", '{"choices": [{"message": {"content": "Hi."}}]}', options=inside)
+        given = dataclasses.replace(given, sleep_level=3, stop_grace=30.0)
+        fleet, warm = fleet_of(shop, driver, given)
+        running = await fleet.start(given, shop.on_exit)
+        driver.use(running.pid)
+        await fleet.stop("a", 30, keep_warm=True)
+        assert driver.state(running.pid) == 2
+        again = await fleet.start(given, shop.on_exit)
+        assert (again.pid, again.start_kind, driver.state(running.pid)) == (running.pid, "asleep", 0)
+        await fleet.stop("a", 30, keep_warm=True)
+        async with asyncio.timeout(15):  # it is stopped while it is suspended, and does not get its grace
+            await fleet.close(False)
+        assert daemon.docker("inspect", "--format", "{{.State.Status}}", "the-a") == "exited"
+        await warm.close()
+
+    tell(story)
+
+
+def test_a_container_whose_processes_are_not_visible_is_stopped_instead_of_suspended(
+    daemon: Daemon, tell: Callable[[Story], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """As with Docker in a virtual machine, or on another one."""
+    monkeypatch.setattr(container_driver, "is_here", lambda container: False)
+    driver = FakeDriver(tmp_path / "driver")
+
+    async def story(shop: Workshop) -> None:
+        given = dataclasses.replace(contained(shop), sleep_level=3)
+        fleet, warm = fleet_of(shop, driver, given)
+        await fleet.start(given, shop.on_exit)
+        await fleet.stop("a", 0.2, keep_warm=True)
+        assert daemon.docker("inspect", "--format", "{{.State.Status}}", "the-a") == "exited"
+        assert "its processes are not visible here" in caplog.text
+        await fleet.close(False)
+        await warm.close()
 
     tell(story)
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stoker.domain.serve import Serve
 from stoker.fleet.memory.devices import Accounting, Device
+from stoker.fleet.memory.host import HostMemory
+from stoker.fleet.supervision import sleep_control
+from stoker.fleet.supervision.supervisor import Supervisor
+from stoker.fleet.warm.keeper import WarmKeeper
 
 GIB = 2**30
 HELD = 8 * GIB
@@ -53,3 +60,13 @@ class FakeDriver:
 
     def notes(self) -> list[str]:
         return []
+
+
+def fleet_of(
+    workshop: Any, driver: FakeDriver, given: Serve, memory: int = 4 * HELD, **context: Any
+) -> tuple[Supervisor, WarmKeeper]:
+    """With room for two such serves in the warm pool. `memory`: free main memory."""
+    warm = WarmKeeper(2 * HELD, [given], logging.getLogger("test"), predict=False)
+    fleet: Supervisor = workshop.supervisor(warm, probe=driver, **context)
+    fleet._sleep_control._by_driver = sleep_control.SleepByDriver(lambda: HostMemory(memory, memory))  # noqa: SLF001
+    return fleet, warm

@@ -2,10 +2,12 @@
  *
  * A process uses CUDA if the folder STATE (set when this is compiled) has a file with its number, which holds its state.
  * A checkpoint stops the process by SIGSTOP, a restore goes on with SIGCONT. A file `fail` there makes a function return
- * a code: "cuCheckpointProcessLock 600". A file `slow` makes each checkpoint take ten seconds.
+ * a code: "cuCheckpointProcessLock 600". A file `slow` makes each checkpoint take ten seconds. A process that loads this
+ * with STAND_IN_USES_CUDA in its environment makes its own file.
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,6 +23,13 @@ static const char *of(int pid) {
     static char name[32];
     snprintf(name, sizeof name, "%d", pid);
     return path(name);
+}
+
+__attribute__((constructor)) static void use(void) {
+    FILE *file = getenv("STAND_IN_USES_CUDA") ? fopen(of(getpid()), "w") : NULL;
+    if (!file) return;
+    fprintf(file, "%d", RUNNING);
+    fclose(file);
 }
 
 static int told(const char *function) {

@@ -12,17 +12,15 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.fleet.suspend.fake_driver import HELD, FakeDriver
+from tests.fleet.suspend.fake_driver import HELD, FakeDriver, fleet_of
 from tests.fleet.tiny_gguf import write_tiny
 
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
-from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.ledger import MemorySize, SizeSource
 from stoker.fleet.supervision import sleep_control
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.suspend import suspension
-from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.http import client
 
 Tell = Callable[[Any], None]
@@ -45,15 +43,6 @@ def serve(workshop: Any, driver: FakeDriver, **fields: Any) -> Serve:
     given: dict[str, Any] = {"sleep_level": 3, "stop_grace": 30.0, "env": {"LD_PRELOAD": str(driver.library)}, **fields}
     made: Serve = workshop.serve("--canary", '{"choices": [{"message": {"content": "Hi."}}]}', **given)
     return made
-
-
-def fleet_of(workshop: Any, driver: FakeDriver, given: Serve, memory: int = 4 * HELD) -> tuple[Supervisor, WarmKeeper]:
-    import logging
-
-    warm = WarmKeeper(2 * HELD, [given], logging.getLogger("test"), predict=False)
-    fleet: Supervisor = workshop.supervisor(warm, probe=driver)
-    fleet._sleep_control._by_driver = sleep_control.SleepByDriver(lambda: HostMemory(memory, memory))  # noqa: SLF001
-    return fleet, warm
 
 
 async def started(fleet: Supervisor, workshop: Any, driver: FakeDriver, given: Serve) -> Running:
@@ -287,6 +276,25 @@ def test_what_a_stoker_that_died_left_suspended_is_ended_without_its_grace(tell:
         assert not psutil.pid_exists(running.pid)
         await fleet.close(False)
         await later.close(False)
+        await warm.close()
+
+    tell(story)
+
+
+def test_one_that_was_adopted_is_suspended_as_any_other(tell: Tell, driver: FakeDriver) -> None:
+    async def story(workshop: Any) -> None:
+        given = serve(workshop, driver)
+        first, warm = fleet_of(workshop, driver, given)
+        running = await started(first, workshop, driver, given)
+        await first.close(True)
+        await warm.close()
+        fleet, warm = fleet_of(workshop, driver, given)
+        [adopted] = await fleet.adopt([given], workshop.on_exit)
+        await fleet.stop("a", 30, keep_warm=True)
+        assert (adopted.pid, driver.state(running.pid)) == (running.pid, 2)
+        again = await fleet.start(given, workshop.on_exit)
+        assert (again.pid, again.start_kind) == (running.pid, "asleep")
+        await fleet.close(False)
         await warm.close()
 
     tell(story)

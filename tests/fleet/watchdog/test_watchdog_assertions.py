@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stoker.fleet.memory.engaged import EngagedDevices
 from stoker.fleet.watchdog.assertions import (
     MISSES,
     TABLE,
@@ -20,9 +21,10 @@ from stoker.fleet.watchdog.assertions import (
     judge,
 )
 
+BOTH = ("GPU-a", "GPU-b")
 WELL = Observation(
     wanted_id="m", misses=0, listed=("m", "other"), wanted_context=4096, advertised_context=4096,
-    wanted_devices=("GPU-a", "GPU-b"), engaged_devices=frozenset(("GPU-a", "GPU-b")), missing=(), differences=(),
+    devices=EngagedDevices(BOTH, frozenset(BOTH)), missing=(), differences=(),
     in_flight=2, without_progress=1.0, stall_limit=120.0, asleep=False,
 )  # fmt: skip
 
@@ -49,10 +51,16 @@ def test_a_serve_of_which_everything_holds_is_verified() -> None:
         ({"listed": ("n", "o")}, Assertion.EXACT_ID, Remedy.RESTART, "wanted 'm', GET /v1/models shows 'n', 'o'"),
         ({"listed": ()}, Assertion.EXACT_ID, Remedy.RESTART, "shows nothing"),
         (
-            {"engaged_devices": frozenset(("GPU-a",))},
+            {"devices": EngagedDevices(BOTH, frozenset(("GPU-a",)))},
             Assertion.DEVICES,
             Remedy.REPORT,
             "GPU-b of GPU-a, GPU-b are not used",
+        ),
+        (
+            {"devices": EngagedDevices(BOTH, frozenset(BOTH), "its engine printed that it uses another")},
+            Assertion.DEVICES,
+            Remedy.REPORT,
+            "devices: its engine printed that it uses another",
         ),
         ({"missing": ("nvcc is not on PATH",)}, Assertion.DEPENDENCIES, Remedy.REPORT, "nvcc is not on PATH"),
         ({"differences": ("its environment differs in X",)}, Assertion.PROFILE, Remedy.REPORT, "differs in X"),
@@ -81,7 +89,7 @@ def test_what_fails_makes_it_sick_and_only_what_a_restart_cures_restarts_it(
         ({"misses": None}, Assertion.ANSWERS),
         ({"misses": MISSES - 1}, Assertion.ANSWERS),
         ({"listed": None}, Assertion.EXACT_ID),
-        ({"engaged_devices": None}, Assertion.DEVICES),
+        ({"devices": EngagedDevices(BOTH)}, Assertion.DEVICES),
         ({"missing": None}, Assertion.DEPENDENCIES),
         ({"differences": None}, Assertion.PROFILE),
         ({"advertised_context": None}, Assertion.CONTEXT),
@@ -95,7 +103,7 @@ def test_missing_information_is_unknown_and_never_sick(change: dict[str, Any], a
 
 
 def test_nothing_known_at_all_is_unknown() -> None:
-    assert assess(judge(Observation("m", wanted_context=1, wanted_devices=("0",)))) == HealthAssessment(
+    assert assess(judge(Observation("m", wanted_context=1, devices=EngagedDevices(("0",))))) == HealthAssessment(
         ServeHealth.UNKNOWN
     )
     assert assess(()) == HealthAssessment(ServeHealth.UNKNOWN)
@@ -110,11 +118,11 @@ def test_a_serve_that_answers_nobody_but_streams_is_not_sick() -> None:
 @pytest.mark.parametrize(
     ("change", "assertion"),
     [
-        ({"wanted_devices": (), "engaged_devices": None}, Assertion.DEVICES),
+        ({"devices": EngagedDevices()}, Assertion.DEVICES),
         ({"wanted_context": None, "advertised_context": None}, Assertion.CONTEXT),
         ({"advertised_context": 4096 + 255}, Assertion.CONTEXT),
         ({"in_flight": 0, "without_progress": None}, Assertion.PROGRESS),
-        ({"asleep": True, "engaged_devices": frozenset()}, Assertion.DEVICES),
+        ({"asleep": True, "devices": EngagedDevices(BOTH, frozenset())}, Assertion.DEVICES),
         ({"asleep": True, "without_progress": 1e6}, Assertion.PROGRESS),
     ],
 )

@@ -15,6 +15,7 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
 from stoker.engines.signals import Signals
+from stoker.fleet.memory.engaged import EngagedDevices
 from stoker.fleet.watchdog.probe import NO_COUNTERS, HostState, Listing
 from stoker.fleet.watchdog.watchdog import HOST_STATE_EVERY, WatchdogLoop
 from stoker_lab.testing.clock import FakeClock
@@ -94,6 +95,9 @@ class World:
 
     def park(self, name: str, reason: str) -> None:
         self.done.append(f"park {name}: {reason}")
+
+    def report(self, name: str, reason: str) -> None:
+        self.done.append(f"report {name}: {reason}")
 
     # -- time
 
@@ -285,7 +289,7 @@ def test_what_a_restart_does_not_cure_is_reported_once_and_nothing_is_done(caplo
         assert world.health() == "verified"
 
     with caplog.at_level(logging.INFO, "test.watchdog"):
-        assert tell(story).done == []
+        assert tell(story).done == ["report a: profile: its environment differs in X"]
     assert [record.getMessage() for record in caplog.records] == [
         "serve a is sick, but goes on running: profile: its environment differs in X",
         "serve a is not sick any more",
@@ -299,7 +303,7 @@ def test_a_serve_that_somebody_else_runs_is_never_restarted() -> None:
         await world.pass_(100)
         assert world.health() == "sick"
 
-    assert tell(story).done == []
+    assert tell(story).done == ["report a: exact_id: wanted 'a', GET /v1/models shows 'b'"]
 
 
 def test_work_without_progress_restarts_after_stall_where_the_engine_shows_prompts_and_later_where_not() -> None:
@@ -367,7 +371,7 @@ def test_a_sleeping_serve_is_asked_for_no_devices_and_no_progress() -> None:
     async def story(world: World) -> None:
         world.start("a")
         world.asleep.add("a")
-        world.host_states["a"] = HostState(("0",), frozenset(), (), ())
+        world.host_states["a"] = HostState(EngagedDevices(("0",), frozenset()), (), ())
         await world.pass_(30)
         assert world.health() == "verified"
 

@@ -10,6 +10,7 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve, ServeIdentity
 from stoker.engines.signals import Signals
+from stoker.fleet.memory.engaged import EngagedDevices
 from stoker.fleet.watchdog import probe
 from stoker.fleet.watchdog.probe import NO_COUNTERS, HostState, HttpProbe, Listing, question
 
@@ -44,7 +45,7 @@ class Engine:
 
 
 def collect(running: Running) -> HostState:
-    return HostState(wanted_devices=(running.serve.name,))
+    return HostState(EngagedDevices((running.serve.name,)))
 
 
 def test_the_list_of_models_tells_ids_and_context_and_health_is_never_asked() -> None:
@@ -96,7 +97,7 @@ def test_counters_are_read_by_the_engines_name_and_unknown_where_there_are_none(
 def test_the_host_state_is_read_in_a_thread() -> None:
     async def story() -> None:
         async with Engine() as engine:
-            assert (await HttpProbe(collect).host_state(engine.running())).wanted_devices == ("a",)
+            assert (await HttpProbe(collect).host_state(engine.running())).devices.wanted == ("a",)
 
     asyncio.run(story())
 

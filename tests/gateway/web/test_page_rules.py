@@ -150,8 +150,13 @@ def test_the_memory_of_all_serves_is_a_sum_of_what_is_known(document: Any, used:
         ({"cannot_load": "no such tensor", "last_error": "old"}, "It cannot load:", "no such tensor."),
         ({"parked": "three crashes.", "last_error": "old"}, "Parked:", "three crashes."),
         ({"last_error": "exited with code 3"}, "The last failure:", "exited with code 3."),
+        ({"watchdog": {"health": "sick", "findings": [
+            {"assertion": "answers", "ok": True, "detail": "yes"},
+            {"assertion": "devices", "ok": False, "detail": "it uses nvidia:0"},
+            {"assertion": "context", "ok": None, "detail": "unknown"},
+        ]}, "last_error": "old"}, "It does not work as it should:", "devices: it uses nvidia:0."),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_with_a_serve_is_what_keeps_it_from_being_loaded(serve: Any, title: str, text: str) -> None:
     found = told("problems.js", "it.problemOf", serve)
     assert (found["title"], found["text"]) == (title, text)

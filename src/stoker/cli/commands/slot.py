@@ -49,6 +49,9 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
     if serves:
         terminal.say()
         terminal.table(_PROFILE, [_profile(serve) for serve in serves], right=("CONTEXT",))
+    for serve in serves:
+        if serve.watchdog and serve.watchdog.health == "sick":
+            terminal.say(f"\n{serve.name} is sick: {serve.watchdog.details(False)}")
 
 
 _PROFILE = ("SERVE", "SLOT", "STATE", "STATUS", "MODALITIES", "CONTEXT", "PURPOSE")

@@ -145,6 +145,12 @@ def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
                 entry.at(key),
                 f"has no effect for serve '{name}': its container has its own command; remove it",
             )
+    if table.sleep_level not in (None, SUSPENDED):
+        doc.problem(
+            entry.at("sleep_level"),
+            f"{table.sleep_level} is for engines that Stoker starts itself, and a container has its own command; "
+            f"{SUSPENDED} is for any engine on NVIDIA GPUs",
+        )
     if table.up is not None:
         _check_words(doc, entry, "up", table.up)
 
@@ -234,9 +240,7 @@ def _check_sleep_level(doc: ConfigDocument, entry: ServeEntry) -> None:
     """Levels below SUSPENDED are requests to engines that Stoker itself launches; that one is the driver's work."""
     table, engine = entry.table, engine_of(entry.engine)
     if table.sleep_level == SUSPENDED:
-        if entry.driver != "process":
-            doc.problem(entry.at("sleep_level"), f"{SUSPENDED} is for serves with driver process")
-        elif table.embedded:
+        if table.embedded:
             doc.problem(entry.at("sleep_level"), f"{SUSPENDED} is for NVIDIA GPUs; the embedded engine uses none")
     elif table.sleep_level is not None and (engine.sleep is None or table.cmd is not None):
         sleepers = _listed(lambda engine: engine.sleep)

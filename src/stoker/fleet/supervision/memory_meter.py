@@ -17,6 +17,7 @@ from stoker.domain.serve import Driver, Serve, Slot
 from stoker.engines.registry import engine_of
 from stoker.fleet.drivers import process_group
 from stoker.fleet.memory.devices import Accounting, DeviceProbe, chosen
+from stoker.fleet.memory.engaged import NO_DEVICES, EngagedDevices, engaged
 from stoker.fleet.memory.host import host_memory, process_memory
 from stoker.fleet.memory.ledger import MemorySize, Short, SizeSource, open_ledger, would_fit
 from stoker.fleet.memory.measure import MemoryMeasurement, Snapshot, measure, snapshot, wait_until_free
@@ -46,15 +47,12 @@ class MemoryMeter:
         """What a process group holds of its slot. Blocks for milliseconds."""
         return self._measure(serve, process_group.members(leader)).weight
 
-    def devices(self, serve: Serve, pids: Collection[int]) -> tuple[tuple[str, ...], frozenset[str] | None]:
-        """The uuids of the devices that the serve has to use, and of those on which it holds memory (None: unknown).
-
-        Both are empty or unknown if the slot names no devices, or the machine has none. Blocks.
-        """
+    def devices(self, serve: Serve, pids: Collection[int], said: str) -> EngagedDevices:
+        """The devices that the serve has to use, and those that it uses. `said`: its fact `devices`. Blocks."""
         slot = self._slot_of(serve.slot)
         present = self._probe.devices()
         if slot is None or not slot.devices or not present:
-            return (), None
+            return NO_DEVICES
         from stoker.fleet.memory.fit import check
 
         tuning = serve.tuning
@@ -62,11 +60,7 @@ class MemoryMeter:
         wanted = check.devices_for(serve, slot, present)
         if "tensor_parallel" in engine_of(serve.engine).options and count is not None:
             wanted = wanted[:count]
-        uuids = tuple(device.uuid for device in wanted)
-        accounting = self._probe.by_process()
-        if accounting is None:
-            return uuids, None
-        return uuids, frozenset(uuid for pid in pids for uuid in accounting.get(pid, {}))
+        return engaged(wanted, chosen(present, slot.devices), present, said, self._probe.by_process(), pids)
 
     def with_choices(self, serve: Serve) -> Serve:
         """The serve as it is started: see `check.with_choices`.

@@ -129,14 +129,14 @@ class ServeRegistry:
         if managed is None or managed.record is None:
             return HostState(missing=(), differences=())
         pids = self.members(managed)
-        wanted, engaged = self._meter.devices(serve, pids)
+        devices = self._meter.devices(serve, pids, str(managed.record.facts.get("devices", "")))
         changed: tuple[str, ...] | None = ()
         if serve.driver is Driver.PROCESS:
             pid = managed.record.pid
             changed = differences(
                 managed.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
             )
-        return HostState(wanted, engaged, tuple(start_problems.unmet_requirements(serve)), changed)
+        return HostState(devices, tuple(start_problems.unmet_requirements(serve)), changed)
 
     def failure_of(self, name: str) -> str:
         return self._failures.get(name, "")

@@ -87,6 +87,11 @@ class SleepByDriver:
                 f"its {figures.size(held)} of device memory do not fit into main memory, of which "
                 f"{figures.size(available)} are free: lower `[warm] memory`, or remove its `sleep_level`"
             )
+        if managed.unit is None or managed.unit.pid is None:
+            raise SuspendFailed(
+                "its processes are not visible here, since Docker or systemd runs in a machine or container of its "
+                "own: remove its `sleep_level`, or run Stoker beside them"
+            )
         managed.is_suspended = True
         try:
             await suspension.suspend(await _members(managed))

@@ -24,6 +24,7 @@ from stoker.domain.events import (
     ServeExited,
     ServeParked,
     ServeRestarted,
+    ServeSick,
     SlotPaused,
     SlotResumed,
     SwapEnded,
@@ -471,6 +472,10 @@ class Conductor:
         self._carry_out(self.scheduler.on_restart(name, self._clock.now(), reason))
         self._notify(ServeRestarted(name, reason))
         return True
+
+    def report(self, name: str, reason: str) -> None:
+        """Say that a serve does not work as configured; nothing else is done."""
+        self._notify(ServeSick(name, reason))
 
     def park(self, name: str, reason: str) -> None:
         """Stop a serve, and do not start it again until an operator switches to it or its configuration changes."""

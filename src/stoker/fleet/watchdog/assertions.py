@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from stoker.domain.figures import counted
 from stoker.domain.serve import IDENTITY_NOT_PROVED
+from stoker.fleet.memory.engaged import NO_DEVICES, EngagedDevices
 
 MISSES = 3
 """Failed checks in a row that prove something: a single one may be a busy moment."""
@@ -28,7 +29,7 @@ class Assertion(StrEnum):
     EXACT_ID = "exact_id"
     """It lists the exact served name. Not known if its identity is `none`."""
     DEVICES = "devices"
-    """Every device that it was given holds memory of it."""
+    """Every device that it was given holds memory of it, and it says of no other that it uses it."""
     DEPENDENCIES = "dependencies"
     """What the engine and `requires` need is there (compilers, build tools, files, packages)."""
     PROFILE = "profile"
@@ -71,8 +72,7 @@ class Observation:
     wanted_context: int | None = None
     """None: none is configured."""
     advertised_context: int | None = None
-    wanted_devices: tuple[str, ...] = ()
-    engaged_devices: frozenset[str] | None = None
+    devices: EngagedDevices = NO_DEVICES
     missing: tuple[str, ...] | None = None
     """Dependencies that are not there, one sentence each."""
     differences: tuple[str, ...] | None = None
@@ -164,16 +164,18 @@ def _exact_id(observation: Observation) -> Judged:
 
 
 def _devices(observation: Observation) -> Judged:
-    if not observation.wanted_devices:
+    wanted, used, problem = observation.devices
+    if not wanted:
         return True, "its slot names no devices"
+    if problem:
+        return False, problem
     if observation.asleep:
         return True, "asleep: it uses none"
-    if observation.engaged_devices is None:
+    if used is None:
         return None, "the devices on which it holds memory are not known"
-    idle = [device for device in observation.wanted_devices if device not in observation.engaged_devices]
-    if idle:
-        return False, f"{', '.join(idle)} of {', '.join(observation.wanted_devices)} are not used by it"
-    return True, f"{', '.join(observation.wanted_devices)} in use"
+    if idle := [device for device in wanted if device not in used]:
+        return False, f"{', '.join(idle)} of {', '.join(wanted)} are not used by it"
+    return True, f"{', '.join(wanted)} in use"
 
 
 def _dependencies(observation: Observation) -> Judged:

@@ -18,6 +18,7 @@ from stoker.domain.serve import Serve, ServeIdentity
 from stoker.engines import signals
 from stoker.engines.facts import from_models
 from stoker.engines.signals import Signals
+from stoker.fleet.memory.engaged import NO_DEVICES, EngagedDevices
 from stoker.fleet.process.identity import MARK_VARIABLE, StartRecord
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
@@ -156,8 +157,7 @@ class Listing:
 class HostState:
     """What the host shows of a serve. None: not known; empty: nothing is wrong, or nothing is prescribed."""
 
-    wanted_devices: tuple[str, ...] = ()
-    engaged_devices: frozenset[str] | None = None
+    devices: EngagedDevices = NO_DEVICES
     missing: tuple[str, ...] | None = None
     differences: tuple[str, ...] | None = None
 

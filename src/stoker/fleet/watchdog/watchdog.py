@@ -157,13 +157,16 @@ class ServeProbe(Protocol):
 
 
 class WatchdogActions(Protocol):
-    """The watchdog's actions. Both return at once, and take effect later."""
+    """The watchdog's actions. They return at once, and take effect later."""
 
     def restart(self, name: str, reason: str) -> bool:
         """Stop it, without a drain longer than usual, and start it again. False: it is on its way out already."""
 
     def park(self, name: str, reason: str) -> None:
         """Stop it; requests for it are refused with `reason` until an operator starts it."""
+
+    def report(self, name: str, reason: str) -> None:
+        """Say that it works, but not as configured."""
 
 
 @dataclass(slots=True, eq=False)
@@ -317,8 +320,7 @@ class WatchdogLoop:
             listed=listing.ids if listing is not None else None,
             wanted_context=running.serve.context,
             advertised_context=listing.context if listing is not None else None,
-            wanted_devices=host.wanted_devices,
-            engaged_devices=host.engaged_devices,
+            devices=host.devices,
             missing=host.missing,
             differences=host.differences,
             in_flight=work.in_flight,
@@ -349,6 +351,7 @@ class WatchdogLoop:
         if assessment.remedy is Remedy.REPORT:  # 2
             if is_news:
                 self._log.warning("serve %s is sick, but goes on running: %s", name, assessment.reason)
+                self._actions.report(name, assessment.reason)
             return
         now = self._clock.now()
         history = self._histories.get(name, History()).within(self._settings.window, now)

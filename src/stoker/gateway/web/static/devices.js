@@ -30,7 +30,7 @@ function Device({ device }) {
 /** A figure, and what part of its limit it is; unknown is a word, not an empty bar. */
 function Row({ name, value, limit, part, of, isBad }) {
   return html`<div class=${isBad ? "bad" : ""}><dt>${name}</dt>
-    <dd>${value == null ? html`<span class="dim">unknown</span>` : html`${value}${limit && html`<span class="dim"> of ${limit}</span>`}`}
+    <dd>${value ?? html`<span class="dim">unknown</span>`}${limit && html`<span class="dim"> of ${limit}</span>`}
       ${value != null && of != null && html`<span class="gauge" aria-hidden="true"><i style=${{ width: `${Math.min(1, part / of) * 100}%` }} /></span>`}</dd></div>`;
 }
 

@@ -35,7 +35,7 @@ export function Lane({ slot, members, minutes }) {
       </li>`)}
       ${rows.length > 0 && html`<li class="axis" aria-hidden="true"><span /><span class="marks"><span>${minutes} min ago</span><span>now</span></span></li>`}
     </ul>
-    ${rest > 0 && html`<p class="dim small">${rows.length ? html`<a href="#/serves">${number(rest)} more not loaded</a>` : `Nothing is loaded. The first request for one of ${counted(rest, "serve")} loads it.`}</p>`}
+    ${rest > 0 && html`<p class="dim small">${rows.length ? html`<a href="#/serves">${number(rest)} more not loaded</a>` : `Nothing is loaded. The first request for ${rest > 1 ? `one of ${counted(rest, "serve")}` : members[0].name} loads it.`}</p>`}
     ${rows.length > 0 && html`<${Twin} label=${`What ${slot.name} did in the last ${minutes} minutes`} heads=${["Serve", "State", "From", "For", "Requests"]}
       rows=${rows.flatMap(({ serve, bars, ticks }) => bars.map((one) => [serve.name, STATES[one.state].word, clock(one.from),
         seconds(one.to - one.from), ticks.filter((tick) => tick.at >= one.from && tick.at <= one.to).length]))} />`}`;

@@ -73,6 +73,7 @@ function One({ serve }) {
     ["Dialects", serve.dialects.join(", ")],
     serve.fallback && ["Fallback", serve.fallback],
     serve.status !== "production" && ["Status", serve.status],
+    serve.facts.devices && ["Computes on", serve.facts.devices === "cpu" ? "the processor" : serve.facts.devices],
     serve.pid != null && ["Process", `${serve.pid}${serve.port ? `, port ${serve.port}` : ""}`],
     ["So far", `${counted(serve.totals.requests, "request")}, ${counted(serve.totals.output_tokens, "token")}${serve.totals.tokens_per_second ? `, ${rate(serve.totals.tokens_per_second)} tokens/s` : ""}`],
   ];
