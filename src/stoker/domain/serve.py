@@ -1230,7 +1230,7 @@ def in_box(serve: Serve, slot: Slot) -> Serve:
     it; its model and how it is started are in the configuration there.
     """
     there = serve.replica_of or serve.served_name or serve.name
-    kept = ("replicas", "min_replicas", "idle_unload", "stop_grace")
+    kept = ("slot", "replicas", "min_replicas", "idle_unload", "stop_grace")
     return replace(
         serve, **_unset(*_here_only(), "key", "key_header", "also", kept=kept), engine="openai", driver=Driver.BOX,
         served_name=there, slot=slot.name, health="/healthz",
