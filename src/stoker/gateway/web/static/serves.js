@@ -26,7 +26,7 @@ function Table() {
   const found = serves.value.filter((one) => [one.name, one.model, ...one.aliases].some((word) => word.toLowerCase().includes(text.toLowerCase())));
   return html`
     <div class="head"><h1>Serves</h1>
-      ${mayAct.value && html`<a class="button" href="#/add">Add a model</a>`}
+      ${mayAct.value && html`<a class="button quiet" href="#/add">Add a model</a>`}
       ${serves.value.length > 8 && html`<input type="search" aria-label="Find a serve" placeholder="Find" value=${text} onInput=${(event) => setText(event.target.value)} />`}
     </div>
     <div class="scroll" tabindex="0" role="region" aria-label="Serves">
