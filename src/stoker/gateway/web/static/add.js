@@ -46,7 +46,7 @@ function Model({ given = "" }) {
 function Before() {
   const jobs = jobsOf("add");
   if (!jobs.length) return null;
-  return html`<section class="part"><h2>Added here</h2>
+  return html`<section class="part"><h2>Begun here</h2>
     <ul class="jobs">${jobs.map((one) => html`<li key=${one.id}><a href=${address("add", [one.id])}>${one.subject}</a> <${JobState} of=${one.state} /> <span class="dim small"><${Ago} at=${one.ended ?? one.at} /></span></li>`)}</ul></section>`;
 }
 
