@@ -16,6 +16,10 @@ EXAMPLES = "many examples or many starts of Stoker"
 SLOW = {
     "tests/bench_smoke/": EXAMPLES,
     "tests/setup/test_cli_doctor_gpu.py::test_started": REAL_ENGINE,
+    "tests/setup/test_web_add.py::test_a_model_is_added_checked_and_answers": REAL_ENGINE,
+    "tests/setup/test_web_add.py::test_a_model_is_chosen_cancelled_taken_up_in_a_second_tab_and_used": BROWSER,
+    "tests/setup/test_web_measure.py::test_a_preflight_is_begun_on_the_page_of_a_serve": BROWSER,
+    "tests/setup/test_web_settings.py::test_a_setting_is_found_corrected_and_written": BROWSER,
     "tests/cli/test_cli_interrupted.py": EXAMPLES,
     "tests/lab/cli/test_cli_sweep.py": EXAMPLES,
     "tests/docs/test_guides.py": EXAMPLES,

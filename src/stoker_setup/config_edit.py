@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import difflib
 import io
+import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stoker.config.line_numbers import locate
 from stoker.domain.errors import StokerError
+
+Value = bool | int | float | str | list[str]
 
 
 class EditRefused(StokerError):
@@ -56,11 +59,7 @@ def remove_serve(text: str, name: str) -> ConfigEdit:
     lines do not lie together.
     """
     values = _read(text)
-    rows = values.get("serve")
-    names = [row.get("name") if isinstance(row, dict) else None for row in rows] if isinstance(rows, list) else []
-    if name not in names:
-        raise EditRefused(f"there is no [[serve]] with name = {name!r} in the file")
-    index = names.index(name)
+    index = _index_of(values, name)
     lines = _lines(text)
     begin, end = _lines_of(text, lines, index)
     after = "".join([*lines[:begin], *lines[end:]])
@@ -68,6 +67,76 @@ def remove_serve(text: str, name: str) -> ConfigEdit:
     if not wanted["serve"]:
         del wanted["serve"]
     return _proved(text, after, wanted, f"remove the [[serve]] at line {begin + 1} by hand")
+
+
+def change_serve(text: str, name: str, changes: Mapping[str, Value | None]) -> ConfigEdit:
+    """The `[[serve]]` of this name with other values for keys of its own; None: without the key.
+
+    A key that is there keeps its place, its spelling and the comment behind it; a new one comes behind the others.
+    Raises EditRefused as `remove_serve` does.
+    """
+    values = _read(text)
+    index = _index_of(values, name)
+    wanted = {**values["serve"][index]}
+    lines = _lines(text)
+    newline = _newline(text)
+    for key, value in changes.items():
+        places = locate("".join(lines))
+        header = places["serve", index] - 1
+        own = {path[2]: line - 1 for path, line in places.items() if path[:2] == ("serve", index) and len(path) == 3}
+        if key in own:
+            begin = own[key]
+            end = _end_of_value(lines, begin)
+            lines[begin:end] = [] if value is None else [_changed_line(lines[begin:end], value, newline)]
+        elif value is not None:
+            tables = [line for line in own.values() if lines[line].lstrip().startswith("[")]
+            last = max([line for line in own.values() if line < min(tables, default=len(lines))], default=header)
+            end = _end_of_value(lines, last) if last != header else header + 1
+            if not lines[end - 1].endswith("\n"):
+                lines[end - 1] += newline
+            lines.insert(end, f"{key} = {_toml(value)}{newline}")
+        if value is None:
+            wanted.pop(key, None)
+        else:
+            wanted[key] = value
+    rows = [wanted if place == index else row for place, row in enumerate(values["serve"])]
+    return _proved(text, "".join(lines), {**values, "serve": rows}, f"change the [[serve]] '{name}' by hand")
+
+
+def _end_of_value(lines: Sequence[str], begin: int) -> int:
+    """The line behind the last one of the key that begins at `begin`."""
+    for end in range(begin + 1, len(lines) + 1):
+        if _values(lines[begin:end]) is not None:
+            return end
+    return begin + 1
+
+
+def _changed_line(old: Sequence[str], value: Value, newline: str) -> str:
+    """One line, with the key as it is written and what stands behind its value."""
+    before = old[0].partition("=")[0]
+    spaces = old[0].partition("=")[2]
+    last = old[-1].rstrip("\r\n")
+    now = _values(old)
+    comments = (at for at, sign in enumerate(last) if sign == "#" and _values([*old[:-1], last[:at]]) == now)
+    at = next(comments, len(last))
+    while at and last[at - 1] in " \t":
+        at -= 1
+    gap = spaces[: len(spaces) - len(spaces.lstrip(" \t"))]
+    return f"{before}={gap}{_toml(value)}{last[at:]}{newline if old[-1].endswith(newline) else ''}"
+
+
+def _toml(value: Value) -> str:
+    """JSON's numbers, texts and lists of them are TOML's."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _index_of(values: Mapping[str, Any], name: str) -> int:
+    """Raises EditRefused."""
+    rows = values.get("serve")
+    names = [row.get("name") if isinstance(row, dict) else None for row in rows] if isinstance(rows, list) else []
+    if name not in names:
+        raise EditRefused(f"there is no [[serve]] with name = {name!r} in the file")
+    return names.index(name)
 
 
 def _lines_of(text: str, lines: Sequence[str], index: int) -> tuple[int, int]:

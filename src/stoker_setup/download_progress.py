@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-from stoker.cli.console import figures, terminal
+from stoker.cli.console import figures, progress_report, terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -23,6 +23,8 @@ class DownloadDisplay(Protocol):
 
 
 def display(quiet: bool) -> AbstractContextManager[DownloadDisplay]:
+    if progress_report.is_wanted():
+        return nullcontext(_Report())
     if quiet:
         return nullcontext(_Silence())
     return _bar() if terminal.is_live(stderr=True) else nullcontext(DownloadLines())
@@ -31,6 +33,14 @@ def display(quiet: bool) -> AbstractContextManager[DownloadDisplay]:
 class _Silence:
     def show(self, progress: PrefetchProgress) -> None:
         pass
+
+
+class _Report:
+    """For the program that started this command."""
+
+    def show(self, progress: PrefetchProgress) -> None:
+        what = progress.file or "checking sha256"
+        progress_report.report(what, done=progress.done, total=progress.total)
 
 
 class DownloadLines:

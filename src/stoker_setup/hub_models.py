@@ -52,6 +52,17 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """What a model takes of the memory that it runs in, with its context full. Bytes."""
+
+    weights: int
+    cache: int
+    overhead: int
+    room: int | None
+    """Of its slot: what the slot allows, else of all devices together, else main memory; None: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One model of a repository as this machine would run it. Bytes; None: unknown, or it does not fit."""
 
@@ -71,6 +82,7 @@ class Choice:
     """The context that it was trained for."""
     devices: tuple[str, ...] = ()
     """What its slot has to name in `devices`; empty: nothing."""
+    memory: MemoryUse | None = None
 
     @property
     def bits(self) -> float | None:
@@ -204,6 +216,7 @@ def _judged_on(
     report = check_fit(serve, devices, main, shape)
     verdict = Verdict.FITS
     settings = {"tensor_parallel": tuning.tensor_parallel, "n_cpu_moe": report.plan.cpu_moe}
+    unfit = replace(unfit, memory=_memory_use(report, devices, main, slot))
     if report.fit.answer is FitAnswer.UNKNOWN:
         return replace(unfit, verdict=Verdict.UNKNOWN, problem="the memory here is not known")
     if report.fit.answer is FitAnswer.TOO_LARGE:
@@ -213,6 +226,7 @@ def _judged_on(
         verdict, settings["gpu_layers"] = Verdict.LAYERS, int(proposed.rpartition(" ")[2])
         experts = replace(tuning, n_cpu_moe=report.plan.cpu_moe or None)
         report = check_fit(replace(serve, gpu_layers=settings["gpu_layers"], tuning=experts), devices, main, shape)
+        unfit = replace(unfit, memory=_memory_use(report, devices, main, slot))
     elif report.plan.cpu_moe:
         verdict = Verdict.EXPERTS
     if report.problems:
@@ -220,6 +234,16 @@ def _judged_on(
     setting = "\n".join(f"{name} = {value}" for name, value in settings.items() if value)
     speed = _speed(shape, report, host_bandwidth)
     return replace(unfit, verdict=verdict, context=serve.context, setting=setting, speed=speed)
+
+
+def _memory_use(report: FitReport, devices: Sequence[Device], main: HostMemory, slot: Slot | None) -> MemoryUse:
+    """Of the devices, where it uses any; what is beside them in main memory is not among it."""
+    device, host = report.estimate.device, report.estimate.host
+    need, times = (host, 1) if device is None else (device, report.plan.devices)
+    totals = [one.total for one in devices[: report.plan.devices]]
+    here = main.total if device is None else None if None in totals else sum(one or 0 for one in totals)
+    allowed = slot.memory if slot is not None and slot.memory is not None else here
+    return MemoryUse(need.weights * times, need.cache * times, need.overhead * times, allowed)
 
 
 _RANKS = {

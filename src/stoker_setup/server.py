@@ -1,4 +1,4 @@
-"""The part of the server that helps the web page to start agents. What blocks runs in a thread."""
+"""The part of the server behind pages that start agents, add models and measure them. What blocks runs in a thread."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from stoker.app.server_parts import ServerAccess, ServerContext, ServerPart
+from stoker.app.server_parts import RunningServer, ServerAccess, ServerContext, ServerPart
+from stoker.cli.console.control import Control
+from stoker.cli.console.installation import socket_of
 from stoker.cli.console.options import same_place
 from stoker.config.paths import config_places
 from stoker.domain.access import Settings
+from stoker.domain.errors import ClientError
 from stoker.gateway.operations import PageRequest
+from stoker_setup import operations
+from stoker_setup.jobs.job import JobRequest
+from stoker_setup.jobs.jobs import Jobs
 
 
 def build(context: ServerContext) -> ServerPart:
@@ -21,12 +27,53 @@ def build(context: ServerContext) -> ServerPart:
 class SetupPart(ServerPart):
     def __init__(self, context: ServerContext) -> None:
         self._context = context
+        self._jobs = Jobs(context.directory / "setup", lambda: Control(socket_of(context.directory)))
 
     def connect(self, server: ServerAccess) -> None:
         self._server = server
 
+    async def run(self, server: RunningServer) -> None:
+        await self._jobs.restore()
+
+    def status(self) -> Mapping[str, object]:
+        return {"jobs": self._jobs.summaries()}
+
+    def closing(self) -> None:
+        self._jobs.end()
+
+    async def drained(self) -> None:
+        await self._jobs.ended()
+
     async def answer(self, page: PageRequest) -> Mapping[str, object]:
-        return await self._launch(page.query)
+        match page.operation:
+            case operations.LAUNCH:
+                return await self._launch(page.query)
+            case operations.JOBS:
+                return {"jobs": self._jobs.summaries()}
+            case operations.JOB:
+                return self._jobs.get(page.rest).document()
+            case operations.START:
+                return (await self._jobs.start(page.body, self._place(page.body))).document()
+            case operations.SETTINGS:
+                return await asyncio.to_thread(_show_settings, self._source(), page.rest)
+            case operations.CHANGE:
+                return await asyncio.to_thread(_change_settings, self._source(), page.rest, page.body)
+            case _:
+                return self._jobs.cancel(page.rest).document()
+
+    def _place(self, request: JobRequest) -> list[str]:
+        """The options with which a command finds this Stoker. Raises ClientError where there is no file to add to."""
+        if request.kind in ("look", "add") or self._context.settings().source:
+            return ["--config", self._source()]
+        return ["--state", str(self._context.directory)]
+
+    def _source(self) -> str:
+        """The configuration file. Raises ClientError where there is none, as in the demo."""
+        source = self._context.settings().source
+        if not source:
+            text = "this Stoker runs without a configuration file, which could be changed: start it with one"
+            raise ClientError(text, code="no_configuration", status=409)
+        return source
 
     async def _launch(self, query: Mapping[str, str]) -> Mapping[str, object]:
         from stoker_setup.clients.choosing import KnownStoker
@@ -45,6 +92,18 @@ class SetupPart(ServerPart):
         """Those in effect, with the door as it is: `up --port` and keys made meanwhile are not in the file."""
         door = replace(self._server.flow_settings().front_door, auth=self._server.asks_for_keys())
         return replace(self._context.settings(), front_door=door)
+
+
+def _show_settings(source: str, serve: str) -> Mapping[str, object]:
+    from stoker_setup import settings_page  # imported for this page alone, in a thread
+
+    return settings_page.shown(source, serve)
+
+
+def _change_settings(source: str, serve: str, change: operations.SettingsChange) -> Mapping[str, object]:
+    from stoker_setup import settings_page
+
+    return settings_page.changed(source, serve, dict(change.values), change.version, change.dry_run)
 
 
 def place_of(settings: Settings, state: Path) -> str:

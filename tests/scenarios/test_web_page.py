@@ -31,12 +31,12 @@ keys = [{ name = "looker", value = "env:LOOK", scope = "observe" },
   { name = "boss", value = "env:ACT", scope = "admin" }, { name = "app", value = "env:APP" },
   { name = "shut", value = "env:SHUT", scope = "observe", models = [] }]
 """
-PAGES = ["", "serves", "serves/a", "requests", "routing", "results", "keys", "playground", "about", "tools",
+PAGES = ["", "serves", "serves/a", "add", "requests", "routing", "results", "keys", "playground", "about", "tools",
          "docs/", "docs/guides/share"]  # fmt: skip
 TITLES = {
-    "": "Overview", "serves": "Serves", "serves/a": "a", "requests": "Requests", "routing": "Routing",
-    "results": "Results", "keys": "Keys and usage", "playground": "Playground", "about": "About",
-    "tools": "Tools",
+    "": "Overview", "serves": "Serves", "serves/a": "a", "add": "Add a model", "requests": "Requests",
+    "routing": "Routing", "results": "Results", "keys": "Keys and usage", "playground": "Playground",
+    "about": "About", "tools": "Tools",
     "docs/": "Documentation", "docs/guides/share": "Share one Stoker",
 }  # fmt: skip
 

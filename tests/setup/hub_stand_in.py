@@ -40,6 +40,8 @@ class HubStandIn:
         """Of each request to the store in turn, after how many bytes the connection breaks."""
         self.holds_after: int | None = None
         """After so many bytes of a file the store sends nothing more, until it is closed."""
+        self.pause = 0.0
+        """Seconds after each MiB that the store sends of a file."""
         self._is_over = threading.Event()
         self.digests: dict[str, str] = {}
         """By path: what the hub says instead of the file's own SHA-256."""
@@ -141,7 +143,11 @@ class HubStandIn:
         cut = self.cuts.pop(0) if self.cuts else len(body)
         self.sent += len(body[:cut])
         holds = self.holds_after is not None and len(body) > self.holds_after
-        _end(handler, 206 if asked else 200, {**span, "etag": '"x"'}, body, self.holds_after if holds else cut)
+        sent = self.holds_after if holds else cut
+        _end(handler, 206 if asked else 200, {**span, "etag": '"x"'}, body, 0 if self.pause else sent)
+        for begin in range(0, sent or 0, 2**20) if self.pause else ():
+            handler.wfile.write(body[begin : min(begin + 2**20, sent or 0)])
+            self._is_over.wait(self.pause)
         if holds:
             self._is_over.wait(60)
 

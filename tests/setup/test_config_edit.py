@@ -13,7 +13,7 @@ import pytest
 
 from stoker.domain.errors import ConfigError
 from stoker.store.files import atomic
-from stoker_setup.config_edit import ConfigEdit, EditRefused, append_block, remove_serve
+from stoker_setup.config_edit import ConfigEdit, EditRefused, append_block, change_serve, remove_serve
 from stoker_setup.config_file import ConfigFile
 
 TEXT = """\
@@ -233,3 +233,25 @@ def test_a_new_file_is_undone_to_none(tmp_path: Path) -> None:
     assert [row["name"] for row in tomllib.loads(new.path.read_text())["serve"]] == ["c"]
     new.undo(edit)
     assert not new.path.exists()
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_key_changes_in_its_place_and_a_new_one_comes_behind_the_others(newline: str) -> None:
+    text = TEXT.replace("\n", newline)
+    after = change_serve(text, "a", {"slot": "gpu", "context": 4096, "aliases": ["x", "y"]}).after
+    wanted = 'slot = "gpu"\ncontext = 4096\naliases = ["x", "y"]\n'.replace("\n", newline)
+    assert after == text.replace(f'slot = "cpu"{newline}', wanted, 1)
+    assert change_serve(after, "a", {"slot": "cpu", "context": None, "aliases": None}).after == text
+
+
+def test_the_spelling_of_a_key_and_the_comment_behind_its_value_stay() -> None:
+    text = '[[serve]]\nname="a"\n  "queue"  =   [ # x\n 1,\n] # keep "#" me\nmodel = "a#b" # c'
+    after = change_serve(text, "a", {"queue": 5, "model": "z", "listed": False}).after
+    assert after == '[[serve]]\nname="a"\n  "queue"  =   5 # keep "#" me\nmodel = "z" # c\nlisted = false\n'
+
+
+def test_a_serve_that_cannot_be_changed_alone_is_left_to_the_person() -> None:
+    with pytest.raises(EditRefused, match="change the \\[\\[serve\\]\\] 'a' by hand"):
+        change_serve('serve = [{ name = "a", model = "x" }]\n', "a", {"model": "y"})
+    with pytest.raises(EditRefused, match="there is no"):
+        change_serve(TEXT, "nobody", {"context": 1})

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stoker_setup.adding import FileRequest, HubRequest, ModelRequest, ProgramRequest, ServeLines, WebRequest
     from stoker_setup.config_edit import ConfigEdit
     from stoker_setup.config_file import ConfigFile
+    from stoker_setup.hub import Hub
     from stoker_setup.hub_models import Choice
     from stoker_setup.prefetch import Order, Prefetched, Prefetcher
 
@@ -62,7 +63,8 @@ class _Chosen:
     source: str = ""
     order: Order | None = None
     prefetcher: Prefetcher | None = None
-    others: list[Choice] = field(default_factory=list)
+    listed: list[dict[str, object]] = field(default_factory=list)
+    """Of a repository: all that it offers, as JSON."""
     parallel: int = 1
 
 
@@ -226,13 +228,13 @@ def _find(request: ModelRequest, destination: _Destination, yes: bool, dry_run: 
         raise UsageError("there is nobody to ask here: add --yes to take what is proposed, or --dry-run to see it",
                          code="needs_yes")  # fmt: skip
     if isinstance(request, HubRequest):
-        return _of_hub(request, destination, asks, json)
+        return _of_hub(request, destination, asks, dry_run, json)
     if isinstance(request, WebRequest):
         return _of_web(request, destination)
     return _of_file(request, destination) if isinstance(request, FileRequest) else _of_program(request, destination)
 
 
-def _of_hub(request: HubRequest, destination: _Destination, asks: bool, json: bool) -> _Chosen:
+def _of_hub(request: HubRequest, destination: _Destination, asks: bool, dry_run: bool, json: bool) -> _Chosen:
     """Raises HubRefused, UsageError for what it has not, RequestRefused where nothing fits."""
     from stoker_setup.adding import select
     from stoker_setup.commands.fit_repository import read_choices, show_choices
@@ -241,7 +243,8 @@ def _of_hub(request: HubRequest, destination: _Destination, asks: bool, json: bo
     from stoker_setup.hub_models import Verdict, best
 
     hub = Hub.of(os.environ)
-    under = request.wanted if request.wanted.endswith((".gguf", "/")) and "/" in request.wanted else ""
+    is_path = request.wanted.endswith((".gguf", "/")) and "/" in request.wanted
+    under = request.wanted if is_path and request.wanted != "./" else ""
     parallel: dict[str, int] = {}
 
     def judge(shape: Shape, path: str) -> Choice:
@@ -262,6 +265,8 @@ def _of_hub(request: HubRequest, destination: _Destination, asks: bool, json: bo
         show_choices(found, destination.devices, 1, is_numbered=asks and len(found) > 1)
     proposed = best(found)
     if proposed is None:
+        if json and dry_run:
+            terminal.emit({"chosen": None, "models": _listed(request, hub, found), "dry_run": True})
         why = "; ".join(dict.fromkeys(one.problem for one in found if one.problem)) or "it does not fit"
         advice = "; take a smaller model" if any(one.verdict is Verdict.TOO_LARGE for one in found) else ""
         raise RequestRefused(f"nothing of {request.repository} can run here: {why}{advice}", code="does_not_fit")
@@ -277,7 +282,22 @@ def _of_hub(request: HubRequest, destination: _Destination, asks: bool, json: bo
     path = Path(order.path_of(destination.settings.paths.vault))
     named = order.name if choice.file != "./" else repository.name
     source = str(order.source) if request.revision == "main" else ""
-    return _Chosen(str(order.source), choice, path, named, source, order, prefetcher, found, parallel[choice.file])
+    return _Chosen(str(order.source), choice, path, named, source, order, prefetcher,
+                   _listed(request, hub, found), parallel[choice.file])  # fmt: skip
+
+
+def _listed(request: HubRequest, hub: Hub, found: Sequence[Choice]) -> list[dict[str, object]]:
+    """As JSON, each with `add`: what names it and no other."""
+    from urllib.parse import quote
+
+    from stoker_setup.commands.fit_repository import choice_document
+
+    def words(choice: Choice) -> str:
+        if request.revision == "main":
+            return f"hf:{request.repository}:{choice.file}"
+        return f"{hub.endpoint}/{request.repository}/blob/{quote(request.revision, safe='')}/{quote(choice.file)}"
+
+    return [choice_document(one) | {"add": words(one)} for one in found]
 
 
 def _ask(found: Sequence[Choice], proposed: Choice) -> Choice:
@@ -498,7 +518,7 @@ def _document(chosen: _Chosen, destination: _Destination, lines: ServeLines, edi
         "name": lines.name, "model": lines.model, "path": str(chosen.path), "source": chosen.source or None,
         "config": str(destination.file.path.absolute()), "is_new": not edit.before, "slot": lines.slot,
         "context": lines.context, "parallel": lines.parallel, "shares_slot_with": [one.name for one in displaced],
-        "chosen": choice_document(chosen.choice), "models": [choice_document(one) for one in chosen.others],
+        "chosen": choice_document(chosen.choice), "models": chosen.listed,
         "diff": edit.diff(str(destination.file.path)),
     }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -154,4 +155,5 @@ def choice_document(choice: Choice) -> dict[str, object]:
         "file": choice.file, "precision": choice.precision, "size": choice.size, "verdict": choice.verdict,
         "context": choice.context, "setting": choice.setting or None, "speed": speed,
         "devices": list(choice.devices) or None, "problem": choice.problem or None,
+        "memory": asdict(choice.memory) if choice.memory is not None else None,
     }  # fmt: skip

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from stoker.cli.console import figures, terminal
+from stoker.cli.console import figures, progress_report, terminal
 from stoker.cli.console.answers import StatusAnswer
 from stoker.cli.console.control import Control
 from stoker.domain.errors import StokerError
@@ -98,6 +98,8 @@ def watch(
 
 
 def _view(quiet: bool) -> AbstractContextManager[PhaseDisplay]:
+    if progress_report.is_wanted():
+        return nullcontext(_Report())
     if quiet:
         return nullcontext(_Silence())
     return _live_line() if terminal.is_live(stderr=True) else nullcontext(_Lines())
@@ -106,6 +108,15 @@ def _view(quiet: bool) -> AbstractContextManager[PhaseDisplay]:
 class _Silence:
     def show(self, phase: LoadPhase) -> None:
         pass
+
+
+class _Report:
+    """For the program that started this command."""
+
+    def show(self, phase: LoadPhase) -> None:
+        known = phase.expected is not None and phase.expected > 0
+        share = min(0.99, phase.elapsed / phase.expected) if known and phase.expected else None
+        progress_report.report(phase.words, share=share)
 
 
 class _Lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from stoker.cli.console import figures, terminal
+from stoker.cli.console import figures, progress_report, terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -43,7 +43,9 @@ class ProgressLine:
 
     def show(self, what: str, share: float, left: float | None) -> None:
         words = "" if left is None else f"{self._qualifier} {figures.seconds(max(1.0, left))} left"
-        if self._progress is not None:
+        if progress_report.is_wanted():
+            progress_report.report(what, share=share, left=left)
+        elif self._progress is not None:
             # Full before the end would be a lie.
             self._progress.update(self._progress.task_ids[0], description=what, completed=min(share, 0.99), left=words)
         elif what != self._last:

@@ -5,6 +5,7 @@ import { look, mayAct, mayCall, mayLook, signOut, who } from "./session.js";
 import { Problem } from "./parts.js";
 import { SignIn } from "./sign_in.js";
 import { About } from "./about.js";
+import { Add } from "./add.js";
 import { Content, Kept } from "./content.js";
 import { Docs } from "./docs.js";
 import { Launch } from "./launch.js";
@@ -29,6 +30,7 @@ const PAGES = [
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
   { path: "tools", title: "Tools", show: Tools, topics: [], get isTab() { return hasTools(); } },
   { path: "playground", title: "Playground", show: Playground, topics: ["decisions"], isOffered: () => mayCall.value },
+  { path: "add", title: "Add a model", show: Add, topics: [], isTab: false, titled: () => "", isOffered: () => mayAct.value },
   { path: "launch", title: "Launch", show: Launch, topics: [], isOffered: () => mayCall.value },
   { path: "about", title: "About", show: About, topics: [] },
   { path: "docs", title: "Documentation", show: Docs, topics: [], isTab: false, guide: null },

@@ -7,13 +7,16 @@ import { address, place } from "./place.js";
 import { hasLog, problemOf } from "./problems.js";
 import { Actions } from "./actions.js";
 import { CHAT } from "./model_list.js";
+import { Measure } from "./measure.js";
 import { ServeLog } from "./serve_log.js";
+import { ServeSettings } from "./serve_settings.js";
 import { mayAct, mayCall } from "./session.js";
 import { Span, Trends } from "./trends.js";
 
 export function Serves({ rest }) {
   if (!rest) return html`<${Table} />`;
   const serve = serves.value.find((one) => one.name === rest);
+  if (serve && mayAct.value && place.value.query.show === "settings") return html`<${ServeSettings} name=${serve.replica_of ?? serve.name} />`;
   return serve ? html`<${One} key=${rest} serve=${serve} />` : html`<h1>No serve “${rest}”</h1>
     <p>It is not in the configuration that runs. <a href="#/serves">All serves</a></p>`;
 }
@@ -23,6 +26,7 @@ function Table() {
   const found = serves.value.filter((one) => [one.name, one.model, ...one.aliases].some((word) => word.toLowerCase().includes(text.toLowerCase())));
   return html`
     <div class="head"><h1>Serves</h1>
+      ${mayAct.value && html`<a class="button quiet" href="#/add">Add a model</a>`}
       ${serves.value.length > 8 && html`<input type="search" aria-label="Find a serve" placeholder="Find" value=${text} onInput=${(event) => setText(event.target.value)} />`}
     </div>
     <div class="scroll" tabindex="0" role="region" aria-label="Serves">
@@ -81,14 +85,26 @@ function One({ serve }) {
     <p class="crumb"><a href="#/serves">Serves</a></p>
     <div class="head"><h1>${serve.name}</h1><${State} of=${serve.state} /></div>
     <${Actions} serve=${serve} status=${status.value} />
-    ${mayCall.value && serve.dialects.some((one) => CHAT.includes(one)) && html`<p class="small"><a href=${`#/playground/${encodeURIComponent(serve.replica_of ?? serve.name)}`}>Try it in the playground</a> · <a href=${address("launch", [serve.replica_of ?? serve.name])}>Start a coding agent with it</a></p>`}
+    <${Ways} serve=${serve} />
     ${problem && html`<p class="note bad"><strong>${problem.title}</strong> ${problem.text} ${problem.next}${mayAct.value && hasLog(serve) && html` <a href=${address("serves", [serve.name], { show: "log" })} onClick=${toTheLog}>Its log</a>`}</p>`}
     ${serve.backoff != null && html`<p class="note warn">The next try is possible in ${seconds(serve.backoff)}.</p>`}
     ${serve.context_problem && html`<p class="note warn">${serve.context_problem}</p>`}
     <div class="columns"><section><h2>Now</h2><${Facts} rows=${rows} /></section>
       <div><${Start} serve=${serve} /><${Proof} serve=${serve} /></div></div>
     <section class="part" aria-labelledby="trends"><div class="head"><h2 id="trends">Latency and speed</h2><${Span} /></div><${Trends} serve=${serve.name} /></section>
+    ${serve.dialects.some((one) => CHAT.includes(one)) && html`<${Measure} serve=${serve} />`}
     ${mayAct.value && html`<${ServeLog} name=${serve.name} />`}`;
+}
+
+function Ways({ serve }) {
+  const name = serve.replica_of ?? serve.name;
+  const isForChats = mayCall.value && serve.dialects.some((one) => CHAT.includes(one));
+  const ways = [
+    isForChats && html`<a href=${address("playground", [name])}>Try it in the playground</a>`,
+    isForChats && html`<a href=${address("launch", [name])}>Start a coding agent with it</a>`,
+    mayAct.value && html`<a href=${address("serves", [serve.name], { show: "settings" })}>Change its settings</a>`,
+  ].filter(Boolean);
+  return ways.length > 0 && html`<p class="small">${ways.map((one, index) => html`${index > 0 && " · "}${one}`)}</p>`;
 }
 
 function toTheLog() {
