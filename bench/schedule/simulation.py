@@ -146,7 +146,9 @@ class Simulation:
         if kind in ("loaded", "cancelled") and self._loading.get(subject, (-1, None))[0] == version:
             serve = self._loading.pop(subject)[1]
             is_cancelled = kind == "cancelled"
-            self._slots[subject] = None if is_cancelled or serve is None else EngineReplica(serve)
+            self._slots[subject] = (
+                None if is_cancelled or serve is None else EngineReplica(serve, self.trace.cached_tokens)
+            )
             return policy.finish_load(subject, self._now, is_cancelled)
         if kind == "wake" and version == self._wake:
             return policy.wake(self._now)

@@ -30,6 +30,10 @@ class TraceRequest(NamedTuple):
     """Position in the trace of the request whose end this one waits for: the client's previous turn."""
     seconds: float | None = None
     """How long it is served; None: that follows from its tokens."""
+    session: str = ""
+    """The session that it is a turn of: `s3`, or `s3/1` for a subagent of it. Empty: it stands alone."""
+    is_call: bool = False
+    """Its answer calls a tool: the next turn follows by itself. Else the session has ended, or a person reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Trace:
     replicas: int = 1
     """In how many slots a serve may be loaded at the same time, where a policy makes use of it."""
     description: str = field(default="", compare=False)
+    cached_tokens: int = 200_000
+    """What the prefix cache of a loaded serve holds."""
 
     @property
     def is_open(self) -> bool:
