@@ -49,14 +49,17 @@ class EngineReplica:
         """Tokens of the prompt that it need not read."""
         return min(self.cache.count_leading(request.blocks) * BLOCK, request.input_tokens)
 
-    def start(self, id: int, request: TraceRequest, now: float) -> tuple[float, int]:
-        """Serve it. Returns when it ends, and how many tokens of its prompt were remembered."""
+    def start(self, id: int, request: TraceRequest, now: float) -> tuple[float, int, float]:
+        """Serve it. Returns when it ends, how many tokens of its prompt were remembered, and the seconds to the first
+        token.
+        """
         cached = self.count_cached(request)
         others = len(self.running)
         self.running.add(id)
         if request.blocks:
             self.cache.add(request.blocks)
         if request.seconds is not None:
-            return now + request.seconds, cached
+            return now + request.seconds, cached, 0.0
         self._reads_until = max(now, self._reads_until) + (request.input_tokens - cached) / READ_PER_SECOND
-        return self._reads_until + request.output_tokens / WRITTEN_PER_SECOND * (1 + SLOWED_BY * others), cached
+        ends = self._reads_until + request.output_tokens / WRITTEN_PER_SECOND * (1 + SLOWED_BY * others)
+        return ends, cached, self._reads_until - now

@@ -37,7 +37,7 @@ class SessionMetrics(NamedTuple):
     slowdowns: list[float]
     """These, times what the session takes when it is alone."""
     waits: list[float]
-    """Of requests: from arrival to the start of service."""
+    """Of requests: from arrival to the first token."""
     makespan: float
     loads: int
     cached: float | None
@@ -77,7 +77,7 @@ def measure_sessions(trace: Trace, result: SimulationResult, alone_for: Mapping[
     return SessionMetrics(
         list(taken.values()),
         [seconds / alone_for[name] for name, seconds in taken.items()],
-        [(one.started or 0.0) - one.arrived for _, one in served],
+        [(one.started or 0.0) + one.reading - one.arrived for _, one in served],
         max(one.ended or 0.0 for _, one in served),
         result.loads,
         sum(one.cached for _, one in served) / tokens if tokens else None,
