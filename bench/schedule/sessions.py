@@ -19,6 +19,7 @@ Maker = Callable[[Trace, Simulation], Policy]
 STOKER, FIRST_COME, LLAMA_SWAP = "Stoker", "first come, first served", "llama-swap's rule"
 POLICIES: dict[str, Maker] = {
     STOKER: lambda trace, fleet: StokerPolicy(trace, fleet),
+    "Stoker, `max_wait` 1 h": lambda trace, fleet: StokerPolicy(trace, fleet, max_wait=3600.0),
     FIRST_COME: lambda trace, _: FirstComeFirstServed(trace),
     LLAMA_SWAP: lambda trace, _: LlamaSwap(trace),
     "llama.cpp's router": lambda trace, _: LruRouter(trace),

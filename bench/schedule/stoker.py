@@ -31,10 +31,12 @@ FOREVER = 1e9
 class StokerPolicy:
     """The defaults of a configuration, but nobody is refused for waiting too long or for a full queue."""
 
-    def __init__(self, trace: Trace, fleet: FleetView, replicas: int = 1, is_protected: bool = True) -> None:
+    def __init__(self, trace: Trace, fleet: FleetView, replicas: int = 1, is_protected: bool = True,
+        max_wait: float | None = None,
+    ) -> None:  # fmt: skip
         """`is_protected`: residents have their residency and linger, both auto; else neither."""
         least = None if is_protected else 0.0
-        swap = SwapPolicy(min_residency=least, linger=least, swap_timeout=FOREVER)
+        swap = SwapPolicy(min_residency=least, linger=least, max_wait=max_wait, swap_timeout=FOREVER)
         slots = [Slot(f"gpu{n}", swap=swap) for n in range(trace.slots)]
         serves = [_replica(trace, name, slot, replicas) for name in trace.swap_times for slot in slots]
         self._scheduler = Scheduler(slots, serves)

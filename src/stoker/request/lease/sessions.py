@@ -32,7 +32,7 @@ from typing import Final
 from stoker.domain.session import Session
 from stoker.request.lease.waiter import Waiter
 
-SWAP_WORTH: Final = 16.0
+SWAP_WORTH: Final = 32.0
 LOOP_WAITS: Final = 16.0
 """Times `max_wait` that a request in a loop waits at most."""
 FORGOTTEN_AFTER: Final = 600.0

@@ -82,9 +82,10 @@ def overdue_at(state: ServeState, waiters: Iterable[Waiter], victims: Iterable[S
     time after which it is refused. Where `victims` with sessions would have to stop, their way back counts, too.
     """
     longest = max_wait(state)
-    is_auto = state.slot_state.slot.swap.max_wait is None
+    policy = state.slot_state.slot.swap
+    is_auto = policy.max_wait is None
     if is_auto:
-        longest = max([longest, *(max_wait(victim) for victim in victims if victim.sessions)])
+        longest = max([longest, *(2 * policy.patience * _cost_to_return(victim) for victim in victims)])
     at = float("inf")
     for waiter in waiters:
         most = longest
@@ -92,6 +93,13 @@ def overdue_at(state: ServeState, waiters: Iterable[Waiter], victims: Iterable[S
             most = max(longest, min(LOOP_WAITS * longest, (waiter.deadline - waiter.since) / 2))
         at = min(at, waiter.since + most)
     return at
+
+
+def _cost_to_return(victim: ServeState) -> float:
+    """Seconds until its sessions could go on: it is loaded again, and reads their prompts."""
+    if not victim.sessions:
+        return 0.0
+    return measured_swap_time(victim) + victim.reading.seconds(sum(one.tokens for one in victim.open_sessions() if one))
 
 
 def swap_timeout(state: ServeState) -> float:
