@@ -138,6 +138,9 @@ class Leases(Protocol):
     def has_choice(self, name: str) -> bool:
         """Whether several replicas of a serve are ready, so that its prompt says which one suits a request."""
 
+    def has_rivals(self, name: str) -> bool:
+        """Whether other serves can be loaded where this one is, so that models may have to take turns."""
+
     def has_another(self, name: str, wish: ReplicaWish) -> bool:
         """Whether a replica of a serve that `wish` allows is ready or can be started."""
 

@@ -38,6 +38,12 @@ class Session:
         self.waited = 0.0
         """Seconds, over all requests that are answered."""
 
+    def forget(self) -> None:
+        """Nobody can ask for it any more."""
+        if self.loaded is not None:
+            self.loaded.sessions.pop(self, None)
+            self.loaded = None
+
     @property
     def root(self) -> Session:
         """The session for which it counts: its parent's, or itself."""

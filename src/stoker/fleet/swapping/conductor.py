@@ -135,6 +135,14 @@ class Conductor:
         replicas = self.scheduler.replica_sets.get(name)
         return replicas is not None and sum(replica.phase is ServePhase.READY for replica in replicas.replicas) > 1
 
+    def has_rivals(self, name: str) -> bool:
+        """Whether other serves can be loaded where this one is, so that models may have to take turns."""
+        state = self.scheduler.serves.get(name)
+        if state is not None:
+            return len(state.slot_state.serves) > 1 or bool(state.more_slots)
+        replicas = self.scheduler.replica_sets.get(name)
+        return replicas is not None and any(len(one.slot_state.serves) > 1 for one in replicas.replicas)
+
     def has_another(self, name: str, wish: ReplicaWish) -> bool:
         """Whether a replica of a serve that `wish` allows is ready or can be started."""
         replicas = self.scheduler.replica_sets.get(name)

@@ -73,6 +73,9 @@ _TEXT: Final = {
 """What only an answer with a text has. One of Responses repeats texts of its request."""
 
 
+CALLS: Final = frozenset(word for word, stop in STOPS.items() if stop is StopReason.CALLS)
+
+
 def stop_of(word: str) -> StopReason | None:
     """Why an answer ended; None: it failed, or nobody knows."""
     return STOPS.get(word.lower()) if word else StopReason.END

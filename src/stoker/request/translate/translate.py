@@ -422,8 +422,9 @@ class AnswerTranslator:
                 self._size += len(text)
             case Counted(tokens=tokens) | Began(tokens=Tokens() as tokens):
                 self._count(tokens)
-            case Finished():
+            case Finished(stop=stop):
                 self.has_content = True
+                self.usage.calls_tool = stop is StopReason.CALLS
 
     def _count(self, tokens: Tokens) -> None:
         self._tokens.update(tokens)
