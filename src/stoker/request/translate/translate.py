@@ -339,6 +339,7 @@ class AnswerTranslator:
             raise problem
         self._restore.restore_whole(answer)
         self._count(answer.tokens)
+        self.usage.calls_tool = answer.stop is StopReason.CALLS
         if not answer.tokens.output:
             self.usage.text_tokens = tokens_of_text(text_size({"content": given}))
         if self._check is not None:
