@@ -10,8 +10,8 @@ class Session:
     says what follows from it.
     """
 
-    __slots__ = ("began_at", "ended_at", "id", "in_loop", "key", "loaded", "parent", "serve", "source", "tokens",
-                 "turns", "waited")  # fmt: skip
+    __slots__ = ("began_at", "ended_at", "id", "in_loop", "key", "loaded", "parent", "serve", "source", "tier",
+                 "tokens", "turns", "waited")  # fmt: skip
 
     def __init__(self, id: str, key: str = "", source: str = "", parent: Session | None = None) -> None:
         self.id = id
@@ -24,6 +24,8 @@ class Session:
         """A subagent's: for fairness the two are one."""
         self.serve = ""
         """The one that its last request asked."""
+        self.tier = ""
+        """That answered its last request for a task; empty: none did."""
         self.loaded: Any = None
         """The scheduler's state of that serve."""
         self.turns = 0
