@@ -60,7 +60,7 @@ class StokerPolicy:
         return self._actions(self._scheduler.on_request(id, name, now, True, share, body), now)
 
     def _session(self, request: TraceRequest) -> Session | None:
-        if not request.session:
+        if not request.session or request.session.startswith("alone"):
             return None
         session = self._sessions.get(request.session)
         if session is None:
