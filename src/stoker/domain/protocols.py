@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -115,6 +115,9 @@ class Fleet(Protocol):
 class Leases(Protocol):
     """Grants leases. The conductor implements it. Hold leases through `exchange.leasing`."""
 
+    contested: Collection[str]
+    """The serves in whose slots others can be loaded, too, so that models may have to take turns."""
+
     def acquire(
         self,
         name: str,
@@ -137,9 +140,6 @@ class Leases(Protocol):
 
     def has_choice(self, name: str) -> bool:
         """Whether several replicas of a serve are ready, so that its prompt says which one suits a request."""
-
-    def has_rivals(self, name: str) -> bool:
-        """Whether other serves can be loaded where this one is, so that models may have to take turns."""
 
     def has_another(self, name: str, wish: ReplicaWish) -> bool:
         """Whether a replica of a serve that `wish` allows is ready or can be started."""

@@ -27,7 +27,7 @@ SESSION_HEADERS: Final = (
     b"x-claude-code-session-id", b"conversation_id", b"x-conversation-id",
 )  # fmt: skip
 PARENT_HEADERS: Final = (b"x-stoker-parent-session", b"x-parent-session-id")
-_ANY: Final = frozenset(SESSION_HEADERS)
+ANY_SESSION_HEADER: Final = frozenset(SESSION_HEADERS)
 MOST: Final = 4096
 """Sessions that are known. The one whose last request came longest ago is forgotten first."""
 
@@ -43,7 +43,7 @@ class Sessions:
 
     def of_request(self, headers: Mapping[bytes, bytes], fields: BodyFields, key: str) -> Session | None:
         """The session that a request names; None: it names none."""
-        if not _ANY.isdisjoint(headers):
+        if not ANY_SESSION_HEADER.isdisjoint(headers):
             name = next(name for name in SESSION_HEADERS if name in headers)
             above = next((headers[one] for one in PARENT_HEADERS if one in headers), None)
             parent = None if above in (None, headers[name]) else self._find(key, "", above or b"")

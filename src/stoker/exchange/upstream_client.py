@@ -167,13 +167,11 @@ class UpstreamClient:
             prompt = await context.process(prompt_chain, context.decision.key, request.body)
         return ReplicaWish(prompt, is_forwarded=FORWARDED in context.exchange.headers)
 
-    async def find_session(
-        self, context: RequestContext, serve: Serve, request: UpstreamRequest, prompt: PromptChain | None
-    ) -> None:
-        """The session of a request that names none, by its prompt; only where the scheduler has a choice to make by it.
-        `prompt`: if it is known already.
+    async def find_session(self, context: RequestContext, request: UpstreamRequest, prompt: PromptChain | None) -> None:
+        """The session of a request that names none, by its prompt; for serves that are contested: there the scheduler
+        decides by it. `prompt`: if it is known already.
         """
-        if request.endpoint.dialect not in ANSWERS or not self.leases.has_rivals(serve.name):
+        if request.endpoint.dialect not in ANSWERS:
             return
         key = context.decision.key
         chain = prompt or await context.process(prompt_chain, key, request.body)
@@ -314,9 +312,10 @@ class UpstreamClient:
                 )
             else:
                 counted = estimated(serve, context, relay)
-            counted.calls_tool = usage.calls_tool
-            if decision.stream and context.reply.first_byte_at is not None:
-                counted.reading_seconds = max(context.reply.first_byte_at - context.sent_at, 0.0)
+            if context.share.session is not None:
+                counted.calls_tool = usage.calls_tool
+                if decision.stream and context.reply.first_byte_at is not None:
+                    counted.reading_seconds = max(context.reply.first_byte_at - context.sent_at, 0.0)
             decision.input_tokens = counted.input
             decision.output_tokens = counted.output
             decision.cached_tokens = counted.cached

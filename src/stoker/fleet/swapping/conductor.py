@@ -98,6 +98,7 @@ class Conductor:
         journal: Journal | None = None,
     ) -> None:
         self.scheduler = Scheduler(slots, serves)
+        self.contested = _contested(self.scheduler)
         self.residency = Residency(self.scheduler.serves, self.scheduler.replica_sets)
         self._notify = notify
         self._forced: set[str] = set()
@@ -134,14 +135,6 @@ class Conductor:
         """Whether several replicas of a serve are ready."""
         replicas = self.scheduler.replica_sets.get(name)
         return replicas is not None and sum(replica.phase is ServePhase.READY for replica in replicas.replicas) > 1
-
-    def has_rivals(self, name: str) -> bool:
-        """Whether other serves can be loaded where this one is, so that models may have to take turns."""
-        state = self.scheduler.serves.get(name)
-        if state is not None:
-            return len(state.slot_state.serves) > 1 or bool(state.more_slots)
-        replicas = self.scheduler.replica_sets.get(name)
-        return replicas is not None and any(len(one.slot_state.serves) > 1 for one in replicas.replicas)
 
     def has_another(self, name: str, wish: ReplicaWish) -> bool:
         """Whether a replica of a serve that `wish` allows is ready or can be started."""
@@ -497,6 +490,7 @@ class Conductor:
     def reload(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
         """Change to a new configuration; only what changed is touched."""
         self._carry_out(self.scheduler.on_reload(slots, serves, self._clock.now()))
+        self.contested = _contested(self.scheduler)
         self._prompts.keep(self.scheduler.serves)
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -706,3 +700,9 @@ class Conductor:
     def statistics(self) -> dict[str, int]:
         """How many requests wait, leases are out and swaps run; all zero once everything has ended."""
         return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": self._swapper.under_way}
+
+
+def _contested(scheduler: Scheduler) -> frozenset[str]:
+    """The serves in whose slots others can be loaded, too."""
+    found = [one for one in scheduler.serves.values() if one.more_slots or len(one.slot_state.serves) > 1]
+    return frozenset(one.serve.replica_of or one.name for one in found)

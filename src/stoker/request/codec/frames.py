@@ -240,7 +240,7 @@ class StreamReader:
         for word in words:
             if is_failure(word):
                 self.error = failed(word)
-            elif type(word) is str and word in CALLS:
+            elif word in CALLS:
                 self.usage.calls_tool = True
         return self.error is not None
 
@@ -441,17 +441,15 @@ def check_answer(dialect: Dialect, body: bytes, inputs: int | None = None) -> Ch
                 raise failed(choice.finish_reason)  # 4
     usage = Usage()
     usage.update_from(answer.usage)
-    usage.calls_tool = _has_called(answer)
+    usage.calls_tool = answer.choices[0].finish_reason in CALLS if answer.choices else _has_called(answer)
     if not usage.output and name is not None:
         usage.text_tokens = tokens_of_text(text_size({name: read(mended or body).get(name)}))
     return CheckedAnswer(usage, mended)
 
 
 def _has_called(answer: WholeAnswer) -> bool:
-    """Whether a whole answer calls a tool of the client's."""
-    if answer.choices:
-        return any(type(one.finish_reason) is str and one.finish_reason in CALLS for one in answer.choices)
-    if type(answer.stop_reason) is str and answer.stop_reason in CALLS:
+    """Whether a whole answer without choices calls a tool of the client's."""
+    if answer.stop_reason in CALLS:
         return True
     output = bytes(answer.output)
     return output.find(b'_call"') >= 0 and _calls_tool(read(output))

@@ -124,9 +124,10 @@ class Scheduler:
         state.slot_state.group.touch()
         if held:
             state.active -= 1
-            if held[0].session is not None:
-                held[0].session.turns += 1
-                held[0].session.ended_at = now
+            session = held[0].session
+            if session is not None:
+                session.turns += 1
+                session.ended_at = now
         if id in state.preemptible:
             del state.preemptible[id]
         else:

@@ -256,9 +256,10 @@ class ServeState:
         usage = lease.usage
         if usage is not None:
             usage.accelerator_seconds = seconds
-            held = self.leases.get(lease.id)
-            if held and held[0].session is not None:
-                self.note_answer(held[0].session, usage)
+            if self.sessions:
+                held = self.leases.get(lease.id)
+                if held and held[0].session is not None:
+                    self.note_answer(held[0].session, usage)
             if self.fair_queue is not None:
                 self._learn_cost(lease.id, usage)
 
