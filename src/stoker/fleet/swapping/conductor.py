@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -98,7 +98,7 @@ class Conductor:
         journal: Journal | None = None,
     ) -> None:
         self.scheduler = Scheduler(slots, serves)
-        self.contested = _contested(self.scheduler)
+        self.contested: Collection[str] = _contested(self.scheduler)
         self.residency = Residency(self.scheduler.serves, self.scheduler.replica_sets)
         self._notify = notify
         self._forced: set[str] = set()
