@@ -91,6 +91,63 @@ class LlamaSwap(BasePolicy):
                 yield self.load(slot, serve)
 
 
+class LruRouter(BasePolicy):
+    """The router of llama.cpp's server: a request for a model that is not loaded at once stops the one whose last
+    request came longest ago, whether that is busy or not. Here what runs may end, which the router does not wait for;
+    but nothing new runs there.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._last_used: dict[str, int] = {}
+        self._next: dict[int, str] = {}
+        """By slot that is being cleared: what is loaded then."""
+
+    def arrive(self, id: int, request: TraceRequest, now: float) -> Iterable[Action]:
+        self._last_used.pop(request.serve, None)
+        self._last_used[request.serve] = id
+        return super().arrive(id, request, now)
+
+    def act(self) -> Iterator[Action]:
+        for id, serve in list(self.waiting.items()):
+            slot = next((slot for slot, resident in enumerate(self.resident) if resident == serve), None)
+            if slot is not None and slot not in self._next:
+                if self.has_place(slot):
+                    yield self.serve(id, slot)
+            elif slot is None and serve not in self.loading.values() and serve not in self._next.values():
+                free = [s for s in range(len(self.resident)) if s not in self.loading and s not in self._next]
+                if free:
+                    self._next[min(free, key=self._recency)] = serve
+        for slot, serve in list(self._next.items()):
+            if self.is_idle(slot):
+                del self._next[slot]
+                yield self.load(slot, serve)
+
+    def _recency(self, slot: int) -> int:
+        resident = self.resident[slot]
+        return -1 if resident is None else list(self._last_used).index(resident)
+
+
+class OllamaKeepAlive(BasePolicy):
+    """Ollama's scheduler: one request after the other finds its model loaded, or waits until one can be stopped for it:
+    an idle one if there is one, else the one that was loaded first, once it is idle. All that came later wait behind.
+    `keep_alive` (5 minutes) stops what nobody uses; on the way to another model that changes nothing.
+    """
+
+    def act(self) -> Iterator[Action]:
+        for id, serve in list(self.waiting.items()):
+            slot = next((slot for slot, resident in enumerate(self.resident) if resident == serve), None)
+            if slot is not None and self.has_place(slot):
+                yield self.serve(id, slot)
+                continue
+            if slot is not None or serve in self.loading.values():
+                return
+            idle = [slot for slot in range(len(self.resident)) if self.is_idle(slot)]
+            if idle:
+                yield self.load(min(idle, key=lambda slot: self.resident[slot] is not None), serve)
+            return
+
+
 class FixedReplicas(BasePolicy):
     """Models never move. A slot has one model for good; those that find no slot are refused.
 

@@ -59,6 +59,10 @@ class FleetView(Protocol):
         """Tokens of its prompt that the slot's engine would have to read."""
         ...
 
+    def observed(self, id: int) -> tuple[int, float]:
+        """Of a request that was served: tokens of its prompt that were cached, and seconds to the first token."""
+        ...
+
 
 class Policy(Protocol):
     """Decides what runs where. A request is known by its position in the trace."""
@@ -86,6 +90,8 @@ class RequestResult:
     started: float | None = None
     ended: float | None = None
     cached: int = 0
+    reading: float = 0.0
+    """Seconds from the start of service to the first token."""
     is_cut: bool = False
     is_refused: bool = False
 
@@ -118,6 +124,10 @@ class Simulation:
             return request.input_tokens
         return request.input_tokens - replica.count_cached(request)
 
+    def observed(self, id: int) -> tuple[int, float]:
+        one = self.result.requests[id]
+        return one.cached, one.reading
+
     def run(self, policy: Policy) -> SimulationResult:
         """Raises ImpossibleAction; also if requests are left and nothing will ever happen."""
         for id, request in enumerate(self.trace.requests):
@@ -146,7 +156,9 @@ class Simulation:
         if kind in ("loaded", "cancelled") and self._loading.get(subject, (-1, None))[0] == version:
             serve = self._loading.pop(subject)[1]
             is_cancelled = kind == "cancelled"
-            self._slots[subject] = None if is_cancelled or serve is None else EngineReplica(serve)
+            self._slots[subject] = (
+                None if is_cancelled or serve is None else EngineReplica(serve, self.trace.cached_tokens)
+            )
             return policy.finish_load(subject, self._now, is_cancelled)
         if kind == "wake" and version == self._wake:
             return policy.wake(self._now)
@@ -191,7 +203,7 @@ class Simulation:
             raise ImpossibleAction(f"request {id} is served in slot {slot}, where {request.serve} is not loaded")
         if len(replica.running) >= self.trace.places or result.started is not None:
             raise ImpossibleAction(f"request {id} is served twice, or there is no place in slot {slot}")
-        ends, result.cached = replica.start(id, request, self._now)
+        ends, result.cached, result.reading = replica.start(id, request, self._now)
         result.started = self._now
         self._running[id] = slot
         self._push(ends, "end", id)

@@ -148,4 +148,6 @@ def _add_conversation(
         block = blocks[-1] + 1
         after = len(requests) - 1 if turn else None
         tokens, written = len(blocks) * BLOCK, random.randint(50, 400)
-        requests.append(TraceRequest(think if turn else start, serve, tokens, written, blocks, key, after))
+        requests.append(TraceRequest(
+            think if turn else start, serve, tokens, written, blocks, key, after, session=key, is_call=turn < turns - 1,
+        ))  # fmt: skip

@@ -13,6 +13,8 @@ from stoker_lab.load.replay import Arrival
 
 BLOCK = 512
 """Tokens of one block of a prompt; Mooncake's traces use it."""
+LOOP_GAP = 10.0
+"""Seconds. A turn that follows the one before within that time is taken for one of a loop of tool calls."""
 
 
 class TraceRequest(NamedTuple):
@@ -30,6 +32,10 @@ class TraceRequest(NamedTuple):
     """Position in the trace of the request whose end this one waits for: the client's previous turn."""
     seconds: float | None = None
     """How long it is served; None: that follows from its tokens."""
+    session: str = ""
+    """The session that it is a turn of: `s3`, or `s3/1` for a subagent of it. Empty: it stands alone."""
+    is_call: bool = False
+    """Its answer calls a tool: the next turn follows by itself. Else the session has ended, or a person reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class Trace:
     replicas: int = 1
     """In how many slots a serve may be loaded at the same time, where a policy makes use of it."""
     description: str = field(default="", compare=False)
+    cached_tokens: int = 200_000
+    """What the prefix cache of a loaded serve holds."""
 
     @property
     def is_open(self) -> bool:
@@ -82,14 +90,24 @@ def to_mooncake(requests: Iterable[TraceRequest]) -> list[bytes]:
 def from_decisions(decisions: Iterable[Decision]) -> list[TraceRequest]:
     """Of a decision log: the requests that a serve answered, from the first one's arrival on.
 
-    The log holds no content: prompts share no block, and nothing says which request follows another one's answer.
+    The log holds no content: prompts share no block. A request of a session follows the end of the one before, unless
+    it came earlier; it goes on with a loop if it came within LOOP_GAP.
     """
     served = sorted((d for d in decisions if d.serve and d.latency is not None), key=lambda d: d.at)
     start = served[0].at if served else 0.0
-    return [
-        TraceRequest(
-            d.at - start, d.serve, d.input_tokens or 0, d.output_tokens or 0, key=d.key,
-            seconds=max((d.latency or 0.0) - (d.queued or 0.0), 0.0),
-        )
-        for d in served
-    ]  # fmt: skip
+    requests: list[TraceRequest] = []
+    last: dict[str, tuple[int, float]] = {}
+    for number, d in enumerate(served):
+        before, ended = last.get(d.session, (None, 0.0)) if d.session else (None, 0.0)
+        after = before if d.at >= ended else None
+        if after is not None and d.at - ended <= LOOP_GAP:
+            requests[after] = requests[after]._replace(is_call=True)
+        requests.append(
+            TraceRequest(
+                d.at - ended if after is not None else d.at - start, d.serve, d.input_tokens or 0, d.output_tokens or 0,
+                key=d.key, after=after, seconds=max((d.latency or 0.0) - (d.queued or 0.0), 0.0),
+                session=d.session or f"alone{number}",
+            )
+        )  # fmt: skip
+        last[d.session] = number, d.at + (d.latency or 0.0)
+    return requests

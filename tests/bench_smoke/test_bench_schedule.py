@@ -5,14 +5,19 @@ from __future__ import annotations
 from functools import cache
 from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from bench.schedule.__main__ import main
+from bench.schedule.agentx import agentx, alone, root, team
 from bench.schedule.fleet import PrefixCache
 from bench.schedule.metrics import jain
 from bench.schedule.optimum import ScheduleInstance, least_waiting, windowed_bound
 from bench.schedule.report import POLICIES, run_policy
+from bench.schedule.session_optimum import SessionInstance, SmallSession, least_completion
+from bench.schedule.sessions import run_session_instance, run_sessions
 from bench.schedule.simulation import ImpossibleAction, LoadServe, ServeRequest, Simulation
 from bench.schedule.synthetic import all_traces, small_instance, trace_of
 from bench.schedule.traces import Trace, TraceRequest, from_decisions, from_mooncake, to_mooncake
@@ -46,6 +51,61 @@ def test_decisions_become_requests_without_their_waiting() -> None:
     first, second = from_decisions(log)
     assert (first.at, first.serve, first.seconds) == (0.0, "b", 1.0)
     assert (second.at, second.key, second.seconds, second.input_tokens) == (4.0, "me", 3.0, 7)
+
+
+def test_turns_of_a_session_in_a_decision_log_follow_each_other() -> None:
+    log = [
+        Decision("1", 100.0, "/v1", serve="a", latency=3.0, session="s"),
+        Decision("2", 104.0, "/v1", serve="a", latency=1.0, session="s"),
+        Decision("3", 104.5, "/v1", serve="a", latency=1.0, session="s"),
+        Decision("4", 200.0, "/v1", serve="b", latency=1.0, session="s"),
+    ]
+    requests = from_decisions(log)
+    assert [(r.at, r.after, r.is_call) for r in requests] == [
+        (0.0, None, True), (1.0, 0, False), (4.5, None, False), (94.5, 2, False),
+    ]  # fmt: skip
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------
+
+
+def test_the_sessions_of_agents_have_the_published_statistics() -> None:
+    traces = [agentx(seed, 40) for seed in range(10)]
+    parents = [[r for r in trace.requests if r.session == name] for trace in traces for name in alone(trace)]
+    assert median(len(turns) for turns in parents) == pytest.approx(43, abs=4)
+    assert median(turns[-1].input_tokens for turns in parents) == pytest.approx(142_000, rel=0.15)
+    with_subagents = [{root(r.session) for r in trace.requests if "/" in r.session} for trace in traces]
+    assert sum(map(len, with_subagents)) / 400 == pytest.approx(0.44, abs=0.06)
+    gaps = [r.at for trace in traces for r in trace.requests if r.after is not None]
+    assert sum(gap <= 1.0 for gap in gaps) / len(gaps) == pytest.approx(0.86, abs=0.03)
+    assert sum(gap <= 10.0 for gap in gaps) / len(gaps) == pytest.approx(0.95, abs=0.03)
+
+
+def test_the_same_seed_makes_the_same_sessions() -> None:
+    assert agentx(3) == agentx(3)
+    assert agentx(3).requests != agentx(4).requests
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_policy_ends_sessions_sooner_than_the_optimum(seed: int) -> None:
+    report = run_session_instance(seed, limit=3_000)
+    assert all(ratio >= 1.0 - 1e-9 for ratio in report.ratios.values())
+
+
+def test_one_session_alone_takes_its_load_its_turns_and_its_gaps() -> None:
+    instance = SessionInstance(1, (5.0,), (SmallSession(0, (3.0, 1.0), (2.0, 4.0)),))
+    assert least_completion(instance) == (5.0 + 2.0 + 1.0 + 4.0, True)
+
+
+def test_two_sessions_of_two_models_are_best_served_one_after_the_other() -> None:
+    one = SmallSession(0, (0.0, 1.0), (1.0, 1.0))
+    instance = SessionInstance(1, (10.0, 10.0), (one, one._replace(serve=1)))
+    assert least_completion(instance) == (13.0 + 26.0, True)
+
+
+def test_every_policy_serves_every_session() -> None:
+    report = run_sessions([team(1)])
+    assert {len(run.slowdowns) for runs in report.runs.values() for run in runs} == {8}
 
 
 # -- the simulation ----------------------------------------------------------------------------------------------
@@ -218,3 +278,13 @@ def test_the_command_reads_a_trace_and_writes_tables_and_a_plot(tmp_path: Path) 
     assert main(arguments) == 0
     assert "**trace.jsonl**: 1 slots, 2 models, 12 requests" in out.read_text(encoding="utf-8")
     assert svg.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_the_command_writes_the_tables_of_sessions(tmp_path: Path) -> None:
+    log, out = tmp_path / "log.jsonl", tmp_path / "out.md"
+    turns = [Decision(str(n), n * 10.0, "/v1", serve="ab"[n % 2], latency=2.0, session="xy"[n % 2]) for n in range(10)]
+    log.write_bytes(b"\n".join(map(msgspec.json.encode, turns)))
+    assert main(["--trace", str(log), "--out", str(out)]) == 0
+    assert "| Stoker " in out.read_text(encoding="utf-8")
+    assert main(["--trace", "agentx", "--quick", "--instances", "2", "--out", str(out)]) == 0
+    assert "**agentx, 2 slots**" in out.read_text(encoding="utf-8")

@@ -140,6 +140,8 @@ class Decision(msgspec.Struct):
     """The model name in the request, shortened to 200 characters."""
     key: str = ""
     """The key's name, never its value."""
+    session: str = ""
+    """The session that it belongs to; empty: it stands alone, or that is not known."""
     serve: str = ""
     replica: str = ""
     """The replica that was asked last, if the serve has several."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import Priority
+from stoker.domain.session import Session
 from stoker.domain.usage import ServeUsage
 
 
@@ -44,6 +45,8 @@ class FairShare(NamedTuple):
     key: str
     priority: Priority = Priority.NORMAL
     weight: float = 1.0
+    session: Session | None = None
+    """None: it stands alone."""
 
 
 NOBODY = FairShare("")

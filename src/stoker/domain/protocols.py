@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -117,6 +117,9 @@ class Fleet(Protocol):
 
 class Leases(Protocol):
     """Grants leases. The conductor implements it. Hold leases through `exchange.leasing`."""
+
+    contested: Collection[str]
+    """The serves in whose slots others can be loaded, too, so that models may have to take turns."""
 
     def acquire(
         self,

@@ -486,19 +486,23 @@ class SwapPolicy:
     min_residency: Annotated[
         AutoDuration,
         setting(
-            "How long a resident stays at least. Auto: while it is in use, patience × its S; an idle one only lingers."
+            "How long a resident stays at least. Auto: while it is in use, patience × its S; an idle one only lingers. "
+            "If sessions use it, what a swap would cost them decides instead."
         ),
     ] = None
     linger: Annotated[
         AutoDuration,
         setting(
             "How long an idle resident is kept before another serve may replace it. Auto: as long as that costs the "
-            "waiting requests less than bringing it back, by its S."
+            "waiting requests less than bringing it back, by its S; for sessions as with `min_residency`."
         ),
     ] = None
     max_wait: Annotated[
         AutoDuration,
-        setting("Waiting time of a request that overrides both. Auto: 2 × patience × S of its model, at least 15 s."),
+        setting(
+            "Waiting time of a request that overrides both. Auto: 2 × patience × S of its model, at least 15 s; longer "
+            "in a loop of tool calls, and where sessions would have to stop."
+        ),
     ] = None
     swap_after: Annotated[
         Count, setting("Number of waiting requests for which even a busy resident stops, but not in `min_residency`.")

@@ -21,6 +21,10 @@ class ServeUsage(msgspec.Struct, gc=False):
     """Those tokens of `input` that were written to the cache."""
     is_estimated: bool = False
     """Whether `input` or `output` is what Stoker estimated."""
+    calls_tool: bool = False
+    """The answer calls a tool: the client goes on by itself."""
+    reading_seconds: float | None = None
+    """From the call of the serve to the first token; None: not known."""
 
 
 class MediaUnits(msgspec.Struct, gc=False, omit_defaults=True):

@@ -148,6 +148,8 @@ class Attempts:
                         reading = await hooks.reading(request)
                     if has_replicas := serve.has_replicas:
                         wish = await client.replica_wish(context, serve, request, wish)
+                    if context.share.session is None and serve.name in leases.contested:
+                        await client.find_session(context, request, wish.prompt)
                     lease = context.lease_now(leases, serve.name, request.endpoint.generates, wish)
                     if lease is None:
                         lease = await context.wait_for_lease()

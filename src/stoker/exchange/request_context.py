@@ -13,6 +13,7 @@ from stoker.domain.errors import CapacityError, ClientLeft
 from stoker.domain.lease import NOBODY, FairShare, Lease, PendingLease
 from stoker.domain.protocols import Leases
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
+from stoker.domain.session import Session
 from stoker.domain.trace import RequestTrace, Try
 from stoker.domain.usage import MediaUnits, ServeUsage
 from stoker.exchange.formatter import UpstreamRequest
@@ -208,6 +209,11 @@ class RequestContext:
             self.decision.queued = (self.decision.queued or 0.0) + lease.waited
         self.raise_if_ended()
         return lease
+
+    def join_session(self, session: Session) -> None:
+        """It belongs to this session."""
+        self.decision.session = session.id
+        self.share = self.share._replace(session=session)
 
     @property
     def _body_bytes(self) -> int:

@@ -25,6 +25,7 @@ from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
 from stoker.domain.errors import ClientError, StokerError, UnsupportedInput, forwarded_twice
 from stoker.domain.lease import Lease, Target
+from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.serve import Serve, box_of
@@ -36,7 +37,9 @@ from stoker.exchange.images import ImageInliner
 from stoker.exchange.media import EncodedMedia, encode_media
 from stoker.exchange.metering import estimated
 from stoker.exchange.request_context import RequestContext
+from stoker.exchange.sessions import Sessions
 from stoker.request.codec.body_fields import BodyFields
+from stoker.request.codec.frames import ANSWERS
 from stoker.request.codec.prompt_chain import prompt_chain
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, is_about_seals
 from stoker.request.codec.websocket import close_frame, handshake_headers
@@ -95,6 +98,7 @@ class UpstreamClient:
         self._note = note
         self._conversations = conversations
         self._limits = Limits(0.0, 0.0)
+        self.sessions = Sessions()
         self.fetches_images = False
         """Whether images may be downloaded for serves that take no addresses."""
         self.first_bytes = FirstByteWatch(is_working)
@@ -165,6 +169,17 @@ class UpstreamClient:
         if request.endpoint.generates and self.leases.has_choice(serve.name):
             prompt = await context.process(prompt_chain, context.decision.key, request.body)
         return ReplicaWish(prompt, is_forwarded=FORWARDED in context.exchange.headers)
+
+    async def find_session(self, context: RequestContext, request: UpstreamRequest, prompt: PromptChain | None) -> None:
+        """The session of a request that names none, by its prompt; for serves that are contested: there the scheduler
+        decides by it. `prompt`: if it is known already.
+        """
+        if request.endpoint.dialect not in ANSWERS:
+            return
+        key = context.decision.key
+        chain = prompt or await context.process(prompt_chain, key, request.body)
+        if chain is not None:
+            context.join_session(self.sessions.of_prompt(chain, key))
 
     async def attach_conversation(
         self, context: RequestContext, serve: Serve, lease: Lease, request: UpstreamRequest
@@ -303,6 +318,10 @@ class UpstreamClient:
                 )
             else:
                 counted = estimated(serve, context, relay)
+            if context.share.session is not None:
+                counted.calls_tool = usage.calls_tool
+                if decision.stream and context.reply.first_byte_at is not None:
+                    counted.reading_seconds = max(context.reply.first_byte_at - context.sent_at, 0.0)
             decision.input_tokens = counted.input
             decision.output_tokens = counted.output
             decision.cached_tokens = counted.cached

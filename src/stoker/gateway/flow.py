@@ -37,6 +37,7 @@ from stoker.exchange.attempts import AttemptHooks, Attempts
 from stoker.exchange.loading_notes import LoadingNotes
 from stoker.exchange.planner import Answer, Candidates, PlannedRequest, Renamed
 from stoker.exchange.request_context import RequestContext
+from stoker.exchange.sessions import ANY_SESSION_HEADER, Sessions
 from stoker.exchange.upstream_client import UpstreamClient
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.key_rules import apply_rules, show_limits
@@ -201,6 +202,10 @@ class Flow:
         self._begin_reply(context, endpoint, fields)
         context.share = caller.share
         is_media = endpoint.is_media
+        if fields.session is not None or not ANY_SESSION_HEADER.isdisjoint(context.exchange.headers):
+            session = self._upstream_client.sessions.of_request(context.exchange.headers, fields, caller.name)
+            if session is not None:
+                context.join_session(session)
         if is_media:
             context.media = requested_units(context, endpoint, body)
         if caller.has_rules or fields.service_tier is not None:
@@ -339,6 +344,10 @@ class Flow:
                 del self.active[decision.id]
             self._finish(context)
             self._usage.record(caller.key, decision, context.usages)
+
+    @property
+    def sessions(self) -> Sessions:
+        return self._upstream_client.sessions
 
     def cancel(self, request_id: str) -> bool:
         """End a request for the operator. False if no such request is under way."""

@@ -13,6 +13,7 @@ from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.build import IS_COMPILED
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
+from stoker.domain.session import Session
 from stoker.fleet.conversations import keeper as conversations
 from stoker.fleet.supervision.serve_registry import ServeStatistics
 from stoker.fleet.swapping import status_report
@@ -25,6 +26,8 @@ from stoker.store.metrics import Metrics
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+SESSIONS = 32
+"""How many of the last sessions /status shows."""
 EVENTS = 50
 """How many of the last events /status shows."""
 
@@ -92,6 +95,7 @@ class StatusReport:
             "model_slot": status_report.model_slot(self._conductor),
             "slots": status_report.slots(self._conductor, now),
             "serves": self._serves(now),
+            "sessions": self._sessions(now),
             "aliases": self._aliases(),
             "warm": _warm(self._sources.warm()),
             "conversations": _conversations(self._sources.conversations()),
@@ -116,6 +120,11 @@ class StatusReport:
         moved = [one | {"serves": None, "pick": None} for one in self._sources.aliases()]
         return moved + [_show_choice(choice, names.find(choice.name)) for choice in names.choices]
 
+    def _sessions(self, now: float) -> list[dict[str, Any]]:
+        """The last sessions to ask, the latest first. No field changes but when one of their requests comes or ends."""
+        wall = self._clock.wall() - now
+        return [_show_session(one, wall) for one in self._flow.sessions.latest(SESSIONS)]
+
     def _serves(self, now: float) -> list[dict[str, Any]]:
         statistics = self._sources.statistics()
         pool = self._sources.warm()
@@ -131,6 +140,24 @@ class StatusReport:
             one["temperature"] = _temperature(one["state"], engine_state, name in warm_models)
             one["expected"] = (warm_models[name].why or None) if name in warm_models else None
         return found
+
+
+def _show_session(session: Session, wall: float) -> dict[str, Any]:
+    """`wall`: Unix time less monotonic time."""
+    parent, began, ended = session.parent, session.began_at, session.ended_at
+    return {
+        "id": session.id,
+        "key": session.key or None,
+        "source": session.source or None,
+        "parent": None if parent is None else parent.id,
+        "serve": session.serve,
+        "turns": session.turns,
+        "tokens": session.tokens,
+        "waited": round(session.waited, 3),
+        "began_at": None if began is None else round(began + wall, 1),
+        "ended_at": None if ended is None else round(ended + wall, 1),
+        "in_loop": session.in_loop,
+    }
 
 
 def _show_choice(choice: AliasChoice, serve: Serve | None) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from stoker.request.decide.plan import Plan, PlanCandidate
 from stoker.request.translate.neutral.protocols import Check
 from stoker.request.translate.translate import AnswerTranslator
 from stoker_auto.decide.explore import with_exploration
+from stoker_auto.decide.in_loop import with_tier_kept
 from stoker_auto.decide.policy import RATE_LIMITED, RoutePlan
 from stoker_auto.routing.answer_recorder import AnswerRecorder
 from stoker_auto.routing.collaborators import Collaborators, Grader
@@ -113,7 +114,9 @@ class Dispatcher(Planner):
         request asked for a pause.
         """
         call, caller, endpoint, fields, body = request[:5]
-        plan = self._explored(plan, endpoint)
+        session = call.share.session
+        kept = session.tier if session is not None and session.in_loop and endpoint.generates else ""
+        plan = with_tier_kept(plan, kept) if kept else self._explored(plan, endpoint)
         recorder = None
         if self._collaborators.grader is not None:
             recorder = self._collaborators.grader.draw(plan, endpoint, caller.may_use_cloud(), len(body))
@@ -129,7 +132,7 @@ class Dispatcher(Planner):
         tiers = self._tiers(plan, fields, len(body))
         health, grader = self.router.health, self._collaborators.grader
         hooks = TierAttempts(self._upstream_client, health, grader, call, plan, routed, fields, len(body), recorder)
-        hooks.excluded = excluded
+        hooks.excluded, hooks.kept_tier = excluded, kept
         return Candidates(tiers, hooks)
 
     def _tiers(self, plan: RoutePlan, fields: BodyFields, size: int) -> Plan:
@@ -211,6 +214,8 @@ class TierAttempts:
         """`size`: bytes of the request's body."""
         self.attempts = routed.attempts
         self.excluded: Sequence[Candidate] = ()
+        self.kept_tier = ""
+        """That answers the loop of tool calls to which the request belongs; empty: it belongs to none."""
         self._context = context
         self._plan = plan
         self._routed = routed
@@ -238,6 +243,8 @@ class TierAttempts:
         tier, charge = self._step.tier, self._context.charge
         self._health.on_sent(tier.name)
         self._context.reply.set_header(b"x-stoker-tier", tier.name.encode())
+        if self.kept_tier and tier.name != self.kept_tier:
+            self._context.reply.set_header(b"x-stoker-fallback", f"{self.kept_tier}: {self._why_left()}".encode())
         if charge is not None and tier.cloud:
             charge.reserve_cost(expected_cost(tier.cost, self._size, self._fields.output_budget()))
 
@@ -280,9 +287,17 @@ class TierAttempts:
                 error.retry_after = min(self._pauses)  # the client may try again when the first tier may be asked again
         elif attempt.outcome == "served":
             self._health.on_served(tier)
+            if (session := self._context.share.session) is not None:
+                session.tier = tier
             if self._grader is not None and self._recorder is not None and self._context.reply.status == 200:
                 self._grader.offer(self._recorder, tier, self._plan.task.name, self._context.decision.id)
         record_attempt(self._step, attempt, self._routed)
+
+    def _why_left(self) -> str:
+        """Why the tier that answered the loop so far does not go on."""
+        failed = next((one.outcome for one in self.attempts if one.tier == self.kept_tier and one.outcome), "")
+        dropped = (one.code for one in self._plan.excluded if one.tier == self.kept_tier)
+        return failed or next(dropped, "not configured")
 
     def _note_findings(self) -> None:
         check, self._check = self._check, None

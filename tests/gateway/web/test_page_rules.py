@@ -50,6 +50,7 @@ def test_a_time_in_the_address_keeps_the_requests_that_ended_in_it() -> None:
     kept = "(found, filter) => it.filtered(found, filter, 1000).map((one) => one.at)"
     assert told("outcomes.js", kept, found, {"last": "300"}) == [990, 690]
     assert told("outcomes.js", kept, found, {"last": "nonsense"}) == [990, 690, 600, 100]
+    assert told("outcomes.js", kept, [ended(991, session="s"), *found], {"session": "s"}) == [991]
     assert told("outcomes.js", kept, [ended(990, outcome="cut"), *found], {"last": "300", "outcome": "failed"}) == [990]
 
 

@@ -13,10 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.examples import examples
 
 from stoker.domain.errors import StartFailed
+from stoker.domain.lease import FairShare
 from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.domain.serve_phase import ServePhase
+from stoker.domain.session import Session
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.sessions import LOOP_WAITS, is_in_loop
 from stoker.request.lease.state import PauseCause
 from stoker.request.lease.timing import timing
 from stoker.request.lease.waiter import Want
@@ -69,6 +72,7 @@ class Stories(RuleBasedStateMachine):
         self.wake: float | None = None
         self.troubled = False
         self.next = 0
+        self.sessions: dict[int, Session] = {}
 
     # -- carrying out ----------------------------------------------------------------------------------------
 
@@ -103,14 +107,24 @@ class Stories(RuleBasedStateMachine):
                 case WakeAt(at):
                     self.wake = at
 
-    def ask(self, name: str, takes_place: bool) -> None:
+    def ask(self, name: str, takes_place: bool, session: Session | None = None) -> None:
         self.next += 1
         id = self.next
         self.asked[id] = name
         self.waiting[id] = self.now
-        self.take(self.scheduler.on_request(id, name, self.now, takes_place))
+        share = FairShare("agent", session=session)
+        self.take(self.scheduler.on_request(id, name, self.now, takes_place, share))
 
     # -- what may happen ---------------------------------------------------------------------------------------
+
+    @rule(name=NAMES, number=st.integers(0, 3), calls=st.booleans(), parent=st.booleans())
+    def turn(self, name: str, number: int, calls: bool, parent: bool) -> None:
+        """A session asks. Its last answer called a tool, or not."""
+        if number not in self.sessions:
+            above = next(iter(self.sessions.values()), None) if parent else None
+            self.sessions[number] = Session(str(number), parent=above)
+        self.sessions[number].in_loop = calls
+        self.ask(name, True, self.sessions[number])
 
     @rule(name=NAMES, takes_place=st.booleans())
     def request(self, name: str, takes_place: bool) -> None:
@@ -316,7 +330,8 @@ class Stories(RuleBasedStateMachine):
             if state.ready_since >= state.oldest:
                 continue  # it was loaded meanwhile: what its head waited for was a place
             others = len(self.scheduler.serves) - 1
-            bound = timing(state).max_wait + (others + 1) * (self.drain + START)
+            patient = all(is_in_loop(waiter) for waiter in state.queue.values())
+            bound = timing(state).max_wait * (LOOP_WAITS if patient else 1) + (others + 1) * (self.drain + START)
             assert self.now - state.oldest <= bound + 1e-6
 
     def teardown(self) -> None:

@@ -18,10 +18,20 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from stoker.cli.console.answers import DeviceStatus, RecentEvent, ServeStatus, SlotStatus, StatusAnswer
+    from stoker.cli.console.answers import (
+        DeviceStatus,
+        RecentEvent,
+        ServeStatus,
+        SessionStatus,
+        SlotStatus,
+        StatusAnswer,
+    )
     from stoker.cli.console.control import Control, ServerEvent
 
 EVENTS = 8
+SESSIONS = 8
+RECENT = 600.0
+"""Seconds. Sessions without an answer for longer are not shown."""
 NARROW = 110
 """Columns of a terminal below which what matters least is left out."""
 _DISPENSABLE = ("WHERE", "SLOT", "QUEUED", "LOADS IN")
@@ -37,7 +47,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print once and exit. Default without a terminal.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Watch slots, serves, memory, requests and events. Ctrl-C ends it."""
+    """Watch slots, serves, memory, requests, sessions and events. Ctrl-C ends it."""
     seconds = options.duration(interval, "--interval") or 0.0
     if seconds < MIN_INTERVAL:
         raise UsageError(f"--interval {interval}: at least {figures.seconds(MIN_INTERVAL)}")
@@ -108,6 +118,9 @@ def frame(now: StatusAnswer, before: StatusAnswer | None, elapsed: float, wall: 
     if now.devices:
         parts += [_devices(now), Text()]
     parts += [_serves(now, before, elapsed, wall, width), Text()]
+    recent = [one for one in now.sessions if wall - (one.ended_at or wall) < RECENT][:SESSIONS]
+    if recent:
+        parts += [_sessions(recent, wall), Text()]
     parts += [_event(event) for event in now.events[:EVENTS]]
     return Group(*parts)
 
@@ -140,6 +153,25 @@ def _slots(now: StatusAnswer) -> Table:
     for slot in now.slots:
         drawn.add_row(
             slot.name, ", ".join(slot.resident) or "empty", _room(slot), _swap(slot), str(slot.waiting), str(slot.swaps)
+        )
+    return drawn
+
+
+def _sessions(sessions: Iterable[SessionStatus], wall: float) -> Table:
+    numbers = ("TURNS", "TOKENS", "WAITED", "AGE", "ANSWERED")
+    drawn = _table("SESSION", "KEY", "SERVE", *numbers, "THEN", right=numbers)
+    for one in sessions:
+        ended = figures.UNKNOWN if one.ended_at is None else f"{figures.seconds(max(wall - one.ended_at, 0.0))} ago"
+        drawn.add_row(
+            f"{one.id[:8]} of {one.parent[:8]}" if one.parent else one.id[:8],
+            one_line(one.key or ""),
+            one_line(one.serve),
+            str(one.turns),
+            str(one.tokens),
+            figures.seconds(one.waited),
+            figures.UNKNOWN if one.began_at is None else figures.seconds(max(wall - one.began_at, 0.0)),
+            ended,
+            "calls a tool" if one.in_loop else "",
         )
     return drawn
 

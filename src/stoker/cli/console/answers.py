@@ -257,6 +257,21 @@ class DeviceStatus(msgspec.Struct, frozen=True):
     suspended: bool = False
 
 
+class SessionStatus(msgspec.Struct, frozen=True):
+    """A session. `ended_at`: when its last answer ended, in Unix seconds; None: it has none yet."""
+
+    id: str
+    serve: str = ""
+    turns: int = 0
+    tokens: int = 0
+    waited: float = 0.0
+    began_at: float | None = None
+    ended_at: float | None = None
+    in_loop: bool = False
+    key: str | None = None
+    parent: str | None = None
+
+
 class StatusAnswer(msgspec.Struct, frozen=True):
     """GET /status."""
 
@@ -264,6 +279,8 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     pid: int
     serves: list[ServeStatus] = []
     slots: list[SlotStatus] = []
+    sessions: list[SessionStatus] = []
+    """The last ones to ask, the latest first."""
     draining: bool = False
     frontdoor: FrontDoorStatus = FrontDoorStatus()
     started_at: float = 0.0

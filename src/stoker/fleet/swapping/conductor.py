@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -99,6 +99,7 @@ class Conductor:
         journal: Journal | None = None,
     ) -> None:
         self.scheduler = Scheduler(slots, serves)
+        self.contested: Collection[str] = _contested(self.scheduler)
         self.residency = Residency(self.scheduler.serves, self.scheduler.replica_sets)
         self._notify = notify
         self._forced: set[str] = set()
@@ -500,6 +501,7 @@ class Conductor:
     def reload(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
         """Change to a new configuration; only what changed is touched."""
         self._carry_out(self.scheduler.on_reload(slots, serves, self._clock.now()))
+        self.contested = _contested(self.scheduler)
         self._prompts.keep(self.scheduler.serves)
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -714,3 +716,9 @@ class Conductor:
     def statistics(self) -> dict[str, int]:
         """How many requests wait, leases are out and swaps run; all zero once everything has ended."""
         return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": self._swapper.under_way}
+
+
+def _contested(scheduler: Scheduler) -> frozenset[str]:
+    """The serves in whose slots others can be loaded, too."""
+    found = [one for one in scheduler.serves.values() if one.more_slots or len(one.slot_state.serves) > 1]
+    return frozenset(one.serve.replica_of or one.name for one in found)

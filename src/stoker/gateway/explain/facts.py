@@ -49,6 +49,7 @@ def facts(decision: Decision, spans: Sequence[Span] = ()) -> list[Fact]:
             (f"'{decision.model}'" if decision.model else "no model")
             + (f", with key '{decision.key}'" if decision.key else ", without a key"),
         ),
+        *([("session", decision.session)] if decision.session else []),
         *_routed(decision),
         *_orchestrated(decision),
         *_candidates(decision),

@@ -58,6 +58,7 @@ class BodyFields:
         "model_at",
         "private",
         "service_tier",
+        "session",
         "stream",
         "stream_options",
     )
@@ -72,6 +73,8 @@ class BodyFields:
         self.max_output_tokens: Any = None
         self.stream_options: Any = None
         self.service_tier: Any = None
+        self.session: tuple[str, str] | None = None
+        """The field that names the session to which it belongs, and what it says; None: none does."""
         self.model_at = model_at
         """The offset of the model's key, if it is known without a scan of the structure."""
         self.private: tuple[str, ...] = ()
@@ -94,6 +97,7 @@ class BodyFields:
         copied.max_output_tokens = self.max_output_tokens
         copied.stream_options = self.stream_options
         copied.service_tier = self.service_tier
+        copied.session = self.session
         copied.private = self.private
         copied.may_name_images = self.may_name_images
         copied.may_hold_calls = self.may_hold_calls
@@ -113,7 +117,8 @@ _BOUNDED: Final = (*LISTS, *TOOLS)
 _OPTIONS: Final = frozenset(("max_completion_tokens", "max_output_tokens", "stream_options", "service_tier"))
 _MAY_NAME_SERVER_TOOLS: Final = frozenset(("tools", *SERVER_TOOL_FIELDS))
 _MAY_BE_PRIVATE: Final = frozenset(ENGINE_PRIVATE)
-_RARE: Final = _OPTIONS | _MAY_NAME_SERVER_TOOLS | _MAY_BE_PRIVATE
+_NAMES_SESSION: Final = frozenset(("metadata", "prompt_cache_key", "conversation"))
+_RARE: Final = _OPTIONS | _NAMES_SESSION | _MAY_NAME_SERVER_TOOLS | _MAY_BE_PRIVATE
 """Fields that `_read_rare` reads."""
 _decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_value: Final = msgspec.json.Decoder().decode
@@ -216,8 +221,38 @@ def _read_rare(top: dict[str, msgspec.Raw], fields: BodyFields) -> None:
         fields.max_output_tokens = _value(top, "max_output_tokens")
         fields.stream_options = _value(top, "stream_options")
         fields.service_tier = _value(top, "service_tier")
+    if not _NAMES_SESSION.isdisjoint(top):
+        fields.session = _session_of(top)
     if not _MAY_BE_PRIVATE.isdisjoint(top):
         fields.private = tuple([name for name in ENGINE_PRIVATE if name in top])
+
+
+class _Metadata(msgspec.Struct):
+    user_id: Any = None
+
+
+class _Conversation(msgspec.Struct):
+    id: Any = None
+
+
+_metadata: Final = msgspec.json.Decoder(_Metadata).decode
+_conversation: Final = msgspec.json.Decoder(_Conversation).decode
+
+
+def _session_of(top: dict[str, msgspec.Raw]) -> tuple[str, str] | None:
+    """What names a request's session: the first of `metadata.user_id`, `prompt_cache_key` and `conversation`."""
+    found: list[tuple[str, Any]] = []
+    try:
+        if bytes(top.get("metadata", b""))[:1] == b"{":
+            found.append(("metadata.user_id", _metadata(top["metadata"]).user_id))
+        if "prompt_cache_key" in top:
+            found.append(("prompt_cache_key", _value(top, "prompt_cache_key")))
+        if given := top.get("conversation"):
+            is_object = bytes(given)[:1] == b"{"
+            found.append(("conversation", _conversation(given).id if is_object else _value(top, "conversation")))
+    except msgspec.ValidationError:  # whatever it means, it names none
+        pass
+    return next(((name, text) for name, text in found if isinstance(text, str) and text), None)
 
 
 def _value(top: dict[str, msgspec.Raw], name: str) -> Any:

@@ -73,6 +73,10 @@ _TEXT: Final = {
 """What only an answer with a text has. One of Responses repeats texts of its request."""
 
 
+CALLS: Final = tuple(word for word, stop in STOPS.items() if stop is StopReason.CALLS)
+"""No set: an engine may write anything as a word, also what no set can hold."""
+
+
 def stop_of(word: str) -> StopReason | None:
     """Why an answer ended; None: it failed, or nobody knows."""
     return STOPS.get(word.lower()) if word else StopReason.END

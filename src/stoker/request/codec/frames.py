@@ -15,7 +15,7 @@ import msgspec
 
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
-from stoker.request.codec.endings import UNFINISHED, SilenceWatch, empty_answer, failed, is_failure
+from stoker.request.codec.endings import CALLS, UNFINISHED, SilenceWatch, empty_answer, failed, is_failure
 from stoker.request.codec.media import seconds_of_usage
 from stoker.request.codec.own_replies import StreamPosition
 from stoker.request.codec.required_fields import TOOL_USE, completed_block, completed_event
@@ -39,6 +39,9 @@ _OPENING: Final = (
 """No sets: an engine may write anything as a type, also what no set can hold."""
 
 
+CLIENT_CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call",
+                       "computer_call")  # fmt: skip
+"""Items of a response that the client carries out. No set: an engine may write anything as a type."""
 _LIST: Final = re.compile(rb"\[\s*(\])?")
 """The beginning of a list; the group matches if the list is empty."""
 
@@ -228,6 +231,8 @@ class StreamReader:
             response = payload.get("response")
             is_last = payload.get("type") in ("response.completed", "response.cancelled")
             words = [response.get("status")] if is_last and isinstance(response, dict) else []
+            if words and isinstance(response, dict) and _calls_tool(response.get("output")):
+                self.usage.calls_tool = True
         else:
             choices = payload.get("choices")
             listed = choices if isinstance(choices, list) else ()
@@ -235,6 +240,8 @@ class StreamReader:
         for word in words:
             if is_failure(word):
                 self.error = failed(word)
+            elif word in CALLS:
+                self.usage.calls_tool = True
         return self.error is not None
 
     def tokens_so_far(self) -> int:
@@ -434,9 +441,24 @@ def check_answer(dialect: Dialect, body: bytes, inputs: int | None = None) -> Ch
                 raise failed(choice.finish_reason)  # 4
     usage = Usage()
     usage.update_from(answer.usage)
+    usage.calls_tool = answer.choices[0].finish_reason in CALLS if answer.choices else _has_called(answer)
     if not usage.output and name is not None:
         usage.text_tokens = tokens_of_text(text_size({name: read(mended or body).get(name)}))
     return CheckedAnswer(usage, mended)
+
+
+def _has_called(answer: WholeAnswer) -> bool:
+    """Whether a whole answer without choices calls a tool of the client's."""
+    if answer.stop_reason in CALLS:
+        return True
+    output = bytes(answer.output)
+    return output.find(b'_call"') >= 0 and _calls_tool(read(output))
+
+
+def _calls_tool(output: object) -> bool:
+    """Whether one of a response's items is a call that the client carries out."""
+    items = output if isinstance(output, list) else ()
+    return any(isinstance(one, dict) and one.get("type") in CLIENT_CALLS for one in items)
 
 
 def _odd_answer(body: bytes) -> WholeAnswer:

@@ -42,8 +42,8 @@ _FILES: Final = (b";base64,", b'"data":"')
 class Usage:
     """Tokens as the serve itself counted them; None is unknown."""
 
-    __slots__ = ("audio_seconds", "cache_written", "cached", "input", "is_estimated", "output", "reasoning",
-                 "text_tokens", "uncached")  # fmt: skip
+    __slots__ = ("audio_seconds", "cache_written", "cached", "calls_tool", "input", "is_estimated", "output",
+                 "reasoning", "text_tokens", "uncached")  # fmt: skip
 
     def __init__(self, input: int | None = None, output: int | None = None) -> None:
         self.input = input
@@ -58,6 +58,8 @@ class Usage:
         """Length of the transcribed audio."""
         self.text_tokens = 0
         """Tokens of a whole answer by the length of its text, if the serve did not count them."""
+        self.calls_tool = False
+        """The answer calls a tool of the client's."""
         self.is_estimated = False
         """Whether `fill` put in what the serve did not count."""
 

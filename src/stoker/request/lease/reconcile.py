@@ -47,7 +47,7 @@ from stoker.request.lease.places import (
 )
 from stoker.request.lease.scheduler_state import SchedulerState
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState, SlotGroup, SlotState, SwapKind
-from stoker.request.lease.timing import idle_serve_retry, max_wait, may_evict
+from stoker.request.lease.timing import idle_serve_retry, may_evict, overdue_at
 from stoker.request.lease.waiter import Waiter, Want
 
 
@@ -221,7 +221,7 @@ class Reconciler:
         for slot_state in group.slots:
             if slot_state.swaps:
                 commands += self._call_off_unwanted(slot_state, now)  # 3
-            commands += self._grant_waiters(slot_state)  # 4
+            commands += self._grant_waiters(slot_state, now)  # 4
         commands += self._start_needed(group, now)  # 5
         for slot_state in group.slots:
             self._stop_idle(slot_state, now)  # 6
@@ -277,7 +277,7 @@ class Reconciler:
                 commands.append(CancelSwap(swap.swap_id))
         return commands
 
-    def _grant_waiters(self, slot_state: SlotState) -> list[Command]:
+    def _grant_waiters(self, slot_state: SlotState, now: float) -> list[Command]:
         commands: list[Command] = []
         for state in slot_state.live:
             if state.phase is not ServePhase.READY or not state.queue:
@@ -292,6 +292,8 @@ class Reconciler:
                     commands.append(Grant(waiter.id))
                 elif not waiter.takes_place or state.has_place():
                     self._state.add_lease(state, waiter.id, waiter.takes_place, waiter.share, waiter.body_bytes)
+                    if waiter.share.session is not None:
+                        waiter.share.session.root.waited += now - waiter.since
                     commands.append(Grant(waiter.id))
                 else:
                     continue
@@ -368,7 +370,7 @@ class Reconciler:
         if victims:
             if state.is_clearing():
                 return FOREVER
-            eviction = may_evict(state, victims, now)
+            eviction = may_evict(state, victims, now, self._state.gaps)
             if not eviction.now:
                 return eviction.at
         state.loaded_for = state.load_reason()
@@ -464,7 +466,7 @@ def _is_overdue(state: ServeState, now: float) -> bool:
 
 def _overdue_at(state: ServeState) -> float:
     """When a request will have waited `max_wait` for it; infinity: none waits."""
-    return min((waiter.since for waiter in state.foreground()), default=FOREVER) + max_wait(state)
+    return overdue_at(state, state.foreground())
 
 
 def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, float, str]]:

@@ -69,6 +69,8 @@ class Scheduler:
         state = self.serves[name]
         is_open = state.phase is _READY and not state.is_held and not self.state.closing
         state.note_arrival(now)
+        if share.session is not None:
+            self.state.note_turn(state, share.session, now)
         if share.priority is _BACKGROUND and state.gives_way():
             is_open = False
         if is_open and (not takes_place or (not state.queue and state.active < state.serve.max_active)):
@@ -122,6 +124,10 @@ class Scheduler:
         state.slot_state.group.touch()
         if held:
             state.active -= 1
+            session = held[0].session
+            if session is not None:
+                session.turns += 1
+                session.ended_at = now
         if id in state.preemptible:
             del state.preemptible[id]
         else:

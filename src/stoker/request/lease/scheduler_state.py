@@ -11,9 +11,11 @@ from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot, slots_of
 from stoker.domain.serve_phase import ServeEvent, ServePhase
+from stoker.domain.session import Session
 from stoker.request.lease import refusals
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
+from stoker.request.lease.sessions import GapMemory
 from stoker.request.lease.state import PauseCause, ReplicaSet, ServeState, SlotGroup, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import swap_timeout
 from stoker.request.lease.waiter import Waiter, Want
@@ -42,6 +44,7 @@ class SchedulerState:
         self._groups: list[SlotGroup] | None = None
         self._kept_sets: list[ReplicaSet] | None = None
         self._next_number = 0
+        self.gaps = GapMemory()
         for serve in serves:
             self.add_serve(serve)
 
@@ -184,6 +187,14 @@ class SchedulerState:
                 state.fair_queue.charge(share, body_bytes)
             else:
                 state.fair_queue = None
+
+    def note_turn(self, state: ServeState, session: Session, now: float) -> None:
+        """A request of a session comes."""
+        if session.ended_at is not None and session.loaded is not None:
+            self.gaps.add(session, now - session.ended_at)
+        if session.began_at is None:
+            session.began_at = now
+        state.join_session(session)
 
     def cut_leases(self, state: ServeState, reason: str) -> Command:
         return Cut(state.name, state.end_leases(state.leases), reason)

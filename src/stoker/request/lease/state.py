@@ -17,6 +17,7 @@ from stoker.domain.protocols import FileMarks
 from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.domain.serve_phase import SCHEDULER_EVENTS, ServeEvent, ServePhase, next_phase
+from stoker.domain.session import Session
 from stoker.domain.usage import ServeUsage
 from stoker.request.lease.fair_queue import FairQueue, LearnedCosts, used_tokens
 from stoker.request.lease.waiter import Waiter
@@ -90,6 +91,12 @@ GAP_WEIGHT = 0.4
 """Of the latest gap in the average: after four gaps of another length, seven eighths of it are forgotten."""
 
 
+LEAST_READ = 512
+"""Tokens. What takes less shows nothing about the speed."""
+MOST_OF_SERVE = 256
+"""Sessions that are remembered for a serve. The one that asked for it longest ago is forgotten first."""
+
+
 class UsualGap:
     """For how long a serve is usually unused between two requests: a moving average, in seconds.
 
@@ -103,6 +110,29 @@ class UsualGap:
 
     def add(self, gap: float) -> None:
         self.seconds = gap if self.seconds is None else self.seconds + GAP_WEIGHT * (gap - self.seconds)
+
+
+class ReadingSpeed:
+    """How fast a serve reads prompts."""
+
+    __slots__ = ("_per_token",)
+
+    def __init__(self) -> None:
+        self._per_token = 0.0
+        """Seconds; 0: not known yet."""
+
+    def learn(self, usage: ServeUsage) -> None:
+        """From the answer to a turn. What was read is the prompt without what was cached."""
+        if usage.cached is None or usage.input is None:
+            return
+        read = usage.input - usage.cached
+        if usage.reading_seconds is not None and read >= LEAST_READ:
+            each = usage.reading_seconds / read
+            self._per_token += (each - self._per_token) * (GAP_WEIGHT if self._per_token else 1.0)
+
+    def seconds(self, tokens: float) -> float:
+        """To read so many tokens again."""
+        return tokens * self._per_token
 
 
 class PauseCause(Enum):
@@ -216,6 +246,9 @@ class ServeState:
     """The other slots that it takes."""
     number: int = 0
     """In the order of the configuration."""
+    sessions: dict[Session, None] = field(default_factory=dict)
+    """Those whose last request asked for it; the last one to ask is the last."""
+    reading: ReadingSpeed = field(default_factory=ReadingSpeed)
     fit: tuple[SlotGroup, int, Any] | None = None
     """The last answer of `eviction.victims_for`, and for which version of the group."""
 
@@ -225,6 +258,10 @@ class ServeState:
         usage = lease.usage
         if usage is not None:
             usage.accelerator_seconds = seconds
+            if self.sessions:
+                held = self.leases.get(lease.id)
+                if held and held[0].session is not None:
+                    self.note_answer(held[0].session, usage)
             if self.fair_queue is not None:
                 self._learn_cost(lease.id, usage)
 
@@ -233,6 +270,36 @@ class ServeState:
         if held and used is not None:
             share, body_bytes = held
             self.costs.learn(share.key, body_bytes, used)
+
+    def note_answer(self, session: Session, usage: ServeUsage) -> None:
+        """A turn of a session was answered; its lease ends next."""
+        session.in_loop = usage.calls_tool
+        if usage.input is not None:
+            self.reading.learn(usage)
+            session.tokens = usage.input + (usage.output or 0)
+
+    def join_session(self, session: Session) -> None:
+        """A request of the session asks for it."""
+        if session.loaded is not None:
+            session.loaded.sessions.pop(session, None)
+        session.loaded, session.serve = self, self.serve.replica_of or self.serve.name
+        self.sessions[session] = None
+        if len(self.sessions) > MOST_OF_SERVE:
+            oldest = next(iter(self.sessions))
+            oldest.loaded = None
+            del self.sessions[oldest]
+
+    def open_sessions(self) -> list[Session | None]:
+        """Those of which a request runs here, or waits; None for each request that runs and has none."""
+        found: dict[Session, None] = {}
+        alone: list[Session | None] = []
+        shares = [held[0] for held in self.leases.values() if held]
+        for share in [*shares, *[waiter.share for waiter in self.queue.values()]]:
+            if share.session is None:
+                alone.append(None)
+            else:
+                found[share.session] = None
+        return [*found, *alone]
 
     def waiting_order(self) -> list[Waiter]:
         """The waiters in the order in which they get places."""

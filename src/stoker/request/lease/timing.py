@@ -14,8 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from stoker.domain.serve_phase import ServePhase
+from stoker.request.lease.sessions import (
+    LOOP_WAITS,
+    SWAP_WORTH,
+    GapMemory,
+    is_forgotten,
+    is_in_loop,
+    slowdown,
+    waiting_cost,
+)
 from stoker.request.lease.state import LoadReason, ServeState
-from stoker.request.lease.waiter import Want
+from stoker.request.lease.waiter import Waiter, Want
 
 ASSUMED_BYTES_PER_SECOND = 1e9
 ASSUMED_MINIMUM = 1.0
@@ -65,6 +75,33 @@ def max_wait(state: ServeState) -> float:
     return max(2 * policy.patience * measured_swap_time(state), MIN_MAX_WAIT)
 
 
+def overdue_at(state: ServeState, waiters: Iterable[Waiter], victims: Iterable[ServeState] = ()) -> float:
+    """When one of these will have waited too long for a serve, whatever that costs others; infinity: there are none.
+
+    `max_wait`; for a request in a loop, unless that is configured, LOOP_WAITS times as long, but at most half of the
+    time after which it is refused. Where `victims` with sessions would have to stop, their way back counts, too.
+    """
+    longest = max_wait(state)
+    policy = state.slot_state.slot.swap
+    is_auto = policy.max_wait is None
+    if is_auto:
+        longest = max([longest, *(2 * policy.patience * _cost_to_return(victim) for victim in victims)])
+    at = float("inf")
+    for waiter in waiters:
+        most = longest
+        if is_auto and waiter.share.session is not None and is_in_loop(waiter):
+            most = max(longest, min(LOOP_WAITS * longest, (waiter.deadline - waiter.since) / 2))
+        at = min(at, waiter.since + most)
+    return at
+
+
+def _cost_to_return(victim: ServeState) -> float:
+    """Seconds until its sessions could go on: it is loaded again, and reads their prompts."""
+    if not victim.sessions:
+        return 0.0
+    return measured_swap_time(victim) + victim.reading.seconds(sum(one.tokens for one in victim.open_sessions() if one))
+
+
 def swap_timeout(state: ServeState) -> float:
     """Seconds that a request waits for a load at most."""
     configured = state.slot_state.slot.swap.swap_timeout
@@ -101,6 +138,8 @@ def backoff(failures: int) -> float:
     return min(BACKOFF_BASE * 2.0 ** min(failures - 1, 16), BACKOFF_CAP)
 
 
+LEAST_RECHECK = 0.1
+"""Seconds."""
 LEAST_LINGER = 0.5
 """Seconds that a resident is kept beyond its usual gaps: they vary."""
 
@@ -115,20 +154,23 @@ class EvictionTime(NamedTuple):
     reason: str
 
 
-def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -> EvictionTime:
+def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float, gaps: GapMemory) -> EvictionTime:
     """Whether requests that wait for `target` may evict these residents.
 
     1. an operator's switch waits      -> now
     2. no request waits (a preload)    -> never
        only background requests wait   -> never while a victim is busy, or another request waits in the slot;
-                                          else as from 4 on
+                                          else as from 5 on
     3. the oldest waited `max_wait`    -> now, even inside `min_residency`
-    4. a victim is inside its residency -> when that ends; see `has_residency`. In 4 and 7, an unused idle serve
+    4. victims have sessions           -> when the waiting has cost more than the swap would, see `swap_is_worth`; not
+                                          if `min_residency` or `linger` is configured
+       `swap_after` new requests wait  -> now
+    5. a victim is inside its residency -> when that ends; see `has_residency`. In 5 and 8, an unused idle serve
                                           does not count
-    5. `swap_after` requests wait      -> now, even if the victims are busy
-    6. a victim is busy                -> when it is idle, or at `max_wait`
-    7. a victim was idle less than `linger` -> when that ends, see `linger`
-    8. otherwise                       -> now
+    6. `swap_after` requests wait      -> now, even if the victims are busy
+    7. a victim is busy                -> when it is idle, or at `max_wait`
+    8. a victim was idle less than `linger` -> when that ends, see `linger`
+    9. otherwise                       -> now
     """
     if any(w.want is Want.SWITCH for w in target.queue.values()):
         return EvictionTime(True, now, "switch")  # 1
@@ -138,23 +180,30 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
     if not foreground:
         if any(v.is_used() for v in victims) or _has_foreground(target):
             return EvictionTime(False, float("inf"), "background")  # 2
-        overdue_at = float("inf")
+        latest = float("inf")
     else:
-        overdue_at = foreground[0].since + max_wait(target)
-    if now >= overdue_at:
+        latest = overdue_at(target, foreground, victims)
+    if now >= latest:
         return EvictionTime(True, now, "max_wait")  # 3
+    policy = target.slot_state.slot.swap
+    if foreground and policy.min_residency is None and policy.linger is None and any(v.sessions for v in victims):
+        if sum(not is_in_loop(waiter) for waiter in foreground) >= policy.swap_after:
+            return EvictionTime(True, now, "swap_after")  # 4
+        at = swap_is_worth(target, victims, now, gaps)
+        if at is not None:
+            return EvictionTime(at <= now, min(at, latest), "sessions" if at > now else "idle")  # 4
     protected = [v for v in victims if not v.is_unused(LoadReason.IDLE)]
     settled_at = max([residency_ends(v) for v in protected if not foreground or has_residency(v)], default=now)
     if now < settled_at:
-        return EvictionTime(False, min(settled_at, overdue_at), "min_residency")  # 4
+        return EvictionTime(False, min(settled_at, latest), "min_residency")  # 5
     if len(foreground) >= target.slot_state.slot.swap.swap_after:
-        return EvictionTime(True, now, "swap_after")  # 5
+        return EvictionTime(True, now, "swap_after")  # 6
     if any(v.is_used_by_foreground() for v in victims):
-        return EvictionTime(False, overdue_at, "busy")  # 6
+        return EvictionTime(False, latest, "busy")  # 7
     idle_at = max([v.unused_since + linger(v, target, len(foreground)) for v in protected], default=now)
     if now < idle_at:
-        return EvictionTime(False, min(idle_at, overdue_at), "linger")  # 7
-    return EvictionTime(True, now, "idle")  # 8
+        return EvictionTime(False, min(idle_at, latest), "linger")  # 8
+    return EvictionTime(True, now, "idle")  # 9
 
 
 def has_residency(victim: ServeState) -> bool:
@@ -165,6 +214,42 @@ def has_residency(victim: ServeState) -> bool:
 def residency_ends(victim: ServeState) -> float:
     """When a resident has been loaded for `min_residency`."""
     return victim.ready_since + min_residency(victim)
+
+
+def swap_is_worth(target: ServeState, victims: tuple[ServeState, ...], now: float, gaps: GapMemory) -> float | None:
+    """When the sessions that wait in the target's slots have lost more than `sessions` allows for what the swap costs
+    those of the victims; or when to ask again. None: no session has used the victims lately.
+    """
+    policy, price, is_known = target.slot_state.slot.swap, 0.0, False
+    for victim in victims:
+        swap_time = measured_swap_time(victim)
+        busy = victim.open_sessions()
+        price += SWAP_WORTH * swap_time * busy.count(None)
+        weighed = [(session, SWAP_WORTH) for session in busy if session is not None]
+        weighed += [(s, gaps.worth(s, now, swap_time)) for s in victim.sessions if s not in busy]
+        for session, worth in weighed:
+            is_known = is_known or not is_forgotten(session, now)
+            if worth:
+                lost = swap_time + victim.reading.seconds(session.tokens)
+                price += worth * slowdown(session, now, swap_time) * lost
+    if not is_known:
+        return None
+    waiters = [
+        (waiter, measured_swap_time(state))
+        for slot_state in target.slot_states
+        for state in slot_state.live
+        if state.phase is ServePhase.STOPPED
+        for waiter in state.foreground()
+    ]
+    paid, rate = waiting_cost(waiters, now)
+    price *= policy.patience
+    if paid >= price:
+        return now
+    due = now + (price - paid) / rate
+    if any(victim.is_used() for victim in victims):
+        return max(due, now + LEAST_RECHECK)
+    idle = now - max(victim.unused_since for victim in victims)
+    return min(due, now + max(LEAST_RECHECK, idle / 4))  # the chance of a return falls meanwhile
 
 
 def linger(victim: ServeState, target: ServeState, waiting: int) -> float:

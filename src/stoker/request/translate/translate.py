@@ -339,6 +339,7 @@ class AnswerTranslator:
             raise problem
         self._restore.restore_whole(answer)
         self._count(answer.tokens)
+        self.usage.calls_tool = answer.stop is StopReason.CALLS
         if not answer.tokens.output:
             self.usage.text_tokens = tokens_of_text(text_size({"content": given}))
         if self._check is not None:
@@ -422,8 +423,9 @@ class AnswerTranslator:
                 self._size += len(text)
             case Counted(tokens=tokens) | Began(tokens=Tokens() as tokens):
                 self._count(tokens)
-            case Finished():
+            case Finished(stop=stop):
                 self.has_content = True
+                self.usage.calls_tool = stop is StopReason.CALLS
 
     def _count(self, tokens: Tokens) -> None:
         self._tokens.update(tokens)

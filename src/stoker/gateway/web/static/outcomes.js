@@ -64,6 +64,7 @@ export function filtered(found, filter, now) {
   const { q, serve, key, outcome, slow, last } = filter;
   if (serve) tests.push((one) => one.serve === serve || one.replica === serve);
   if (key) tests.push((one) => one.key === key);
+  if (filter.session) tests.push((one) => one.session === filter.session);
   if (filter.class) tests.push((one) => classOf(one) === filter.class);
   if (outcome) tests.push(GROUPS[outcome]?.holds ?? ((one) => one.state == null && one.outcome === outcome));
   if (SLOW[slow]) tests.push((one) => SLOW[slow].holds(one, now));

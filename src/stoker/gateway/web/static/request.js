@@ -76,6 +76,7 @@ function Links({ one }) {
     content.has(one.id) && html`<a href=${contentOf(one.id)}>What it and its answer said</a>`,
     one.serve && html`<a href=${address("serves", [one.serve])}>The serve ${one.serve}</a>`,
     one.serve && html`<a href=${address("requests", [], { serve: one.serve })}>Its other requests</a>`,
+    one.session && html`<a href=${address("requests", [], { session: one.session })}>All requests of its session</a>`,
     one.key && html`<a href=${address("requests", [], { key: one.key })}>Other requests with key ${one.key}</a>`,
     one.routed?.tier && html`<a href=${address("routing", [one.routed.tier, name])}>What ${one.routed.tier} is trusted with at ${name}</a>`,
   ].filter(Boolean);

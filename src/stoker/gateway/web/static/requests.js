@@ -84,6 +84,7 @@ function Filters({ filter, shows }) {
       <${Choice} label="Serve" any="Any serve" value=${filter.serve} options=${names.map((name) => [name, name])} set=${set("serve")} />
       ${shows.keys && html`<${Choice} label="Key" any="Any key" value=${filter.key} options=${keys.map((name) => [name, name])} set=${set("key")} />`}
       ${shows.classes && html`<${Choice} label="Class" any="Any class" value=${filter.class} options=${classes.map((name) => [name, name])} set=${set("class")} />`}
+      ${filter.session && html`<${Choice} label="Session" any="Any session" value=${filter.session} options=${[]} set=${set("session")} />`}
       <${Choice} label="Outcome" any="Any outcome" value=${filter.outcome} options=${Object.entries(outcomes).map(([value, { word }]) => [value, upper(word)])} set=${set("outcome")} />
       <${Choice} label="Time" any="Any time" value=${filter.slow} options=${Object.entries(SLOW).map(([value, { word }]) => [value, word])} set=${set("slow")} />
       <${Choice} label="Ended" any="Ended at any time" value=${filter.last} options=${ENDED} set=${set("last")} />

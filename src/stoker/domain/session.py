@@ -1,0 +1,52 @@
+"""A session: the requests of one agent, or one person, that follow each other. It holds nothing of their content."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Session:
+    """What is known of it. Times are monotonic seconds. Only the scheduler changes it, and `request.lease.sessions`
+    says what follows from it.
+    """
+
+    __slots__ = ("began_at", "ended_at", "id", "in_loop", "key", "loaded", "parent", "serve", "source", "tier",
+                 "tokens", "turns", "waited")  # fmt: skip
+
+    def __init__(self, id: str, key: str = "", source: str = "", parent: Session | None = None) -> None:
+        self.id = id
+        """Made from what names it; nobody can learn that from it."""
+        self.key = key
+        """The key's name."""
+        self.source = source
+        """By what it is known: the header or field that named it."""
+        self.parent = None if parent is None else parent.root
+        """A subagent's, the outermost one: for fairness the two are one."""
+        self.serve = ""
+        """The one that its last request asked."""
+        self.tier = ""
+        """That answered its last request for a task; empty: none did."""
+        self.loaded: Any = None
+        """The scheduler's state of that serve."""
+        self.turns = 0
+        """Answers so far."""
+        self.tokens = 0
+        """Of its last prompt and answer: what has to be read again where the serve's cache is lost."""
+        self.began_at: float | None = None
+        self.ended_at: float | None = None
+        """When its last answer ended; None: it has none yet."""
+        self.in_loop = False
+        """Its last answer called a tool, so the next turn follows by itself."""
+        self.waited = 0.0
+        """Seconds, over all requests that are answered."""
+
+    def forget(self) -> None:
+        """Nobody can ask for it any more."""
+        if self.loaded is not None:
+            self.loaded.sessions.pop(self, None)
+            self.loaded = None
+
+    @property
+    def root(self) -> Session:
+        """The session for which it counts: its parent's, or itself."""
+        return self.parent or self
