@@ -60,6 +60,16 @@ def test_a_header_says_whose_subagent_it_is() -> None:
     assert own.root is own
 
 
+def test_a_subagent_of_subagents_counts_with_the_first_and_keeps_no_chain_in_memory() -> None:
+    sessions = Sessions()
+    first = latest = found(sessions, {b"x-session-id": b"0"})
+    for number in range(1, 2 * MOST):
+        headers = {b"x-session-id": b"%d" % number, b"x-parent-session-id": b"%d" % (number - 1)}
+        latest = found(sessions, headers)
+    assert latest is not None
+    assert latest.root is first
+
+
 def chain(*hashes: int) -> PromptChain:
     return PromptChain(hashes, tuple(range(1, len(hashes) + 1)))
 
