@@ -212,10 +212,10 @@ def test_a_file_that_was_replaced_is_read_anew(desk: Desk, write: Write) -> None
 def test_room_is_what_is_available_beyond_a_twentieth(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 150 kB\n")
-    assert has_room(100 * 1024, str(meminfo))
-    assert not has_room(101 * 1024, str(meminfo))
+    assert has_room(100 * 1024, tmp_path)
+    assert not has_room(101 * 1024, tmp_path)
     meminfo.write_text("MemFree: 1 kB\n")
-    assert has_room(101 * 1024, str(meminfo)), "unknown is no shortage"
+    assert has_room(101 * 1024, tmp_path), "unknown is no shortage"
 
 
 # -- the program -------------------------------------------------------------------------------------------------------

@@ -41,13 +41,14 @@ from stoker.fleet.drivers.containers import (
 )
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, DockerFault
 from stoker.fleet.drivers.inspection import ContainerRecords, Inspection, Inspector
-from stoker.fleet.drivers.process_group import ExitWatch, is_alive
+from stoker.fleet.drivers.process_group import ExitWatch
 from stoker.fleet.drivers.unit import POLL_INTERVAL, UNKILLABLE_AFTER, Launched, Termination, finish
 from stoker.fleet.process import identity
 from stoker.fleet.process.environment import is_secret, port_problem
 from stoker.fleet.process.identity import Keys, StartRecord
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
 from stoker.store.files.remedies import remedy
+from stoker.system.processes import is_alive
 
 _UNDO_GRACE = 2.0
 _CLOCKS = 2.0

@@ -34,6 +34,7 @@ from stoker.fleet.process.environment import child_environment, free_port
 from stoker.fleet.process.identity import Keys, StartRecord, StopWords
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
 from stoker.store.files.remedies import remedy
+from stoker.system import processes
 
 _LATE = re.compile(r"(?<!\{)\{(pid|key)\}")
 _POLL_INTERVAL = 0.02
@@ -123,11 +124,8 @@ class StopCommand:
 
     def _environment(self) -> dict[str, str]:
         """The environment of the serve's process, with the `env` of its configuration."""
-        import psutil
-
-        try:
-            found = dict(psutil.Process(self._record.pid).environ())
-        except (psutil.Error, OSError):
+        found = processes.environment(self._record.pid)
+        if found is None:
             found = child_environment(os.environ, {}, {})
         found.pop(identity.MARK_VARIABLE, None)
         return {**found, identity.STOP_VARIABLE: self._record.nonce}

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers.unit import POLL_INTERVAL, UNKILLABLE_AFTER, Termination
+from stoker.system.processes import is_alive
 
 WATCH_INTERVAL = 0.05
 
@@ -86,18 +87,6 @@ def reap(pid: int) -> None:
     """Collects a child that has ended. Does nothing for other processes."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process exists and is not a zombie."""
-    import psutil
-
-    try:
-        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
 
 
 def members(leader: int) -> list[int]:
