@@ -2,8 +2,8 @@
 Linux alone has.
 
 `scripts/as-macos` has it imported at the start of each Python that tests start, engines included. It is no macOS:
-paths, signals and the C library are those of Linux, and other programs (Docker, nginx, browsers) see all of it. psutil knows
-the real system, as it knows macOS there.
+paths, signals and the C library are those of Linux, and other programs (Docker, nginx, browsers) see all of it. psutil
+knows the real system, as it knows macOS there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LACKING: dict[ModuleType, tuple[str, ...]] = {
     signal: ("pidfd_send_signal", "sigtimedwait", "sigwaitinfo", "SIGRTMIN", "SIGRTMAX", "SIGPWR", "SIGSTKFLT"),
     socket: (
         "TCP_KEEPIDLE", "TCP_USER_TIMEOUT", "TCP_QUICKACK", "TCP_DEFER_ACCEPT", "TCP_CORK", "SO_PEERCRED", "SO_DOMAIN",
-        "SO_PROTOCOL", "SO_ACCEPTCONN", "SO_BINDTODEVICE", "SOCK_CLOEXEC", "SOCK_NONBLOCK", "AF_NETLINK", "AF_PACKET",
+        "SO_PROTOCOL", "SO_ACCEPTCONN", "SO_BINDTODEVICE", "SOCK_CLOEXEC", "SOCK_NONBLOCK",
     ),
     resource: ("prlimit", "RLIMIT_NICE", "RLIMIT_RTPRIO", "RLIMIT_SIGPENDING"),
 }  # fmt: skip
