@@ -14,6 +14,7 @@ import importlib.util
 import os
 import resource
 import select
+import selectors
 import signal
 import socket
 import sys
@@ -30,7 +31,7 @@ LACKING: dict[ModuleType, tuple[str, ...]] = {
         "sched_getscheduler", "sched_setparam", "sched_getparam", "sched_param", "sched_setaffinity",
         "sched_getaffinity", "SCHED_IDLE", "SCHED_BATCH", "POSIX_FADV_DONTNEED", "POSIX_FADV_WILLNEED",
     ),
-    select: ("epoll", "EPOLLIN", "EPOLLOUT"),
+    select: ("epoll",),
     signal: ("pidfd_send_signal", "sigtimedwait", "sigwaitinfo", "SIGRTMIN", "SIGRTMAX", "SIGPWR", "SIGSTKFLT"),
     socket: (
         "TCP_KEEPIDLE", "TCP_USER_TIMEOUT", "TCP_QUICKACK", "TCP_DEFER_ACCEPT", "TCP_CORK", "SO_PEERCRED", "SO_DOMAIN",
@@ -126,6 +127,7 @@ def install() -> None:
             if hasattr(module, name):
                 delattr(module, name)
     socket.TCP_KEEPALIVE = idle  # type: ignore[attr-defined]
+    selectors.DefaultSelector = selectors.PollSelector  # type: ignore[misc]
     ctypes.CDLL.__getattr__ = _lacks  # type: ignore[method-assign]
     for name in ("stat", "lstat", "readlink", "access"):
         _hide(name)
