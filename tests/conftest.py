@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.examples import load_profile
+from tests.linux_only import why_linux_only
 from tests.order import place
 from tests.slow import is_heavy, is_slow
 from tests.workers import run
@@ -45,6 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
         if is_heavy(item.nodeid):
             item.add_marker("heavy")
+        if (why := why_linux_only(item.nodeid)) is not None:
+            item.add_marker(pytest.mark.linux(why))
     items.sort(key=lambda item: place(item.nodeid))
 
 

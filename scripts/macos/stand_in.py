@@ -26,7 +26,7 @@ HIDDEN = ("/proc", "/sys", "/run/systemd")
 LACKING: dict[ModuleType, tuple[str, ...]] = {
     os: (
         "pidfd_open", "eventfd", "eventfd_read", "eventfd_write", "memfd_create", "posix_fadvise", "posix_fallocate",
-        "fdatasync", "pipe2", "splice", "copy_file_range", "getrandom", "unshare", "setns", "waitid", "O_TMPFILE",
+        "fdatasync", "pipe2", "splice", "copy_file_range", "getrandom", "unshare", "setns", "O_TMPFILE",
         "O_DIRECT", "O_PATH", "O_NOATIME", "getxattr", "setxattr", "listxattr", "removexattr", "sched_setscheduler",
         "sched_getscheduler", "sched_setparam", "sched_getparam", "sched_param", "sched_setaffinity",
         "sched_getaffinity", "SCHED_IDLE", "SCHED_BATCH", "POSIX_FADV_DONTNEED", "POSIX_FADV_WILLNEED",
@@ -39,7 +39,7 @@ LACKING: dict[ModuleType, tuple[str, ...]] = {
     ),
     resource: ("prlimit", "RLIMIT_NICE", "RLIMIT_RTPRIO", "RLIMIT_SIGPENDING"),
 }  # fmt: skip
-"""What Python has on Linux, and not on macOS (os.waitid came there with Python 3.13)."""
+"""What Python has on Linux, and not on macOS (os.waitid came there with Python 3.13: it is left)."""
 C_LACKING = frozenset(
     ("prctl", "mallopt", "mallinfo2", "malloc_trim", "memfd_create", "gettid", "epoll_create1", "signalfd", "eventfd")
 )

@@ -151,7 +151,7 @@ def test_close_stops_everything_in_parallel_and_a_start_under_way_too(tell: Tell
 
 
 def test_an_end_is_seen_where_there_are_no_pidfds(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("os.pidfd_open")
+    monkeypatch.delattr("os.pidfd_open", raising=False)
 
     async def story(workshop: Any) -> None:
         fleet = workshop.supervisor()

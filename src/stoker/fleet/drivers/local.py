@@ -224,7 +224,7 @@ class LocalDriver:
         finally:
             os.close(output)
         record = msgspec.structs.replace(
-            intent, pid=pid, mark=identity.start_mark(pid) or "", command=self._keys.command(pid)
+            intent, pid=pid, mark=processes.start_mark(pid) or "", command=self._keys.command(pid)
         )
         return Launched(record, self._keys.address(serve, record), log, log_start)
 
@@ -248,7 +248,7 @@ class LocalDriver:
         by a leader that ended.
         """
         end_leftovers(record, self._log)
-        if record.pid and identity.start_mark(record.pid) is not None:
+        if record.pid and processes.start_mark(record.pid) is not None:
             return record
         await self._sweep(record)
         return None
@@ -263,7 +263,7 @@ class LocalDriver:
         A start that was never finished may have replaced its program since (a wrapper's `exec`), so the command line is
         compared only for a start that was proved.
         """
-        if not record.mark or identity.start_mark(record.pid) != record.mark:
+        if not record.mark or processes.start_mark(record.pid) != record.mark:
             return False
         return not record.ready or self._keys.command(record.pid) == record.command
 

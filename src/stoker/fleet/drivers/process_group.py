@@ -46,6 +46,8 @@ class ExitWatch:
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._ended)
         else:
+            with contextlib.suppress(PermissionError):
+                os.kill(pid, 0)  # a zombie is there
             threading.Thread(target=self._poll, name=f"exit-{pid}", daemon=True).start()
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     """0: about to be started; it is unknown whether it was."""
     mark: str
-    """`identity.start_mark` of the process."""
+    """`processes.start_mark` of the process."""
     command: str
     """A keyed digest of its command line."""
     fingerprint: str
