@@ -22,7 +22,7 @@ def sleeper(code: str = "import time; time.sleep(30)") -> int:
 @pytest.fixture(params=["pidfd", "polling"])
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "polling":
-        monkeypatch.delattr("os.pidfd_open")
+        monkeypatch.delattr("os.pidfd_open", raising=False)
 
 
 @pytest.mark.usefixtures("how")
@@ -66,6 +66,7 @@ def test_a_closed_watch_tells_nothing() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.usefixtures("how")
 def test_a_process_that_is_gone_cannot_be_watched() -> None:
     async def story() -> None:
         pid = sleeper("pass")
