@@ -6,5 +6,5 @@ ports       who listens, where outgoing connections begin, and TCP's own probes
 identity    which system this is: Linux, macOS, Windows Subsystem for Linux
 
 Two kinds are where they are used: pages of files in `fleet/warm/pages`, services in `fleet/systemd` and
-`fleet/launchd`.
+`stoker_setup/launchd`.
 """

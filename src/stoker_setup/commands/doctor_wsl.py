@@ -82,7 +82,7 @@ def _files(folders: Sequence[Path], serves: Sequence[Serve], root: Path) -> list
         DoctorFinding(
             f"{PART} files",
             DoctorHealth.WARN,
-            f"in Windows' file system, which is read through a network protocol and many times slower: {', '.join(found)}",
+            f"in Windows' file system, which is read by a network protocol, many times slower: {', '.join(found)}",
             "copy them into Linux, and name them there: cp /mnt/c/... ~/models/",
             "stoker doctor",
         )
@@ -112,7 +112,7 @@ def _services(root: Path) -> list[DoctorFinding]:
         DoctorFinding(
             f"{PART} services",
             DoctorHealth.OK,
-            "systemd is off, so that Stoker cannot be a service: write [boot] and systemd=true into /etc/wsl.conf, then "
-            "`wsl --shutdown` in Windows",
+            "systemd is off, so that Stoker cannot be a service: write [boot] and systemd=true into /etc/wsl.conf, "
+            "then `wsl --shutdown` in Windows",
         )
     ]
