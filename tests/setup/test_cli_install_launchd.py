@@ -155,19 +155,12 @@ def test_secrets_of_the_shell_and_units_are_refused(
 ) -> None:
     before = config.read_text()
     monkeypatch.setenv("STOKER_TEAM", "x" * 40)
-    config.write_text(
-        before.replace("[front_door]", '[front_door]\nkeys = [{ name = "t", value = "env:STOKER_TEAM" }]', 1)
-    )
+    keys = '[front_door]\nkeys = [{ name = "t", value = "env:STOKER_TEAM" }]'
+    config.write_text(before.replace("[front_door]", keys, 1))
     assert run(["install", "launchd"]) == 1
     assert "variables STOKER_TEAM" in capsys.readouterr().err
-    unit = '[[serve]]
-name = "u"
-model = "fast.gguf"
-driver = "systemd"
-port = 8109
-'
-    config.write_text(f"{before}
-{unit}")
+    unit = '[[serve]]\nname = "u"\nmodel = "fast.gguf"\ndriver = "systemd"\nport = 8109\n'
+    config.write_text(f"{before}\n{unit}")
     assert run(["install", "launchd"]) == 1
     assert "launchd runs no units" in capsys.readouterr().err
 
