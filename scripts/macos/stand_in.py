@@ -35,7 +35,7 @@ LACKING: dict[ModuleType, tuple[str, ...]] = {
     signal: ("pidfd_send_signal", "sigtimedwait", "sigwaitinfo", "SIGRTMIN", "SIGRTMAX", "SIGPWR", "SIGSTKFLT"),
     socket: (
         "TCP_KEEPIDLE", "TCP_USER_TIMEOUT", "TCP_QUICKACK", "TCP_DEFER_ACCEPT", "TCP_CORK", "SO_PEERCRED", "SO_DOMAIN",
-        "SO_PROTOCOL", "SO_ACCEPTCONN", "SO_BINDTODEVICE", "SOCK_CLOEXEC", "SOCK_NONBLOCK",
+        "SO_PROTOCOL", "SO_BINDTODEVICE", "SOCK_CLOEXEC", "SOCK_NONBLOCK",
     ),
     resource: ("prlimit", "RLIMIT_NICE", "RLIMIT_RTPRIO", "RLIMIT_SIGPENDING"),
 }  # fmt: skip

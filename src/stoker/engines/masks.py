@@ -126,7 +126,7 @@ def mask(words: Sequence[str], engine: Engine, apis: frozenset[Api] | None, mach
         or _unclear({word: meant[word] for word in certain}, machine)
         or _untranslatable([word for word in passed_on if not meant[word]], unseen)
     )
-    if not problem and all(card is not None and card.vendor == "apple" for cards in meant.values() for card in cards):
+    if not problem and {card.vendor if card else "" for cards in meant.values() for card in cards} == {"apple"}:
         return Mask()  # 1
     if problem or (problem := _unmixable({word: cards for word, cards in meant.items() if cards}, engine)):
         return Mask(problem=problem)  # 3, 4
