@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.examples import load_profile
-from tests.linux_only import why_linux_only
 from tests.order import place
 from tests.slow import is_heavy, is_slow
+from tests.systems import runs_on_macos, why_linux_only
 from tests.workers import run
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -48,6 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("heavy")
         if (why := why_linux_only(item.nodeid)) is not None:
             item.add_marker(pytest.mark.linux(why))
+        if runs_on_macos(item.nodeid):
+            item.add_marker("macos")
     items.sort(key=lambda item: place(item.nodeid))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests import systems
 
 from stoker.system import identity, memory
 from stoker.system.memory import MainMemory, main_memory, wired_limit
@@ -57,3 +58,12 @@ def test_main_memory_where_there_is_no_proc_is_what_psutil_says(monkeypatch: pyt
 )
 def test_a_macs_gpu_may_take_what_is_set_else_a_share(total: int, said: str | None, limit: int) -> None:
     assert wired_limit(total, lambda name: said if name == "iogpu.wired_limit_mb" else None) == limit
+
+
+def test_every_named_test_is_there() -> None:
+    """Those that hold on Linux only, and those that CI runs on macOS."""
+    root = Path(__file__).parents[2]
+    for name in (*systems.LINUX_ONLY, *systems.MACOS):
+        file, _, test = name.partition("::")
+        assert (root / file).exists(), name
+        assert not test or f"def {test}" in (root / file).read_text(), name
