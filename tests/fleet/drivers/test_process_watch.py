@@ -83,3 +83,9 @@ def test_a_process_that_is_gone_cannot_be_watched() -> None:
 def test_an_exit_in_words(code: int, words: str) -> None:
     assert describe_exit(code) == words
     assert describe_exit(None).startswith("exited (")
+
+
+def test_an_end_that_nobody_knows_is_said_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "an earlier run of Stoker" in process_group.describe_exit(None)
+    monkeypatch.delattr(os, "waitid")
+    assert "Python 3.13" in process_group.describe_exit(None)

@@ -261,7 +261,9 @@ class LocalProcess:
 def describe_exit(code: int | None) -> str:
     """How a process ended, in words: `exited with code 1`, `was ended by SIGKILL`."""
     if code is None:
-        return "exited (an earlier run of Stoker got its exit code)"
+        is_told = hasattr(os, "waitid")
+        why = "an earlier run of Stoker got its exit code" if is_told else "how, macOS tells from Python 3.13 on"
+        return f"exited ({why})"
     if code >= 0:
         return f"exited with code {code}"
     try:
