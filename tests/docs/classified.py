@@ -149,6 +149,7 @@ NOT_RUN = {
     ". .venv/bin/activate": INSTALLS,
     "scripts/check": "runs beside the tests: scripts/test",
     "scripts/core": "a job of .github/workflows/ci.yml",
+    "scripts/as-macos tests/fleet": "a job of .github/workflows/ci.yml runs it on more",
     "scripts/test": "runs this test",
     "scripts/compile": COMPILES,
     "scripts/test --compiled": COMPILES,
