@@ -71,8 +71,8 @@ def test_it_is_written_started_and_removed(config: Path, home: Path, mac: Launch
     assert f"wrote   {home}/{AGENTS}/stoker.front-door.plist\n" in capsys.readouterr().out
     found = lists(home)
     front_door = found["stoker.front-door"]
-    _, *words = front_door["ProgramArguments"]  # type: ignore[misc]
-    assert words == ["up", "--config", str(config.resolve()), "--leave-running", "--resume"]
+    words = list(front_door["ProgramArguments"])  # type: ignore[call-overload]
+    assert words[1:] == ["up", "--config", str(config.resolve()), "--leave-running", "--resume"]
     assert front_door["Label"] == "stoker.front-door"
     assert (front_door["RunAtLoad"], front_door["KeepAlive"]) == (True, {"SuccessfulExit": False})
     assert front_door["AbandonProcessGroup"] is True, "engines outlive it"

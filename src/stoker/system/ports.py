@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ def keep_alive() -> tuple[tuple[int, int, int], ...]:
     """Options of a socket for TCP's own probes, in seconds: they keep a connection open on which an answer is long in
     coming, and end one whose other side is gone. What a system does not know is left out.
     """
+    wanted: Sequence[tuple[str, int]]
     wanted = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 4))
     if hasattr(socket, "TCP_KEEPIDLE"):
         wanted = tuple(one for one in wanted if one[0] != "TCP_KEEPALIVE")  # macOS's name for it
