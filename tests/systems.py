@@ -10,12 +10,17 @@ CACHE = "the page cache is not told elsewhere"
 SOCKETS = "which sockets listen is not told elsewhere"
 CUDA = "there is no CUDA elsewhere"
 METAL = "on a Mac the embedded engine computes on the GPU"
+WARNS = "on a Mac doctor warns that none has run the tests"
 PSUTIL = "elsewhere psutil stands for /proc, and is loaded"
 
 LINUX_ONLY = {
     "tests/cli/test_entry.py::test_a_plain_up_keeps_nothing_in_memory": PSUTIL,
     "tests/cli/test_cli_main.py::test_beside_another_one": SOCKETS,
     "tests/cli/test_cli_main.py::test_without_a_file_the_stokers_that_run_elsewhere": SOCKETS,
+    "tests/setup/test_cli_doctor.py::test_a_machine_in_order": WARNS,
+    "tests/setup/test_cli_doctor.py::test_where_a_stoker_runs_none_has_to_be_started": WARNS,
+    "tests/setup/test_cli_doctor.py::test_whatever_is_wrong_has_a_fix": WARNS,
+    "tests/setup/test_cli_init.py::test_a_gpu_counts_if_llama_server": METAL,
     "tests/fleet/memory/test_fit_check.py::test_the_embedded_engine_computes_in_main_memory": METAL,
     "tests/fleet/memory/test_memory_host.py::": FILES,
     "tests/fleet/memory/test_memory_ledger.py::test_a_serve_is_measured_on_devices": FILES,
