@@ -13,6 +13,7 @@ import pytest
 
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.process_group import describe_exit, spawn
+from stoker.system import processes
 
 
 def sleeper(code: str = "import time; time.sleep(30)") -> int:
@@ -42,7 +43,7 @@ def test_an_end_is_told_once_and_its_number_is_kept_until_it_is_reaped(code: str
         watched = process_group.ExitWatch(pid, on_exit)
         await asyncio.wait_for(ended.wait(), 3)
         assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-        assert not process_group.is_alive(pid)
+        assert not processes.is_alive(pid)
         watched.close()
         process_group.reap(pid)
         assert not psutil.pid_exists(pid)

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from stoker.fleet.drivers import process_group
+from stoker.system import processes
 
 Tell = Callable[[Any], None]
 
@@ -60,7 +61,7 @@ def test_a_wrapper_takes_its_grandchild_with_it(tell: Tell) -> None:
         family = process_group.members(running.pid)
         assert len(family) == 2
         await fleet.stop("a", 0.1)
-        assert not any(psutil.pid_exists(pid) and process_group.is_alive(pid) for pid in family)
+        assert not any(psutil.pid_exists(pid) and processes.is_alive(pid) for pid in family)
         await fleet.close(False)
 
     tell(story)
@@ -76,7 +77,7 @@ def test_a_wrapper_that_dies_alone_takes_its_grandchild_with_it(tell: Tell) -> N
         async with asyncio.timeout(2):
             while fleet.statistics():
                 await asyncio.sleep(0.01)
-        assert not any(psutil.pid_exists(pid) and process_group.is_alive(pid) for pid in family)
+        assert not any(psutil.pid_exists(pid) and processes.is_alive(pid) for pid in family)
         assert not workshop.record().exists()
         await fleet.close(False)
 
