@@ -16,6 +16,7 @@ PSUTIL = "elsewhere psutil stands for /proc, and is loaded"
 LINUX_ONLY = {
     "tests/cli/test_entry.py::test_a_plain_up_keeps_nothing_in_memory": PSUTIL,
     "tests/auto/decide/test_looking.py::test_each_look_is_counted": FILES,  # of a bench
+    "tests/lab/testing/test_scripted_program.py::test_sigterm_ends_it": FILES,
     "tests/cli/test_cli_main.py::test_beside_another_one": SOCKETS,
     "tests/cli/test_cli_main.py::test_without_a_file_the_stokers_that_run_elsewhere": SOCKETS,
     "tests/setup/test_cli_doctor.py::test_a_machine_in_order": WARNS,
