@@ -11,6 +11,7 @@ import pytest
 from tests.examples import load_profile
 from tests.order import place
 from tests.slow import is_heavy, is_slow
+from tests.systems import runs_on_macos, why_linux_only
 from tests.workers import run
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -45,6 +46,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
         if is_heavy(item.nodeid):
             item.add_marker("heavy")
+        if (why := why_linux_only(item.nodeid)) is not None:
+            item.add_marker(pytest.mark.linux(why))
+        if runs_on_macos(item.nodeid):
+            item.add_marker("macos")
     items.sort(key=lambda item: place(item.nodeid))
 
 

@@ -78,6 +78,7 @@ def _restore(path: Path, content: bytes | None, mode: int) -> None:
         atomic.write(path, content, mode)
 
 
+ROOT = Path("/")
 SYSTEM = Path("/etc/systemd/system")
 RULES = Path("/etc/polkit-1/rules.d/50-stoker.rules")
 UNIT_PATHS = (
@@ -134,7 +135,7 @@ def plan(site: InstallSite, serves: Sequence[Serve], root: Path, force: bool, st
         problems += [why for path in (*wanted, *gone) if (why := _in_the_way(site, path)) is not None]
     if problems:
         raise InstallRefused("; ".join(problems), code="cannot_install")
-    changed: dict[Path, str | None] = {path: text for path, text in wanted.items() if _text(path) != text}
+    changed: dict[Path, str | None] = {path: text for path, text in wanted.items() if text_of(path) != text}
     changed |= dict.fromkeys(gone)
     notes = [f"{unit} belongs to its owner ({where}): left as it is" for unit, where in sorted(kept.items())]
     return _with_commands(site, root, changed, notes, start)
@@ -150,9 +151,9 @@ def plan_route_sync(site: InstallSite, root: Path, force: bool, start: bool) -> 
     problems = [] if force else [why for path in wanted if (why := _in_the_way(site, path)) is not None]
     if problems:
         raise InstallRefused("; ".join(problems), code="cannot_install")
-    changed: dict[Path, str | None] = {path: text for path, text in wanted.items() if _text(path) != text}
+    changed: dict[Path, str | None] = {path: text for path, text in wanted.items() if text_of(path) != text}
     ours = systemctl(site)
-    if root != Path("/"):
+    if root != ROOT:
         offline = ("systemctl", f"--root={root}", *(() if site.user is not None else ("--global",)))
         return Changes(changed, next=((*offline, "enable", ROUTE_SYNC_TIMER),))
     reload, enable = (*ours, "daemon-reload"), (*ours, "enable", "--now", ROUTE_SYNC_TIMER)
@@ -168,7 +169,7 @@ def plan_removal(site: InstallSite, root: Path, force: bool) -> Changes:
     problems = [why for path in found if (why := _in_the_way(site, path)) is not None]
     if problems and not force:
         raise InstallRefused("; ".join(problems), code="cannot_remove")
-    if root != Path("/") or not found:
+    if root != ROOT or not found:
         return Changes(dict.fromkeys(found))
     ours = systemctl(site)
     names = [path.name for path in found if path.suffix != RULES.suffix]
@@ -250,7 +251,7 @@ def _with_commands(
     site: InstallSite, root: Path, changed: dict[Path, str | None], notes: list[str], start: bool
 ) -> Changes:
     ours = systemctl(site)
-    if root != Path("/"):
+    if root != ROOT:
         offline = ("systemctl", f"--root={root}", *(() if site.user is not None else ("--global",)))
         return Changes(changed, notes=tuple(notes), next=((*offline, "enable", SOCKET, FRONT_DOOR),))
     front_door = directory(site, root) / FRONT_DOOR
@@ -291,20 +292,20 @@ def _owners(site: InstallSite, unit: str, root: Path) -> Path | None:
         return None
     places = [directory(site, root), *(under(root, Path(other)) for other in UNIT_PATHS)]
     found = [place / unit for place in places if (place / unit).exists()]
-    return found[0] if found and units.origin(_text(found[0]) or "") is Origin.FOREIGN else None
+    return found[0] if found and units.origin(text_of(found[0]) or "") is Origin.FOREIGN else None
 
 
 def _ours(site: InstallSite, root: Path) -> list[Path]:
     where = directory(site, root)
     found = [path for kind in ("*.service", "*.socket", "*.timer") for path in sorted(where.glob(kind))]
     found += [under(root, RULES)] if site.user is not None else []
-    return [path for path in found if units.source(_text(path) or "") == site.config]
+    return [path for path in found if units.source(text_of(path) or "") == site.config]
 
 
 def _in_the_way(site: InstallSite, path: Path) -> str | None:
     if path.is_symlink():
         return f"{path} is a link to {os.readlink(path)}: type `systemctl unmask {path.name}`, or add --force"
-    text = _text(path)
+    text = text_of(path)
     if text is None:
         return None
     origin = units.origin(text)
@@ -322,7 +323,8 @@ def _in_the_way(site: InstallSite, path: Path) -> str | None:
     return None
 
 
-def _text(path: Path) -> str | None:
+def text_of(path: Path) -> str | None:
+    """What a file says; empty if it cannot be read, None if it is not there."""
     try:
         return path.read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):

@@ -66,6 +66,7 @@ ELSEWHERE = {
     "test_over_http_with_a_signed_address_nothing_of_the_signature_is_kept_or_said",
     "stoker up --replace": "tests/scenarios/test_replacing.py::"
     "test_restarts_under_streams_refuse_no_connection_and_cut_no_stream",
+    "stoker install launchd --start": "tests/setup/test_cli_install_launchd.py::test_it_is_written_started_and_removed",
     "sudo stoker install systemd --profile spark --start": "tests/setup/test_cli_install.py::"
     "test_profile_is_what_runs_after_the_next_start",
     "stoker eval preflight --base-url http://127.0.0.1:9713 --only needle,over-context": "tests/lab/scenarios/"
@@ -150,6 +151,7 @@ NOT_RUN = {
     ". .venv/bin/activate": INSTALLS,
     "scripts/check": "runs beside the tests: scripts/test",
     "scripts/core": "a job of .github/workflows/ci.yml",
+    "scripts/as-macos tests/fleet": "a job of .github/workflows/ci.yml runs it on more",
     "scripts/test": "runs this test",
     "scripts/compile": COMPILES,
     "scripts/test --compiled": COMPILES,

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from stoker.engines.launch import LaunchPlace
 from stoker.engines.mlx_lm import COMMAND
 from stoker.engines.readiness import Readiness
 from stoker.http import client
+from stoker.http.client import HttpResponse
 
 PLACE = LaunchPlace(1234, "sesame")
 INSTALLED = shutil.which(COMMAND) or shutil.which(COMMAND, path=os.path.dirname(sys.executable))
@@ -52,8 +54,9 @@ def test_every_key_is_said_in_its_words(tmp_path: Path) -> None:
     launch = plan.plan(given, PLACE)
     assert launch.argv == (
         f"{tmp_path}/{COMMAND}", "--model", f"{tmp_path}/model", "--host", "127.0.0.1", "--port", "1234",
-        "--decode-concurrency", "8", "--prefill-step-size", "512", "--kv-bits", "8", "--prompt-cache-size", "0",
-        "--chat-template-args", '{"enable_thinking": false, "thinking": false}', "--temp", "0.7", "--top-k", "20",
+        "--max-tokens", "4096", "--decode-concurrency", "8", "--prefill-step-size", "512", "--kv-bits", "8",
+        "--prompt-cache-size", "0", "--chat-template-args", '{"enable_thinking": false, "thinking": false}',
+        "--temp", "0.7", "--top-k", "20",
         "--trust-remote-code", "--log-level", "DEBUG",
     )  # fmt: skip
     assert not launch.takes_key
@@ -91,38 +94,94 @@ def test_its_last_words_are_known() -> None:
         assert failure.kind == kind
 
 
-@pytest.mark.skipif(INSTALLED is None, reason="no mlx_lm.server here: pip install mlx-lm 'mlx[cpu]'")
-def test_the_real_one_starts_is_proved_and_answers(tmp_path: Path) -> None:
-    model = write_tiny(tmp_path / "tiny")
+def test_an_answer_without_a_limit_is_not_cut_at_its_512_tokens(tmp_path: Path) -> None:
+    words = plan.plan(serve(tmp_path, extra_args=("--max-tokens", "99")), PLACE).argv
+    assert words[words.index("--max-tokens") + 1] == "1000000"
+    assert words[-2:] == ("--max-tokens", "99"), "the last one counts"
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serve, Target]]:
+    """The real server, with a tiny model, as Stoker starts it."""
+    if INSTALLED is None:
+        pytest.skip("no mlx_lm.server here: pip install mlx-lm 'mlx[cpu]'")
+    place = tmp_path_factory.mktemp("mlx")
+    model = write_tiny(place / "tiny")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     given = Serve(
-        "a", engine="mlx-lm", model=model, served_name=model, directory=str(tmp_path), key=Secret("k", "env:K"),
+        "a", engine="mlx-lm", model=model, served_name=model, directory=str(place), key=Secret("k", "env:K"),
         tuning=Tuning(thinking=False, sampling={"temperature": 0.0}, prefix_caching=False),
-        env={"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"},
+        env={"HF_HOME": str(place / "hf"), "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
     assert plan.problems(given) == []
     launch = plan.plan(given, LaunchPlace(port, ""))
-    with (tmp_path / "log").open("wb") as log:
+    with (place / "log").open("wb") as log:
         process = subprocess.Popen(
             launch.argv, env={**os.environ, **given.env, **launch.environment}, stdout=log, stderr=log
         )
-
-    async def story() -> None:
-        target = Target("127.0.0.1", port)
-        async with asyncio.timeout(120):
-            await Readiness(given, target, SystemClock(), asyncio.Event()).prove(canary=True)
-        turns = [{"role": "user", "content": "hi"}]
-        answer = await client.ask(
-            target, "/v1/chat/completions", {"model": model, "messages": turns, "max_tokens": 3}, 60.0
-        )
-        assert answer.json()["usage"]["completion_tokens"] == 3
-
     try:
-        asyncio.run(story())
+        yield given, Target("127.0.0.1", port)
     finally:
         process.kill()
         process.wait()
+
+
+def asked(real: tuple[Serve, Target], path: str, **body: Any) -> HttpResponse:
+    """What it answers, once it is ready."""
+    given, target = real
+
+    async def story() -> HttpResponse:
+        async with asyncio.timeout(120):
+            await Readiness(given, target, SystemClock(), asyncio.Event()).prove(canary=True)
+        return await client.ask(target, path, body or None, 60.0)
+
+    return asyncio.run(story())
+
+
+TURNS = [{"role": "user", "content": "hi"}]
+CHAT = "/v1/chat/completions"
+
+
+def test_the_real_one_starts_is_proved_and_answers(real: tuple[Serve, Target]) -> None:
+    answer = asked(real, CHAT, model=real[0].model, messages=TURNS, max_tokens=3)
+    assert answer.json()["usage"]["completion_tokens"] == 3
+    assert answer.json()["choices"][0]["finish_reason"] == "length"
+
+
+def test_the_real_one_streams_usage_where_it_is_asked_for(real: tuple[Serve, Target]) -> None:
+    told = asked(
+        real, CHAT, model=real[0].model, messages=TURNS, max_tokens=3, stream=True,
+        stream_options={"include_usage": True},
+    ).body.decode()  # fmt: skip
+    assert told.endswith("data: [DONE]\n\n")
+    events = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: {")]
+    assert events[-1]["usage"]["completion_tokens"] == 3
+    assert events[-1]["choices"] == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"chat_template_kwargs": {"enable_thinking": True}},
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]},
+        {"stop": ["x"], "seed": 1, "top_k": 3, "min_p": 0.1, "logprobs": True, "top_logprobs": 2},
+    ],
+)
+def test_the_real_one_takes_what_clients_send(real: tuple[Serve, Target], more: dict[str, Any]) -> None:
+    assert asked(real, CHAT, model=real[0].model, messages=TURNS, max_tokens=3, **more).status == 200
+
+
+def test_the_real_one_looks_for_other_models_that_are_named(real: tuple[Serve, Target]) -> None:
+    """So Stoker never passes on a name that a client made up."""
+    assert asked(real, CHAT, model="nobody/none", messages=TURNS, max_tokens=3).status == 404
+    assert asked(real, CHAT, model=real[0].model, messages=TURNS, max_tokens=3).status == 200, "and is well again"
+
+
+def test_the_real_one_has_no_metrics_and_no_embeddings(real: tuple[Serve, Target]) -> None:
+    assert asked(real, "/metrics").status == 404
+    assert asked(real, "/v1/embeddings", model=real[0].model, input="hi").status == 404
+    assert asked(real, "/health").json() == {"status": "ok"}
 
 
 def write_tiny(folder: Path) -> str:

@@ -90,7 +90,7 @@ def holdings() -> Holdings:
     gc.collect()
     gc.freeze()
     children = psutil.Process().children(recursive=True)
-    return Holdings(frozenset(child.pid for child in children), len(os.listdir("/proc/self/fd")))
+    return Holdings(frozenset(child.pid for child in children), len(os.listdir("/dev/fd")))
 
 
 @pytest.fixture

@@ -235,6 +235,10 @@ class Plane:
         """What the control plane has open, but for its own files: those come with their first use and stay."""
         assert self.process is not None
         found = []
+        if sys.platform != "linux":  # how many, not what they are
+            process = psutil.Process(self.process.pid)
+            own = sum(one.path.startswith(str(self.state)) for one in process.open_files())
+            return ["descriptor"] * (process.num_fds() - own)
         for entry in os.scandir(f"/proc/{self.process.pid}/fd"):
             with contextlib.suppress(FileNotFoundError):
                 found.append(os.readlink(entry.path))

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.tools.tool_stage import fetcher_for
 
@@ -100,7 +101,7 @@ def test_what_a_server_says_of_a_tool_is_cleaned_and_cut() -> None:
 
 
 def alive(pids: Path) -> list[int]:
-    return [int(pid) for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
+    return [int(pid) for pid in pids.read_text().split() if psutil.pid_exists(int(pid))]
 
 
 def test_a_reload_ends_the_programs_of_what_changed_and_lets_none_begin(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ standard library is imported before the engine, because each import slows down e
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import signal
 import sys
@@ -15,8 +14,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from stoker.system.processes import end_with_parent
+
 KEY_VARIABLE = "STOKER_ENGINE_KEY"
-_PR_SET_PDEATHSIG = 1
 _REFUSED = 2
 _FAILED = 1
 _LOG_LAG = 0.2
@@ -119,7 +119,7 @@ def main(words: Sequence[str]) -> int:
         options = option_parser().parse_args(words)
     except _Refused as refused:
         return _say(_REFUSED, _advice(str(refused)))
-    if options.parent is not None and not _tie_to(options.parent):
+    if options.parent is not None and not end_with_parent(options.parent):
         return _say(_FAILED, "the Stoker that started this engine has ended")
     try:
         import xllamacpp
@@ -225,13 +225,6 @@ def _set_chat(xllamacpp: Any, params: Any, options: argparse.Namespace) -> None:
     if options.reasoning_format is not None:
         name = options.reasoning_format.upper().replace("-", "_")
         params.reasoning_format = getattr(xllamacpp.common_reasoning_format, f"COMMON_REASONING_FORMAT_{name}")
-
-
-def _tie_to(parent: int) -> bool:
-    """Have the kernel kill this process when its parent ends. False: the parent has ended already."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    return os.getppid() == parent
 
 
 def _say(code: int, sentence: str) -> int:

@@ -18,6 +18,7 @@ from stoker.engines import facts, options
 from stoker.engines.launch import Launch, LaunchPlace, find_command
 from stoker.engines.options import option, switch
 from stoker.engines.record import CACHES, GIB, MIB, Api, Engine, EngineMemory, Facts, OptionTable, Weights, metric
+from stoker.system.identity import is_macos
 
 SERVER = "llama-server"
 _MODULE = "stoker.engines.embedded"
@@ -167,9 +168,12 @@ def _built_for(program: str, changed: int, size: int) -> frozenset[Api]:
 
 
 def on_processors(serve: Serve) -> bool:
-    """The embedded engine computes on processors, unless `gpu_layers` says that this build of it does not."""
+    """The embedded engine computes on processors, unless `gpu_layers` says that this build of it does not, or this is a
+    Mac: its wheels for macOS have Metal.
+    """
     is_ours = serve.cmd is None
-    return is_ours and (serve.gpu_layers == 0 or (serve.gpu_layers is None and uses_embedded(serve)))
+    is_plain = serve.gpu_layers is None and uses_embedded(serve) and not is_macos()
+    return is_ours and (serve.gpu_layers == 0 or is_plain)
 
 
 def missing(serve: Serve) -> list[str]:

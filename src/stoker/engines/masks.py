@@ -15,13 +15,14 @@ from stoker.domain.serve import Driver, Serve, Slot
 from stoker.engines.record import Api, Engine
 from stoker.engines.registry import engine_of
 
-NATIVE: Mapping[str, Api] = {"nvidia": Api.CUDA, "amd": Api.HIP, "intel": Api.LEVEL_ZERO}
+NATIVE: Mapping[str, Api] = {"nvidia": Api.CUDA, "amd": Api.HIP, "intel": Api.LEVEL_ZERO, "apple": Api.METAL}
 """Vendor -> its own interface, which an engine uses before Vulkan if it has both."""
 VARIABLES: Mapping[Api, tuple[str, ...]] = {
     Api.CUDA: ("CUDA_VISIBLE_DEVICES",),
     Api.HIP: ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
     Api.LEVEL_ZERO: ("ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR"),
     Api.VULKAN: ("GGML_VK_VISIBLE_DEVICES",),
+    Api.METAL: (),  # a Mac has one device
 }
 """What narrows each interface. A serve whose own `env` has one of them chooses its devices there itself."""
 PLACEHOLDER = "{devices}"
@@ -36,7 +37,7 @@ class Card:
     """One device that a slot can name."""
 
     vendor: str
-    """`nvidia`, `amd` or `intel`."""
+    """`nvidia`, `amd`, `intel` or `apple`."""
     index: int
     """Position in PCI order among the vendor's devices that hold models."""
     uuid: str
@@ -105,7 +106,7 @@ def mask(words: Sequence[str], engine: Engine, apis: frozenset[Api] | None, mach
     """How an engine is restricted to the devices that `words` name. `apis`: what it computes with; None: unknown, the
     interface of each vendor then.
 
-    1. nothing to restrict: no words, or an engine that sees one device only
+    1. nothing to restrict: no words, or an engine that sees one device only, or a machine that has only one, as Macs
     2. a number means cards that the engine can use; one that may mean a card which is not shown is passed on, too
     3. a word means no card, several, none that the engine can use, or nothing that can be passed on -> a problem
     4. cards of vendors that one such engine cannot use together -> a problem
@@ -125,6 +126,8 @@ def mask(words: Sequence[str], engine: Engine, apis: frozenset[Api] | None, mach
         or _unclear({word: meant[word] for word in certain}, machine)
         or _untranslatable([word for word in passed_on if not meant[word]], unseen)
     )
+    if not problem and {card.vendor if card else "" for cards in meant.values() for card in cards} == {"apple"}:
+        return Mask()  # 1
     if problem or (problem := _unmixable({word: cards for word, cards in meant.items() if cards}, engine)):
         return Mask(problem=problem)  # 3, 4
     are_ids = engine.takes_uuids and all(word.startswith(("GPU-", PARTITION)) for word in meant)

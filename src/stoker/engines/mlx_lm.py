@@ -1,6 +1,9 @@
 """MLX LM: the command line of `mlx_lm.server`, for Apple's MLX, which also runs on CUDA and on processors.
 
-As `mlx_lm.server` 0.32.2 behaves: it names its model by its path, asks for no key, and has no metrics.
+As `mlx_lm.server` 0.32.2 behaves, by its source and asked on a processor, not yet on a Mac: it has /health, /v1/models,
+chat and text completions; it names its model by its path, asks for no key, and has no metrics. It loads any other model
+that a request names, so Stoker always names this one. It takes `chat_template_kwargs` and tools, sends thinking as
+`reasoning`, and usage in a stream where it is asked for. What it cannot run it answers with 404.
 """
 
 from __future__ import annotations
@@ -28,11 +31,15 @@ def _sampling(given: Mapping[str, float]) -> list[str]:
     return [word for name, value in known.items() for word in (name, options.number(value))]
 
 
+_UNLIMITED = 1_000_000
+"""Tokens of an answer to a request that sets no limit: by itself it would cut each at 512."""
+
+
 def launch(serve: Serve, place: LaunchPlace) -> Launch:
     """Its list of models fails if the hub's cache does not exist, so it is told to look into the model's folder."""
     folder = listed_as(serve.model)
     argv = [find_engine(serve, COMMAND) or COMMAND, "--model", folder, "--host", serve.host, "--port", str(place.port)]
-    argv += options.render(serve, ENGINE.options, None)
+    argv += ["--max-tokens", str(serve.context or _UNLIMITED), *options.render(serve, ENGINE.options, None)]
     environment = {} if "HF_HUB_CACHE" in serve.env else {"HF_HUB_CACHE": folder}
     return Launch((*argv, *serve.extra_args), environment, takes_key=False)
 

@@ -55,6 +55,7 @@ class Api(StrEnum):
     HIP = "HIP"
     LEVEL_ZERO = "Level Zero"
     VULKAN = "Vulkan"
+    METAL = "Metal"
 
 
 class MetricName(NamedTuple):

@@ -70,7 +70,7 @@ def append(path: Path, facts: dict[str, Any], text: str, *, is_synced: bool = Tr
             os.ftruncate(handle, os.fstat(handle).st_size - written)
             raise OSError(28, "no space for a whole record", str(path))
         if is_synced:
-            os.fdatasync(handle)
+            getattr(os, "fdatasync", os.fsync)(handle)  # macOS has only the other
     finally:
         os.close(handle)
 

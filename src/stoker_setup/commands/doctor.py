@@ -106,7 +106,7 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
     from stoker.fleet.memory.cards import this_machine
     from stoker.fleet.memory.devices import in_main_memory, machine
     from stoker.fleet.memory.host import host_memory
-    from stoker_setup.commands import doctor_checks
+    from stoker_setup.commands import doctor_checks, doctor_wsl
 
     settings, about = _configuration(given) if demo is None else _demo(demo)
     engines = discover.engines()
@@ -127,6 +127,7 @@ def examine(given: ReadOptions, demo: Settings | None = None) -> list[DoctorFind
     else:
         findings += _configured(settings, engines, probe, cards)
         state, vault = Path(settings.paths.logs), Path(settings.paths.vault)
+    findings += doctor_wsl.findings((vault, state), settings.serves if settings is not None else ())
     findings += [doctor_checks.disk("disk for the vault", vault, f"df -h {vault}")]
     findings += [doctor_checks.disk("disk for logs", state, f"df -h {state}")]
     docker = doctor_checks.containers(settings.serves if settings is not None else ())

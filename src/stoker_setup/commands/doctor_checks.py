@@ -18,7 +18,9 @@ from stoker.domain.host_port import host_port
 from stoker.engines import masks
 from stoker.engines.masks import NATIVE, MachineCards, names_device
 from stoker.engines.record import Api
+from stoker.fleet.drivers.process_group import WATCH_INTERVAL
 from stoker.store.files import model_file
+from stoker.system.identity import is_macos
 from stoker_setup.clients.facts import takes_images
 
 if TYPE_CHECKING:
@@ -40,6 +42,12 @@ def python() -> DoctorFinding:
     system: str = sys.platform
     if system == "linux":
         return DoctorFinding("python", DoctorHealth.OK, f"Python {version} on Linux")
+    if system == "darwin":
+        lacks = "" if hasattr(os, "waitid") else "; how engines end is known from Python 3.13 on"
+        return DoctorFinding(
+            "python", DoctorHealth.WARN, f"Python {version} on macOS: Stoker's own tests have not run on a Mac{lacks}",
+            "the guide says what differs: stoker docs macos", "stoker up --demo",
+        )  # fmt: skip
     return DoctorFinding(
         "python", DoctorHealth.WARN, f"Python {version} on {system}: only Linux is tested",
         "best effort here; run it on Linux, or in a Linux container", "stoker up --demo",
@@ -51,6 +59,9 @@ def platform() -> list[DoctorFinding]:
     findings = []
     if hasattr(os, "pidfd_open"):
         findings.append(DoctorFinding("pidfd", DoctorHealth.OK, "the end of a process is noticed at once"))
+    elif is_macos():
+        detail = f"macOS has none: the end of a process is noticed within {figures.seconds(WATCH_INTERVAL)}"
+        findings.append(DoctorFinding("pidfd", DoctorHealth.OK, detail))
     else:
         findings.append(
             DoctorFinding(
@@ -95,7 +106,7 @@ def state_directory(state: Path, running: int | None) -> DoctorFinding:
     if os.statvfs(place).f_flag & os.ST_RDONLY:
         return DoctorFinding(
             part, DoctorHealth.FAIL, f"{state}: the file system of {place} is read-only",
-            "mount it writable, or set [paths] state elsewhere", f"findmnt --target {place}",
+            "mount it writable, or set [paths] state elsewhere", f"df {place}",
         )  # fmt: skip
     if not os.access(place, os.W_OK | os.X_OK) or not place.is_dir():
         return DoctorFinding(
@@ -446,6 +457,14 @@ def accelerators(probe: DeviceProbe, main: HostMemory, in_main_memory: Sequence[
     detail = "; ".join(words) or f"none found: models run {where} with {figures.size(main.total)} of main memory"
     if notes:
         return DoctorFinding(part, DoctorHealth.WARN, f"{detail}; {'; '.join(notes)}", "see the details", "stoker fit")
+    if any(device.is_unified for device in found):
+        return DoctorFinding(
+            part,
+            DoctorHealth.OK,
+            f"{detail}. Its memory is main memory, of which it may take so much: `sudo sysctl "
+            "iogpu.wired_limit_mb=MEGABYTES` changes that until the next start. What a model takes is estimated, since "
+            "macOS does not tell",
+        )
     if found and probe.by_process() is None:
         return DoctorFinding(
             part, DoctorHealth.WARN, f"{detail}; the driver does not show who uses their memory",
@@ -575,9 +594,11 @@ def containers(serves: Sequence[Serve]) -> DoctorFinding:
         if not needed:
             return DoctorFinding(part, DoctorHealth.OK, f"{failure.fault.value}; only container serves need it")
         command = {
-            DockerFault.NOT_INSTALLED: "sudo apt install docker.io docker-compose",
+            DockerFault.NOT_INSTALLED: (
+                "brew install --cask docker" if is_macos() else "sudo apt install docker.io docker-compose"
+            ),
             DockerFault.NO_PERMISSION: "sudo usermod -aG docker $(id -un)",
-        }.get(failure.fault, "sudo systemctl start docker")
+        }.get(failure.fault, "open -a Docker" if is_macos() else "sudo systemctl start docker")
         return DoctorFinding(part, DoctorHealth.FAIL, failure.fault.value, failure.message, command)
     compose = "docker compose" if has_plugin else "docker-compose" if shutil.which("docker-compose") else ""
     words = [word for serve in serves for word in serve.up or ()]

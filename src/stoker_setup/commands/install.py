@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
 from stoker.cli.console.hints import CommandsWithHints
 from stoker.extensions import missing_because, offered
+from stoker.system.identity import is_macos
 
 if TYPE_CHECKING:
     import pwd
@@ -101,6 +103,92 @@ def systemd(
         _show_changes(changes, dry_run, remove, slot, resident)
 
 
+@app.command()
+def launchd(
+    config: options.Config = None,
+    resident: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="SERVE",
+            help="The serve to load at the next start. Default: the last resident of each slot.",
+            autocompletion=options.serve_names,
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[bool, typer.Option("--start", help="Start it now, and at every login.")] = False,
+    system: Annotated[
+        bool, typer.Option("--system", help="Start it with the machine, before anybody logs in; needs `sudo`.")
+    ] = False,
+    run_as: Annotated[
+        str | None,
+        typer.Option(
+            "--run-as",
+            metavar="NAME",
+            help="With --system: its account. Default: the user who typed `sudo`.",
+            show_default=False,
+        ),
+    ] = None,
+    root: Annotated[Path, typer.Option("--root", metavar="DIR", help="Write the files under this directory.")] = ROOT,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the services of this configuration.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also overwrite files that were changed by hand.")] = False,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    """Make Stoker a service of macOS: the front door and its watchdog. No Mac has run this yet: look at --dry-run."""
+    if remove and (resident is not None or start):
+        raise UsageError("--remove removes both services: leave out --profile and --start")
+    if run_as is not None and not system:
+        raise UsageError("services of your own run as you: add --system, or leave out --run-as")
+    if start and root != ROOT:
+        raise UsageError(f"files under {root} are not part of this system: leave out --start")
+    if root == ROOT and not is_macos() and not dry_run:
+        raise RequestRefused("launchd is macOS's: type `stoker install systemd`, or look at --dry-run")
+    from stoker_setup import launchd as lists
+    from stoker_setup import service_install as install
+
+    account = _account(not system, run_as)
+    settings = _settings(config, account)
+    site, root = _site(settings, account, not system), root.absolute()
+    uid, loaded = account.pw_uid, _is_loaded if root == ROOT and is_macos() else _is_never_loaded
+    if remove:
+        changes = lists.plan_removal(site, root, uid, loaded, force=force)
+    else:
+        _refuse_variables(settings)
+        changes = lists.plan(site, settings.serves, settings.paths.logs, root, uid, loaded, force=force, start=start)
+    slot = _slot(settings, resident) if resident is not None else None
+    if not dry_run:
+        with _remembered(install.under(root, Path(site.state)), account, slot, resident):
+            if not remove and root == ROOT:  # launchd makes no directories
+                with _as(account):
+                    Path(settings.paths.logs).mkdir(parents=True, exist_ok=True)
+            install.carry_out(changes, install.command)
+    if json:
+        terminal.emit(_document(changes, dry_run))
+    else:
+        _show_changes(changes, dry_run, remove, slot, resident)
+
+
+def _is_loaded(service: str) -> bool:
+    """Whether launchd has it now."""
+    done = subprocess.run(("launchctl", "print", service), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def _is_never_loaded(service: str) -> bool:
+    return False
+
+
+def _refuse_variables(settings: Settings) -> None:
+    """Raises RequestRefused: launchd has no files of variables, and its lists can be read by everybody."""
+    if names := _variables(settings):
+        raise RequestRefused(
+            f"a service does not see your shell's variables {', '.join(names)}: write each into a file of its own, and "
+            'point to it in the configuration: "file:PATH"',
+            code="secrets_missing",
+        )
+
+
 def _require_edges(settings: Settings) -> None:
     """Raises UsageError: no edge has an ingress."""
     edges_of = offered("edges")
@@ -171,11 +259,7 @@ def _program() -> str:
 
 def _require_secrets(settings: Settings, site: InstallSite) -> None:
     """Raises RequestRefused: a service does not have the environment of the shell that installs it."""
-    from stoker.config.sections import extension_secrets
-
-    keys = [key.value for key in settings.front_door.keys] + [s.key for s in settings.serves if s.key is not None]
-    keys += [*extension_secrets(settings).values(), *(cluster.token for cluster in settings.clusters)]
-    names = sorted({key.source.removeprefix("env:") for key in keys if key.source.startswith("env:")})
+    names = _variables(settings)
     if not names:
         return
     path = Path(site.secrets_file)
@@ -193,6 +277,15 @@ def _require_secrets(settings: Settings, site: InstallSite) -> None:
         )
     if mode & 0o077:
         raise RequestRefused(f"{path} holds secrets and is open to other users: type `chmod 600 {where}`")
+
+
+def _variables(settings: Settings) -> list[str]:
+    """Those that hold secrets of the configuration."""
+    from stoker.config.sections import extension_secrets
+
+    keys = [key.value for key in settings.front_door.keys] + [s.key for s in settings.serves if s.key is not None]
+    keys += [*extension_secrets(settings).values(), *(cluster.token for cluster in settings.clusters)]
+    return sorted({key.source.removeprefix("env:") for key in keys if key.source.startswith("env:")})
 
 
 def _slot(settings: Settings, resident: str) -> str:

@@ -23,7 +23,7 @@ from tests.fleet.conftest import holdings
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Secret, Serve
-from stoker.fleet.drivers import container_driver, docker, process_group
+from stoker.fleet.drivers import container_driver, docker
 from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.container_driver import ContainerDriver
 from stoker.fleet.drivers.containers import Container, ContainerAction, ContainerMatch, ContainerState
@@ -31,6 +31,7 @@ from stoker.fleet.drivers.docker import DockerFailed
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.process.environment import free_port
 from stoker.fleet.process.identity import Keys, KeySigner, StartRecord
+from stoker.system import processes
 
 STANDIN = Path(__file__).with_name("standin_docker.py")
 RUN = ("docker", "run", "-d", "--name", "fast", "img:1")
@@ -323,7 +324,7 @@ def test_an_up_that_does_not_return_is_killed_with_everything_it_started(tell: C
         script.chmod(0o755)
         with pytest.raises(StartFailed, match=r"did not end within 0\.5 s"):
             await bench.launch(bench.serve("./up.sh", ready_timeout=0.5))
-        assert not process_group.is_alive(int((bench.directory / "pid").read_text()))
+        assert not processes.is_alive(int((bench.directory / "pid").read_text()))
 
     tell(story)
 

@@ -13,6 +13,7 @@ import pytest
 
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.process_group import describe_exit, spawn
+from stoker.system import processes
 
 
 def sleeper(code: str = "import time; time.sleep(30)") -> int:
@@ -22,7 +23,7 @@ def sleeper(code: str = "import time; time.sleep(30)") -> int:
 @pytest.fixture(params=["pidfd", "polling"])
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "polling":
-        monkeypatch.delattr("os.pidfd_open")
+        monkeypatch.delattr("os.pidfd_open", raising=False)
 
 
 @pytest.mark.usefixtures("how")
@@ -42,7 +43,7 @@ def test_an_end_is_told_once_and_its_number_is_kept_until_it_is_reaped(code: str
         watched = process_group.ExitWatch(pid, on_exit)
         await asyncio.wait_for(ended.wait(), 3)
         assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-        assert not process_group.is_alive(pid)
+        assert not processes.is_alive(pid)
         watched.close()
         process_group.reap(pid)
         assert not psutil.pid_exists(pid)
@@ -66,6 +67,7 @@ def test_a_closed_watch_tells_nothing() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.usefixtures("how")
 def test_a_process_that_is_gone_cannot_be_watched() -> None:
     async def story() -> None:
         pid = sleeper("pass")
@@ -82,3 +84,9 @@ def test_a_process_that_is_gone_cannot_be_watched() -> None:
 def test_an_exit_in_words(code: int, words: str) -> None:
     assert describe_exit(code) == words
     assert describe_exit(None).startswith("exited (")
+
+
+def test_an_end_that_nobody_knows_is_said_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "an earlier run of Stoker" in process_group.describe_exit(None)
+    monkeypatch.delattr(os, "waitid")
+    assert "Python 3.13" in process_group.describe_exit(None)

@@ -26,13 +26,13 @@ from stoker.domain.errors import StartFailed, StokerError
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers import systemd
 from stoker.fleet.drivers.systemd import SystemdDriver
-from stoker.fleet.process import identity
 from stoker.fleet.process.environment import free_port
 from stoker.fleet.process.identity import Keys, KeySigner, StartRecord, StartRecords
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.systemd import systemctl, units
 from stoker.fleet.systemd.systemctl import Systemctl
 from stoker.store.active_residents import ActiveResidents
+from stoker.system import processes
 
 Tell = Callable[[Any], None]
 STAND_IN = Path(__file__).with_name("systemctl_stand_in.py")
@@ -568,7 +568,7 @@ def test_a_process_that_cannot_be_seen_from_here_is_watched_through_systemd(
 ) -> None:
     async def body(machine: Machine) -> None:
         monkeypatch.setattr(systemd, "POLL_INTERVAL", 0.02)
-        monkeypatch.setattr(identity, "start_mark", lambda pid: None)
+        monkeypatch.setattr(processes, "start_mark", lambda pid: None)
         serve = machine.installed()
         driver = machine.driver()
         launched = await driver.launch(serve, (), 1.0, lambda record: None)

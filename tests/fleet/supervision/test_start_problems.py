@@ -18,6 +18,7 @@ from stoker.fleet.process.environment import free_port, port_problem
 from stoker.fleet.process.identity import KeySigner, fingerprint
 from stoker.fleet.supervision import start_problems
 from stoker.fleet.supervision.start_problems import problems
+from stoker.system import ports
 
 
 def serve(directory: Path, **fields: Any) -> Serve:
@@ -97,7 +98,7 @@ def test_a_command_may_start_its_server_on_another_machine(tmp_path: Path, host:
 
 
 def test_a_picked_port_is_none_that_the_kernel_gives_to_connections() -> None:
-    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    lowest = ports.first_ephemeral()
     assert all(free_port("127.0.0.1", ()) < lowest for _ in range(20))
 
 

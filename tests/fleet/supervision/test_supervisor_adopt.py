@@ -21,7 +21,8 @@ import pytest
 
 from stoker.domain.serve import Status
 from stoker.fleet.drivers import process_group
-from stoker.fleet.drivers.process_group import is_alive, reap
+from stoker.fleet.drivers.process_group import reap
+from stoker.system.processes import is_alive
 
 Tell = Callable[[Any], None]
 

@@ -21,10 +21,10 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.drivers.process_group import is_alive
 from stoker.fleet.memory.devices import machine
 from stoker.fleet.memory.fit.check import with_contexts
 from stoker.http import client
+from stoker.system.processes import is_alive
 
 pytestmark = [
     pytest.mark.llama,

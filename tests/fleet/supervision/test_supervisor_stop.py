@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from stoker.fleet.drivers import process_group
+from stoker.system import processes
 
 Tell = Callable[[Any], None]
 
@@ -60,7 +61,7 @@ def test_a_wrapper_takes_its_grandchild_with_it(tell: Tell) -> None:
         family = process_group.members(running.pid)
         assert len(family) == 2
         await fleet.stop("a", 0.1)
-        assert not any(psutil.pid_exists(pid) and process_group.is_alive(pid) for pid in family)
+        assert not any(psutil.pid_exists(pid) and processes.is_alive(pid) for pid in family)
         await fleet.close(False)
 
     tell(story)
@@ -76,7 +77,7 @@ def test_a_wrapper_that_dies_alone_takes_its_grandchild_with_it(tell: Tell) -> N
         async with asyncio.timeout(2):
             while fleet.statistics():
                 await asyncio.sleep(0.01)
-        assert not any(psutil.pid_exists(pid) and process_group.is_alive(pid) for pid in family)
+        assert not any(psutil.pid_exists(pid) and processes.is_alive(pid) for pid in family)
         assert not workshop.record().exists()
         await fleet.close(False)
 
@@ -151,7 +152,7 @@ def test_close_stops_everything_in_parallel_and_a_start_under_way_too(tell: Tell
 
 
 def test_an_end_is_seen_where_there_are_no_pidfds(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("os.pidfd_open")
+    monkeypatch.delattr("os.pidfd_open", raising=False)
 
     async def story(workshop: Any) -> None:
         fleet = workshop.supervisor()

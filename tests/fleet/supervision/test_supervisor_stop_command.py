@@ -16,7 +16,7 @@ import pytest
 from tests.fleet.drivers import docker_daemon
 from tests.fleet.drivers.docker_daemon import Daemon
 
-from stoker.fleet.drivers.process_group import is_alive
+from stoker.system.processes import is_alive
 
 Tell = Callable[[Any], None]
 KILL = (sys.executable, "-S", "-E", "-c", "import os, sys; print('ends', *sys.argv[2:]); os.kill(int(sys.argv[1]), 10)")

@@ -212,10 +212,10 @@ def test_a_file_that_was_replaced_is_read_anew(desk: Desk, write: Write) -> None
 def test_room_is_what_is_available_beyond_a_twentieth(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 150 kB\n")
-    assert has_room(100 * 1024, str(meminfo))
-    assert not has_room(101 * 1024, str(meminfo))
+    assert has_room(100 * 1024, tmp_path)
+    assert not has_room(101 * 1024, tmp_path)
     meminfo.write_text("MemFree: 1 kB\n")
-    assert has_room(101 * 1024, str(meminfo)), "unknown is no shortage"
+    assert has_room(101 * 1024, tmp_path), "unknown is no shortage"
 
 
 # -- the program -------------------------------------------------------------------------------------------------------
@@ -312,9 +312,6 @@ def test_killing_the_owner_ends_the_holder(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
         pid = int(owner.stdout.readline())
-        holder = os.pidfd_open(pid)
-        try:
-            os.kill(owner.pid, signal.SIGKILL)
-            assert select.select([holder], [], [], 20)[0], "it outlives its owner"
-        finally:
-            os.close(holder)
+        holder = psutil.Process(pid)
+        os.kill(owner.pid, signal.SIGKILL)
+        holder.wait(20)  # raises if it outlives its owner

@@ -27,6 +27,7 @@ from stoker.fleet.warm import pages
 from stoker.fleet.warm.holder import HoldRequest
 from stoker.fleet.warm.keeper import WarmKeeper, next_pause
 from stoker.fleet.warm.pool import WarmStatistics
+from stoker.system.memory import MainMemory
 
 MIB = 2**20
 Write = Callable[..., str]
@@ -370,6 +371,6 @@ def test_where_the_weights_lie_is_not_known_the_temperature_is_not_either(tell: 
 
 
 def test_the_automatic_budget_is_half_of_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "available_memory", lambda: 1000)
+    monkeypatch.setattr(module, "main_memory", lambda: MainMemory(4000, 1000))
     assert module.budget(WarmPool()) == 500
     assert module.budget(WarmPool(memory=0)) == 0

@@ -8,7 +8,8 @@ import sys
 
 from stoker.domain.serve import Serve
 from stoker.fleet.process.identity import MARK_VARIABLE, StartRecord
-from stoker.fleet.watchdog.probe import differences, environment_of
+from stoker.fleet.watchdog.probe import differences
+from stoker.system.processes import environment
 
 RECORD = StartRecord(
     name="a", pid=1, mark="", command="digest", fingerprint="print", port=1, nonce="n1", takes_key=True, started_at=0.0,
@@ -47,8 +48,8 @@ def test_the_environment_of_a_process_is_what_it_was_started_with() -> None:
     with subprocess.Popen(argv, env={"MODE": "fast"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()  # it runs: before that its environment is still ours
-        found = environment_of(child.pid)
+        found = environment(child.pid)
         child.kill()
     assert found is not None
     assert found["MODE"] == "fast"
-    assert environment_of(2**22 + os.getpid()) is None
+    assert environment(2**22 + os.getpid()) is None

@@ -9,6 +9,7 @@ import socket
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from stoker_lab.suites.sandbox import sandbox
@@ -120,13 +121,8 @@ def test_what_it_started_is_gone_with_it(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def _is_running(mark: str) -> bool:
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark.encode() in path.read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
+    lines = (one.info["cmdline"] or () for one in psutil.process_iter(["cmdline"]))
+    return any(mark in word for line in lines for word in line)
 
 
 def test_where_unshare_is_not_granted_it_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

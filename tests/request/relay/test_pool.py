@@ -16,6 +16,7 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.relay import pool as pool_module
 from stoker.request.relay.pool import ConnectionPool, UpstreamConnection
+from stoker.system.ports import KEEP_ALIVE
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -363,7 +364,8 @@ def test_tcp_itself_looks_whether_the_other_side_is_there(runs: Callable[..., No
         for transport in ((await pool.open(target)).transport, (await pool.open_tunnel(target, 0)).transport):
             connected = transport.get_extra_info("socket")
             assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-            assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 60
+            idle = next(option for _, option, seconds in KEEP_ALIVE if seconds == 30)
+            assert connected.getsockopt(socket.IPPROTO_TCP, idle) < 60
             transport.abort()
         server.close()
 

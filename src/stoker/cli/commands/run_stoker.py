@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
@@ -16,6 +15,8 @@ from typing import IO, TYPE_CHECKING
 
 from stoker.cli.console import terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused
+from stoker.system.identity import is_linux
+from stoker.system.processes import signal_at_parents_end
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import StatusAnswer
@@ -28,7 +29,6 @@ _DETACHED = (
     "import os, sys; open_end = int(sys.argv.pop(1)); os.fork() and os._exit(0); os.set_inheritable(open_end, False); "
     f"os.write(open_end, str(os.getpid()).encode()); {_ENTRY}"
 )
-_PR_SET_PDEATHSIG = 1
 _OTHER_WITHIN = 1.0
 """Seconds in which another Stoker has to answer, for which this one has made way."""
 
@@ -156,13 +156,13 @@ def _popen(
         stderr=subprocess.STDOUT,
         start_new_session=True,
         pass_fds=descriptors,
-        preexec_fn=_end_with_parent if ends_with_parent and sys.platform == "linux" else None,
+        preexec_fn=_end_with_parent if ends_with_parent and is_linux() else None,
     )
 
 
 def _end_with_parent() -> None:
     """If this command is killed, the Stoker that it started ends in order."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    signal_at_parents_end(signal.SIGTERM)
 
 
 def _wait(installation: Installation, child: subprocess.Popen[bytes] | _Detached, log: IO[str]) -> StatusAnswer:

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 
 WITHIN = 5.0
 """Seconds."""
+ON_WSL = "/usr/lib/wsl/lib/nvidia-smi"
+"""Where Windows puts it, whose folder is not on every PATH."""
 MIB = 2**20
 
 
 def query(what: str, fields: Sequence[str]) -> list[dict[str, str]] | None:
     """`nvidia-smi --query-WHAT=FIELDS`, a dictionary for each row. None: there is no command, or it failed."""
-    command = shutil.which("nvidia-smi")
+    command = shutil.which("nvidia-smi") or shutil.which(ON_WSL)
     if command is None:
         return None
     words = [command, f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import socket
 
+from stoker.system import ports
+
 _LOOKED_AT = 100
 
 
@@ -45,14 +47,5 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 def holder(port: int) -> str:
     """`nginx (pid 812)`, or `another program` where this user may not see whose it is."""
-    import psutil  # type: ignore[import-untyped,unused-ignore]
-
-    try:
-        pids = [
-            c.pid
-            for c in psutil.net_connections(kind="tcp")
-            if c.status == psutil.CONN_LISTEN and c.laddr and c.laddr.port == port and c.pid
-        ]
-        return f"{psutil.Process(pids[0]).name()} (pid {pids[0]})" if pids else "another program"
-    except (psutil.AccessDenied, psutil.NoSuchProcess):
-        return "another program"
+    who = ports.holder(port)
+    return f"{who[1]} (pid {who[0]})" if who is not None else "another program"

@@ -41,13 +41,14 @@ from stoker.fleet.drivers.containers import (
 )
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, DockerFault
 from stoker.fleet.drivers.inspection import ContainerRecords, Inspection, Inspector
-from stoker.fleet.drivers.process_group import ExitWatch, is_alive
+from stoker.fleet.drivers.process_group import ExitWatch
 from stoker.fleet.drivers.unit import POLL_INTERVAL, UNKILLABLE_AFTER, Launched, Termination, finish
-from stoker.fleet.process import identity
 from stoker.fleet.process.environment import is_secret, port_problem
 from stoker.fleet.process.identity import Keys, StartRecord
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
 from stoker.store.files.remedies import remedy
+from stoker.system import processes
+from stoker.system.processes import is_alive
 
 _UNDO_GRACE = 2.0
 _CLOCKS = 2.0
@@ -184,7 +185,7 @@ class ContainerDriver:
         record = msgspec.structs.replace(
             intent,
             pid=pid,
-            mark=(identity.start_mark(pid) or "") if pid else "",
+            mark=(processes.start_mark(pid) or "") if pid else "",
             command=self._keys.command(pid) if pid else "",
             handle=f"{container.name} {container.id}",
             facts=_facts(inspection, container),
@@ -268,7 +269,7 @@ class ContainerDriver:
         try:
             found = await self._docker.inspect(id_of(record) or record.handle)
         except DockerFailed as failure:
-            is_alive = record.pid > 0 and identity.start_mark(record.pid) == record.mark
+            is_alive = record.pid > 0 and processes.start_mark(record.pid) == record.mark
             if not is_alive:
                 self._log.warning("whether serve %s still runs cannot be found out: %s", record.name, failure.message)
             return record if is_alive else None
@@ -277,7 +278,7 @@ class ContainerDriver:
         if not id_of(record) and _unix(found.started_at) < record.started_at - _CLOCKS:
             return None
         pid = found.pid if is_here(found) else 0
-        mark = (identity.start_mark(pid) or "") if pid else ""
+        mark = (processes.start_mark(pid) or "") if pid else ""
         return msgspec.structs.replace(record, pid=pid, mark=mark, handle=f"{found.name} {found.id}")
 
     def _shown(self, serve: Serve, argv: Sequence[str]) -> str:
@@ -579,4 +580,4 @@ class ContainerUnit:
         return own if self._asking is None else [*own, self._asking]
 
     def _is_alive(self) -> bool:
-        return self.pid is not None and is_alive(self.pid) and identity.start_mark(self.pid) == self._record.mark
+        return self.pid is not None and is_alive(self.pid) and processes.start_mark(self.pid) == self._record.mark

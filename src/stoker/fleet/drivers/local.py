@@ -34,6 +34,7 @@ from stoker.fleet.process.environment import child_environment, free_port
 from stoker.fleet.process.identity import Keys, StartRecord, StopWords
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
 from stoker.store.files.remedies import remedy
+from stoker.system import processes
 
 _LATE = re.compile(r"(?<!\{)\{(pid|key)\}")
 _POLL_INTERVAL = 0.02
@@ -123,11 +124,8 @@ class StopCommand:
 
     def _environment(self) -> dict[str, str]:
         """The environment of the serve's process, with the `env` of its configuration."""
-        import psutil
-
-        try:
-            found = dict(psutil.Process(self._record.pid).environ())
-        except (psutil.Error, OSError):
+        found = processes.environment(self._record.pid)
+        if found is None:
             found = child_environment(os.environ, {}, {})
         found.pop(identity.MARK_VARIABLE, None)
         return {**found, identity.STOP_VARIABLE: self._record.nonce}
@@ -226,7 +224,7 @@ class LocalDriver:
         finally:
             os.close(output)
         record = msgspec.structs.replace(
-            intent, pid=pid, mark=identity.start_mark(pid) or "", command=self._keys.command(pid)
+            intent, pid=pid, mark=processes.start_mark(pid) or "", command=self._keys.command(pid)
         )
         return Launched(record, self._keys.address(serve, record), log, log_start)
 
@@ -250,7 +248,7 @@ class LocalDriver:
         by a leader that ended.
         """
         end_leftovers(record, self._log)
-        if record.pid and identity.start_mark(record.pid) is not None:
+        if record.pid and processes.start_mark(record.pid) is not None:
             return record
         await self._sweep(record)
         return None
@@ -265,7 +263,7 @@ class LocalDriver:
         A start that was never finished may have replaced its program since (a wrapper's `exec`), so the command line is
         compared only for a start that was proved.
         """
-        if not record.mark or identity.start_mark(record.pid) != record.mark:
+        if not record.mark or processes.start_mark(record.pid) != record.mark:
             return False
         return not record.ready or self._keys.command(record.pid) == record.command
 

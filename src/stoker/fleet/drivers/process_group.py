@@ -17,6 +17,7 @@ from typing import Protocol
 
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers.unit import POLL_INTERVAL, UNKILLABLE_AFTER, Termination
+from stoker.system.processes import is_alive
 
 WATCH_INTERVAL = 0.05
 
@@ -45,6 +46,8 @@ class ExitWatch:
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._ended)
         else:
+            with contextlib.suppress(PermissionError):
+                os.kill(pid, 0)  # a zombie is there
             threading.Thread(target=self._poll, name=f"exit-{pid}", daemon=True).start()
 
     def close(self) -> None:
@@ -86,18 +89,6 @@ def reap(pid: int) -> None:
     """Collects a child that has ended. Does nothing for other processes."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process exists and is not a zombie."""
-    import psutil
-
-    try:
-        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
 
 
 def members(leader: int) -> list[int]:
@@ -270,7 +261,9 @@ class LocalProcess:
 def describe_exit(code: int | None) -> str:
     """How a process ended, in words: `exited with code 1`, `was ended by SIGKILL`."""
     if code is None:
-        return "exited (an earlier run of Stoker got its exit code)"
+        is_told = hasattr(os, "waitid")
+        why = "an earlier run of Stoker got its exit code" if is_told else "how, macOS tells from Python 3.13 on"
+        return f"exited ({why})"
     if code >= 0:
         return f"exited with code {code}"
     try:

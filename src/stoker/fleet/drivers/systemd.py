@@ -29,6 +29,7 @@ from stoker.fleet.systemd.unit_states import UnitAction, UnitStatus
 from stoker.fleet.systemd.units import Origin
 from stoker.store.files import atomic
 from stoker.store.files.remedies import remedy
+from stoker.system import processes
 
 EXIT_POLL_INTERVAL = 0.02
 """Seconds between two checks of a unit whose main process has just ended."""
@@ -224,7 +225,7 @@ class SystemdDriver:
     ) -> SystemdUnit:
         """Raises ProcessLookupError if its main process is gone already."""
         unit = SystemdUnit(self._systemctl_of(record.handle), record.handle, record.pid, on_exit, on_gone, self._log)
-        if record.pid and identity.start_mark(record.pid) != record.mark:  # a watched process cannot change its number
+        if record.pid and processes.start_mark(record.pid) != record.mark:  # a watched process cannot change its number
             unit.release()
             raise ProcessLookupError(record.pid)
         return unit
@@ -374,14 +375,14 @@ class SystemdDriver:
 
 def _complete(record: StartRecord, status: UnitStatus) -> StartRecord:
     """The unit's record with its main process, if that is visible from here."""
-    mark = identity.start_mark(status.pid) if status.pid else None
+    mark = processes.start_mark(status.pid) if status.pid else None
     return msgspec.structs.replace(record, pid=status.pid if mark else 0, mark=mark or record.handle)
 
 
 async def _visible(systemctl: Systemctl, unit: str) -> UnitStatus:
     """The status of a unit. Its main process has just ended, or cannot be seen from here: ask a second time."""
     status = await systemctl.show(unit)
-    return await systemctl.show(unit) if status.pid and identity.start_mark(status.pid) is None else status
+    return await systemctl.show(unit) if status.pid and processes.start_mark(status.pid) is None else status
 
 
 def _install(systemctl: Systemctl) -> str:

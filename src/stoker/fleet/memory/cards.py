@@ -12,7 +12,7 @@ from pathlib import Path
 from stoker.engines.masks import NATIVE, Card, MachineCards
 from stoker.engines.record import Api
 from stoker.fleet.memory import devices
-from stoker.fleet.memory.devices import Amd, Device, Intel, Nvidia
+from stoker.fleet.memory.devices import Amd, Apple, Device, Intel, Nvidia
 from stoker.fleet.process.environment import child_environment
 
 _TOOL = "vulkaninfo"
@@ -23,11 +23,11 @@ _PLACE = re.compile(r"\s*pci(Domain|Bus|Device|Function)\s*=\s*(0x[0-9a-fA-F]+|\
 
 def this_machine(with_vulkan: bool = True) -> MachineCards:
     """Blocks: up to seconds while a driver wakes. `with_vulkan`: also their numbers there, if there are several."""
-    return look(devices.probes(), os.environ, vulkan_text if with_vulkan else lambda: "")
+    return look((*devices.probes(), Apple()), os.environ, vulkan_text if with_vulkan else lambda: "")
 
 
 def look(
-    probes: Sequence[Nvidia | Amd | Intel],
+    probes: Sequence[Nvidia | Amd | Intel | Apple],
     environment: Mapping[str, str],
     ask_vulkan: Callable[[], str],
     system: Path = Path("/sys"),

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from stoker.engines.masks import names_device
+from stoker.system import memory
+from stoker.system.identity import is_macos
 
 Accounting = Mapping[int, Mapping[str, int | None]]
 """Process number -> device uuid -> bytes; None: it holds some memory, of unknown size."""
@@ -24,14 +26,14 @@ Accounting = Mapping[int, Mapping[str, int | None]]
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One accelerator with memory of its own. Bytes; None is unknown."""
+    """One accelerator with memory of its own, or with a part of main memory (`is_unified`). Bytes; None is unknown."""
 
     index: int
     """Position in PCI order among the vendor's devices."""
     uuid: str
     name: str
     vendor: str
-    """`nvidia`, `amd` or `intel`."""
+    """`nvidia`, `amd`, `intel` or `apple`."""
     total: int | None = None
     free: int | None = None
     arch: str | None = None
@@ -46,6 +48,8 @@ class Device:
 
     bandwidth: int | None = None
     """Bytes per second that its memory can be read with, by what its driver says."""
+    is_unified: bool = False
+    """Its memory is main memory: `total` is how much of that it may take, and whatever else runs takes of it, too."""
 
     def is_named(self, word: str) -> bool:
         """Whether an entry of a slot's `devices` means this device; see `masks.names_device`."""
@@ -531,8 +535,46 @@ class Machine:
         return [note for probe in self._probes for note in probe.notes()]
 
 
+class Apple:
+    """A `DeviceProbe`: the GPU of a Mac with Apple silicon, which computes in main memory. macOS does not tell how much
+    of it each process has given to the GPU.
+    """
+
+    source = "none"
+    vendor = "apple"
+
+    def __init__(
+        self,
+        is_here: Callable[[], bool] = is_macos,
+        ask: Callable[[str], str | None] = memory.sysctl,
+        main: Callable[[], memory.MainMemory] = memory.main_memory,
+    ) -> None:
+        self._is_here = is_here
+        self._ask = ask
+        self._main = main
+
+    def devices(self) -> list[Device]:
+        """Empty on a Mac with an Intel processor, too: its GPUs are not looked at."""
+        if not self._is_here() or self._ask("hw.optional.arm64") != "1":  # also tells it to a Python for Intel
+            return []
+        found = self._main()
+        limit = memory.wired_limit(found.total, self._ask) if found.total is not None else None
+        free = min(limit, found.available) if limit is not None and found.available is not None else None
+        name = self._ask("machdep.cpu.brand_string") or "Apple GPU"
+        return [Device(0, "apple-0", name, self.vendor, limit, free, driver="Metal", is_unified=True)]
+
+    def misses(self) -> bool:
+        return False
+
+    def by_process(self) -> Accounting | None:
+        return None
+
+    def notes(self) -> list[str]:
+        return []
+
+
 def probes() -> tuple[Nvidia, Amd, Intel]:
-    """The probe of each vendor, for this machine."""
+    """The probe of each vendor of cards, for this machine."""
     return Nvidia(), Amd(), Intel()
 
 
@@ -546,4 +588,4 @@ def in_main_memory() -> list[str]:
 
 def machine() -> Machine:
     """All of this machine's as one."""
-    return Machine(probes())
+    return Machine((*probes(), Apple()))

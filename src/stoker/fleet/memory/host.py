@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.fleet.memory.devices import DeviceProbe, read_number, read_word
+from stoker.system.identity import is_linux
+from stoker.system.memory import kernel_table, main_memory, resident
 
 _UNLIMITED = 2**60
 
@@ -43,8 +45,8 @@ class ProcessMemory:
 
 def host_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"), credit: int = 0) -> HostMemory:
     """The main memory that this process may use. `credit`: bytes that will be free by then."""
-    facts = _table(proc / "meminfo")
-    total, available = facts.get("MemTotal"), facts.get("MemAvailable")
+    found = main_memory(proc)
+    total, available = found.total, found.available
     limit, left = _group(proc, groups)
     if limit is not None and (total is None or limit < total):
         total = limit
@@ -53,18 +55,10 @@ def host_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"
     return HostMemory(total, available + credit if available is not None else None, limit)
 
 
-def available_memory(proc: Path = Path("/proc")) -> int:
-    """Bytes available without swapping on the whole machine, whatever the control group allows."""
-    available = _table(proc / "meminfo").get("MemAvailable")
-    if available is not None:
-        return available
-    import psutil  # not Linux
-
-    return int(psutil.virtual_memory().available)
-
-
 def process_memory(pids: Iterable[int], proc: Path = Path("/proc")) -> ProcessMemory | None:
-    """Memory of these processes together. None: none of them can be read (gone, another user's, not Linux)."""
+    """Memory of these processes together. None: none of them can be read (gone, another user's). Where the system does
+    not tell files apart, all counts as `anonymous`.
+    """
     parts = [part for pid in pids if (part := _one(proc / str(pid))) is not None]
     if not parts:
         return None
@@ -72,23 +66,16 @@ def process_memory(pids: Iterable[int], proc: Path = Path("/proc")) -> ProcessMe
 
 
 def _one(process: Path) -> ProcessMemory | None:
-    shares = _table(process / "smaps_rollup")
+    if not is_linux():
+        size = resident(int(process.name))
+        return ProcessMemory(size, 0) if size is not None else None
+    shares = kernel_table(process / "smaps_rollup")
     if "Pss_Anon" in shares:
         return ProcessMemory(shares["Pss_Anon"] + shares.get("Pss_Shmem", 0), shares.get("Pss_File", 0))
-    status = _table(process / "status")  # also shows processes of other users
+    status = kernel_table(process / "status")  # also shows processes of other users
     if "RssAnon" in status:
         return ProcessMemory(status["RssAnon"] + status.get("RssShmem", 0), status.get("RssFile", 0))
     return None
-
-
-def _table(path: Path) -> dict[str, int]:
-    """Reads lines of the form `Name:   123 kB`, as bytes."""
-    found = {}
-    for line in (read_word(path) or "").splitlines():
-        parts = line.split()
-        if len(parts) == 3 and parts[2] == "kB" and parts[1].isdigit():
-            found[parts[0].rstrip(":")] = int(parts[1]) * 1024
-    return found
 
 
 def _group(proc: Path, groups: Path) -> tuple[int | None, int | None]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import errno
 import secrets
-import socket
 from collections.abc import Collection, Container, Mapping
-from pathlib import Path
 
 from stoker.domain.errors import StartFailed
 from stoker.engines.registry import ENGINES
+from stoker.system import ports
 
 _NAMES = frozenset(
     ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "HF_HOME", "PYTHONUTF8")
@@ -52,7 +51,6 @@ def _is_inherited(name: str, inherited: Collection[str]) -> bool:
 
 
 _LOWEST = 20_000
-_USUAL_EPHEMERAL = 32_768
 _TRIES = 200
 
 
@@ -64,7 +62,7 @@ def free_port(host: str, taken: Container[int]) -> int:
     """
     for _ in range(_TRIES):
         port = any_port()
-        if port not in taken and _bind(host, port) is None:
+        if port not in taken and ports.bind_error(host, port) is None:
             return port
     text = f"no free port on {host} between {_LOWEST} and {_highest()}: give the serve a fixed `port`"
     raise StartFailed(text)
@@ -76,7 +74,7 @@ def any_port() -> int:
 
 
 def _highest() -> int:
-    highest = _first_ephemeral()
+    highest = ports.first_ephemeral()
     return highest if highest - _LOWEST >= _TRIES else 65_536
 
 
@@ -85,45 +83,17 @@ def port_problem(host: str, port: int, is_here: bool = True) -> str | None:
 
     Unless `is_here`, the host may be another machine, or a name that exists only once the server runs.
     """
-    failure = _bind(host, port)
+    failure = ports.bind_error(host, port)
     if failure is None:
         return None
     if not is_here and (failure == errno.EADDRNOTAVAIL or failure < 0):  # negative: there is no such name
         return None
     if failure == errno.EADDRINUSE:
-        return f"port {port} is taken{_holder(port)}: stop that process, or choose another `port`"
+        who = ports.holder(port)
+        by = f" by process {who[0]} ({who[1]})" if who is not None else ""
+        return f"port {port} is taken{by}: stop that process, or choose another `port`"
     if failure == errno.EACCES:
         return f"port {port} needs privileges: choose one above 1023"
     if failure == errno.EADDRNOTAVAIL:
         return f"{host} is not an address of this machine: correct `host`"
     return f"port {port} on {host} cannot be used ({errno.errorcode.get(failure, failure)}): choose another `port`"
-
-
-def _bind(host: str, port: int) -> int | None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # As servers do: connections of the last start that linger in TIME_WAIT are no obstacle, a listener is.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-    except OSError as error:
-        return error.errno or errno.EINVAL
-    return None
-
-
-def _holder(port: int) -> str:
-    import psutil  # a megabyte, for a rare message
-
-    try:
-        connections = psutil.net_connections(kind="tcp")
-        pids = {c.pid for c in connections if c.status == psutil.CONN_LISTEN and c.laddr.port == port and c.pid}
-        return "".join(f" by process {pid} ({psutil.Process(pid).name()})" for pid in sorted(pids)[:1])
-    except psutil.Error:
-        return ""  # another user's process, or one that has ended
-
-
-def _first_ephemeral() -> int:
-    try:
-        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()[0])
-    except (OSError, ValueError, IndexError):
-        return _USUAL_EPHEMERAL

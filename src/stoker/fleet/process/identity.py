@@ -8,8 +8,6 @@ import hashlib
 import hmac
 import json
 import logging
-import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from stoker.domain.host_port import reachable
 from stoker.domain.lease import Target
 from stoker.domain.serve import Secret, Serve
 from stoker.store.files import atomic
+from stoker.system.processes import command_line, has_variable
 
 
 class StopWords(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +56,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     """0: about to be started; it is unknown whether it was."""
     mark: str
-    """`identity.start_mark` of the process."""
+    """`processes.start_mark` of the process."""
     command: str
     """A keyed digest of its command line."""
     fingerprint: str
@@ -136,57 +135,9 @@ STOP_VARIABLE = "STOKER_STOP"
 """In the environment of a serve's stop command: the nonce of the start that it ends."""
 
 
-def start_mark(pid: int) -> str | None:
-    """What no other process with this number ever has: boot and start time. None: there is no such process."""
-    if sys.platform != "linux":
-        import psutil  # a megabyte, and Linux has all of this in files
-
-        try:
-            return f"created:{psutil.Process(pid).create_time():.2f}"
-        except psutil.Error:
-            return None
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return None
-    # Field 22, counted after the command's name, which may hold spaces and brackets itself.
-    return f"{boot}:{stat.rpartition(')')[2].split()[19]}"
-
-
-def command_line(pid: int) -> str | None:
-    """Its arguments, joined by NUL; None if it is gone or cannot be read."""
-    if sys.platform != "linux":
-        import psutil
-
-        try:
-            return "\0".join(psutil.Process(pid).cmdline())
-        except psutil.Error:
-            return None
-    try:
-        line = os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes())
-    except OSError:
-        return None
-    words = line.removesuffix("\0")
-    if "\0" not in words:  # one argument, or a title that the process gave itself, with spaces
-        words = words.removesuffix(" ").replace(" ", "\0")
-    return words or None  # a zombie has none
-
-
 def has_start_nonce(pid: int, nonce: str, variable: str = MARK_VARIABLE) -> bool:
     """Whether the process descends from the start with this nonce; or, by STOP_VARIABLE, from its stop command."""
-    if sys.platform != "linux":
-        import psutil
-
-        try:
-            return bool(psutil.Process(pid).environ().get(variable) == nonce)
-        except psutil.Error:
-            return False
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-    return f"{variable}={nonce}".encode() in environment.split(b"\0")
+    return has_variable(pid, variable, nonce)
 
 
 class KeySigner:

@@ -46,8 +46,9 @@ from stoker.fleet.supervision.managed_serve import (
 )
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.warm.keeper import WarmKeeper
-from stoker.fleet.watchdog.probe import HostState, differences, environment_of
+from stoker.fleet.watchdog.probe import HostState, differences
 from stoker.store.files.remedies import remedy
+from stoker.system.processes import environment
 
 Found = TypeVar("Found")
 SNAPSHOT_TIMEOUT = 2.0
@@ -134,7 +135,7 @@ class ServeRegistry:
         if serve.driver is Driver.PROCESS:
             pid = managed.record.pid
             changed = differences(
-                managed.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
+                managed.record, self._keys.fingerprint(serve), self._keys.command(pid), environment(pid), serve
             )
         return HostState(devices, tuple(start_problems.unmet_requirements(serve)), changed)
 

@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.fleet.warm import pages
+from stoker.system.memory import PROC, main_memory, step_aside
 
 WINDOW = 4 * 2**20
 """Bytes read between two checks of the input. They determine how quickly a pause takes effect."""
@@ -203,24 +204,12 @@ class LineReader:
         return msgspec.json.decode(lines[-1], type=HoldRequest) if lines else None
 
 
-def has_room(length: int, meminfo: str = "/proc/meminfo") -> bool:
+def has_room(length: int, proc: Path = PROC) -> bool:
     """Whether the machine can spare that many bytes. True if that is unknown."""
-    fields = dict(line.split()[:2] for line in Path(meminfo).read_text("ascii").splitlines())
-    if "MemTotal:" not in fields or "MemAvailable:" not in fields:
+    found = main_memory(proc)
+    if found.total is None or found.available is None:
         return True
-    return int(fields["MemAvailable:"]) * 1024 - length >= int(fields["MemTotal:"]) * 1024 * SPARE
-
-
-def _step_aside() -> None:
-    """Gives this process the lowest priority, and makes the kernel kill it first if memory runs out."""
-    import psutil  # not above: the process that serves imports this module, too
-
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    with contextlib.suppress(OSError, psutil.Error):
-        psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    return found.available - length >= found.total * SPARE
 
 
 def run(source: int, tell: Callable[[HoldProgress], None]) -> None:
@@ -243,7 +232,7 @@ def main(words: Sequence[str]) -> int:
     if words:
         sys.stderr.write("usage: python -m stoker.fleet.warm.holder <LINES; see its docstring\n")
         return 2
-    _step_aside()
+    step_aside()
 
     def tell(progress: HoldProgress) -> None:
         os.write(1, msgspec.json.encode(progress) + b"\n")

@@ -22,7 +22,6 @@ from stoker.domain.access import WarmPool
 from stoker.domain.prediction import Prediction, PredictionReason
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.drivers.process_group import describe_exit
-from stoker.fleet.memory.host import available_memory
 from stoker.fleet.warm import pages
 from stoker.fleet.warm.holder import HoldProgress, HoldRequest
 from stoker.fleet.warm.pool import (
@@ -37,6 +36,7 @@ from stoker.fleet.warm.pool import (
     sleeper,
 )
 from stoker.fleet.weights.serve_weights import weights_of
+from stoker.system.memory import main_memory
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
 MIN_MESSAGE_INTERVAL = 0.1
@@ -49,7 +49,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 def budget(section: WarmPool) -> int:
     """The budget in bytes; `auto` is half of what is available now."""
-    return available_memory() // 2 if section.memory is None else section.memory
+    return (main_memory().available or 0) // 2 if section.memory is None else section.memory
 
 
 class WarmKeeper:

@@ -1,4 +1,6 @@
-"""The pages of a file: map, read in, lock, count and evict them. Linux; all raise OSError.
+"""The pages of a file: map, read in, lock, count and evict them; all raise OSError.
+
+Elsewhere than on Linux pages can be read in and locked, and what is cached is unknown.
 
 Nothing here touches a mapped byte itself, so a file that shrinks is an error, never a SIGBUS. Counting needs 1 MiB of
 memory for files of any size.
@@ -12,6 +14,8 @@ import mmap
 import os
 from collections.abc import Sequence
 from typing import Any
+
+from stoker.system.identity import is_linux
 
 SIZE = mmap.PAGESIZE
 _POPULATE_READ = 22  # MADV_POPULATE_READ, Linux 5.14; the mmap module does not name it
@@ -86,6 +90,8 @@ class Mapping:
 
 def cached_pages(file: int, offset: int, length: int) -> int | None:
     """How many pages of this part are in the page cache, by cachestat(2). None: this kernel cannot tell."""
+    if not is_linux():  # the number is another call there, or the end of this process
+        return None
     part, counts = _Range(offset, length), _Counts()
     if _LIBC.syscall(_CACHESTAT, file, ctypes.byref(part), ctypes.byref(counts), 0) == 0:
         return int(counts.cached)
@@ -153,12 +159,18 @@ def _by_mincore(file: int, offset: int, length: int) -> int:
 
 
 def _can_trust_mincore(file: int, found: os.stat_result) -> bool:
-    """Whether mincore may be trusted: for files of other users it always reports that all is cached."""
-    return os.geteuid() == found.st_uid or os.access(f"/proc/self/fd/{file}", os.W_OK)
+    """Whether mincore may be trusted: for files of other users it always reports that all is cached. Other systems than
+    Linux give it other meanings.
+    """
+    return is_linux() and (os.geteuid() == found.st_uid or os.access(f"/proc/self/fd/{file}", os.W_OK))
 
 
 def evict(path: str) -> None:
-    """Asks the kernel to evict the file; pages that are locked or mapped stay. Raises OSError."""
+    """Asks the kernel to evict the file; pages that are locked or mapped stay. Does nothing where it cannot be asked.
+    Raises OSError.
+    """
+    if not hasattr(os, "posix_fadvise"):
+        return
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(file)  # a page that is not yet written to disk is not dropped

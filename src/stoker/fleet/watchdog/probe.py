@@ -108,7 +108,7 @@ def differences(
     """How the process of `record` differs from `serve`, one phrase each; no value is in them. None: it cannot be read.
 
     `fingerprint` is that of `serve` now, `command` the digest of the running process's command line (empty: not
-    readable), `environment` its variables (`environment_of`).
+    readable), `environment` its variables (`processes.environment`).
     """
     found = []
     if fingerprint != record.fingerprint:
@@ -126,16 +126,6 @@ def differences(
     if changed:
         found.append(f"its environment differs in {', '.join(changed)}")
     return tuple(found)
-
-
-def environment_of(pid: int) -> dict[str, str] | None:
-    """The variables that a process was started with; None if it is gone or cannot be read."""
-    import psutil
-
-    try:
-        return dict(psutil.Process(pid).environ())
-    except (psutil.Error, OSError):
-        return None
 
 
 TIMEOUT = 5.0

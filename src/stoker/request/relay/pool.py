@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,21 +16,13 @@ from stoker.domain.lease import Target
 from stoker.http.tls_contexts import tls_contexts
 from stoker.request.outbox import Outbox
 from stoker.request.relay.tunnel import Tunnel
+from stoker.system.ports import KEEP_ALIVE
 
 MAX_IDLE: Final = 64
 """Idle connections kept per serve."""
 IDLE_LIMIT = 50.0
 """Seconds for which a connection is kept without a request. Load balancers and firewalls drop idle connections after 60
 or more, many of them without a word: a request sent on such a connection gets no answer.
-"""
-KEEP_ALIVE: Final = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
-)
-"""TCP's own probes, in seconds: they keep a connection open on which an answer is long in coming, and end one whose
-other side is gone.
 """
 MAX_HEAD: Final = 64 * 1024
 LARGE: Final = 64 * 1024

@@ -230,7 +230,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
     used = devices[: plan.devices]
     dealt = _room(used, plan, fraction)
     if serve.tuning.n_cpu_moe == AUTO_LAYERS and dealt is not None:
-        plan = replace(plan, cpu_moe=_experts(shape, plan, dealt, _host_room(main)))
+        plan = replace(plan, cpu_moe=_experts(shape, plan, dealt, _host_room(main, used)))
     problems = []
     if plan.devices > len(devices):
         wanted = figures.counted(plan.devices, "device")
@@ -239,7 +239,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
     shares = _shares(used, plan, found, fraction)
     rows = [_row(device, found, fraction, share) for device, share in zip(used, shares, strict=True)]
     if not rows or found.host.weights or found.host.cache:
-        rows.append(_main(found.host, main))
+        rows.append(_main(found.host, _less(main, used, rows)))
     verdict = worst([row.fit for row in rows])
     for device in used:
         problems += _share_problems(device, fraction)
@@ -262,7 +262,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
         parallel=largest_parallel(shape, plan, room) if room is not None else None,
         smaller=_smaller(shape, plan, used, room) if room is not None and is_short else None,
         caution=trained.caution(serve, most) if (most := trained.excess(serve)) is not None else "",
-        proposals=tuple(proposals(shape, plan, room, _host_room(main))) if room is not None and is_short else (),
+        proposals=tuple(proposals(shape, plan, room, _host_room(main, used))) if room is not None and is_short else (),
         beside=_beside(plan, shape), crowding=_crowding(serve, found, main),
     )  # fmt: skip
 
@@ -289,8 +289,12 @@ def _experts(shape: Shape, plan: FitPlan, room: int, host_room: int | None) -> i
     return fewest if fewest is not None else sum(bool(layer.experts) for layer in shape.layers) and len(shape.layers)
 
 
-def _host_room(main: HostMemory) -> int | None:
-    return int(main.total * USABLE_SHARE) if main.total is not None else None
+def _host_room(main: HostMemory, devices: Sequence[Device]) -> int | None:
+    """Bytes of main memory that a model may use beside what it has on these devices."""
+    if main.total is None:
+        return None
+    theirs = sum(device.total or 0 for device in devices if device.is_unified)
+    return max(0, int((main.total - theirs) * USABLE_SHARE))
 
 
 def _rooms(devices: Sequence[Device], fraction: float | None) -> list[int] | None:
@@ -324,9 +328,18 @@ def _shares(devices: Sequence[Device], plan: FitPlan, found: Estimate, fraction:
 def _row(device: Device, found: Estimate, fraction: float | None, share: float) -> FitRow:
     mean = found.device or Need()
     need = Need(int(mean.weights * share), int(mean.cache * share), mean.overhead)
-    verdict = judge(need.total, device.total, fraction or USABLE_SHARE)
+    verdict = judge(need.total, device.total, fraction or USABLE_SHARE, device.free if device.is_unified else None)
     place = f"{device.vendor} {device.index}: {device.name}" if device.vendor else device.name
     return FitRow(place, need, verdict, device.free, device)
+
+
+def _less(main: HostMemory, used: Sequence[Device], rows: Sequence[FitRow]) -> HostMemory:
+    """What is left of main memory beside what devices take that compute in it."""
+    taken = sum(row.need.total for device, row in zip(used, rows, strict=True) if device.is_unified)
+    if not taken:
+        return main
+    total, available = (None if size is None else max(0, size - taken) for size in (main.total, main.available))
+    return HostMemory(total, available, main.limit)
 
 
 def _main(need: Need, main: HostMemory) -> FitRow:
@@ -427,7 +440,7 @@ def choose_context(
         return ContextChoice(None, problem=f'{name} has `context = "auto"`, and {error.message}')  # 1
     used = devices_for(serve, slot, devices)
     plan = replace(plan_of(serve, shape, len(used)), context=None)
-    host = int(main.total * USABLE_SHARE) if main.total is not None else None
+    host = _host_room(main, used if plan.devices else ())
     declared = _declared(serve, slot)
     room = declared if not plan.devices else _per_device(used, declared, plan)
     if not plan.devices and room is None and host is not None and main.total is not None:
@@ -486,7 +499,7 @@ def with_choices(serve: Serve, slot: Slot | None, devices: Sequence[Device], mai
         used = devices_for(serve, slot, devices)
         plan = plan_of(serve, shape, len(used))
         room = _per_device(used[: plan.devices], _declared(serve, slot), plan) if plan.devices else None
-        layers = _experts(shape, plan, room, _host_room(main)) if room is not None else 0
+        layers = _experts(shape, plan, room, _host_room(main, used)) if room is not None else 0
         tuning = replace(tuning, n_cpu_moe=layers)
     return replace(serve, tuning=tuning)
 
