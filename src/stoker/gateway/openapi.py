@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.dialect import OLLAMA_API, Dialect, Endpoint, RequestForm
+from stoker.domain.dialect import Api, Dialect, Endpoint, RequestForm
 from stoker.domain.key import Scope
 from stoker.extensions import FAILURES, load, usable_extensions
 from stoker.gateway import admin, keys, responses, results
@@ -163,6 +163,7 @@ _ERRORS: dict[str, Schema] = {
     ),
     "OllamaError": _object(("error",), error=_TEXT),
 }
+_ERROR_OF = {Api.OPENAI: "Error", Api.ANTHROPIC: "MessagesError", Api.OLLAMA: "OllamaError"}
 
 
 @cache
@@ -225,7 +226,6 @@ def _described(path: str, method: str, route: Route) -> dict[str, Any]:
 def _inference(path: str, endpoint: Endpoint) -> dict[str, Any]:
     """What a request in a dialect takes and answers."""
     dialect = endpoint.dialect
-    errors = {Dialect.MESSAGES: "MessagesError"}.get(dialect, "OllamaError" if dialect in OLLAMA_API else "Error")
     answer: Schema | str = _ANSWERS.get(dialect, _ANY)
     if endpoint.is_media:
         answer = "*/*"
@@ -239,9 +239,11 @@ def _inference(path: str, endpoint: Endpoint) -> dict[str, Any]:
         request = {**request, "required": ["model"]}
     body = None if endpoint.form is RequestForm.QUERY else request
     kind = "multipart/form-data" if endpoint.form is RequestForm.MULTIPART else "application/json"
-    found = _operation(path, f"Inference: {dialect.value}.", Scope.INFERENCE, answer, query, body, errors, kind)
+    found = _operation(
+        path, f"Inference: {dialect.value}.", Scope.INFERENCE, answer, query, body, _ERROR_OF[dialect.spec.api], kind
+    )
     if endpoint.streams:
-        stream = "application/x-ndjson" if dialect in OLLAMA_API else _SSE
+        stream = "application/x-ndjson" if dialect.spec.nothing else _SSE
         found["responses"]["200"]["content"][stream] = {}
     return found
 
