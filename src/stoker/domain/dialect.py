@@ -8,32 +8,6 @@ from enum import StrEnum
 from typing import Final
 
 
-class Dialect(StrEnum):
-    """A format of requests and replies. A serve lists the dialects that it speaks."""
-
-    CHAT = "chat"
-    COMPLETIONS = "completions"
-    EMBEDDINGS = "embeddings"
-    RERANK = "rerank"
-    RESPONSES = "responses"
-    MESSAGES = "messages"
-    OLLAMA_CHAT = "ollama-chat"
-    """Ollama's `/api/chat`: only clients speak it."""
-    OLLAMA_GENERATE = "ollama-generate"
-    """Ollama's `/api/generate`: only clients speak it."""
-    OLLAMA_EMBED = "ollama-embed"
-    """Ollama's `/api/embed`, and `/api/embeddings` before it: only clients speak it."""
-    SPEECH = "speech"
-    """Text to audio."""
-    TRANSCRIPTION = "transcription"
-    """Audio to text."""
-    IMAGE = "image"
-    """Images from text, or from other images."""
-
-    spec: DialectSpec
-    """What it is like. An attribute, because to look it up by the dialect would take longer."""
-
-
 class Api(StrEnum):
     """Whose API a dialect belongs to: errors, and the headers of replies, are written as there."""
 
@@ -65,6 +39,8 @@ class DialectSpec:
     # -- requests
     turns: str = ""
     """The field with the turns of the conversation."""
+    turns_or_text: bool = False
+    """That field may be the user's text instead."""
     system: str = ""
     """The field with the system prompt; empty: it is a turn, if there are turns."""
     options: str = ""
@@ -110,6 +86,32 @@ class DialectSpec:
     def generates(self) -> bool:
         """Whether it asks a serve for a text."""
         return self.is_spoken and bool(self.limits)
+
+
+class Dialect(StrEnum):
+    """A format of requests and replies. A serve lists the dialects that it speaks."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+    RERANK = "rerank"
+    RESPONSES = "responses"
+    MESSAGES = "messages"
+    OLLAMA_CHAT = "ollama-chat"
+    """Ollama's `/api/chat`: only clients speak it."""
+    OLLAMA_GENERATE = "ollama-generate"
+    """Ollama's `/api/generate`: only clients speak it."""
+    OLLAMA_EMBED = "ollama-embed"
+    """Ollama's `/api/embed`, and `/api/embeddings` before it: only clients speak it."""
+    SPEECH = "speech"
+    """Text to audio."""
+    TRANSCRIPTION = "transcription"
+    """Audio to text."""
+    IMAGE = "image"
+    """Images from text, or from other images."""
+
+    spec: DialectSpec
+    """What it is like. An attribute, because to look it up by the dialect would take longer."""
 
 
 def _chat_thinking(thinks: bool, limit: object) -> Mapping[str, object]:
@@ -194,6 +196,7 @@ SPECS: Final[dict[Dialect, DialectSpec]] = {
         is_target=True,
         instead=(Dialect.CHAT, Dialect.MESSAGES),
         turns="input",
+        turns_or_text=True,
         system="instructions",
         limits=("max_output_tokens",),
         sampling=_same("temperature", "top_p"),

@@ -69,6 +69,7 @@ _REQUESTS: dict[Dialect, Schema] = {
     Dialect.TRANSCRIPTION: _request(("file",), file={"type": "string", "format": "binary"}),
     Dialect.IMAGE: _request(prompt=_TEXT),
 }
+_MODEL_ONLY = _request()
 _ANSWERS: dict[Dialect, Schema] = {
     Dialect.CHAT: _object(("choices",), choices=_list(_object(("message",), message=_object()))),
     Dialect.COMPLETIONS: _object(("choices",), choices=_list(_object(("text",), text=_TEXT))),
@@ -232,7 +233,7 @@ def _inference(path: str, endpoint: Endpoint) -> dict[str, Any]:
     elif not endpoint.generates:
         answer = _COUNTED
     query = ("model",) if endpoint.form is RequestForm.QUERY else ()
-    request = _REQUESTS[dialect]
+    request = _REQUESTS.get(dialect, _MODEL_ONLY)
     if endpoint.may_lack_model:
         request = {**request, "required": [name for name in request.get("required", ()) if name != "model"]}
     if path.endswith(("/count_tokens", "/input_tokens", "/compact")):

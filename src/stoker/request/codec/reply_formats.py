@@ -29,7 +29,7 @@ class ReplyFormat:
     """The events that come before anything is said."""
     aside: ClassVar[tuple[str | None, ...]] = (None, "ping")
     """The events that are no part of an answer."""
-    silent: ClassVar[tuple[str, ...]] = ()
+    silent: ClassVar[tuple[str, ...]] = ("ping",)
     """The events that say nothing, whatever they hold."""
     text: ClassVar[re.Pattern[bytes] | None] = None
     """What only a whole answer with a text has."""
