@@ -23,7 +23,7 @@ from stoker.config.tables.file import File
 from stoker.config.tables.gates import build_aliases, build_choices, task_names
 from stoker.config.tables.router import build_router
 from stoker.domain.access import ListenSettings, Paths, Settings
-from stoker.domain.dialect import Api
+from stoker.domain.dialect import ApiFamily
 from stoker.domain.gate import PRODUCTION, Gate
 from stoker.domain.key import make_key
 from stoker.domain.kinds import FILE, Form
@@ -261,7 +261,9 @@ def _serve(doc: ConfigDocument, entry: ServeEntry, directory: Path, vault: Path,
         "from_tier": entry.section == "tier",
     }
     if "key_header" not in given:
-        values["key_header"] = "x-api-key" if {one.spec.api for one in dialects} == {Api.ANTHROPIC} else "authorization"
+        values["key_header"] = (
+            "x-api-key" if {one.spec.api for one in dialects} == {ApiFamily.ANTHROPIC} else "authorization"
+        )
     return Serve(**values)
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Api(StrEnum):
+class ApiFamily(StrEnum):
     """Whose API a dialect belongs to: errors, and the headers of replies, are written as there."""
 
     OPENAI = "openai"
@@ -26,7 +26,7 @@ class DialectSpec:
 
     path: str
     """Where it is spoken. `ENDPOINTS` has all of its paths."""
-    api: Api = Api.OPENAI
+    api: ApiFamily = ApiFamily.OPENAI
     is_spoken: bool = True
     """A serve can speak it. Requests in the others are translated."""
     is_media: bool = False
@@ -174,7 +174,7 @@ SPECS: Final[dict[Dialect, DialectSpec]] = {
     ),
     Dialect.MESSAGES: DialectSpec(
         "/v1/messages",
-        Api.ANTHROPIC,
+        ApiFamily.ANTHROPIC,
         is_target=True,
         instead=(Dialect.CHAT, Dialect.RESPONSES),
         turns="messages",
@@ -212,7 +212,7 @@ SPECS: Final[dict[Dialect, DialectSpec]] = {
     Dialect.RERANK: DialectSpec("/v1/rerank", canary={"query": _ASK, "documents": (_ASK,)}),
     Dialect.OLLAMA_CHAT: DialectSpec(
         "/api/chat",
-        Api.OLLAMA,
+        ApiFamily.OLLAMA,
         is_spoken=False,
         instead=(Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES),
         turns="messages",
@@ -227,7 +227,7 @@ SPECS: Final[dict[Dialect, DialectSpec]] = {
     ),
     Dialect.OLLAMA_GENERATE: DialectSpec(
         "/api/generate",
-        Api.OLLAMA,
+        ApiFamily.OLLAMA,
         is_spoken=False,
         instead=(Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES),
         system="system",
@@ -240,7 +240,7 @@ SPECS: Final[dict[Dialect, DialectSpec]] = {
         fits_schema=True,
         nothing=b'"response":""',
     ),
-    Dialect.OLLAMA_EMBED: DialectSpec("/api/embed", Api.OLLAMA, is_spoken=False, instead=(Dialect.EMBEDDINGS,)),
+    Dialect.OLLAMA_EMBED: DialectSpec("/api/embed", ApiFamily.OLLAMA, is_spoken=False, instead=(Dialect.EMBEDDINGS,)),
     Dialect.SPEECH: DialectSpec("/v1/audio/speech", is_media=True),
     Dialect.TRANSCRIPTION: DialectSpec("/v1/audio/transcriptions", is_media=True),
     Dialect.IMAGE: DialectSpec("/v1/images/generations", is_media=True),

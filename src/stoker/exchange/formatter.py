@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stoker.domain.dialect import ENDPOINTS, OUTPUT_LIMITS, Api, Dialect, Endpoint, RequestForm
+from stoker.domain.dialect import ENDPOINTS, OUTPUT_LIMITS, ApiFamily, Dialect, Endpoint, RequestForm
 from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Redacted, Role, Text, Thinking, Turn
@@ -104,7 +104,7 @@ class UpstreamRequest:
         """Whether the prompt is empty: that is how an Ollama client loads a model."""
         if self.written is None:
             return self.is_empty
-        return self.client.dialect.spec.api is Api.OLLAMA and not self.written.prompt.turns
+        return self.client.dialect.spec.api is ApiFamily.OLLAMA and not self.written.prompt.turns
 
     def rewritten(self, written: Written, fields: BodyFields, parameters: RequestParameters) -> UpstreamRequest:
         """The same request with another prompt, and these parameters of the serve."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.access.caller import Caller
-from stoker.domain.dialect import Api, Endpoint
+from stoker.domain.dialect import ApiFamily, Endpoint
 from stoker.domain.key import Priority
 from stoker.exchange.request_context import RequestContext
 from stoker.request.codec.body_fields import BodyFields
@@ -30,5 +30,5 @@ def apply_rules(context: RequestContext, caller: Caller, endpoint: Endpoint, fie
 def show_limits(context: RequestContext, caller: Caller) -> None:
     """Writes what is left of the key's limits into the reply's headers."""
     dialect = context.reply.dialect
-    for name, value in caller.rate_headers(dialect is not None and dialect.spec.api is Api.ANTHROPIC):
+    for name, value in caller.rate_headers(dialect is not None and dialect.spec.api is ApiFamily.ANTHROPIC):
         context.reply.set_header(name, value)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.dialect import Api, Dialect, Endpoint, RequestForm
+from stoker.domain.dialect import ApiFamily, Dialect, Endpoint, RequestForm
 from stoker.domain.key import Scope
 from stoker.extensions import FAILURES, load, usable_extensions
 from stoker.gateway import admin, keys, responses, results
@@ -164,7 +164,7 @@ _ERRORS: dict[str, Schema] = {
     ),
     "OllamaError": _object(("error",), error=_TEXT),
 }
-_ERROR_OF = {Api.OPENAI: "Error", Api.ANTHROPIC: "MessagesError", Api.OLLAMA: "OllamaError"}
+_ERROR_OF = {ApiFamily.OPENAI: "Error", ApiFamily.ANTHROPIC: "MessagesError", ApiFamily.OLLAMA: "OllamaError"}
 
 
 @cache

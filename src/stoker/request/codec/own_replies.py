@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.domain.dialect import Api, Dialect, DialectSpec
+from stoker.domain.dialect import ApiFamily, Dialect, DialectSpec
 from stoker.domain.errors import CapacityError, StokerError
 from stoker.request.codec.context_overflow import messages_wording, openai_wording
 from stoker.request.codec.required_fields import response_object
@@ -63,17 +63,17 @@ def stream_headers(dialect: Dialect | None) -> list[tuple[bytes, bytes]]:
 def status_of(error: StokerError, dialect: Dialect | None) -> int:
     """The HTTP status in this dialect. Draining is 529 to a client of Anthropic's: its SDK calls that overloaded."""
     is_draining = isinstance(error, CapacityError) and error.code in ("draining", "shutting_down")
-    return 529 if is_draining and _spec(dialect).api is Api.ANTHROPIC else error.status
+    return 529 if is_draining and _spec(dialect).api is ApiFamily.ANTHROPIC else error.status
 
 
 def error_body(error: StokerError, dialect: Dialect | None, request_id: str) -> bytes:
     """The body of an error reply; for dialect None (status, admin) in OpenAI's form."""
     match _spec(dialect).api:
-        case Api.ANTHROPIC:
+        case ApiFamily.ANTHROPIC:
             return _encode(_messages_error(error, request_id))
-        case Api.OLLAMA:
+        case ApiFamily.OLLAMA:
             return _encode({"error": error.message})
-        case Api.OPENAI:
+        case ApiFamily.OPENAI:
             return _encode({"error": _openai_error(error)})
 
 
@@ -85,7 +85,7 @@ def error_headers(error: StokerError, dialect: Dialect | None, request_id: str) 
     headers = [(b"content-type", b"application/json"), (b"x-request-id", request_id.encode())]
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
-    if _spec(dialect).api is Api.ANTHROPIC:
+    if _spec(dialect).api is ApiFamily.ANTHROPIC:
         headers.append((b"request-id", request_id.encode()))
     if dialect is not None:
         headers.append((b"x-should-retry", b"true" if may_retry(error) else b"false"))
@@ -112,12 +112,12 @@ def error_event(
     body = error_body(error, dialect, request_id)
     if spec.nothing:
         return body + b"\n"
-    return b"%bdata: %b\n\n" % (b"event: error\n" if spec.api is Api.ANTHROPIC else b"", body)
+    return b"%bdata: %b\n\n" % (b"event: error\n" if spec.api is ApiFamily.ANTHROPIC else b"", body)
 
 
 def ping(dialect: Dialect | None, model: str = "", created: int = 0) -> bytes:
     """Keeps a silent stream alive; every SDK skips it. `created`: Unix seconds; Ollama's clients read it as a time."""
-    if _spec(dialect).api is Api.ANTHROPIC:
+    if _spec(dialect).api is ApiFamily.ANTHROPIC:
         return b'event: ping\ndata: {"type":"ping"}\n\n'
     if nothing := _spec(dialect).nothing:
         head = (_encode(model), _encode(rfc3339(created)), nothing)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
-from stoker.domain.dialect import MEDIA, Api, Dialect
+from stoker.domain.dialect import MEDIA, ApiFamily, Dialect
 from stoker.domain.errors import CapacityError, OutputLimitTooHigh, StokerError, UnsupportedInput, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.content_coding import PLAIN, READ, ContentDecoder, accepts, decoded
@@ -677,7 +677,7 @@ class Relay:
             return True
         if error.code != CODE:
             return False
-        is_anthropics = self._dialect is not None and self._dialect.spec.api is Api.ANTHROPIC
+        is_anthropics = self._dialect is not None and self._dialect.spec.api is ApiFamily.ANTHROPIC
         return self.reply.is_committed or not is_recognised(error, is_anthropics, body)
 
     def _rewrite(self, translator: ReplyTranslator, body: bytes) -> None:
