@@ -324,7 +324,7 @@ async def test_a_bug_in_the_relay_ends_the_request_all_the_same(stage: Stage) ->
     client, talk = await begun(stage)
     with pytest.MonkeyPatch.context() as patched:
         patched.delitem(FORMATS, Dialect.CHAT)
-        talk.reply({})
+        talk.reply({"choices": []})
         reply = await client.reply()
     assert reply.status == 500
     stage.complaints.clear()
